@@ -1,7 +1,8 @@
-//! Programs in XLA's own form, as far as frameworks want them back.
+//! Conversion of programs in XLA's own format for frameworks that read them back.
 //!
-//! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and refuse any other
-//! form. What the config must say is in the module itself: the shapes of the program's arguments and result.
+//! Frameworks that send an `HloModuleProto` read the program back as an `HloModuleProtoWithConfig` and reject any other
+//! format. The module itself contains the required content of the config: the shapes of the program's arguments and
+//! result.
 
 use bytes::Bytes;
 
@@ -23,7 +24,7 @@ const NUM_PARTITIONS: u8 = 5;
 const VARINT: u8 = 0;
 const LENGTH: u8 = 2;
 
-/// The program in the form frameworks read: a bare module gets a config, everything else stays. None when it stays.
+/// Adds a config to a bare module. Returns `None` for other formats, which frameworks read unchanged.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
     if program.format != MODULE {
         return None;
@@ -41,7 +42,7 @@ pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize)
     Some(Program { format: MODULE_WITH_CONFIG.to_owned(), code: Bytes::from(code) })
 }
 
-/// The bytes of the module's `ProgramShapeProto`; none where the bytes are no module.
+/// The bytes of the module's `ProgramShapeProto`. Returns `None` if the bytes are not a valid module.
 fn host_program_shape(module: &[u8]) -> Option<&[u8]> {
     let mut left = module;
     let mut found = None;
@@ -137,7 +138,7 @@ mod tests {
         assert!(with_config(&Program { format: "mlir".to_owned(), code: code.clone().into() }, 1, 1).is_none());
         for cut in 0..code.len() {
             let cut = Bytes::copy_from_slice(&code[..cut]);
-            // Either the shape is whole, or there is none.
+            // A shape is either complete or not found.
             if let Some(shape) = host_program_shape(&cut) {
                 assert_eq!(shape, b"shape of the program");
             }

@@ -1,9 +1,10 @@
-//! StableHLO programs in the words of this crate; with the feature `stablehlo`.
+//! Converts StableHLO programs to the types of this crate; with the feature `stablehlo`.
 //!
-//! The `stablehlo` crate reads programs and knows nothing of PJRT. What a backend needs to go from one to the other is
-//! here, so that no vendor writes tables of types: [`parse`] reads a [`Program`], [`info`] says what frameworks ask of
-//! it, [`inline`] replaces its calls by what they call, [`shape`] and [`element_type`] translate, [`call_attributes`] says
-//! what a custom call is given, and [`unsupported`] is the error for an op the device lacks.
+//! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts between the two, so that
+//! vendors do not write tables of types. [`parse`] reads a [`Program`], and [`info`] returns its properties for
+//! frameworks. [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types,
+//! [`call_attributes`] returns the attributes of a custom call, and [`unsupported`] is the error for an op that the
+//! device does not support.
 //!
 //! ```
 //! use device_plugin::{ElementType, Program, Shape, stablehlo};
@@ -28,8 +29,9 @@ pub use layouts::{LayoutMode, layout_modes};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
-/// The versions [`parse`] reads, for [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions): a
-/// framework then serializes programs for the newest of them at most.
+/// The versions that [`parse`] reads, for
+/// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
+/// for the newest of them or an older one.
 pub const VERSIONS: StablehloVersions =
     StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
 
@@ -40,12 +42,14 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
 }
 
-/// Reads a program of format `mlir` (a portable artifact, and with the default feature `text` also text), and with the feature `hlo` also of `hlo` (a serialized
-/// `HloModuleProto`) and `hlo_with_config` (a serialized `HloModuleProtoWithConfig`).
+/// Reads a program of format `mlir`: a portable artifact, or text with the default feature `text`. With the feature
+/// `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
+/// `HloModuleProtoWithConfig`).
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for another format, and for text without the feature; `INVALID_ARGUMENT` for a program that is none, with the place.
+/// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
+/// invalid program.
 pub fn parse(program: &Program) -> Result<Module> {
     if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
         return Err(Error::unimplemented(
@@ -63,7 +67,8 @@ pub fn parse(program: &Program) -> Result<Module> {
     read.map_err(|error| Error::invalid_argument(error.to_string()))
 }
 
-/// The same with the reader's own error, which tells the op and its location apart; none for another format.
+/// Like [`parse`], with the reader's own error, which has the op and its location separately. Returns `None` for
+/// another format.
 pub fn read(program: &Program) -> Option<::stablehlo::Result<Module>> {
     let code = program.code.clone();
     Some(match program.format.as_str() {
@@ -76,30 +81,29 @@ pub fn read(program: &Program) -> Option<::stablehlo::Result<Module>> {
     })
 }
 
-/// The function that runs when a program does.
+/// The entry function of a program.
 ///
 /// # Errors
 ///
-/// `INVALID_ARGUMENT` for a module with none.
+/// `INVALID_ARGUMENT` for a module without an entry function.
 pub fn entry(module: &Module) -> Result<&Func> {
     module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
 }
 
-/// What frameworks ask about a program whose arrays are all row-major: its name, the shapes of its parameters and
-/// outputs, the kinds of memory they are in where the program says so, and the parameters whose buffers its caller gives
-/// up.
+/// The properties of a program in which all arrays are row-major: its name, the shapes of its parameters and outputs,
+/// their memory kinds if the program names any, and the donated parameters.
 ///
 /// # Errors
 ///
-/// Those of [`entry`] and [`shape`]; `UNIMPLEMENTED` where the framework wants an array stored in another order, which
-/// backends that can do so learn from [`layout_modes`].
+/// Those of [`entry`] and [`shape`]; `UNIMPLEMENTED` if the framework requests another order for an array. Backends
+/// that support other orders use [`signature`] and [`layout_modes`].
 pub fn info(module: &Module) -> Result<ExecutableInfo> {
     let info = signature(module)?;
     layouts::expect_row_major(entry(module)?, info.parameters.len(), info.outputs.len())?;
     Ok(info)
 }
 
-/// The same for a backend that looks at layouts itself: what [`layout_modes`] asks for goes into
+/// Like [`info`], for a backend that handles layouts itself. It copies those that [`layout_modes`] returns to
 /// [`ExecutableInfo::parameter_layouts`] and [`ExecutableInfo::output_layouts`].
 ///
 /// # Errors
@@ -119,7 +123,7 @@ pub fn signature(module: &Module) -> Result<ExecutableInfo> {
     Ok(info)
 }
 
-/// The kinds of memory that JAX names, empty for the default one; none where it names no kind at all.
+/// The memory kinds that JAX names, empty for the default one. Returns an empty list if it names none.
 fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     let kind = |all: &Attributes| match all.iter().find(|(name, _)| name == "mhlo.memory_kind") {
         Some((_, Attribute::String(kind))) => String::from_utf8_lossy(kind).into_owned(),
@@ -129,18 +133,18 @@ fn memory_kinds(attributes: &[Attributes]) -> Vec<String> {
     if kinds.iter().all(String::is_empty) { Vec::new() } else { kinds }
 }
 
-/// Whether the program's caller gives up the buffer of an argument: JAX marks it with the output that may have its
-/// memory, or with nothing but that.
+/// Whether the caller donates the buffer of an argument. JAX marks such an argument, with or without the output that
+/// may reuse its memory.
 fn is_donated(func: &Func, index: usize) -> bool {
     func.arg_attribute(index, "tf.aliasing_output").is_some()
         || matches!(func.arg_attribute(index, "jax.buffer_donor"), Some(Attribute::Bool(true)))
 }
 
-/// The shape of a buffer that holds a value of that type.
+/// The shape of a buffer for a value of this type.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for tuples, dynamic extents and types no buffer has.
+/// `UNIMPLEMENTED` for tuples, dynamic extents and element types that buffers do not support.
 pub fn shape(ty: &Type) -> Result<Shape> {
     match ty {
         Type::Tensor(tensor) if tensor.is_static() => {
@@ -151,21 +155,21 @@ pub fn shape(ty: &Type) -> Result<Shape> {
     }
 }
 
-/// What PJRT calls an element type of StableHLO.
+/// Converts an element type of StableHLO to PJRT.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for `tf32` and `index`, which no buffer holds.
+/// `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
 pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
-    // Both crates know StableHLO's names; a test sees that they are the same.
+    // Both crates use StableHLO's names. A test checks that they agree.
     ty.name().parse().map_err(|_| Error::unimplemented(format!("no buffer holds elements of type {}", ty.name())))
 }
 
-/// What StableHLO calls an element type of PJRT.
+/// Converts an element type of PJRT to StableHLO.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for types StableHLO lacks: tokens, and integers of one bit.
+/// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
 pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     let lacking = || Error::unimplemented(format!("StableHLO has no tensors of {ty}"));
     // `si1` would be read as `i1`, which is a boolean.
@@ -173,18 +177,18 @@ pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
 }
 
-/// The program with its entry function alone, where every `call` is replaced by the ops of the function it calls, and every
-/// `composite` by those of its decomposition unless its name is one of `keep`.
+/// Inlines all calls into the entry function, which becomes the only function. Each `call` is replaced by the ops of
+/// the called function, and each `composite` by those of its decomposition, unless its name is one of `keep`.
 ///
 /// # Errors
 ///
-/// `UNIMPLEMENTED` for calls that nest too deeply or become too many ops.
+/// `UNIMPLEMENTED` if calls nest too deeply or expand to too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     ::stablehlo::inline(module, keep).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
-/// The error for an op the device does not run: names the op, of a custom call the target and of a composite the name,
-/// and where it came from.
+/// The error for an op that the device does not support. It names the op, the target of a custom call or the name of a
+/// composite, and the source location.
 pub fn unsupported(module: &Module, op: &Op) -> Error {
     let mut what = op.kind.name();
     if let OpKind::CustomCall { call_target_name: name, .. } | OpKind::Composite { name, .. } = &op.kind {

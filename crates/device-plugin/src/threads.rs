@@ -1,8 +1,8 @@
-//! Threads of the SDK's own, for work that must not run on the thread that makes it possible.
+//! The SDK's own threads, for work that must not run on the thread that makes it possible.
 //!
 //! An event may be completed on a thread of a driver, on which a backend may not call the driver again, or on a thread
-//! of the framework that has better things to do than run another program. Such work is moved to these threads. They
-//! start when they are needed, and a few stay when they have nothing to do.
+//! of the framework that should not be delayed by another program. Such work is moved to these threads. They start on
+//! demand, and a few remain when idle.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use crate::contain::contain;
 
-/// A piece of work. It reports its own errors; a panic ends the piece and not the thread.
+/// A piece of work. It reports its own errors. A panic ends the job but not the thread.
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// A group of threads with one queue.
@@ -26,27 +26,27 @@ pub(crate) struct Threads {
 }
 
 struct State {
-    /// The process that has the threads; 0 before the first job. A fork has none of them.
+    /// The process that owns the threads; 0 before the first job. A forked process has none of them.
     process: u32,
     jobs: VecDeque<Job>,
-    /// Threads that wait for a job, with those that were woken for one and have not taken it yet.
+    /// Threads that wait for a job, including those that were woken for one and have not taken it yet.
     idle: usize,
     /// All threads.
     count: usize,
 }
 
-/// Threads that run deferred launches. There are as many as launches that run at the same time, because one launch may
-/// have to wait for another: they may be parts of one collective operation.
+/// Threads that run deferred launches. There are as many as simultaneous launches, because launches may wait for each
+/// other, such as parts of one collective operation.
 pub(crate) static LAUNCHES: Threads = Threads::new("pjrt launch", usize::MAX);
 
-/// Threads that run what waits for an event and calls a backend or a framework: reads, copies and callbacks. None of
-/// these may wait for another one, so a few threads are enough.
+/// Threads that run work that waits for an event and calls a backend or a framework: reads, copies and callbacks. None
+/// of these may wait for another one, so a few threads are enough.
 pub(crate) static COMPLETIONS: Threads = Threads::new("pjrt completion", 4);
 
-/// Idle threads of a group that do not end.
+/// Maximum number of idle threads of a group that are kept.
 const KEPT: usize = 4;
 
-/// Bytes of address space for a stack. Backends may compute on these threads as they do on a framework's.
+/// Address space of a stack in bytes. Backends may compute on these threads as they do on a framework's.
 const STACK: usize = 8 << 20;
 
 /// Counts the times that a group may have become idle, while a thread waits in [`rest`].
@@ -55,7 +55,7 @@ static CHANGES: (Mutex<u64>, Condvar) = (Mutex::new(0), Condvar::new());
 static AWAITED: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this is a thread of a group.
+    /// Whether this thread belongs to a group.
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -105,7 +105,7 @@ impl Threads {
         Self { name, most, state: Mutex::new(state), wake: Condvar::new() }
     }
 
-    /// Jobs run without this lock, so that a panic of theirs cannot leave the state half changed.
+    /// Jobs run without this lock, so a panicking job cannot leave the state inconsistent.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -114,13 +114,13 @@ impl Threads {
     ///
     /// # Errors
     ///
-    /// Gives the job back if the system has no thread for it and there is none that could take it later.
+    /// Returns the job if the system cannot create a thread and no other thread can take the job later.
     pub(crate) fn submit(&'static self, job: Job) -> Result<(), Job> {
         let mut state = self.lock();
         let process = std::process::id();
         if state.process != process {
-            // What waits here in a fork is the parent's to do. It is not dropped either, because it belongs to objects
-            // that the parent uses.
+            // In a forked process, the jobs in the queue belong to the parent. Do not drop them either, because they
+            // own objects that the parent uses.
             std::mem::forget(std::mem::take(&mut state.jobs));
             (state.process, state.idle, state.count) = (process, 0, 0);
         }
@@ -133,21 +133,21 @@ impl Threads {
             match thread.spawn(|| self.work()) {
                 Ok(_) => state.count += 1,
                 Err(_) if state.count == 0 => return state.jobs.pop_back().map_or(Ok(()), Err),
-                // One of the others comes to it.
+                // Another thread takes the job later.
                 Err(_) => {}
             }
         }
         Ok(())
     }
 
-    /// Runs a job on one of the threads, or here if there is none and the system has none left.
+    /// Runs a job on one of the threads, or on this one if there is none and the system cannot create one.
     pub(crate) fn submit_or_run(&'static self, job: Job) {
         if let Err(job) = self.submit(job) {
             run(job);
         }
     }
 
-    /// The life of a thread.
+    /// Runs jobs until the thread ends.
     fn work(&self) {
         OWN.set(true);
         let mut state = self.lock();
@@ -171,7 +171,7 @@ impl Threads {
 }
 
 fn run(job: Job) {
-    // The job reported its own errors; a panic beyond that has nowhere to go.
+    // The job reported its own errors. Any other panic has no receiver.
     let _ = contain(|| {
         job();
         Ok(())

@@ -1,4 +1,4 @@
-//! One call for each field.
+//! A builder with one method for each field.
 
 use std::num::NonZeroU32;
 
@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{ElementType, Value};
 
-/// Builds [`Capabilities`]; see there for the meaning of each field.
+/// Builds [`Capabilities`]. See its fields for their meaning.
 ///
-/// Building never fails: [`Capabilities::validate`] tells all faults at once, and registration calls it.
+/// Building never fails. [`Capabilities::validate`] reports all faults at once, and registration calls it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[must_use]
 pub struct CapabilitiesBuilder(Capabilities);
@@ -35,7 +35,7 @@ macro_rules! setters {
     };
 }
 
-/// Setters of counts, where 0 stands for none.
+/// Setters of counts, where 0 means `None`.
 macro_rules! counts {
     ($($(#[$meta:meta])* $field:ident;)*) => {
         $(
@@ -159,7 +159,7 @@ impl CapabilitiesBuilder {
         self
     }
 
-    /// The capabilities.
+    /// Returns the capabilities.
     pub fn build(self) -> Capabilities {
         self.0
     }

@@ -1,6 +1,6 @@
-//! Enumerations that are a name in JSON and a number in C.
+//! Enumerations that are represented by a name in JSON and a number in C.
 
-/// Declares an enumeration with a name and a number for each value; the number of a default value is 0.
+/// Declares an enumeration with a name and a number for each value. The number of a default value is 0.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -32,7 +32,7 @@ macro_rules! codes {
                 self as u32
             }
 
-            /// The value of that number in the C descriptor.
+            /// The value with this number in the C descriptor.
             pub const fn from_code(code: u32) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
@@ -47,7 +47,7 @@ macro_rules! codes {
             }
         }
 
-        /// Parses the name; the error lists the known ones.
+        /// Parses the name. The error lists the known names.
         impl std::str::FromStr for $name {
             type Err = $crate::Error;
 

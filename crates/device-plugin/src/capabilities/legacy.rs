@@ -1,8 +1,8 @@
-//! What PyTorch/XLA can honour today: the environment variables that stand for a capability.
+//! The environment variables of PyTorch/XLA that correspond to a capability.
 //!
-//! PyTorch/XLA asks no plugin for capabilities. Some of its rules can be turned by a variable, for all devices of the
-//! process; some variables are read only behind a test of the device's name, so they do nothing for a device of
-//! another name. This table says which, so that a package can set what helps and tell what does not.
+//! PyTorch/XLA does not query capabilities. Some of its rules can be changed by a variable, for all devices of the
+//! process. It reads some variables only for certain device names, so they have no effect for other devices. With this
+//! table a package can set the effective variables and report the capabilities without effect.
 //!
 //! ```
 //! use device_plugin::capabilities::{Capabilities, ProgramFormat, ProgramFormats, legacy};
@@ -20,7 +20,7 @@ use super::{
     Bf16Policy, Capabilities, DynamicShapes, EagerFallback, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator,
 };
 
-/// A capability and the variable of PyTorch/XLA that stands for it.
+/// A capability and the corresponding variable of PyTorch/XLA.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LegacyVariable {
@@ -28,25 +28,25 @@ pub struct LegacyVariable {
     pub field: &'static str,
     /// The variable.
     pub variable: &'static str,
-    /// The platform names for which it is read, in lower case; empty: for all.
+    /// The platform names for which it is read, in lower case; empty for all.
     pub platforms: &'static [&'static str],
-    /// Its value for given capabilities; none to leave it unset.
+    /// Its value for given capabilities; `None` to leave it unset.
     value: fn(&Capabilities) -> Option<String>,
 }
 
 impl LegacyVariable {
-    /// Whether the variable is read for a device of that platform.
+    /// Whether the variable is read for a device of this platform.
     pub fn is_read_for(&self, platform: &str) -> bool {
         self.platforms.is_empty() || self.platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
     }
 
-    /// The variable's value for those capabilities; none to leave it unset.
+    /// The variable's value for these capabilities; `None` to leave it unset.
     pub fn value(&self, capabilities: &Capabilities) -> Option<String> {
         (self.value)(capabilities)
     }
 }
 
-/// A variable to set, and why.
+/// A variable to set, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
@@ -54,11 +54,11 @@ pub struct Setting {
     pub variable: &'static str,
     /// Its value.
     pub value: String,
-    /// The field of [`Capabilities`] it stands for.
+    /// The corresponding field of [`Capabilities`].
     pub field: &'static str,
 }
 
-/// Every variable, in the order of the fields. [`Capabilities`] without a variable are not listed.
+/// All variables, in the order of the fields. Fields without a variable are not listed.
 pub const VARIABLES: &[LegacyVariable] = &[
     LegacyVariable {
         field: "dense_gather_factor",
@@ -133,10 +133,10 @@ pub const VARIABLES: &[LegacyVariable] = &[
     },
 ];
 
-/// Platforms for which PyTorch/XLA has rules of its own.
+/// Platforms for which PyTorch/XLA has its own rules.
 const OWN_RULES: &[&str] = &["tpu", "neuron", "cpu", "cuda"];
 
-/// The variables to set for a device of that platform name, in the order of [`VARIABLES`].
+/// The variables to set for a device with this platform name, in the order of [`VARIABLES`].
 pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> {
     let read = VARIABLES.iter().filter(|variable| variable.is_read_for(platform));
     read.filter_map(|entry| {
@@ -146,8 +146,8 @@ pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> 
     .collect()
 }
 
-/// The fields that are not the default, that PyTorch/XLA has a rule for, and that it will not honour for a device of
-/// that platform name: no variable stands for them. None for a platform it has rules of its own for.
+/// The non-default fields that PyTorch/XLA ignores for a device with this platform name: it has a rule for each of
+/// them, but no variable. Empty for a platform that has its own rules.
 pub fn unhonoured(capabilities: &Capabilities, platform: &str) -> Vec<&'static str> {
     if OWN_RULES.iter().any(|own| own.eq_ignore_ascii_case(platform)) {
         return Vec::new();
@@ -229,7 +229,7 @@ mod tests {
                 "EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM=1",
             ]
         );
-        // Donation is no rule of PyTorch/XLA.
+        // PyTorch/XLA does not have a rule for donation.
         assert_eq!(unhonoured(&all, "example"), ["layout"]);
     }
 

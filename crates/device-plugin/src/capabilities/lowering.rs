@@ -20,7 +20,7 @@ codes! {
 }
 
 codes! {
-    /// Which of PyTorch's lists of operations automatic mixed precision follows.
+    /// The list of PyTorch's operations that automatic mixed precision follows.
     pub enum AutocastKind, "a kind of autocast" {
         /// The list made for XLA devices.
         Xla = 1 "xla",
@@ -33,25 +33,25 @@ codes! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Autocast {
-    /// Which operations run in the shorter type.
+    /// The list of operations that run in the shorter type.
     pub kind: AutocastKind,
     /// The types a user may choose.
     pub dtypes: Vec<ElementType>,
-    /// The type used when the user chooses none; one of `dtypes`.
+    /// The type used if the user chooses none; one of `dtypes`.
     pub default_dtype: ElementType,
 }
 
 impl Autocast {
     /// Autocast by the list for XLA devices, to the first of these types unless the user chooses another of them.
     ///
-    /// Without any type it is [`ElementType::Bf16`] by default, and not valid.
+    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
     pub fn xla(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         Self::new(AutocastKind::Xla, dtypes)
     }
 
     /// Autocast by the list for CUDA devices, to the first of these types unless the user chooses another of them.
     ///
-    /// Without any type it is [`ElementType::Bf16`] by default, and not valid.
+    /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
     pub fn cuda(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         Self::new(AutocastKind::Cuda, dtypes)
     }
@@ -76,7 +76,7 @@ codes! {
 }
 
 codes! {
-    /// Where an operation runs that has no lowering for the device.
+    /// Where an operation without a lowering for the device runs.
     #[derive(Default)]
     pub enum EagerFallback, "a device for eager fallback" {
         /// On the host, through copies.
@@ -88,7 +88,7 @@ codes! {
 }
 
 codes! {
-    /// What a device does with 64-bit integers.
+    /// How a device handles 64-bit integers.
     #[derive(Default)]
     pub enum Int64Policy, "a policy for 64-bit integers" {
         /// Computes with them.
@@ -102,10 +102,10 @@ codes! {
 }
 
 codes! {
-    /// Which floats are stored as `bf16` although the program says otherwise.
+    /// Floats that are stored as `bf16` although the program declares another type.
     #[derive(Default)]
     pub enum Bf16Policy, "a policy for bf16" {
-        /// Types stay what the program says.
+        /// Types stay as the program declares them.
         #[default]
         Native = 0 "native",
         /// `f32` is stored as `bf16`, and `f64` as `f32`.
@@ -116,7 +116,7 @@ codes! {
 }
 
 codes! {
-    /// Dot products whose operands differ in type.
+    /// Dot products of operands with different types.
     #[derive(Default)]
     pub enum MixedDot, "a policy for dot products of mixed types" {
         /// Frameworks convert both operands to the result's type first.

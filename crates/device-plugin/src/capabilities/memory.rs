@@ -1,11 +1,11 @@
-//! Memories, and memory shared with others.
+//! Memories, and memory shared with other libraries.
 
 use serde::{Deserialize, Serialize};
 
 use super::c_enums::codes;
 
 codes! {
-    /// `DLDeviceType`: where memory lies, with the numbers of DLPack 1.1 and one that JAX adds.
+    /// `DLDeviceType`: the location of memory, with the numbers of DLPack 1.1 and one that JAX adds.
     pub enum DlpackDevice, "a DLPack device type" {
         /// The host.
         Cpu = 1 "cpu",
@@ -25,9 +25,9 @@ codes! {
         Rocm = 10 "rocm",
         /// Host memory pinned by ROCm.
         RocmHost = 11 "rocm_host",
-        /// A device that DLPack has no name for.
+        /// A device for which DLPack has no name.
         ExtDev = 12 "ext_dev",
-        /// CUDA memory that the host can read too.
+        /// CUDA memory that the host can also read.
         CudaManaged = 13 "cuda_managed",
         /// oneAPI devices through unified shared memory.
         OneApi = 14 "oneapi",
@@ -56,10 +56,10 @@ impl DlpackDevice {
 #[serde(default)]
 #[non_exhaustive]
 pub struct MemoryKinds {
-    /// Names of the kinds: `device`, `pinned_host`. Empty when only the client knows.
+    /// Names of the kinds: `device`, `pinned_host`. Empty if only the client knows them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
-    /// The kind arrays go to when the user names none; one of `names`.
+    /// The kind of memory for arrays if the user names none; one of `names`.
     #[serde(rename = "default", skip_serializing_if = "Option::is_none")]
     pub default_kind: Option<String>,
     /// Whether a program may keep arrays in one of the host's memories while it runs.
@@ -83,22 +83,22 @@ impl MemoryKinds {
 }
 
 codes! {
-    /// What `PJRT_Device_MemoryStats` answers.
+    /// The statistics that `PJRT_Device_MemoryStats` returns.
     #[derive(Default)]
     pub enum MemoryStatsReport, "an answer about memory statistics" {
-        /// Not known before it is asked. PyTorch/XLA takes a limit for granted, JAX does not.
+        /// Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not.
         #[default]
         Unstated = 0 "unstated",
         /// Nothing.
         None = 1 "none",
         /// How much memory is in use.
         InUse = 2 "in_use",
-        /// How much memory is in use, and how much there is (`bytes_limit`).
+        /// How much memory is in use, and the limit (`bytes_limit`).
         WithLimit = 3 "with_limit",
     }
 }
 
-/// What callbacks from a running program into the host can do.
+/// Limits of callbacks from a running program into the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -117,7 +117,7 @@ impl Default for HostCallbacks {
 }
 
 impl HostCallbacks {
-    /// Callbacks from partitioned programs, and with arrays that are empty.
+    /// Sets whether partitioned programs may call, and whether empty arrays may be passed.
     pub fn new(partitioned: bool, empty_arrays: bool) -> Self {
         Self { partitioned, empty_arrays }
     }

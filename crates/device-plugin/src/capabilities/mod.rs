@@ -1,10 +1,9 @@
-//! What a device can do and wants, in place of rules that frameworks keep by device name.
+//! The capabilities of a device, which replace rules that frameworks keep by device name.
 //!
-//! PJRT tells the version of the interface and the extensions of a plugin; how to lower `gather`, which float autocast
-//! uses or whether donation works it does not tell. Frameworks hold such knowledge in lists of device names, so a
-//! device of a name they do not know gets the defaults. [`Capabilities`] is that knowledge as data: known without a
-//! client, from Rust, from JSON (the `capabilities` of a [`Manifest`](crate::Manifest)) and from C
-//! (`dp_capabilities`).
+//! PJRT reports the version of the interface and the extensions of a plugin. It does not report how to lower `gather`,
+//! which float autocast uses or whether donation works. Frameworks keep such knowledge in lists of device names, so a
+//! device with an unknown name gets the defaults. [`Capabilities`] is that knowledge as data. It is available without a
+//! client, in Rust, in JSON (the `capabilities` of a [`Manifest`](crate::Manifest)) and in C (`dp_capabilities`).
 //!
 //! ```
 //! use device_plugin::ElementType;
@@ -51,19 +50,19 @@ pub use table::{Row, Table};
 
 use crate::{ElementType, Value};
 
-/// What the devices of a plugin can do and want. The default is what frameworks assume of a device they do not know.
+/// The capabilities of the devices of a plugin. The default is what frameworks assume of an unknown device.
 ///
-/// Each field names in brackets the framework that keeps a rule for it by device name, and the rule.
+/// The brackets after each field name the framework that keeps a rule for it by device name, and the rule.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct Capabilities {
-    /// Lower a gather as a dense product with a mask while the gathered dimension has at most ten times this many
-    /// elements; none: always gather. \[PyTorch/XLA `index_select`, `gather`: 8192 on TPU and Neuron\]
+    /// Lower a gather as a dense product with a mask if the gathered dimension has at most ten times this many
+    /// elements. `None`: always gather. \[PyTorch/XLA `index_select`, `gather`: 8192 on TPU and Neuron\]
     #[serde(skip_serializing_if = "is_default")]
     pub dense_gather_factor: Option<NonZeroU32>,
 
-    /// Lower a scatter densely where the index has at least one element for this many of the input; none: always
+    /// Lower a scatter densely if the index has at least one element for this many of the input. `None`: always
     /// scatter. \[PyTorch/XLA scatter: 100 on TPU\]
     #[serde(skip_serializing_if = "is_default")]
     pub dense_scatter_factor: Option<NonZeroU32>,
@@ -72,7 +71,7 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub rng_bit_generator: RngBitGenerator,
 
-    /// Automatic mixed precision; none: frameworks ignore a request for it, with a warning. \[PyTorch/XLA
+    /// Automatic mixed precision. `None`: frameworks ignore a request for it, with a warning. \[PyTorch/XLA
     /// `torch_xla.amp.autocast`: `bf16` on TPU and Neuron, `f16` and others on CUDA up to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub autocast: Option<Autocast>,
@@ -82,12 +81,12 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub autocast_dispatch_key: AutocastDispatchKey,
 
-    /// Where operations without a lowering run. \[PyTorch/XLA fallback: the CUDA device through DLPack on CUDA up to
-    /// 2.8\]
+    /// The device for operations without a lowering. \[PyTorch/XLA fallback: the CUDA device through DLPack on CUDA up
+    /// to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub eager_fallback: EagerFallback,
 
-    /// The element types programs may use; none: not stated, frameworks try all.
+    /// The element types that programs may use. `None`: not stated, frameworks try all.
     #[serde(skip_serializing_if = "is_default")]
     pub supported_dtypes: Option<BTreeSet<ElementType>>,
 
@@ -95,11 +94,11 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub remapped_dtypes: BTreeMap<ElementType, ElementType>,
 
-    /// What happens to 64-bit integers. \[PyTorch/XLA `dot`: on the host on TPU\]
+    /// Handling of 64-bit integers. \[PyTorch/XLA `dot`: on the host on TPU\]
     #[serde(skip_serializing_if = "is_default")]
     pub int64: Int64Policy,
 
-    /// Which floats are stored as `bf16`. \[PyTorch/XLA, by environment variables only\]
+    /// The floats that are stored as `bf16`. \[PyTorch/XLA, by environment variables only\]
     #[serde(skip_serializing_if = "is_default")]
     pub bf16: Bf16Policy,
 
@@ -107,16 +106,16 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub layout: LayoutPolicy,
 
-    /// Whether the compiler knows the custom calls `ResizeNearest` and `ResizeBilinear`; else frameworks expand them.
-    /// \[PyTorch/XLA upsampling: TPU and Neuron\]
+    /// Whether the compiler knows the custom calls `ResizeNearest` and `ResizeBilinear`. If not, frameworks expand
+    /// them. \[PyTorch/XLA upsampling: TPU and Neuron\]
     #[serde(skip_serializing_if = "is_default")]
     pub resize_custom_call: bool,
 
-    /// Whether the gradient of nearest upsampling runs on the device; else on the host. \[PyTorch/XLA: TPU and Neuron\]
+    /// Whether the gradient of nearest upsampling runs on the device or the host. \[PyTorch/XLA: TPU and Neuron\]
     #[serde(skip_serializing_if = "is_default")]
     pub upsample_nearest_backward: bool,
 
-    /// Whether the gradient of bilinear upsampling runs on the device; else on the host. \[PyTorch/XLA: TPU\]
+    /// Whether the gradient of bilinear upsampling runs on the device or the host. \[PyTorch/XLA: TPU\]
     #[serde(skip_serializing_if = "is_default")]
     pub upsample_bilinear_backward: bool,
 
@@ -125,17 +124,17 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub spmd: Spmd,
 
-    /// The device attribute that holds a device's coordinates in the physical mesh; none: devices form no mesh.
+    /// The device attribute that holds a device's coordinates in the physical mesh. `None`: devices do not form a mesh.
     /// \[PyTorch/XLA hybrid meshes: `coords`, on TPU only\]
     #[serde(skip_serializing_if = "is_default")]
     pub mesh_coordinates: Option<String>,
 
-    /// Orders of devices for collective operations, for meshes where the logical order is not the best.
+    /// Orders of devices for collective operations, for meshes in which the logical order is not the best.
     /// \[PyTorch/XLA replica groups: TPU v5p and v6e\]
     #[serde(skip_serializing_if = "is_default")]
     pub replica_orders: Vec<ReplicaOrder>,
 
-    /// How processes find the first one. \[PyTorch/XLA `get_master_ip`: TPU and Neuron\]
+    /// How processes find the first process. \[PyTorch/XLA `get_master_ip`: TPU and Neuron\]
     #[serde(skip_serializing_if = "is_default")]
     pub master_address: MasterAddress,
 
@@ -143,57 +142,57 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub donation: bool,
 
-    /// Whether compiled programs may be kept on disk for other processes; the executables must serialize. \[JAX: tpu,
-    /// gpu, cpu, neuron\]
+    /// Whether compiled programs may be kept on disk for other processes. Executables must support serialization.
+    /// \[JAX: tpu, gpu, cpu, neuron\]
     #[serde(skip_serializing_if = "is_default")]
     pub persistent_cache: bool,
 
-    /// Whether a program compiled for some devices serves others, so that the key of the cache leaves the device
-    /// assignment out. \[JAX: gpu\]
+    /// Whether a program compiled for some devices can run on others, so that the cache key omits the device
+    /// assignment. \[JAX: gpu\]
     #[serde(skip_serializing_if = "is_default")]
     pub cache_key_strip_device_assignment: bool,
 
-    /// Callbacks from a running program into the host; none: no callbacks. \[JAX: cpu, cuda, rocm, tpu\]
+    /// Callbacks from a running program into the host. `None`: no callbacks. \[JAX: cpu, cuda, rocm, tpu\]
     #[serde(skip_serializing_if = "is_default")]
     pub host_callbacks: Option<HostCallbacks>,
 
-    /// Pass the arguments of a program as one tuple when there are more than this many; none: never. \[JAX: 2000 on
+    /// Pass the arguments of a program as one tuple if there are more than this many. `None`: never. \[JAX: 2000 on
     /// TPU\]
     #[serde(skip_serializing_if = "is_default")]
     pub tuple_args_threshold: Option<NonZeroU32>,
 
-    /// Forms of programs the compiler takes. \[PyTorch/XLA sends HLO unless an environment variable says otherwise; JAX
-    /// sends StableHLO\]
+    /// Program formats that the compiler accepts. \[PyTorch/XLA sends HLO unless an environment variable requests
+    /// another; JAX sends StableHLO\]
     #[serde(skip_serializing_if = "is_default")]
     pub program_formats: ProgramFormats,
 
-    /// Whether executables give their optimized program. \[PyTorch/XLA compilation fails without\]
+    /// Whether executables return their optimized program. \[PyTorch/XLA compilation fails without it\]
     #[serde(skip_serializing_if = "is_default")]
     pub optimized_program: OptimizedProgram,
 
-    /// Versions of StableHLO the compiler reads, for who has no client; plugins tell by attributes of the same meaning
-    /// once loaded. None: not stated.
+    /// Versions of StableHLO that the compiler reads, for tools without a client. Loaded plugins report the same in
+    /// their attributes. `None`: not stated.
     #[serde(skip_serializing_if = "is_default")]
     pub stablehlo: Option<StablehloRange>,
 
-    /// Arrays whose extents are known only at run time. \[PyTorch/XLA, by an environment variable for all devices\]
+    /// Arrays with extents known only at run time. \[PyTorch/XLA, by an environment variable for all devices\]
     #[serde(skip_serializing_if = "is_default")]
     pub dynamic_shapes: DynamicShapes,
 
-    /// DLPack's name for the device's memory; none: it cannot be shared through DLPack. \[JAX: cpu, cuda, rocm, oneapi;
-    /// PyTorch/XLA: CPU, and CUDA up to 2.8\]
+    /// DLPack's name for the device's memory. `None`: it cannot be shared through DLPack. \[JAX: cpu, cuda, rocm,
+    /// oneapi; PyTorch/XLA: CPU, and CUDA up to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub dlpack_device: Option<DlpackDevice>,
 
-    /// DLPack's name for host memory pinned for the device; none: it cannot be shared. \[JAX: cuda, rocm, tpu\]
+    /// DLPack's name for host memory pinned for the device. `None`: it cannot be shared. \[JAX: cuda, rocm, tpu\]
     #[serde(skip_serializing_if = "is_default")]
     pub dlpack_host_device: Option<DlpackDevice>,
 
-    /// Memories of others that buffers can be made of without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
+    /// Foreign memories that buffers can use without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub zero_copy_import: BTreeSet<DlpackDevice>,
 
-    /// Memories as which others can take buffers without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
+    /// Memories through which others can use buffers without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub zero_copy_export: BTreeSet<DlpackDevice>,
 
@@ -201,20 +200,20 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub memory_kinds: MemoryKinds,
 
-    /// What the device tells of its memory. \[PyTorch/XLA reads the limit without looking whether it is there\]
+    /// The memory statistics of the device. \[PyTorch/XLA reads the limit without checking whether it exists\]
     #[serde(skip_serializing_if = "is_default")]
     pub memory_stats: MemoryStatsReport,
 
-    /// The dot algorithms the compiler honours; none: all. \[JAX: seven on cpu, which ignores others\]
+    /// The dot algorithms that the compiler supports. `None`: all. \[JAX: seven on cpu, which ignores others\]
     #[serde(skip_serializing_if = "is_default")]
     pub dot_algorithms: Option<BTreeSet<DotAlgorithm>>,
 
-    /// Dot products of operands that differ in type. \[JAX: floats and integers mix on TPU\]
+    /// Dot products of operands with different types. \[JAX: floats and integers mix on TPU\]
     #[serde(skip_serializing_if = "is_default")]
     pub mixed_dot: MixedDot,
 
-    /// What has no field yet, by name: lower-case letters, digits, underscores and dots. A framework looks for names it
-    /// knows.
+    /// Capabilities without a field of their own, by name: lower-case letters, digits, underscores and dots. A
+    /// framework looks up the names it knows.
     #[serde(skip_serializing_if = "is_default")]
     pub features: BTreeMap<String, Value>,
 }
@@ -224,17 +223,17 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Capabilities {
-    /// Starts from what frameworks assume of a device they do not know.
+    /// Returns a builder that starts from what frameworks assume of an unknown device.
     pub fn builder() -> CapabilitiesBuilder {
         CapabilitiesBuilder::default()
     }
 
-    /// Continues from these.
+    /// Returns a builder that starts from these capabilities.
     pub fn into_builder(self) -> CapabilitiesBuilder {
         CapabilitiesBuilder::from(self)
     }
 
-    /// The type in which the device holds arrays that a program declares as `ty`, by [`Self::remapped_dtypes`],
+    /// The type in which the device stores arrays that a program declares as `ty`, by [`Self::remapped_dtypes`],
     /// [`Self::int64`] and [`Self::bf16`].
     pub fn stored_as(&self, ty: ElementType) -> ElementType {
         use ElementType::{Bf16, F32, F64, S32, S64, U32, U64};
@@ -248,25 +247,25 @@ impl Capabilities {
         }
     }
 
-    /// Whether a gather along a dimension of that many elements is better lowered densely.
+    /// Whether to lower a gather along a dimension of `elements` elements densely.
     pub fn gathers_densely(&self, elements: u64) -> bool {
         self.dense_gather_factor.is_some_and(|factor| elements <= u64::from(factor.get()) * 10)
     }
 
-    /// Whether a scatter of so many elements into so many is better lowered densely.
+    /// Whether to lower a scatter of `index_elements` into `input_elements` elements densely.
     pub fn scatters_densely(&self, index_elements: u64, input_elements: u64) -> bool {
         let dense = |factor: NonZeroU32| index_elements.saturating_mul(u64::from(factor.get())) >= input_elements;
         self.dense_scatter_factor.is_some_and(dense)
     }
 
-    /// Whether a program of that many arguments takes them as one tuple.
+    /// Whether a program with this number of arguments takes them as one tuple.
     pub fn tuples_args(&self, arguments: usize) -> bool {
         let more = |limit: NonZeroU32| u64::try_from(arguments).is_ok_and(|n| n > u64::from(limit.get()));
         self.tuple_args_threshold.is_some_and(more)
     }
 
-    /// The order in which a collective operation should visit the devices of that kind in a mesh of those bounds; none
-    /// where the logical order will do. Kinds match in any case.
+    /// The order in which a collective operation should visit the devices of this kind in a mesh with these bounds.
+    /// Returns `None` if the logical order is suitable. Kinds match in any case.
     pub fn replica_order(&self, device_kind: &str, bounds: &[u32]) -> Option<&[u32]> {
         let fits =
             |order: &&ReplicaOrder| order.device_kind.eq_ignore_ascii_case(device_kind) && order.bounds == bounds;

@@ -1,4 +1,4 @@
-//! Capabilities from JSON, and changed by it.
+//! Reads and changes capabilities as JSON.
 
 use serde_json::Value as Json;
 
@@ -7,28 +7,28 @@ use crate::manifest_parse::{read, unknown_field};
 use crate::{Fault, Faults};
 
 impl Capabilities {
-    /// Reads capabilities from a JSON object and checks them. What is left out has its default.
+    /// Reads capabilities from a JSON object and checks them. Omitted fields have their defaults.
     ///
     /// # Errors
     ///
-    /// The field whose value is of the wrong type, or all unknown fields and faults of the values.
+    /// The field with a value of the wrong type, or all unknown fields and faults of the values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
 
-    /// The capabilities as a JSON object of the fields that are not the default.
+    /// Serializes the fields that differ from their defaults as a JSON object.
     pub fn to_json(&self) -> String {
         // Every field is text, a number, a list or a map with text keys, so this cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// These capabilities, changed by a JSON merge patch (RFC 7396): fields given replace, `null` restores a default.
+    /// Applies a JSON merge patch (RFC 7396) to these capabilities. Given fields replace, `null` restores a default.
     ///
-    /// That is what users override capabilities with, in the variable of [`Self::override_variable`].
+    /// Users override capabilities with such a patch, in the variable of [`Self::override_variable`].
     ///
     /// # Errors
     ///
-    /// The field whose value is of the wrong type, or all unknown fields and faults of the result.
+    /// The field with a value of the wrong type, or all unknown fields and faults of the result.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
@@ -46,7 +46,7 @@ impl Capabilities {
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {
-        // Derived readers also take a list of all fields in order, which nobody means.
+        // Derived deserializers also accept a list of all fields in order, which is surely a mistake.
         if !json.is_object() {
             let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());

@@ -1,4 +1,4 @@
-//! Programs, as the device's compiler takes them, and partitioning.
+//! Program formats of the device's compiler, and partitioning.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,18 +20,18 @@ codes! {
     }
 }
 
-/// The forms of programs the compiler takes, the preferred one first; never none.
+/// The program formats that the compiler accepts, the preferred one first; never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct ProgramFormats(Vec<ProgramFormat>);
 
 impl ProgramFormats {
-    /// Programs of this form only.
+    /// Only this format.
     pub fn preferring(format: ProgramFormat) -> Self {
         Self(vec![format])
     }
 
-    /// And, if need be, of this one.
+    /// Adds another format that the compiler accepts.
     #[must_use]
     pub fn or(mut self, format: ProgramFormat) -> Self {
         if !self.0.contains(&format) {
@@ -40,24 +40,24 @@ impl ProgramFormats {
         self
     }
 
-    /// The form the compiler likes best.
+    /// The compiler's preferred format.
     pub fn preferred(&self) -> ProgramFormat {
-        // The list is never empty; the fallback is what frameworks send a device they know nothing about.
+        // The list is never empty. The fallback is the format that frameworks send to an unknown device.
         self.0.first().copied().unwrap_or(ProgramFormat::Hlo)
     }
 
-    /// Whether the compiler takes that form.
+    /// Whether the compiler accepts this format.
     pub fn accepts(&self, format: ProgramFormat) -> bool {
         self.0.contains(&format)
     }
 
-    /// The forms, the preferred one first.
+    /// The formats, the preferred one first.
     pub fn as_slice(&self) -> &[ProgramFormat] {
         &self.0
     }
 }
 
-/// HLO as PyTorch/XLA sends it, else StableHLO as JAX does.
+/// HLO, which PyTorch/XLA sends, then StableHLO, which JAX sends.
 impl Default for ProgramFormats {
     fn default() -> Self {
         Self::preferring(ProgramFormat::Hlo).or(ProgramFormat::Mlir)
@@ -69,7 +69,7 @@ impl TryFrom<Vec<ProgramFormat>> for ProgramFormats {
 
     /// # Errors
     ///
-    /// Without any format.
+    /// If the list is empty.
     fn try_from(formats: Vec<ProgramFormat>) -> Result<Self> {
         let mut formats = formats.into_iter();
         let first = formats.next().ok_or_else(|| Error::invalid_argument("no program format; name at least one"))?;
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for ProgramFormats {
 }
 
 codes! {
-    /// Whether an executable can give the program it was compiled to.
+    /// Whether an executable can return its optimized program.
     #[derive(Default)]
     pub enum OptimizedProgram, "an answer about optimized programs" {
         /// `PJRT_Executable_OptimizedProgram` gives it; PyTorch/XLA cannot compile without.
@@ -142,7 +142,7 @@ pub struct StablehloVersion {
 }
 
 impl StablehloVersion {
-    /// The version of those three numbers.
+    /// The version with these three numbers.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }
@@ -154,7 +154,7 @@ impl fmt::Display for StablehloVersion {
     }
 }
 
-/// Parses three numbers with dots between.
+/// Parses three numbers separated by dots.
 impl FromStr for StablehloVersion {
     type Err = Error;
 
@@ -182,17 +182,17 @@ impl<'de> Deserialize<'de> for StablehloVersion {
     }
 }
 
-/// The versions of StableHLO the compiler reads, both included.
+/// The versions of StableHLO that the compiler reads, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StablehloRange {
-    /// The oldest.
+    /// The oldest version.
     pub minimum: StablehloVersion,
-    /// The newest; frameworks serialize programs for it, or for their own version if that is older.
+    /// The newest version. Frameworks serialize programs for it, or for their own version if that is older.
     pub current: StablehloVersion,
 }
 
 impl StablehloRange {
-    /// From the oldest to the newest.
+    /// All versions from `minimum` to `current`.
     pub const fn new(minimum: StablehloVersion, current: StablehloVersion) -> Self {
         Self { minimum, current }
     }

@@ -1,4 +1,4 @@
-//! Capabilities as a table for people.
+//! Capabilities as a table for display.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use super::Capabilities;
 pub struct Row {
     /// The field's name, as in JSON.
     pub field: &'static str,
-    /// Its value; `none` for nothing.
+    /// Its value; `none` if it is empty.
     pub value: String,
-    /// Whether that is what frameworks assume of a device they do not know.
+    /// Whether the value is what frameworks assume of an unknown device.
     pub is_default: bool,
-    /// The rule of a framework that the field replaces; empty where there is none.
+    /// The rule of a framework that the field replaces; empty if there is none.
     pub replaces: &'static str,
 }
 
-/// Every field of the struct once, in its order, with the rule it replaces. The pattern has no `..`, so that a field
-/// that is missing here does not compile.
+/// Lists each field of the struct once, in its order, with the rule it replaces. The pattern has no `..`, so the code
+/// does not compile if a field is missing.
 macro_rules! rows {
     ($($field:ident $replaces:literal,)*) => {
         /// The names of the fields, in the order of the struct.
@@ -88,25 +88,25 @@ impl Capabilities {
         rows(self)
     }
 
-    /// The fields that are not the default, with their values.
+    /// The fields that differ from their defaults, with their values.
     pub fn differences(&self) -> Vec<(&'static str, String)> {
         self.rows().into_iter().filter(|row| !row.is_default).map(|row| (row.field, row.value)).collect()
     }
 
-    /// A table of the fields that are not the default, or of all.
+    /// A table of the fields that differ from their defaults, or of all fields.
     pub fn table(&self, all: bool) -> Table {
         Table(self.rows().into_iter().filter(|row| all || !row.is_default).collect())
     }
 }
 
-/// Prints the fields that are not the default, or a line that says there are none.
+/// Prints the fields that differ from their defaults, or a line that reports that there are none.
 impl fmt::Display for Capabilities {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.table(false).fmt(f)
     }
 }
 
-/// Fields and values in columns, a line each without a final line break.
+/// Fields and values in columns, one per line, without a final line break.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table(Vec<Row>);
 
@@ -131,7 +131,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// A value of a field for people: without the marks of JSON where they tell nothing.
+/// A field's value for display, without JSON syntax that carries no information.
 fn text(json: &Json) -> String {
     let join = |items: Vec<String>, empty: &str| if items.is_empty() { empty.to_owned() } else { items.join(", ") };
     match json {

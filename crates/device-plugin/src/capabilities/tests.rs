@@ -1,4 +1,4 @@
-//! What the types, JSON and checks together promise.
+//! Tests the types, JSON and checks together.
 
 use std::num::NonZeroU32;
 
@@ -81,7 +81,7 @@ fn every_field_round_trips_through_json() {
     assert_eq!(json["master_address"]["variable"], "MASTER_ADDR");
     assert_eq!(json["stablehlo"]["current"], "1.13.7");
     assert_eq!(json["program_formats"], serde_json::json!(["mlir", "hlo"]));
-    // The names of the rows are those of JSON.
+    // The names of the rows are the names in JSON.
     assert!(full.rows().iter().all(|row| json.get(row.field).is_some()));
     assert_eq!(json.as_object().unwrap().len(), full.rows().len());
 }

@@ -1,4 +1,4 @@
-//! Faults that the types let pass.
+//! Checks for faults that the types cannot exclude.
 
 use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
@@ -12,15 +12,15 @@ use crate::{ElementType, Fault, Faults, Value};
 
 /// The largest dense gather factor: frameworks multiply it by ten in 32 bits.
 const MAX_DENSE_GATHER_FACTOR: u32 = i32::MAX.unsigned_abs() / 10;
-/// The largest dense scatter factor: frameworks keep it in 32 bits with a sign.
+/// The largest dense scatter factor: frameworks store it as a signed 32-bit integer.
 const MAX_DENSE_SCATTER_FACTOR: u32 = i32::MAX.unsigned_abs();
 
 impl Capabilities {
-    /// Checks the fields by themselves and against each other.
+    /// Checks each field, and the fields against each other.
     ///
     /// # Errors
     ///
-    /// All faults at once, each with its field, the value and what to write instead.
+    /// All faults at once, each with its field, the value and the remedy.
     pub fn validate(&self) -> Result<(), Faults> {
         let mut faults = List(Vec::new());
         self.factors(&mut faults);
@@ -253,7 +253,7 @@ fn list<T: Display>(items: &[T]) -> String {
     text + "]"
 }
 
-/// Which values a type holds; one type stands in for another only within a class.
+/// The kind of values of a type. Only types of the same class can replace each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Signed,

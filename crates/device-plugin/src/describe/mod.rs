@@ -1,4 +1,4 @@
-//! The C structs (`dp_*`) by which a plugin describes itself: its descriptor and its capabilities.
+//! The C structs (`dp_*`) that describe a plugin: its descriptor and its capabilities.
 
 pub mod capabilities;
 pub mod descriptor;

@@ -1,26 +1,26 @@
-//! A custom call in Rust.
+//! A custom call implemented in Rust.
 
 use super::ExecuteContext;
 use crate::{Element, ElementType, Error, Result, Shape};
 
-/// What a handler in Rust is given: the operands, the results to fill, and what else the program and the framework say.
+/// Input of a handler in Rust: the operands, the results to fill, and data from the program and the framework.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Call<'a> {
     /// Name of the custom call.
     pub target: &'a str,
-    /// What the program says beside the operands: its `backend_config`.
+    /// The program's attributes for the call: its `backend_config`.
     pub attributes: &'a Attributes,
     /// The operands, in order.
     pub operands: &'a [Operand<'a>],
-    /// The results, in order; zeros until they are written.
+    /// The results, in order. They are zero until they are written.
     pub results: &'a mut [ResultBuffer<'a>],
-    /// What the framework hands to the calls of this execution.
+    /// The framework's user data for the calls of this execution.
     pub context: &'a ExecuteContext,
 }
 
-/// An operand on the host: dense, row-major unless the call states another layout, sub-byte types in one byte per
-/// element.
+/// An operand on the host. It is dense, and row-major unless the call declares another layout. Sub-byte types take one
+/// byte per element.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
     /// Element type and extents.
@@ -29,7 +29,7 @@ pub struct Operand<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Where a result goes; as an [`Operand`].
+/// Memory for a result, in the same form as an [`Operand`].
 #[derive(Debug)]
 pub struct ResultBuffer<'a> {
     /// Element type and extents.
@@ -41,12 +41,12 @@ pub struct ResultBuffer<'a> {
 /// The attributes of a custom call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attributes {
-    /// `backend_config` as text, which is what calls before version 4 of StableHLO's API have.
+    /// `backend_config` as text, the form of calls before version 4 of StableHLO's API.
     pub text: Option<String>,
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
-    /// The type of each number in `values` as the program writes it, for handlers in C, which ask for exactly that;
-    /// 64 bits where it is left out. Handlers in C are refused numbers that are none of their type's.
+    /// The type of each number in `values`, as written in the program; 64 bits if omitted. Handlers in C request
+    /// exactly this type, and get an error for a number that does not fit its type.
     pub types: Vec<Option<ElementType>>,
 }
 
@@ -56,7 +56,7 @@ pub struct Attributes {
 pub enum Attribute {
     /// A boolean.
     Bool(bool),
-    /// An integer of any width; one of type `u64` that exceeds `i64` has the same bits.
+    /// An integer of any width. A `u64` that exceeds `i64` keeps its bits.
     Int(i64),
     /// A float of any width.
     Float(f64),
@@ -66,12 +66,12 @@ pub enum Attribute {
     IntList(Vec<i64>),
     /// An array of floats.
     FloatList(Vec<f64>),
-    /// Attributes within this one.
+    /// Nested attributes.
     Dictionary(Vec<(String, Attribute)>),
 }
 
 impl Attributes {
-    /// The value of that name.
+    /// The value with this name.
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -112,11 +112,11 @@ impl Attribute {
 }
 
 impl<'a> Call<'a> {
-    /// A call, for a backend that makes one.
+    /// Creates a call, for a backend.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` where the bytes of an operand or result are not those of its shape.
+    /// `INVALID_ARGUMENT` if the size of an operand or result does not match its shape.
     pub fn new(
         target: &'a str,
         attributes: &'a Attributes,
@@ -129,8 +129,8 @@ impl<'a> Call<'a> {
         Ok(call)
     }
 
-    /// Checks that the bytes of each operand and result are those of its shape. The fields are public: who hands their
-    /// addresses to code that trusts the shapes asks again.
+    /// Checks that the size of each operand and result matches its shape. The fields are public, so callers repeat the
+    /// check before they pass the addresses to code that trusts the shapes.
     pub(crate) fn check(&self) -> Result<()> {
         let operands = self.operands.iter().map(|operand| (operand.shape, operand.bytes.len()));
         let results = self.results.iter().map(|result| (result.shape, result.bytes.len()));
@@ -154,11 +154,11 @@ fn expect_type<T: Element>(shape: &Shape) -> Result<()> {
 }
 
 impl Operand<'_> {
-    /// The elements, copied: the data need not be aligned.
+    /// Copies the elements, because the data may not be aligned.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` where they are of another type, or a byte of a boolean is neither 0 nor 1.
+    /// `INVALID_ARGUMENT` if they have another type, or a byte of a boolean is neither 0 nor 1.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>> {
         expect_type::<T>(self.shape)?;
         let read = |chunk| bytemuck::checked::try_pod_read_unaligned(chunk);
@@ -172,7 +172,7 @@ impl ResultBuffer<'_> {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` where they are of another type or not as many as the result has.
+    /// `INVALID_ARGUMENT` if the type or the number of elements differs from the result's.
     pub fn write<T: Element>(&mut self, elements: &[T]) -> Result<()> {
         expect_type::<T>(self.shape)?;
         let bytes: &[u8] = bytemuck::cast_slice(elements);

@@ -1,23 +1,23 @@
-//! What a framework hands to the custom calls of an execution.
+//! Data that a framework passes to the custom calls of an execution.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Error, ErrorCode, Result};
 
-/// User data of an execution, by type id. Cheap to clone; what the data points to belongs to the framework and lives
-/// until the execution ends.
+/// User data of an execution, by type id. Cheap to clone. The framework owns the data, which stays valid until the
+/// execution ends.
 #[derive(Clone, Debug, Default)]
 #[doc(alias = "PJRT_ExecuteContext")]
 pub struct ExecuteContext(Arc<Mutex<Vec<UserData>>>);
 
-/// User data for handlers: the id of its type, and its address. The SDK never follows it.
+/// User data for handlers: the id of its type, and its address. The SDK never dereferences it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "PJRT_FFI_UserData")]
 pub struct UserData {
-    /// Id of the type; [`Registry::type_id`](super::Registry::type_id) knows the names.
+    /// Id of the type. [`Registry::type_id`](super::Registry::type_id) returns it for a name.
     pub type_id: i64,
-    /// Where it is. Its provenance is exposed, so `std::ptr::with_exposed_provenance_mut` gives a pointer.
+    /// Address of the data. Its provenance is exposed, so `std::ptr::with_exposed_provenance_mut` returns a pointer.
     pub address: usize,
 }
 
@@ -36,7 +36,7 @@ impl ExecuteContext {
     ///
     /// # Errors
     ///
-    /// `ALREADY_EXISTS` where there is data of that type.
+    /// `ALREADY_EXISTS` if there is data of this type.
     pub fn add(&self, data: UserData) -> Result<()> {
         let mut list = self.list();
         if list.iter().any(|known| known.type_id == data.type_id) {
@@ -49,7 +49,7 @@ impl ExecuteContext {
         Ok(())
     }
 
-    /// The user data of that type.
+    /// The user data of this type.
     pub fn get(&self, type_id: i64) -> Option<UserData> {
         self.list().iter().find(|data| data.type_id == type_id).copied()
     }

@@ -1,9 +1,9 @@
-//! Custom calls: code of the framework's user that a program calls by name.
+//! Custom calls: user code that a program calls by name.
 //!
-//! A backend that offers [`Extensions::ffi`](crate::extensions::Extensions::ffi) is given what frameworks register: each
-//! [`Handler`] with its target and platform in the plugin's [`Registry`], types of user data with their ids, and in each
-//! launch the [`ExecuteContext`] with the user data of that execution. Programs written in Rust register handlers in
-//! Rust, and a backend calls those without unsafe code:
+//! A backend that offers [`Extensions::ffi`](crate::extensions::Extensions::ffi) gets the framework's registrations.
+//! The plugin's [`Registry`] contains each [`Handler`] with its target and platform, and types of user data with their
+//! ids. Each launch has an [`ExecuteContext`] with the user data of that execution. Programs written in Rust register
+//! handlers in Rust, and a backend calls those without unsafe code:
 //!
 //! ```
 //! use device_plugin::ffi::{Call, Handler, Registry};
@@ -21,10 +21,10 @@
 //!
 //! # Handlers in C
 //!
-//! What a framework registers is the address of an `XLA_FFI_Handler`. [`Handler::call`] calls it as XLA does, with the
-//! call's operands and results, which are memory of the host, and its attributes. A device with memory of its own calls
-//! it in unsafe code of the vendor's, in one module, from [`ForeignHandler::address`], or answers `UNIMPLEMENTED` and
-//! names the target. Handlers that want more of XLA's runtime, such as streams or state, get an error.
+//! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls it as XLA does, with the call's
+//! attributes and with its operands and results in host memory. For a device with separate memory, the vendor calls it
+//! from [`ForeignHandler::address`], in a module with unsafe code. Otherwise the backend returns `UNIMPLEMENTED` with
+//! the target's name. Handlers that need more of XLA's runtime, such as streams or state, get an error.
 
 mod call;
 mod context;

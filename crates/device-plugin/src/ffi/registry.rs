@@ -1,4 +1,4 @@
-//! What frameworks and programs registered.
+//! Handlers and types that frameworks and programs registered.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ struct Content {
     types: HashMap<String, i64>,
 }
 
-/// Code behind the name of a custom call.
+/// The code of a custom call.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Handler {
@@ -32,14 +32,14 @@ pub enum Handler {
 
 type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
 
-/// The address of an `XLA_FFI_Handler`; [`Handler::call`] calls it with memory of the host.
+/// The address of an `XLA_FFI_Handler`. [`Handler::call`] calls it with host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForeignHandler {
     address: usize,
     traits: HandlerTraits,
 }
 
-/// What a framework promises of a handler: `PJRT_FFI_Handler_TraitsBits`.
+/// Properties that a framework declares for a handler: `PJRT_FFI_Handler_TraitsBits`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandlerTraits(pub u32);
 
@@ -55,26 +55,26 @@ impl ForeignHandler {
         Self { address, traits: HandlerTraits(traits) }
     }
 
-    /// Where the handler is. Not null; its provenance is exposed, so `std::ptr::with_exposed_provenance` gives a pointer
-    /// to call.
+    /// The handler's address. It is not null. Its provenance is exposed, so `std::ptr::with_exposed_provenance` returns
+    /// a pointer to call.
     pub fn address(&self) -> usize {
         self.address
     }
 
-    /// What the framework promises of it.
+    /// The properties that the framework declares for it.
     pub fn traits(&self) -> HandlerTraits {
         self.traits
     }
 }
 
 impl Handler {
-    /// A handler in Rust. A panic in it becomes an error of the execution, as one of the backend does.
+    /// A handler in Rust. A panic in it becomes an error of the execution, like a panic of the backend.
     pub fn rust(function: impl Fn(&mut Call<'_>) -> Result<()> + Send + Sync + 'static) -> Self {
         Self::Rust(Arc::new(function))
     }
 
-    /// Calls the handler. One in C gets the buffers and the attributes: what asks for a stream, state, threads or a
-    /// future is answered with `UNIMPLEMENTED`.
+    /// Calls the handler. A handler in C gets the buffers and the attributes. Its requests for a stream, state, threads
+    /// or a future fail with `UNIMPLEMENTED`.
     ///
     /// # Errors
     ///
@@ -104,11 +104,11 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// Registries live as long as the process, as what is registered does.
+/// Registries and their contents live as long as the process.
 static REGISTRIES: PerType<Registry> = PerType::new();
 
 impl Registry {
-    /// The registry of a backend, the same each time.
+    /// The registry of a backend; the same one each time.
     pub fn of<B: Backend>() -> &'static Self {
         REGISTRIES.get_or_make::<B>(Self::default)
     }
@@ -117,11 +117,11 @@ impl Registry {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers the handler of a target on a platform. The same one again changes nothing.
+    /// Registers the handler of a target on a platform. Registering the same handler again has no effect.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` where the target has another handler on that platform.
+    /// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` if the target has another handler on that platform.
     pub fn register(&self, target: &str, platform: &str, handler: Handler) -> Result<()> {
         if target.is_empty() {
             return Err(Error::invalid_argument("a custom call needs a target name"));
@@ -141,29 +141,29 @@ impl Registry {
         }
     }
 
-    /// The handler of a target on a platform, in whatever case the platform is written.
+    /// The handler of a target on a platform. The platform's case does not matter.
     pub fn handler(&self, target: &str, platform: &str) -> Option<Handler> {
         self.content().handlers.get(&(target.to_owned(), platform.to_lowercase())).cloned()
     }
 
-    /// Targets and platforms (in lower case) that have a handler, sorted: for messages that say what there is.
+    /// Targets and platforms (in lower case) with a handler, sorted, for messages that list them.
     pub fn targets(&self) -> Vec<(String, String)> {
         let mut targets: Vec<_> = self.content().handlers.keys().cloned().collect();
         targets.sort_unstable();
         targets
     }
 
-    /// The id of a type of user data; none before it is registered.
+    /// The id of a type of user data; `None` before it is registered.
     pub fn type_id(&self, name: &str) -> Option<i64> {
         self.content().types.get(name).copied()
     }
 
-    /// Registers a type of user data and gives its id, which is never 0: the one asked for, or a new one. The same name
-    /// again gives the same id.
+    /// Registers a type of user data and returns its id, which is never 0: the requested id, or a new one. Registering
+    /// the same name again returns the same id.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an empty name, and where the name has another id or the id another name.
+    /// `INVALID_ARGUMENT` for an empty name, or if the name has another id or the id another name.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
             return Err(Error::invalid_argument("a type of user data needs a name"));
@@ -183,7 +183,7 @@ impl Registry {
                 }
             },
             (None, None) => {
-                // Beyond those there are, so that ids stay short; where there is no number left, one that is free.
+                // Use the number after the largest id, so that ids stay short. If there is none, use any free number.
                 let last = content.types.values().copied().max().unwrap_or(0).max(0);
                 let is_free = |id: &i64| content.types.values().all(|known| known != id);
                 let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
@@ -228,7 +228,7 @@ mod tests {
         assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
-        // The data of one type is never taken for that of another, whatever ids frameworks choose.
+        // Data of one type never counts as another type, whatever ids frameworks choose.
         assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));
         assert_eq!(registry.register_type("d", None), Ok(1));
         assert_eq!(registry.register_type("e", None), Ok(2));

@@ -20,23 +20,23 @@ use super::{Activity, Place, recorder};
 use crate::{NamedValue, Value};
 
 thread_local! {
-    /// The subscriber the profile's stands in for on this thread.
+    /// The subscriber that the profile's subscriber replaces on this thread.
     static OUTER: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
-    /// Spans this thread is in, and since when.
+    /// Spans that this thread has entered, and when.
     static ENTERED: RefCell<Vec<(u64, Instant)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The part of a thread's time whose spans and events a profile records; see [`scope`](super::scope).
+/// A period in which a profile records a thread's spans and events; see [`scope`](super::scope).
 #[must_use = "the scope ends when this is dropped"]
 pub struct Scope {
     entered: Option<Entered>,
-    /// A scope ends on the thread it began on.
+    /// A scope ends on the thread on which it began.
     _of_this_thread: PhantomData<*const ()>,
 }
 
 struct Entered {
     guard: DefaultGuard,
-    /// What the scope around this one stands in for.
+    /// The subscriber that the enclosing scope replaces.
     previous: Option<Dispatch>,
 }
 
@@ -73,7 +73,7 @@ impl Drop for Scope {
     }
 }
 
-/// Records spans and events, and passes them on.
+/// Records spans and events, and forwards them.
 #[derive(Default)]
 pub(super) struct Collector {
     next: AtomicU64,
@@ -85,11 +85,11 @@ struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The same span of the subscriber this one stands in for.
+    /// The same span of the replaced subscriber.
     outer: Option<(Dispatch, Id)>,
 }
 
-/// The profile's ids of spans; no other subscriber counts so far.
+/// Marks the profile's span ids. Ids of other subscribers do not reach this number.
 const OURS: u64 = 1 << 63;
 
 fn outer() -> Option<Dispatch> {
@@ -101,7 +101,7 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The other subscriber's span of that id.
+    /// The replaced subscriber's span for this id.
     fn outer_of(&self, id: &Id) -> Option<(Dispatch, Id)> {
         self.spans().get(&id.into_u64())?.outer.clone()
     }
@@ -274,7 +274,7 @@ impl Visit for Fields {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // Named values hold narrower floats; text keeps them all.
+        // Named values hold narrower floats only; text keeps all digits.
         self.add(field, value.to_string());
     }
 }

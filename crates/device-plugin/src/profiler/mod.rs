@@ -1,29 +1,29 @@
-//! What the plugin does while a framework takes a profile.
+//! Records the work of the plugin while a framework takes a profile.
 //!
-//! A backend that offers [`Extensions::profiler`](crate::extensions::Extensions::profiler) shows up in
-//! `jax.profiler.trace` and TensorBoard. While a profile runs, these are recorded:
+//! A backend that offers [`Extensions::profiler`](crate::extensions::Extensions::profiler) appears in
+//! `jax.profiler.trace` and TensorBoard. While a profile runs, the SDK records:
 //!
 //! - the framework's calls that compile, transfer and execute, by thread, under their C names;
-//! - executions and transfers, on the device they ran on, from the call until their event is ready;
-//! - `tracing` spans and events of the backend within those calls, and on threads of its own within a [`scope`];
-//! - what the backend records itself: a [`span`] around a piece of work, or [`record`] for work that the device timed.
+//! - executions and transfers, on their device, from the call until their event is ready;
+//! - `tracing` spans and events of the backend within those calls, and on its own threads within a [`scope`];
+//! - the backend's own records: a [`span`] around a piece of work, or [`record`] for work that the device timed.
 //!
-//! The framework gets an `XSpace` message with a plane `/device:CUSTOM:NAME:INDEX` for each device that did something,
-//! and one plane `/device:CUSTOM:NAME:host` for the threads. (`/device:CUSTOM:` is the prefix under which the viewers
-//! look for devices they do not know.)
+//! The framework receives an `XSpace` message with a plane `/device:CUSTOM:NAME:INDEX` for each active device, and a
+//! plane `/device:CUSTOM:NAME:host` for the threads. (Viewers look for unknown devices under the prefix
+//! `/device:CUSTOM:`.)
 //!
-//! When no profile runs, each of these costs one relaxed load.
+//! If no profile runs, each of these costs one relaxed load.
 //!
-//! # `tracing`, and whose subscriber it is
+//! # `tracing` and the application's subscriber
 //!
 //! The process's subscriber belongs to the application, and this crate never sets it. While a profile runs, a
-//! subscriber of the SDK takes its place on the calling thread, for the time of the call; it records, and passes
-//! everything on to the subscriber it stands in for. So an application with a subscriber loses nothing, and a plugin in
-//! a shared library, whose own copy of `tracing` has no subscriber at all, is recorded too. (An event with an explicit
-//! parent is passed on with the SDK's name for that parent, so it may appear without its span.)
+//! subscriber of the SDK replaces it on the calling thread, for the duration of the call. It records, and forwards
+//! everything to the replaced subscriber. An application with a subscriber therefore loses nothing. A plugin in a
+//! shared library is recorded too, although its own copy of `tracing` has no subscriber. (An event with an explicit
+//! parent is forwarded with the SDK's id of that parent, so it may appear without its span.)
 //!
-//! There is one profile at a time in a process, of all plugins that share this crate; each gets its own calls, and what
-//! backends record themselves.
+//! Only one profile runs at a time in a process, for all plugins that share this crate. Each plugin's profile contains
+//! its own calls and the records of all backends.
 //!
 //! ```
 //! use std::time::Instant;
@@ -57,11 +57,11 @@ pub(crate) use recorder::{Recording, begin, begun, device_activity};
 
 use crate::{NamedValue, Value};
 
-/// Where something happened.
+/// Location of an activity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Place {
-    /// The thread that records it.
+    /// The thread that records the activity.
     Thread,
     /// A line of a device, such as one of its queues.
     Device {
@@ -73,37 +73,37 @@ pub enum Place {
 }
 
 impl Place {
-    /// A line of a device.
+    /// A location on a line of a device.
     pub fn device(device: usize, line: impl Into<Cow<'static, str>>) -> Self {
         Self::Device { device, line: line.into() }
     }
 }
 
-/// Something that took time.
+/// An activity with a duration.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Activity {
-    /// What it was.
+    /// Name of the activity.
     pub name: Cow<'static, str>,
-    /// Where.
+    /// Location of the activity.
     pub place: Place,
-    /// When it began; before the profile counts as with it.
+    /// Start time. Activities that began before the profile count as beginning with it.
     pub start: Instant,
-    /// When it ended.
+    /// End time.
     pub end: Instant,
-    /// What else there is to know, such as bytes.
+    /// Additional data, such as the number of bytes.
     pub stats: Vec<NamedValue>,
-    /// The plugin whose profile it belongs to; all of them where there is none.
+    /// The plugin whose profile contains the activity; `None` for all plugins.
     pub(crate) plugin: Option<&'static str>,
 }
 
 impl Activity {
-    /// Something that took time.
+    /// An activity with a duration.
     pub fn new(name: impl Into<Cow<'static, str>>, place: Place, start: Instant, end: Instant) -> Self {
         Self { name: name.into(), place, start, end, stats: Vec::new(), plugin: None }
     }
 
-    /// Adds what else there is to know.
+    /// Adds a named value.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.stats.push(NamedValue::new(name, value));
@@ -117,27 +117,27 @@ pub fn is_recording() -> bool {
     recorder::is_recording()
 }
 
-/// Records something that is over. Does nothing when no profile runs.
+/// Records a completed activity. Does nothing if no profile runs.
 pub fn record(activity: Activity) {
     if is_recording() {
         recorder::record(activity);
     }
 }
 
-/// Records the time until the result is dropped, on this thread. The name is made even when no profile runs: give text
-/// that is there already, or ask [`is_recording`] first.
+/// Records the time until the result is dropped, on this thread. The name is created even if no profile runs. Pass
+/// existing text, or call [`is_recording`] first.
 #[inline]
 pub fn span(name: impl Into<Cow<'static, str>>) -> Span {
     Span(is_recording().then(|| Box::new(Begun::new(name.into()))), PhantomData)
 }
 
-/// Lets the `tracing` spans and events of this thread be recorded until the result is dropped: for threads of the
-/// backend's own. The SDK does this within calls of the framework. Does nothing when no profile runs.
+/// Records the `tracing` spans and events of this thread until the result is dropped. Use it on the backend's own
+/// threads. Within calls of the framework the SDK does so. Does nothing if no profile runs.
 pub fn scope() -> Scope {
     Scope::enter()
 }
 
-/// Time that is being recorded; see [`span`].
+/// A period that is being recorded; see [`span`].
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
 pub struct Span(Option<Box<Begun>>, PhantomData<*const ()>);
@@ -159,13 +159,13 @@ impl Begun {
 }
 
 impl Span {
-    /// Adds what else there is to know, such as bytes.
+    /// Adds a named value, such as the number of bytes.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.note(name, value);
         self
     }
 
-    /// Adds what is known only later.
+    /// Adds a named value that becomes known during the span.
     pub fn note(&mut self, name: &str, value: impl Into<Value>) {
         if let Some(begun) = &mut self.0 {
             begun.stats.push(NamedValue::new(name, value));
@@ -180,7 +180,7 @@ impl Span {
         self
     }
 
-    /// Makes it one of a plugin's own.
+    /// Assigns the span to one plugin's profile.
     pub(crate) fn of(mut self, plugin: &'static str) -> Self {
         if let Some(begun) = &mut self.0 {
             begun.plugin = Some(plugin);

@@ -13,13 +13,13 @@ use super::{Activity, Place};
 use crate::{Error, NamedValue, Result};
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
-/// What belongs to the profile that runs.
+/// The state of the running profile.
 static RUNNING: Mutex<Option<Running>> = Mutex::new(None);
-/// What each thread recorded.
+/// The records of each thread.
 static LOGS: Mutex<Vec<Arc<Log>>> = Mutex::new(Vec::new());
-/// How many activities the profile holds.
+/// Number of activities in the profile.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-/// As many are kept: about 200 MB.
+/// Maximum number of activities in a profile, about 200 MB.
 const LIMIT: usize = 1_000_000;
 
 struct Running {
@@ -28,7 +28,7 @@ struct Running {
     dispatch: Dispatch,
 }
 
-/// What one thread recorded; only that thread adds, so the lock is free but for the end of the profile.
+/// The records of one thread. Only that thread adds to them, so the lock is contended only at the end of the profile.
 struct Log {
     thread: Thread,
     activities: Mutex<Vec<Activity>>,
@@ -41,15 +41,15 @@ pub(crate) struct Thread {
     pub(crate) name: String,
 }
 
-/// A profile that is over.
+/// A finished profile.
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) start: Instant,
-    /// The same in nanoseconds since 1970.
+    /// `start` in nanoseconds since 1970.
     pub(crate) start_ns: u64,
     pub(crate) end: Instant,
     pub(crate) threads: Vec<(Thread, Vec<Activity>)>,
-    /// Activities there was no room for.
+    /// Number of activities that exceeded the limit.
     pub(crate) dropped: usize,
 }
 
@@ -66,13 +66,13 @@ pub(super) fn is_recording() -> bool {
     RECORDING.load(Ordering::Relaxed)
 }
 
-/// Now, when a profile runs.
+/// Returns the current time if a profile runs.
 #[inline]
 pub(crate) fn begun() -> Option<Instant> {
     is_recording().then(Instant::now)
 }
 
-/// Records something on a device that began at [`begun`] and ends now.
+/// Records an activity on a device that began at [`begun`] and ends now.
 pub(crate) fn device_activity(
     begun: Option<Instant>,
     plugin: &'static str,
@@ -112,11 +112,11 @@ impl Log {
 
 #[cold]
 pub(super) fn record(activity: Activity) {
-    // A thread that is ending has no log any more.
+    // A thread that is ending no longer has a log.
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
-/// The subscriber of the profile that runs.
+/// The subscriber of the running profile.
 pub(super) fn dispatch() -> Option<Dispatch> {
     lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
 }
@@ -125,7 +125,7 @@ pub(super) fn dispatch() -> Option<Dispatch> {
 ///
 /// # Errors
 ///
-/// `FAILED_PRECONDITION` when one runs.
+/// `FAILED_PRECONDITION` if a profile is running.
 pub(crate) fn begin() -> Result<()> {
     let mut running = lock(&RUNNING);
     if running.is_some() {
@@ -143,9 +143,9 @@ pub(crate) fn begin() -> Result<()> {
 }
 
 impl Recording {
-    /// Ends the profile that runs; none when there is none.
+    /// Ends the running profile. Returns `None` if none runs.
     pub(crate) fn end() -> Option<Self> {
-        // Held until this profile is taken out of the logs, so that the next one begins with its own.
+        // Hold the lock until the logs no longer contain this profile's records, so that the next profile begins empty.
         let mut running = lock(&RUNNING);
         let Running { start, start_ns, dispatch } = running.take()?;
         RECORDING.store(false, Ordering::SeqCst);
@@ -156,14 +156,14 @@ impl Recording {
             if !activities.is_empty() {
                 threads.push((log.thread.clone(), activities));
             }
-            // Threads that are gone record nothing more.
+            // Threads that have ended record nothing more.
             Arc::strong_count(log) > 1
         });
         let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
         drop(running);
-        // Drops subscribers of others, too, which may do anything.
+        // This also drops other subscribers, which may run arbitrary code.
         drop(dispatch);
-        // Spans of the plugin cost nothing again.
+        // Makes the plugin's spans free of cost again.
         tracing::callsite::rebuild_interest_cache();
         Some(Self { start, start_ns, end, threads, dropped })
     }
@@ -173,7 +173,7 @@ impl Recording {
 mod tests {
     use super::*;
 
-    /// Records something of that name.
+    /// Records an activity with this name.
     fn note(name: &'static str) {
         let now = Instant::now();
         record(Activity::new(name, Place::Thread, now, now));
@@ -189,7 +189,7 @@ mod tests {
         begin().unwrap();
         note("first");
         let (first, second) = std::thread::scope(|scope| {
-            // Halts the end of the first profile after it stopped recording, and before it takes what was recorded.
+            // Stops the end of the first profile between the end of its recording and the collection of its records.
             let logs = lock(&LOGS);
             let first = scope.spawn(|| Recording::end().expect("the first profile"));
             while is_recording() {

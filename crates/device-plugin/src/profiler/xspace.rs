@@ -1,8 +1,9 @@
-//! A profile as an `XSpace` message, the form in which XLA's profiler and its viewers keep one.
+//! Encodes a profile as an `XSpace` message, the format of XLA's profiler and its viewers.
 //!
-//! Numbers are those of the profiler's `xplane.proto`. A space has planes (a device, or the threads of a process), a
-//! plane has lines (a queue, or a thread), a line has events. Names of events and of their stats are kept once in a
-//! plane, by number. Times are nanoseconds since 1970 for a line, and picoseconds from there for its events.
+//! Field numbers are those of the profiler's `xplane.proto`. A space has planes (a device, or the threads of a
+//! process), a plane has lines (a queue, or a thread), a line has events. A plane stores the names of events and stats
+//! once and refers to them by number. Times are nanoseconds since 1970 for a line, and picoseconds from there for its
+//! events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -32,14 +33,14 @@ mod field {
     pub(super) const STAT_DOUBLE: u8 = 2;
     pub(super) const STAT_INT64: u8 = 4;
     pub(super) const STAT_STR: u8 = 5;
-    /// Of metadata of events and stats, and of entries of maps.
+    /// Used for metadata of events and stats, and for entries of maps.
     pub(super) const METADATA_ID: u8 = 1;
     pub(super) const METADATA_NAME: u8 = 2;
     pub(super) const KEY: u8 = 1;
     pub(super) const VALUE: u8 = 2;
 }
 
-/// Appends a number; zeros are what an absent field means.
+/// Appends a number. Zeros are omitted, because an absent field is zero.
 fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     if value == 0 {
         return;
@@ -55,7 +56,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// Names by number, from 1.
+/// Numbers by name, from 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -87,11 +88,11 @@ impl Names {
 /// Lines of a plane under construction.
 #[derive(Default)]
 struct Plane<'a> {
-    /// By number of the thread, or name of the line.
+    /// By thread number, or by the name of the line.
     lines: BTreeMap<(u64, String), Vec<&'a Activity>>,
 }
 
-/// The time between two instants; zero where the second is earlier.
+/// The time between two instants; zero if the second is earlier.
 fn picoseconds(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }
@@ -102,7 +103,7 @@ impl Plane<'_> {
         number(&mut plane, field::PLANE_ID, id);
         message(&mut plane, field::PLANE_NAME, name.as_bytes());
         for (index, ((thread, name), activities)) in self.lines.iter_mut().enumerate() {
-            // Viewers want events in order, those that hold others first.
+            // Viewers expect events in order, with enclosing events first.
             activities.sort_by(|a, b| a.start.cmp(&b.start).then(b.end.cmp(&a.end)));
             let mut line = Vec::new();
             number(&mut line, field::LINE_ID, if *thread == 0 { index as u64 + 1 } else { *thread });
@@ -136,7 +137,7 @@ fn stat(value: &NamedValue, names: &mut Names) -> Vec<u8> {
     let mut stat = Vec::new();
     number(&mut stat, field::STAT_METADATA_ID, names.id(&value.name));
     match &value.value {
-        // A zero is written too: it says which of the kinds of values there is.
+        // A zero is written too, because it selects the kind of value.
         Value::Int64(0) => stat.extend([field::STAT_INT64 << 3, 0]),
         Value::Int64(value) => number(&mut stat, field::STAT_INT64, value.cast_unsigned()),
         Value::Bool(value) => stat.extend([field::STAT_INT64 << 3, u8::from(*value)]),

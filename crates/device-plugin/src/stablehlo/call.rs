@@ -1,22 +1,23 @@
-//! What the programs of frameworks say to custom calls.
+//! The attributes that frameworks' programs pass to custom calls.
 
 use ::stablehlo::ir::{self, Op, OpKind};
 
 use crate::ElementType;
 use crate::ffi::{Attribute, Attributes};
 
-/// Longest list that one number may stand for.
+/// Maximum length of a list that is written as one number.
 const MAX_LIST: usize = 1 << 16;
 
-/// The attributes of a custom call as its handler is given them: those of `backend_config`, or of the
-/// `mhlo.backend_config` that JAX writes beside an empty one. Entries whose values [`Attribute`] has no word for are left
-/// out. None for an op that is no custom call.
+/// The attributes of a custom call for its handler: those of `backend_config`, or of `mhlo.backend_config`, which JAX
+/// writes if the former is empty. Entries are omitted if [`Attribute`] cannot represent their values. Returns `None` if
+/// the op is not a custom call.
 pub fn call_attributes(op: &Op) -> Option<Attributes> {
     let OpKind::CustomCall { backend_config, .. } = &op.kind else { return None };
     Some(config_attributes(backend_config, &op.attributes))
 }
 
-/// The same of the two places a call is configured in: its `backend_config` and its discardable attributes.
+/// Like [`call_attributes`], for the two places of a call's configuration: its `backend_config` and its discardable
+/// attributes.
 pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attributes) -> Attributes {
     let beside = discardable.iter().find(|(name, _)| name == "mhlo.backend_config").map(|(_, value)| value);
     match (beside, backend_config) {
@@ -37,7 +38,7 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
     }
 }
 
-/// The type a program writes a number with.
+/// The type of a number in a program.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
     super::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
@@ -85,7 +86,7 @@ fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     if !literal.splat {
         return Some(wide);
     }
-    // One number may stand for more than there is memory.
+    // One number may stand for a list that exceeds the memory.
     let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
     Some(vec![*wide.first()?; count])
 }

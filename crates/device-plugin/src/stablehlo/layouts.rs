@@ -1,17 +1,17 @@
-//! The layouts that a framework wants for the arrays of a program, which JAX writes into the program itself.
+//! The layouts that a framework requests for the arrays of a program, which JAX writes into the program itself.
 
 use super::ir::{Attribute, Attributes, Func, Module, Type};
 use super::{entry, shape};
 use crate::{Error, Layout, Result};
 
-/// How a program is to store an argument or a result.
+/// The requested layout of an argument or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LayoutMode {
-    /// As the device stores arrays of that shape anyway.
+    /// The device's default layout for the shape.
     Default,
-    /// As suits the program best; the framework asks the executable which it is.
+    /// The best layout for the program. The framework queries it from the executable.
     Auto,
-    /// As the framework says.
+    /// The layout that the framework specifies.
     Layout(Layout),
 }
 
@@ -45,11 +45,11 @@ fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<Layou
     }
 }
 
-/// The layouts asked for the arguments of a program, and for its results.
+/// The layouts requested for the arguments of a program and for its results.
 ///
 /// # Errors
 ///
-/// Those of [`entry`]; `INVALID_ARGUMENT` for what is no layout of the array.
+/// Those of [`entry`]; `INVALID_ARGUMENT` for an invalid layout of the array.
 pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>)> {
     let main = entry(module)?;
     let arguments = main.args().iter().enumerate();
@@ -59,7 +59,7 @@ pub fn layout_modes(module: &Module) -> Result<(Vec<LayoutMode>, Vec<LayoutMode>
     Ok((arguments.collect::<Result<_>>()?, results.collect::<Result<_>>()?))
 }
 
-/// Refuses a program with an array that is not to be row-major.
+/// Rejects a program that requests another order than row-major for an array.
 pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -> Result<()> {
     let all = [(&main.arg_attributes, parameters, "argument"), (&main.result_attributes, outputs, "result")];
     for (attributes, count, what) in all {

@@ -1,6 +1,6 @@
 //! Numbers of the enumerations in [`dp_capabilities`](super::dp_capabilities), as literals for the C header.
 //!
-//! A test compares each with the Rust enumeration it stands for.
+//! A test compares each with its Rust enumeration.
 
 /// RngBitGenerator default: What the compiler chooses.
 pub const DP_RNG_BIT_GENERATOR_DEFAULT: u32 = 0;
@@ -26,7 +26,7 @@ pub const DP_INT64_NATIVE: u32 = 0;
 pub const DP_INT64_DOT_ON_HOST: u32 = 1;
 /// Int64Policy remapped: Frameworks store and compute them as 32-bit integers.
 pub const DP_INT64_REMAPPED: u32 = 2;
-/// Bf16Policy native: Types stay what the program says.
+/// Bf16Policy native: Types stay as the program declares them.
 pub const DP_BF16_NATIVE: u32 = 0;
 /// Bf16Policy downcast: f32 is stored as bf16, and f64 as f32.
 pub const DP_BF16_DOWNCAST: u32 = 1;

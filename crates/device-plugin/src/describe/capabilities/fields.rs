@@ -1,4 +1,4 @@
-//! Where the fields of [`dp_capabilities`] end, so that a foreign one is never cut within a field.
+//! The ends of the fields of [`dp_capabilities`], so that a struct of another size is never cut within a field.
 
 use std::mem::offset_of;
 
@@ -14,7 +14,7 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// The fields in their order. The pattern has no `..`, so that a field that is missing here does not compile.
+/// The fields in their order. The pattern has no `..`, so the code does not compile if a field is missing.
 macro_rules! fields {
     ($($name:ident,)*) => {
         pub(super) const FIELDS: &[Field] = &{
@@ -99,7 +99,7 @@ fields! {
     features_size,
 }
 
-/// The end of the last field that lies within a struct of that size; 0 where not even its size does.
+/// The end of the last field that is completely within a struct of this size; 0 if not even its size field is.
 pub(super) fn whole_fields(struct_size: usize) -> usize {
     FIELDS.iter().map(|field| field.end).take_while(|end| *end <= struct_size).last().unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! Capabilities for C: [`dp_capabilities`], a plain struct that begins with its size and only grows at its end.
 //!
-//! - A maker sets `struct_size` to the size it was compiled with and zeroes what it does not set: 0 is always what
-//!   frameworks assume of a device they do not know. A reader takes fields beyond `struct_size` for 0.
-//! - Where a capability has several fields, the one that switches it on comes last, so that no size cuts it in two.
-//! - Text is UTF-8, given by pointer and length, without a final 0. A pointer is null where the length is 0.
+//! - A creator sets `struct_size` to the size it was compiled with and zeroes the fields it does not set. 0 always
+//!   means what frameworks assume of an unknown device. Readers treat fields beyond `struct_size` as 0.
+//! - If a capability has several fields, the one that switches it on is the last, so that no size splits a capability.
+//! - Text is UTF-8, passed by pointer and length, without a final 0. A pointer is null if the length is 0.
 //! - Flags are 0 or 1. Enumerations are the numbers of [`constants`]; element types those of `PJRT_Buffer_Type`.
 //! - Elements of lists never grow.
 
@@ -22,7 +22,7 @@ pub use write::CCapabilities;
 #[allow(non_camel_case_types, reason = "the name in C")]
 #[repr(C)]
 pub struct dp_string {
-    /// The bytes; do not rely on a 0 behind them. Null where there is no text; where it is empty, null or not.
+    /// The bytes; do not rely on a 0 behind them. Null if there is no text. Empty text may be null or not.
     pub data: *const c_char,
     /// Length in bytes. 0: empty.
     pub size: usize,
@@ -63,38 +63,38 @@ pub struct dp_replica_order {
 pub struct dp_feature {
     /// The name. Never empty.
     pub name: dp_string,
-    /// The integer. 0 but with DP_FEATURE_INT64.
+    /// The integer. 0 except with DP_FEATURE_INT64.
     pub int64_value: i64,
-    /// The text. Empty but with DP_FEATURE_STRING.
+    /// The text. Empty except with DP_FEATURE_STRING.
     pub string_value: dp_string,
-    /// The integers. Null but with DP_FEATURE_INT64_LIST.
+    /// The integers. Null except with DP_FEATURE_INT64_LIST.
     pub int64_list: *const i64,
     /// Number of elements of int64_list.
     pub int64_list_size: usize,
-    /// The float. 0 but with DP_FEATURE_FLOAT.
+    /// The float. 0 except with DP_FEATURE_FLOAT.
     pub float_value: f32,
-    /// The flag, 0 or 1. 0 but with DP_FEATURE_BOOL.
+    /// The flag, 0 or 1. 0 except with DP_FEATURE_BOOL.
     pub bool_value: u32,
-    /// Which of these holds the value, DP_FEATURE_*. 0: string_value.
+    /// The field that holds the value, DP_FEATURE_*. 0: string_value.
     pub kind: u32,
 }
 
-/// What the devices of a plugin can do and want.
+/// The capabilities of the devices of a plugin.
 ///
-/// Zero the struct, set struct_size to its sizeof, then the fields that differ from what frameworks assume of a device
-/// they do not know. Everything it points to is read within the call that takes it, and lives as long as the object
-/// that gave it out. The Rust type Capabilities says at length what each field means.
+/// Zero the struct, set struct_size to its sizeof, then set the fields that differ from what frameworks assume of an
+/// unknown device. Everything it points to is read during the call that takes it, and lives as long as the object that
+/// returned it. The Rust type Capabilities documents each field in detail.
 #[derive(Clone, Copy, Debug)]
 #[allow(non_camel_case_types, reason = "the name in C")]
 #[repr(C)]
 pub struct dp_capabilities {
-    /// Bytes of this struct that its maker knew, from its start. What lies beyond counts as 0.
+    /// Size in bytes of this struct as its creator knew it. Fields beyond it count as 0.
     pub struct_size: usize,
     /// Lower a gather densely while the gathered dimension has at most ten times this many elements. 0: always gather.
     pub dense_gather_factor: u32,
-    /// Lower a scatter densely where the index has one element for this many of the input, or more. 0: always scatter.
+    /// Lower a scatter densely if the index has at least one element for this many of the input. 0: always scatter.
     pub dense_scatter_factor: u32,
-    /// Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: what the compiler chooses.
+    /// Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: chosen by the compiler.
     pub rng_bit_generator: u32,
     /// PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA.
     pub autocast_dispatch_key: u32,
@@ -104,13 +104,13 @@ pub struct dp_capabilities {
     pub autocast_dtypes_size: usize,
     /// The type used when the user chooses none, one of autocast_dtypes. 0 only without autocast_kind.
     pub autocast_default_dtype: u32,
-    /// Which operations run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision.
+    /// Operations that run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision.
     pub autocast_kind: u32,
-    /// Where operations without a lowering run, DP_EAGER_FALLBACK_*. 0: on the host.
+    /// Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host.
     pub eager_fallback: u32,
-    /// What happens to 64-bit integers, DP_INT64_*. 0: the device computes with them.
+    /// Handling of 64-bit integers, DP_INT64_*. 0: the device computes with them.
     pub int64_policy: u32,
-    /// Element types programs may use, as PJRT_Buffer_Type numbers. None: not stated.
+    /// Element types that programs may use, as PJRT_Buffer_Type numbers. None: not stated.
     pub supported_dtypes: *const u32,
     /// Number of elements of supported_dtypes.
     pub supported_dtypes_size: usize,
@@ -118,11 +118,11 @@ pub struct dp_capabilities {
     pub remapped_dtypes: *const dp_dtype_remap,
     /// Number of elements of remapped_dtypes.
     pub remapped_dtypes_size: usize,
-    /// Which floats are stored as bf16, DP_BF16_*. 0: those the program says.
+    /// Floats that are stored as bf16, DP_BF16_*. 0: those that the program declares.
     pub bf16_policy: u32,
-    /// Elements of a tile along the last but one and the last dimension. Unused but with DP_LAYOUT_TILED.
+    /// Elements of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED.
     pub layout_tile: [u32; 2],
-    /// Keep the row-major order while padding multiplies the memory by less than this. Unused but with DP_LAYOUT_TILED.
+    /// Keep the row-major order if padding multiplies the memory by less than this. Used only with DP_LAYOUT_TILED.
     pub layout_max_padding: f32,
     /// Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major.
     pub layout_policy: u32,
@@ -142,17 +142,17 @@ pub struct dp_capabilities {
     pub replica_orders: *const dp_replica_order,
     /// Number of elements of replica_orders.
     pub replica_orders_size: usize,
-    /// Environment variable that holds the address of the first process. Unused but with DP_MASTER_ADDRESS_VARIABLE.
+    /// Environment variable with the address of the first process. Used only with DP_MASTER_ADDRESS_VARIABLE.
     pub master_address_variable: *const c_char,
     /// Length of master_address_variable in bytes.
     pub master_address_variable_size: usize,
-    /// How processes find the first one, DP_MASTER_ADDRESS_*. 0: not at all.
+    /// How processes find the first one, DP_MASTER_ADDRESS_*. 0: they do not.
     pub master_address: u32,
     /// 1: a program may reuse the memory of its inputs for its outputs. 0: it may not.
     pub donation: u32,
     /// 1: compiled programs may be kept on disk for other processes. 0: they may not.
     pub persistent_cache: u32,
-    /// 1: the key of that cache leaves the device assignment out. 0: it does not.
+    /// 1: the key of that cache omits the device assignment. 0: it does not.
     pub cache_key_strip_device_assignment: u32,
     /// 1: callbacks may come from partitioned programs. 0: they may not. Unused without host_callbacks.
     pub host_callbacks_partitioned: u32,
@@ -160,29 +160,29 @@ pub struct dp_capabilities {
     pub host_callbacks_empty_arrays: u32,
     /// 1: a running program may call back into the host. 0: it may not.
     pub host_callbacks: u32,
-    /// Pass the arguments of a program as one tuple when there are more than this many. 0: never.
+    /// Pass the arguments of a program as one tuple if there are more than this many. 0: never.
     pub tuple_args_threshold: u32,
-    /// Forms of programs the compiler takes, DP_PROGRAM_FORMAT_*, the preferred one first. None: HLO, then MLIR.
+    /// Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, preferred one first. None: HLO, then MLIR.
     pub program_formats: *const u32,
     /// Number of elements of program_formats.
     pub program_formats_size: usize,
-    /// Oldest version of StableHLO the compiler reads: major, minor, patch. Unused without stablehlo_current.
+    /// Oldest version of StableHLO that the compiler reads: major, minor, patch. Unused without stablehlo_current.
     pub stablehlo_minimum: [u32; 3],
-    /// Newest version of StableHLO the compiler reads: major, minor, patch. 0.0.0: not stated.
+    /// Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: not stated.
     pub stablehlo_current: [u32; 3],
-    /// Whether executables give their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do.
+    /// Whether executables return their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do.
     pub optimized_program: u32,
-    /// Arrays of extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none.
+    /// Arrays with extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none.
     pub dynamic_shapes: u32,
     /// DLDeviceType of the device's memory, DP_DLPACK_*. 0: it cannot be shared through DLPack.
     pub dlpack_device: u32,
     /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack.
     pub dlpack_host_device: u32,
-    /// Memories of others that buffers can be made of without a copy, DP_DLPACK_*. None: all are copied.
+    /// Foreign memories that buffers can use without a copy, DP_DLPACK_*. None: all are copied.
     pub zero_copy_import: *const u32,
     /// Number of elements of zero_copy_import.
     pub zero_copy_import_size: usize,
-    /// Memories as which others can take buffers without a copy, DP_DLPACK_*. None: all are copied.
+    /// Memories through which others can use buffers without a copy, DP_DLPACK_*. None: all are copied.
     pub zero_copy_export: *const u32,
     /// Number of elements of zero_copy_export.
     pub zero_copy_export_size: usize,

@@ -1,4 +1,4 @@
-//! From C to [`Capabilities`]: nothing beyond the maker's `struct_size` is read, and nothing is taken on trust.
+//! Conversion from C to [`Capabilities`]. It reads only the first `struct_size` bytes, and checks every value.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -19,7 +19,7 @@ use crate::capabilities::{
 };
 use crate::{Capabilities, ElementType, Error, Result, Value};
 
-/// Reads capabilities that another library made, of any size, and checks them.
+/// Reads and checks capabilities of any size that another library created.
 ///
 /// # Safety
 ///
@@ -27,8 +27,8 @@ use crate::{Capabilities, ElementType, Error, Result, Value};
 ///
 /// # Errors
 ///
-/// What is null, misaligned or too short, numbers that are no value of their field, text that is not UTF-8, each with
-/// the field's name; or all faults of the values.
+/// Null, misaligned or too short structs, invalid numbers, and text that is not UTF-8, each with the field's name; or
+/// all faults of the values.
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
@@ -62,7 +62,7 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
     Ok(read)
 }
 
-/// The value of a number, or an error that names the field.
+/// Converts a number to a value, or returns an error that names the field.
 fn decode<T>(field: &str, number: u32, from_code: fn(u32) -> Option<T>) -> Result<T> {
     from_code(number).ok_or_else(|| {
         let remedy = "a newer plugin needs a newer reader, else correct the number";

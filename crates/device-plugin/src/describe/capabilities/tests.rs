@@ -1,4 +1,4 @@
-//! The C form, read back at every size, and with every kind of fault.
+//! Reads the C form back at every size, and with every kind of fault.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ fn full() -> Capabilities {
     full
 }
 
-/// Reads a struct whose maker knew its first `size` bytes only, from memory that ends there.
+/// Reads a struct of which its creator knew only the first `size` bytes, from memory that ends there.
 fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
     // Words, so that the copy is aligned; what follows the size is poison.
     let mut words = vec![u64::MAX; size_of::<dp_capabilities>().div_ceil(8)];
@@ -32,7 +32,7 @@ fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
 
 const C_SIZE: usize = size_of::<dp_capabilities>();
 
-/// The C fields of each field of `Capabilities`; the last one decides.
+/// The C fields of each field of `Capabilities`. The last one switches it on.
 fn c_fields(field: &str) -> &'static [&'static str] {
     match field {
         "autocast" => &["autocast_dtypes", "autocast_dtypes_size", "autocast_default_dtype", "autocast_kind"],
@@ -57,7 +57,7 @@ fn both_directions_at_full_size() {
         let moved = Box::new(c);
         // SAFETY: V8 (descriptors), the struct is ours.
         assert_eq!(unsafe { read(moved.as_ptr()) }.unwrap(), capabilities);
-        // A newer maker's struct is longer.
+        // A newer creator's struct is longer.
         assert_eq!(read_cut(&moved, C_SIZE + 8).unwrap(), capabilities);
     }
     let default = CCapabilities::new(&Capabilities::default()).unwrap();
@@ -79,7 +79,7 @@ fn every_size_reads_as_what_its_maker_knew() {
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     assert_eq!(ends.len(), FIELDS.len());
     assert_eq!(FIELDS.last().unwrap().end, C_SIZE, "no padding at the end that a later field could fall into");
-    // Cutting away a field that others need makes faults, which is right; these fields need others.
+    // Cutting away a field that others need correctly causes faults. These fields need others.
     let mut checked = 0;
     let json = serde_json::to_value(&full).unwrap();
     let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
@@ -89,7 +89,7 @@ fn every_size_reads_as_what_its_maker_knew() {
             assert!(read.unwrap_err().message().contains("does not include itself"));
             continue;
         }
-        // What the maker knew: the fields whose last C field lies within the size.
+        // The fields that the creator knew: those whose last C field is within the size.
         let mut known = json.clone();
         let mut partly = Vec::new();
         for name in &names {
@@ -103,7 +103,7 @@ fn every_size_reads_as_what_its_maker_knew() {
                 }
             }
         }
-        // Memory kinds alone are more than one capability: names may be known without the rest.
+        // The memory kinds consist of several capabilities, so the names may be known without the rest.
         if partly.contains(&"memory_kinds") {
             let mut kinds = full.memory_kinds.clone();
             kinds.host_offload = false;
@@ -241,7 +241,7 @@ fn constants_are_those_of_the_enumerations() {
     assert_eq!(found, expected);
 }
 
-/// The C structs of the first version, which later ones only continue: the bytes up to the end of each field.
+/// The C structs of the first version, which later versions only extend: the bytes up to the end of each field.
 const FIRST: &[(&str, usize)] = &[
     ("struct_size", 8),
     ("dense_gather_factor", 12),

@@ -1,4 +1,4 @@
-//! From [`Capabilities`] to C.
+//! Conversion from [`Capabilities`] to C.
 
 use std::ffi::c_char;
 use std::num::NonZeroU32;
@@ -16,13 +16,13 @@ use crate::capabilities::{
 };
 use crate::{Capabilities, ElementType, Error, Result, Value};
 
-/// Capabilities as C reads them: the struct, and the text and lists it points to.
+/// Capabilities for C: the struct, and the text and lists to which it points.
 ///
-/// The struct is valid as long as this lives, also while it is moved.
+/// The struct is valid as long as this value exists, even if it is moved.
 #[derive(Debug)]
 pub struct CCapabilities {
     raw: dp_capabilities,
-    // What `raw` points to. A vector's elements stay where they are when the vector moves.
+    // The memory to which `raw` points. A vector's elements do not move when the vector does.
     _owned: Owned,
 }
 
@@ -71,7 +71,7 @@ impl Owned {
 
 const EMPTY: dp_string = dp_string { data: std::ptr::null(), size: 0 };
 
-/// Pointer and length; null for nothing.
+/// Pointer and length; null if the list is empty.
 fn parts<T>(list: &[T]) -> (*const T, usize) {
     (if list.is_empty() { std::ptr::null() } else { list.as_ptr() }, list.len())
 }
@@ -81,11 +81,11 @@ fn count(count: Option<NonZeroU32>) -> u32 {
 }
 
 impl CCapabilities {
-    /// The C form of capabilities that are valid; lists that are empty, though stated, become unstated.
+    /// Converts valid capabilities to C. Lists that are stated but empty become unstated.
     ///
     /// # Errors
     ///
-    /// The name of a feature whose value has a type that C has no form for.
+    /// The name of a feature with a value of a type that C cannot represent.
     pub fn new(capabilities: &Capabilities) -> Result<Self> {
         let mut owned = Owned::default();
         let mut raw = dp_capabilities::new();
@@ -101,7 +101,7 @@ impl CCapabilities {
         Ok(Self { raw, _owned: owned })
     }
 
-    /// A pointer for C, valid as long as this lives.
+    /// A pointer for C, valid as long as this value exists.
     pub fn as_ptr(&self) -> *const dp_capabilities {
         &raw const self.raw
     }

@@ -1,4 +1,4 @@
-//! A plugin written in Rust, described for C.
+//! The C description of a plugin written in Rust.
 
 use std::ffi::{CStr, c_void};
 
@@ -21,10 +21,10 @@ unsafe impl Send for Made {}
 // SAFETY: as above.
 unsafe impl Sync for Made {}
 
-/// One for each plugin; they live as long as the process.
+/// One for each plugin. They live as long as the process.
 static MADE: PerType<Made> = PerType::new();
 
-/// For a plugin that cannot even say why.
+/// For a plugin whose error cannot be described either.
 static SPEECHLESS: Made = {
     const REASON: &CStr = c"the plugin cannot be described";
     Made(dp_descriptor {
@@ -33,8 +33,8 @@ static SPEECHLESS: Made = {
     })
 };
 
-/// The description of `P` for C, the same each time; never null. What is wrong with the plugin's own description is in
-/// its `error`.
+/// The description of `P` for C; the same each time and never null. Faults in the plugin's own description are in its
+/// `error`.
 pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
     &contain(|| Ok(made::<P>())).unwrap_or(&SPEECHLESS).0
 }
@@ -51,8 +51,8 @@ fn made<P: DevicePlugin>() -> &'static Made {
 
 fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
     let mut descriptor = Descriptor::unchecked::<P>()?;
-    // Readers check a manifest in any case. Here it is for vendors, whose tests run with assertions; a library that is
-    // shipped is smaller without.
+    // Readers always check a manifest. This check is for vendors, whose tests run with assertions. A release build of
+    // the library is smaller without it.
     if cfg!(debug_assertions) {
         descriptor = descriptor.checked()?;
     }
@@ -85,7 +85,7 @@ fn describe<P: DevicePlugin>() -> Result<dp_descriptor> {
         }
     }
     let capabilities = CCapabilities::new(&descriptor.manifest().capabilities)?;
-    // Nothing fails from here on, so that what is to live as long as the process is part of a descriptor.
+    // Nothing fails from here on, so all leaked memory becomes part of a descriptor.
     made.capabilities = Box::leak(Box::new(capabilities)).as_ptr();
     made.name = strings::leak(P::NAME);
     made.manifest = strings::leak(&descriptor.manifest().to_json());
@@ -164,7 +164,7 @@ unsafe extern "C" fn supports<P: DevicePlugin>(
 }
 
 unsafe extern "C" fn shutdown<P: DevicePlugin>() {
-    // The panic's message was printed as it began; there is nobody to give the error to.
+    // The panic's message was printed when it began, and there is no caller to return the error to.
     let _ = contain(|| {
         P::shutdown();
         Ok(())

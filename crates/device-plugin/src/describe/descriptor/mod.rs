@@ -1,10 +1,10 @@
-//! The description of a plugin as C sees it: what `DevicePlugin_GetDescriptor` returns.
+//! The description of a plugin for C, which `DevicePlugin_GetDescriptor` returns.
 //!
-//! Text is a `dp_string`: UTF-8, which has a NUL after it where this crate made it.
+//! Text is a `dp_string`: UTF-8, followed by a NUL if this crate created it.
 //!
-//! The structs begin with their size and only grow at their end, so that a plugin and a framework of different versions
-//! read each other: a reader looks at no byte beyond the size a struct announces, and takes what lies there for absent.
-//! The contracts between both sides are D1 to D5 of `docs/safety.md`.
+//! The structs begin with their size and only grow at their end, so that plugins and frameworks of different versions
+//! can read each other's structs. A reader accesses only the bytes within a struct's announced size, and treats all
+//! other fields as absent. The contracts between both sides are D1 to D5 of `docs/safety.md`.
 #![allow(non_camel_case_types, reason = "the names of the C interface")]
 
 mod from_rust;
@@ -31,7 +31,7 @@ pub use topology::CTopology;
 /// The function of a shared library that describes its plugin: `const dp_descriptor* (void)`. It never returns null.
 pub const DP_GET_DESCRIPTOR: &str = "DevicePlugin_GetDescriptor";
 
-/// Version of the interface. A reader refuses a descriptor of another one; what is appended does not change it.
+/// Version of the interface. Readers reject descriptors of other versions. Appended fields do not change it.
 pub const DP_DESCRIPTOR_VERSION: u32 = 1;
 
 /// The table is that of `get_pjrt_api`.
@@ -40,10 +40,10 @@ pub const DP_LIBRARY_THIS: u32 = 1;
 pub const DP_LIBRARY_BESIDE: u32 = 2;
 /// The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search.
 pub const DP_LIBRARY_PATH: u32 = 3;
-/// The path of the PJRT library is what `library_path` says.
+/// The path of the PJRT library is the one that `library_path` reports.
 pub const DP_LIBRARY_COMPUTED: u32 = 4;
 
-/// It is not said which devices of its host the process takes: one where it shares the host, else all.
+/// Default: one device if the process shares its host, otherwise all devices.
 pub const DP_DEVICE_SHARE_DEFAULT: u32 = 0;
 /// The process takes one device, that of its local rank.
 pub const DP_DEVICE_SHARE_ONE: u32 = 1;
@@ -56,10 +56,10 @@ pub const DP_EFFORT_NAMES: u32 = 1;
 pub const DP_EFFORT_ATTRIBUTES: u32 = 2;
 /// And by their types.
 pub const DP_EFFORT_TYPES: u32 = 3;
-/// And by all that compiling finds out.
+/// And by everything that compiling checks.
 pub const DP_EFFORT_COMPILE: u32 = 4;
 
-/// An environment variable. It never grows, for there are arrays of it.
+/// An environment variable. It never grows, because it is used in arrays.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_variable {
@@ -73,11 +73,11 @@ pub struct dp_variable {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_topology {
-    /// Size of the struct in bytes, as whoever filled it in knows it.
+    /// Size of the struct in bytes, as known to the code that fills it in.
     pub struct_size: usize,
     /// Rank among all processes.
     pub global_rank: u32,
-    /// Number of processes; 0 stands for a process alone, whatever the other numbers are.
+    /// Number of processes; 0 for a single process, whatever the other numbers are.
     pub world_size: u32,
     /// Rank among the processes on this host.
     pub local_rank: u32,
@@ -87,38 +87,38 @@ pub struct dp_topology {
     pub host_index: u32,
     /// Number of hosts of all slices.
     pub host_count: u32,
-    /// The slice this host is in: hosts whose devices have a network of their own.
+    /// The slice that contains this host: hosts whose devices share a network.
     pub slice_index: u32,
-    /// Number of slices; 0 and 1 stand for a single one.
+    /// Number of slices; 0 and 1 both mean a single one.
     pub slice_count: u32,
     /// Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`.
     pub device_share: u32,
     /// 0.
     pub reserved: u32,
-    /// Where the coordinator listens, as `host:port`; empty where it is not known.
+    /// Address on which the coordinator listens, as `host:port`; empty if unknown.
     pub coordinator: dp_string,
-    /// Names of the hosts of this process's slice, in order; null where they are not known.
+    /// Names of the hosts of this process's slice, in order; null if unknown.
     pub hosts: *const dp_string,
     /// Their number.
     pub num_hosts: usize,
-    /// What else is known, under the name of the variable that would say it.
+    /// Other known values, each under the name of its environment variable.
     pub attributes: *const dp_variable,
     /// Their number.
     pub num_attributes: usize,
 }
 
-/// Takes the answer of a function: UTF-8, valid during the call. `user` is what the function was given beside it. It
-/// is called once, within the function and on its thread.
+/// Receives the result of a function: UTF-8, valid during the call. `user` is the pointer passed with the sink. The
+/// sink is called once, before the function returns and on its thread.
 pub type dp_sink = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_char, len: usize)>;
 
 /// Returns the PJRT table, the same each time, or null.
 pub type dp_get_pjrt_api = Option<unsafe extern "C" fn() -> *const PJRT_Api>;
 
-/// Tells the path of the PJRT library. Returns 0 and hands the path to `sink`, or a `PJRT_Error_Code` and the reason.
+/// Passes the path of the PJRT library to `sink` and returns 0, or passes the reason and returns a `PJRT_Error_Code`.
 pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut c_void) -> u32>;
 
-/// Works out the set-up of one process. Returns 0 and hands the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
-/// reason. `environment` is the variables that process has. The plan is an object of
+/// Computes the set-up of one process. Returns 0 and passes the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
+/// reason. `environment` holds the variables of that process. The plan is an object of
 ///
 /// - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
 ///   "reason": …}`;
@@ -126,7 +126,7 @@ pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut
 ///   `string`, `int64`, `int64_list`, `float` or `bool`; and
 /// - `coordinator`, the `host:port` of the key-value store that clients need, or null.
 ///
-/// All three, and whatever does not matter in a step, may be left out.
+/// All three may be omitted, and so may optional fields of a step.
 pub type dp_configure = Option<
     unsafe extern "C" fn(
         topology: *const dp_topology,
@@ -137,9 +137,9 @@ pub type dp_configure = Option<
     ) -> u32,
 >;
 
-/// Tells whether the devices can run a program: `code`, of a format such as `mlir`. Returns 0 and hands the answer to
-/// `sink` as JSON, or a `PJRT_Error_Code` and the reason; `PJRT_Error_Code_UNIMPLEMENTED` where the manifest says all the
-/// plugin knows. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+/// Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
+/// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin knows
+/// only its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
 ///
 /// - `answer`: `yes`, `no` or `maybe`; and
 /// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
@@ -148,43 +148,43 @@ pub type dp_supports = Option<
     unsafe extern "C" fn(format: dp_string, code: dp_string, effort: u32, sink: dp_sink, user: *mut c_void) -> u32,
 >;
 
-/// Called once, after the last client is gone.
+/// Called once, after the last client is destroyed.
 pub type dp_shutdown = Option<unsafe extern "C" fn()>;
 
-/// What a plugin says of itself. It lives, unchanged, until the process ends.
+/// A plugin's description. It remains valid and unchanged until the process ends.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct dp_descriptor {
-    /// Size of the struct in bytes, as the plugin knows it.
+    /// Size of the struct in bytes, as known to the plugin.
     pub struct_size: usize,
     /// `DP_DESCRIPTOR_VERSION`.
     pub version: u32,
     /// Where the PJRT library is: one of `DP_LIBRARY_*`.
     pub library_kind: u32,
-    /// Why the plugin cannot be described. Where it is not empty, nothing after `name` is to be read.
+    /// Why the plugin cannot be described. If it is not empty, ignore all fields after `name`.
     pub error: dp_string,
     /// Name by which frameworks register the plugin.
     pub name: dp_string,
-    /// All the plugin says of itself, as the JSON of `pjrt_plugin.json`. Empty for a plugin that leaves it at a name and
+    /// The complete description, as the JSON of `pjrt_plugin.json`. Empty if the plugin provides only a name and
     /// `capabilities`.
     pub manifest: dp_string,
     /// The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`.
     pub library: dp_string,
-    /// What its devices can do and want. May be null; where the manifest says it too, the manifest counts.
+    /// Capabilities of its devices. May be null. Those in the manifest take precedence, if present.
     pub capabilities: *const dp_capabilities,
     /// The table, for `DP_LIBRARY_THIS`.
     pub get_pjrt_api: dp_get_pjrt_api,
     /// The library's path, for `DP_LIBRARY_COMPUTED`.
     pub library_path: dp_library_path,
-    /// The set-up of one process; null where the plan of the manifest says it all.
+    /// Computes the set-up of one process; null if the manifest's plan is complete.
     pub configure: dp_configure,
     /// May be null.
     pub shutdown: dp_shutdown,
-    /// Which programs the devices can run; null where the manifest says all the plugin knows.
+    /// Checks whether the devices can run a program; null if only the manifest describes that.
     pub supports: dp_supports,
 }
 
-/// An effort as C spells it.
+/// An effort in the form used by C.
 pub(crate) const fn raw_effort(effort: Effort) -> u32 {
     match effort {
         Effort::Names => DP_EFFORT_NAMES,
@@ -206,12 +206,12 @@ pub fn effort_of(raw: u32) -> Result<Effort> {
 }
 
 impl dp_descriptor {
-    /// Size of the struct as this version knows it.
+    /// Size of the struct in this version.
     pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest one a reader accepts: everything up to the name.
+    /// Size of the shortest struct that a reader accepts: everything up to the name.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
 
-    /// One that says nothing, for a plugin to fill in.
+    /// An empty descriptor, for a plugin to fill in.
     pub const fn new() -> Self {
         Self {
             struct_size: Self::STRUCT_SIZE,
@@ -238,12 +238,12 @@ impl Default for dp_descriptor {
 }
 
 impl dp_topology {
-    /// Size of the struct as this version knows it.
+    /// Size of the struct in this version.
     pub const STRUCT_SIZE: usize = size_of::<Self>();
-    /// Size of the shortest one a reader accepts: all the numbers.
+    /// Size of the shortest struct that a reader accepts: all the numbers.
     pub const MIN_SIZE: usize = std::mem::offset_of!(Self, coordinator);
 
-    /// A process alone.
+    /// The topology of a single process.
     pub const fn new() -> Self {
         Self {
             struct_size: Self::STRUCT_SIZE,

@@ -1,4 +1,4 @@
-//! Plans as JSON, as `configure` hands them over.
+//! Plans as JSON, the form in which `configure` passes them.
 
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -11,7 +11,7 @@ pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
     serde_json::to_string(plan).map_err(|error| Error::internal(format!("the plan: {error}")))
 }
 
-/// A plan as its maker writes it. What carrying it out changes is worked out here.
+/// A plan as its author writes it. The changes that it makes are computed here.
 #[derive(Deserialize)]
 struct Plan {
     #[serde(default)]
@@ -69,7 +69,7 @@ fn value(ty: OptionType, json: &Json) -> Option<Value> {
         OptionType::String => Value::String(json.as_str()?.to_owned()),
         OptionType::Int64 => Value::Int64(json.as_i64()?),
         OptionType::Int64List => Value::Int64List(json.as_array()?.iter().map(Json::as_i64).collect::<Option<_>>()?),
-        // The text of the number, so that the nearest 32-bit float is taken at once.
+        // Parse the number's text, so that it is rounded only once, to the nearest 32-bit float.
         OptionType::Float => Value::Float(json.as_number()?.to_string().parse().ok()?),
         OptionType::Bool => Value::Bool(json.as_bool()?),
     })

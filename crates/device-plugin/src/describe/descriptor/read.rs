@@ -1,4 +1,4 @@
-//! A descriptor of a library this crate knows nothing about.
+//! Reads the descriptor of any library.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Descriptor {
-    /// Reads what a library's `DevicePlugin_GetDescriptor` returned, or what a C program filled in. Calls only its
-    /// `get_pjrt_api`; hooks are called when they are asked for.
+    /// Reads a descriptor that a library's `DevicePlugin_GetDescriptor` returned or a C program filled in. Calls only
+    /// its `get_pjrt_api`. Hooks are called when their result is requested.
     ///
     /// # Safety
     ///
@@ -24,7 +24,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// What the plugin says is wrong with its own description, or all that is found wrong with it here.
+    /// The error that the plugin reports for its own description, or all faults found here.
     pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
         let whole = |error: Error| Fault::new("descriptor", error.message());
         // SAFETY: D1 is the caller's.
@@ -76,7 +76,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
         let message = format!("it is {name:?}, and in the manifest {:?}; write one name", manifest.name);
         return Err(Fault::new("descriptor.name", message).into());
     }
-    // The manifest holds what a struct of another version may lack.
+    // Prefer the manifest, because a struct of another version may lack fields that it contains.
     let said = serde_json::from_str::<serde_json::Value>(json).is_ok_and(|json| json.get("capabilities").is_some());
     if !said && !raw.capabilities.is_null() {
         // SAFETY: V8 (descriptors) follows from D2.

@@ -1,4 +1,4 @@
-//! Text, lists of variables and foreign structs: made and read.
+//! Conversion of text, lists of variables and structs to and from C.
 
 use std::ffi::{c_char, c_void};
 
@@ -9,16 +9,16 @@ use crate::describe::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variab
 use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
 
 impl dp_string {
-    /// No text.
+    /// Empty text.
     pub const EMPTY: Self = Self { data: std::ptr::null(), size: 0 };
 
-    /// Text that must outlive what is made of it.
+    /// Text that must outlive the copies of the result.
     pub const fn new(text: &str) -> Self {
         Self { data: text.as_ptr().cast::<c_char>(), size: text.len() }
     }
 }
 
-/// Text that lives as long as the process, with a NUL after it.
+/// Text that lives as long as the process, followed by a NUL.
 pub(super) fn leak(text: &str) -> dp_string {
     let terminated = Box::leak(format!("{text}\0").into_boxed_str());
     dp_string { size: text.len(), ..dp_string::new(terminated) }
@@ -63,7 +63,7 @@ pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str
     .collect()
 }
 
-/// The variables of an environment, which they must not outlive.
+/// The variables of an environment, which must outlive the result.
 pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
     environment
         .iter()
@@ -71,7 +71,7 @@ pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
         .collect()
 }
 
-/// Bytes that must outlive what is made of them.
+/// Bytes that must outlive the copies of the result.
 pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
     dp_string { data: bytes.as_ptr().cast::<c_char>(), size: bytes.len() }
 }
@@ -89,7 +89,7 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
     Ok(Program { format, code: Bytes::copy_from_slice(code) })
 }
 
-/// A struct that begins with its size and is valid as zeros beyond it.
+/// A struct that begins with its size. Fields beyond that size are valid as zeros.
 ///
 /// # Safety
 ///
@@ -121,7 +121,7 @@ unsafe impl Growing for dp_topology {
     }
 }
 
-/// The fields both sides know, and nothing for the others.
+/// Copies the fields that both sides know; the others are zero.
 ///
 /// # Safety
 ///
@@ -142,14 +142,14 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
         )));
     }
     let mut local = T::empty();
-    // A size that ends within a pointer hides that pointer.
+    // If a size ends within a pointer, ignore that pointer.
     let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
     // SAFETY: D1 for `size` bytes of one, and the other is ours; all bytes of a field come over, or none.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
     Ok(local)
 }
 
-/// Runs a function of the interface and hands its answer, or what is wrong, to `sink`.
+/// Runs a function of the interface and passes its result, or its error, to `sink`.
 ///
 /// # Safety
 ///
@@ -165,7 +165,7 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
     code.as_raw()
 }
 
-/// Runs a function that answers through a sink.
+/// Runs a function that passes its result to a sink.
 ///
 /// # Safety
 ///

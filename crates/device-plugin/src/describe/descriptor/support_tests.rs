@@ -7,7 +7,7 @@ use crate::{
     Descriptor, DevicePlugin, Effort, Error, ErrorCode, Library, Manifest, NoBackend, Program, Support, SupportTable,
 };
 
-/// Answers by itself, in Rust and through the C descriptor alike.
+/// Implements `supports` itself, with the same answers in Rust and through the C descriptor.
 struct Answers;
 
 impl DevicePlugin for Answers {
@@ -49,7 +49,7 @@ fn the_vendors_own_answer_comes_first_also_across_c() {
         let Support::No(reasons) = descriptor.supports(&sub, Effort::Types).unwrap() else { panic!() };
         assert_eq!(reasons[0].message, format!("{} bytes", sub.code.len()));
         assert_eq!((reasons[0].ty.as_deref(), reasons[0].location.as_deref()), (Some("tensor<f32>"), Some("a:1")));
-        // The table of the manifest, where the plugin leaves it to that.
+        // If the plugin returns `None`, the table of the manifest applies.
         let Support::No(reasons) = descriptor.supports(&sub, Effort::Names).unwrap() else { panic!() };
         assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
         let panics = Program { format: "panic".to_owned(), code: Vec::new().into() };

@@ -1,4 +1,4 @@
-//! Descriptors made here and read here, and what foreign ones may look like.
+//! Reads descriptors made here, and foreign ones of various forms.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -36,7 +36,7 @@ fn text(string: dp_string) -> &'static str {
     std::str::from_utf8(bytes).unwrap()
 }
 
-/// Everything a plugin may say.
+/// Sets everything that a plugin may describe.
 struct Full;
 
 static SHUT_DOWN: AtomicU32 = AtomicU32::new(0);
@@ -162,7 +162,7 @@ fn faulty_descriptions_say_why() {
         let error = read(raw).unwrap_err();
         assert!(error.contains(&format!("the plugin {name:?} says: ")) && error.contains(says), "{error}");
     }
-    // What a manifest may not hold is found by the plugin where it has assertions, and by the reader in any case.
+    // The plugin detects an invalid manifest if assertions are enabled, and the reader always does.
     let raw = c_descriptor::<Faulty>();
     let fields = unsafe { *raw };
     assert_eq!(text(fields.error).contains("name: \"Faulty\" is no name"), cfg!(debug_assertions));
@@ -213,7 +213,7 @@ fn every_size_is_read_as_far_as_it_goes() {
         } else {
             let read = read.unwrap();
             assert_eq!(read.manifest(), &Manifest::new("foreign"));
-            // Without the hook the plan is that of the manifest, which is empty.
+            // Without the hook the plan comes from the manifest and is empty.
             let plan = read.configure(&ProcessTopology::single(), &Environment::new());
             assert_eq!(plan.is_ok(), size < configure + size_of::<usize>(), "{size}: {plan:?}");
         }
@@ -399,7 +399,7 @@ fn topologies_come_back_as_they_were() {
         let error = wrong(raw);
         assert!(error.contains(says), "{says}: {error}");
     }
-    // An older struct ends before the texts.
+    // An older struct ends before the text fields.
     let older = dp_topology { struct_size: dp_topology::MIN_SIZE, num_hosts: 9, ..two };
     assert!(read(&raw const older).unwrap().hosts().is_empty());
 }
