@@ -1,6 +1,6 @@
-//! Runs programs with inputs and compares with the results JAX computed (see `make_expected.py`).
+//! Runs programs and compares their results with those that JAX computed (see `make_expected.py`).
 //!
-//! `PJRT_CPU_CASES=DIR` runs the cases of another directory instead of those committed.
+//! Set `PJRT_CPU_CASES=DIR` to run the cases of another directory.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use half::{bf16, f16};
 use pjrt_cpu::engine::{CompileErrorKind, DType, Pool, Tensor, compile};
 
-/// How far a result may be from the expected one: |got - want| <= atol + rtol * |want|.
+/// The tolerance of a result: |got - want| <= atol + rtol * |want|.
 struct Tolerance {
     relative: f64,
     absolute: f64,
@@ -20,7 +20,7 @@ fn tolerance(text: &str) -> Option<Tolerance> {
     Some(Tolerance { relative: relative.parse().ok()?, absolute: absolute.parse().ok()? })
 }
 
-/// Elements as `f64`, for floats.
+/// The elements as `f64`, if they are floats.
 fn floats(dtype: DType, bytes: &[u8]) -> Option<Vec<f64>> {
     fn wide<T, const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> T) -> Vec<T> {
         bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
@@ -47,7 +47,7 @@ fn difference(dtype: DType, got: &[u8], want: &[u8], tolerance: &Tolerance) -> O
     Some(format!("element {at} is {:e}, want {:e}", g[at], w[at]))
 }
 
-/// The program did what it should, or what went wrong.
+/// Runs a program. Returns a description of the first difference as an error.
 fn run(program: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
@@ -64,7 +64,7 @@ fn run(program: &Path) -> Result<(), String> {
         let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
         inputs.push(tensor.map_err(|e| e.to_string())?);
     }
-    // Once with shared inputs, once giving them away: results may not depend on what is updated in place.
+    // Run once with shared inputs and once with owned ones. In-place updates must not change the results.
     let kept = compiled.run(inputs.clone()).map_err(|e| e.to_string())?;
     let given = compiled.run(inputs).map_err(|e| e.to_string())?;
     for (i, (kept, given)) in kept.iter().zip(&given).enumerate() {

@@ -1,4 +1,4 @@
-//! A process that was forked from one with a client. Nothing waits for threads that it does not have.
+//! A process forked from one that has a client. No call may wait for threads that do not exist in it.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -9,7 +9,7 @@ use pjrt_cpu::Cpu;
 
 const CHILD: &str = "PJRT_CPU_TEST_FORK";
 
-/// Multiplies matrices, which takes several threads.
+/// Multiplies matrices, which uses several threads.
 const LARGE: &str = "
 func.func @main(%x: tensor<700x700xf32>) -> tensor<700x700xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
@@ -33,7 +33,7 @@ fn large(client: &Client) -> f32 {
     program.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()[0]
 }
 
-/// Tells the parent how a call in the child ended.
+/// Reports to the parent how a call in the child ended.
 fn outcome<T>(name: &str, result: Result<T, Error>) {
     match result {
         Ok(_) => eprintln!("child {name}: no error"),
@@ -55,7 +55,7 @@ fn parent_and_child() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // A wait without end becomes a signal, which the parent sees.
+        // The alarm turns an endless wait into a signal, which the parent observes.
         // SAFETY: it sets a timer.
         unsafe { libc::alarm(300) };
         outcome("compile", compile(SMALL));

@@ -1,6 +1,6 @@
-//! Programs in XLA's own form: results against JAX (see `make_hlo.py`), and broken programs.
+//! Programs in XLA's HLO format: compares results with JAX (see `make_hlo.py`), and checks broken programs.
 //!
-//! Needs Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or where `STABLEHLO_TEST_PYTHON` says.
+//! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or at the path in `STABLEHLO_TEST_PYTHON`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use pjrt_cpu::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 
-/// The folder of programs, made once; none without JAX.
+/// The folder of programs, created once. `None` without JAX.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("STABLEHLO_TEST_PYTHON")
@@ -37,7 +37,7 @@ fn programs(test: &str) -> Vec<PathBuf> {
     programs
 }
 
-/// Elements as `f64` and how far they may be off, for floats.
+/// The elements as `f64` and their tolerance, if they are floats.
 fn floats(dtype: DType, bytes: &[u8]) -> Option<(Vec<f64>, f64)> {
     fn wide<const N: usize>(bytes: &[u8], f: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.as_chunks::<N>().0.iter().map(|c| f(*c)).collect()
@@ -61,8 +61,8 @@ fn agree(dtype: DType, got: &[u8], want: &[u8]) -> bool {
             .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * (1.0 + w.abs()))
 }
 
-/// What a program is for, as its file's name says: `NAME@REPLICASxPARTITIONS`, with `.split` where it is for all partitions
-/// together.
+/// Reads the settings from the program's file name, `NAME@REPLICASxPARTITIONS`. The suffix `.split` marks a program for
+/// all partitions together.
 fn settings(program: &Path) -> Result<CompileSettings, String> {
     let stem = program.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?;
     let Some((_, members)) = stem.split_once('@') else { return Ok(CompileSettings::default()) };
@@ -78,7 +78,7 @@ fn run(program: &Path) -> Result<(), String> {
     let code = std::fs::read(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
     let module = stablehlo::parse_hlo(code).map_err(|e| format!("parse: {e}"))?;
-    // What was read can be written and read again.
+    // A program that was read can be written and read again.
     let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
     stablehlo::parse(artifact).map_err(|e| format!("parse again: {e}"))?;
     let settings = settings(program)?;
@@ -115,7 +115,7 @@ fn run(program: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs every member on a thread of its own.
+/// Runs every member on its own thread.
 fn launch(program: &Program, mut inputs: Vec<Vec<Tensor>>) -> Vec<Result<Vec<Tensor>, String>> {
     if inputs.len() == 1 {
         return vec![program.run(inputs.remove(0)).map_err(|e| e.to_string())];
@@ -148,7 +148,7 @@ fn donated_arguments_alias_their_results() {
     assert_eq!((alias(0), alias(1)), (None, Some(1)));
 }
 
-/// Flips, cuts and repeats bytes: every program that comes out is read or refused.
+/// Flips, cuts and repeats bytes. Each resulting program must be read or rejected, without a panic.
 #[test]
 fn broken_programs_are_refused_without_panics() {
     let programs = programs("broken_programs_are_refused_without_panics");

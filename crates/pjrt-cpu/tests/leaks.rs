@@ -1,4 +1,4 @@
-//! Nothing is left of what a program did on the embedded device: not an allocation, however often it is done.
+//! Programs on the embedded device leak no allocations, however often they run.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -16,18 +16,18 @@ fn in_use() -> isize {
     isize::try_from(stats.allocations).unwrap() - isize::try_from(stats.deallocations).unwrap()
 }
 
-/// Bytes of the process in memory; none where the system does not tell.
+/// Bytes of the process in memory. Returns `None` if the system does not report them.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Does `work` until it is warm, then `count` times, and compares.
+/// Runs `work` until it is warm, then `count` more times, and compares the allocations.
 fn flat(name: &str, count: usize, mut work: impl FnMut()) {
     (0..(count / 5).clamp(20, 2_000)).for_each(|_| work());
     let (before, memory) = (in_use(), resident());
     (0..count).for_each(|_| work());
-    // Far fewer than one for each time.
+    // The limit is far below one allocation per repetition.
     let room = isize::try_from(count / 20).unwrap().min(40);
     let start = std::time::Instant::now();
     while in_use() > before + room && start.elapsed().as_secs() < 5 {
@@ -39,7 +39,7 @@ fn flat(name: &str, count: usize, mut work: impl FnMut()) {
     assert!(grown.is_none_or(|grown| grown < 8192), "{name}: the process grew by {grown:?} KiB");
 }
 
-/// Adds one to as many arrays.
+/// A program that adds one to each of `width` arrays.
 fn program(width: usize) -> String {
     let list = |item: &dyn Fn(usize) -> String| (0..width).map(item).collect::<Vec<_>>().join(", ");
     let ty = "tensor<4xf32>";
@@ -52,7 +52,7 @@ fn program(width: usize) -> String {
     )
 }
 
-/// A program unlike all others: of another shape, with another constant, of one of several kinds.
+/// A program that differs from all others in its shape, its constant and its kind.
 fn distinct(number: usize) -> (String, usize) {
     let n = 8 + number % 61;
     let ty = format!("tensor<{n}x{n}xf32>");

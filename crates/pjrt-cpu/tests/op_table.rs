@@ -1,6 +1,6 @@
-//! `docs/ops.md`: which op the engine runs on which element type, found by compiling a program for each pair.
+//! Generates `docs/ops.md`: which op the engine supports for which element type. It compiles a program for each pair.
 //!
-//! The test fails where the file is out of date; `PJRT_CPU_WRITE_OP_TABLE=1` writes it.
+//! The test fails if the file is out of date. Set `PJRT_CPU_WRITE_OP_TABLE=1` to write it.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use pjrt_cpu::engine::compile;
 
-/// Element types, in groups of one column each.
+/// Element types, grouped by column.
 const GROUPS: &[(&str, &[&str])] = &[
     ("bool", &["i1"]),
     ("i2, i4", &["i2", "i4"]),
@@ -37,7 +37,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("complex", &["complex<f32>", "complex<f64>"]),
 ];
 
-/// Kinds of element types the specification lets an op take: Bool, Integer, Float, Complex.
+/// The kind of an element type in the specification: Bool, Integer, Float or Complex.
 fn kind(group: &str) -> char {
     match group {
         "bool" => 'B',
@@ -47,7 +47,7 @@ fn kind(group: &str) -> char {
     }
 }
 
-/// A program with one op on elements of type `t`, and the kinds the specification has it for.
+/// Programs with one op on elements of type `t`, and the kinds that the specification allows for the op.
 fn programs() -> Vec<(&'static str, &'static str, String)> {
     let mut all = Vec::new();
     // T: a vector of four, S: a scalar, M: a matrix, P: predicates like T.
@@ -98,7 +98,7 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
         ("multiply", "BIFC"),
         ("or", "BI"),
         ("power", "IFC"),
-        // Of complex numbers the specification does not say what it is.
+        // The specification does not define it for complex numbers.
         ("remainder", "IF"),
         ("shift_left", "I"),
         ("shift_right_arithmetic", "I"),
@@ -257,7 +257,8 @@ fn programs() -> Vec<(&'static str, &'static str, String)> {
     all
 }
 
-/// Whether the engine compiles the program for elements of type `t`; an error of the reader is a broken template.
+/// Whether the engine compiles the program for elements of type `t`. An error of the reader means that the template is
+/// broken.
 fn compiles(name: &str, body: &str, t: &str) -> bool {
     let real = t.strip_prefix("complex<").and_then(|part| part.strip_suffix('>')).unwrap_or(t);
     let mut text = String::new();
@@ -288,7 +289,7 @@ fn compiles(name: &str, body: &str, t: &str) -> bool {
     );
     match stablehlo::parse(program.clone()) {
         Ok(module) => compile(&module).is_ok(),
-        // The reader knows the specification's rules too.
+        // The reader also enforces the specification's rules.
         Err(error) => {
             assert!(
                 t != "f32" && t != "i32" && t != "complex<f32>" && t != "i1" || !error.to_string().contains("expected"),
@@ -355,6 +356,6 @@ fn the_table_of_ops_is_up_to_date() {
         committed == table,
         "docs/ops.md is out of date; run PJRT_CPU_WRITE_OP_TABLE=1 cargo test -p pjrt-cpu --test op_table\n{table}"
     );
-    // The table would be as consistent if nothing compiled.
+    // An empty table would also be consistent, so check one row.
     assert!(table.contains("| add | yes | yes | yes | yes | yes | yes | yes | yes | yes | yes |"), "{table}");
 }

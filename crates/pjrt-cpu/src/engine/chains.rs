@@ -1,4 +1,4 @@
-//! Which `f32` functions of a group run as one chain, and which views they read in place.
+//! Chooses the `f32` functions of a group that run as one chain, and the views that are read in place.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use super::fuse::Group;
 use super::graph::{Node, Op, V, Value};
 use super::view::View;
 
-/// Longest chain.
+/// Maximum length of a chain.
 const MAX_LINKS: usize = 48;
-/// Shortest run of a view read in place: tiles end where such runs do, and short tiles cost more than a copy.
+/// Minimum run of a view that is read in place. Tiles end where such runs end, and short tiles cost more than a copy.
 const MIN_LINE: usize = 256;
 
-/// What is decided about a group before it is compiled.
+/// Decisions about a group before it is compiled.
 pub(crate) struct Plan {
-    /// The later node each node is the beginning of a chain of.
+    /// For each node, the later node whose chain it begins.
     pub(crate) joined: Vec<Option<usize>>,
-    /// Views that are not written out, by the value they would be: what they view, and how.
+    /// Views that are not materialized. Maps the value of the view to the viewed value and the view.
     pub(crate) viewed: HashMap<V, (V, View)>,
-    /// Tiles end at multiples of this; 0 where they may end anywhere.
+    /// Tiles end at multiples of this number. If it is 0, they may end anywhere.
     pub(crate) line: usize,
 }
 
@@ -27,9 +27,9 @@ fn is_chainable(node: &Node) -> bool {
     matches!(node.op, Op::Map(Map::F32(_)))
 }
 
-/// Plans a group whose outputs are `wanted`.
+/// Plans a group with the outputs `wanted`.
 pub(crate) fn plan(group: &Group, wanted: &[V], values: &[Value]) -> Plan {
-    // Nodes that read each value, and whether chains are all of them.
+    // Number of nodes that read each value, and whether all of them are chainable.
     let mut users: HashMap<V, (usize, bool)> = HashMap::new();
     for node in &group.nodes {
         for (_, &v) in node.ins.iter().enumerate().filter(|&(i, v)| !node.ins[..i].contains(v)) {

@@ -69,13 +69,13 @@ dtypes! {
 }
 
 impl DType {
-    /// Signed or unsigned integers of a whole number of bytes.
+    /// Whether this is an integer of a whole number of bytes, signed or unsigned.
     pub(crate) fn is_integer(self) -> bool {
         use DType::*;
         matches!(self, I8 | I16 | I32 | I64 | U8 | U16 | U32 | U64)
     }
 
-    /// Bits of an integer narrower than a byte, which is stored sign- or zero-extended.
+    /// Bits of an integer narrower than a byte. It is stored sign- or zero-extended.
     pub(crate) fn narrow_bits(self) -> Option<u32> {
         match self {
             DType::I2 | DType::U2 => Some(2),
@@ -84,12 +84,12 @@ impl DType {
         }
     }
 
-    /// Floats of at most a byte, which are computed in `f32`.
+    /// Whether this is a float of at most one byte. The engine computes with it in `f32`.
     pub(crate) fn is_narrow_float(self) -> bool {
         self.size() == 1 && !matches!(self, DType::Bool | DType::I8 | DType::U8) && self.narrow_bits().is_none()
     }
 
-    /// The type values of this one are computed in, which holds all of them exactly.
+    /// The type in which the engine computes with values of this type. It represents all of them exactly.
     pub(crate) fn computed(self) -> DType {
         match self {
             DType::I2 | DType::I4 => DType::I8,
@@ -108,7 +108,7 @@ impl DType {
         }
     }
 
-    /// Bits of an element as the specification counts them.
+    /// Bits of an element, as the specification counts them.
     pub(crate) fn bits(self) -> usize {
         match self {
             DType::Bool => 1,
@@ -119,7 +119,7 @@ impl DType {
         }
     }
 
-    /// Floats the engine computes with.
+    /// Whether this is a float type that the engine computes with.
     pub(crate) fn is_float(self) -> bool {
         use DType::*;
         matches!(self, Bf16 | F16 | F32 | F64)
@@ -136,11 +136,11 @@ pub struct TensorType {
 }
 
 impl TensorType {
-    /// A type, refused when its bytes do not fit the address space.
+    /// Creates a type. Returns an error if its size does not fit the address space.
     pub fn new(dtype: DType, dims: &[usize]) -> Result<Self, CompileError> {
         let ty = TensorType { dtype, dims: dims.into() };
         let mut bytes = dtype.size();
-        // Extents other than zero are multiplied even in an empty tensor, so strides cannot overflow either.
+        // Multiply the extents other than zero even for an empty tensor, so that strides cannot overflow either.
         for &dim in dims.iter().filter(|&&d| d != 0) {
             bytes = bytes
                 .checked_mul(dim)
@@ -182,7 +182,7 @@ impl fmt::Debug for TensorType {
     }
 }
 
-/// A truth value in memory: 0 or 1. A type of its own so that `bool` tensors do not get `u8` arithmetic.
+/// A truth value in memory: 0 or 1. It is a separate type, so that `bool` tensors do not get `u8` arithmetic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Pod, Zeroable)]
 #[repr(transparent)]
 pub(crate) struct Pred(pub(crate) u8);
@@ -263,7 +263,7 @@ macro_rules! with_dtype {
 }
 pub(crate) use with_dtype;
 
-/// Calls `$body` with `$t` bound to a plain type of that many bytes: enough to move elements around.
+/// Calls `$body` with `$t` bound to a plain type of this many bytes, for code that only moves elements.
 macro_rules! with_size {
     ($size:expr, $t:ident => $body:expr) => {
         match $size {

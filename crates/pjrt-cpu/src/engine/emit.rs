@@ -1,4 +1,4 @@
-//! From the graph to steps: fuses, numbers slots, finds last uses.
+//! Converts the graph to steps: fuses nodes, numbers slots and finds last uses.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use super::rows::compile_rows;
 use super::simplify::simplify;
 use super::tile::fill;
 
-/// What becomes of a graph.
+/// The steps of a graph.
 pub(crate) struct Emitted {
     pub(crate) block: Block,
     pub(crate) consts: Vec<Buffer>,
@@ -42,14 +42,14 @@ struct Emitter<'a> {
     values: &'a [Value],
     pool: &'a Pool,
     slot: HashMap<V, u32>,
-    /// Slots that may be used again.
+    /// Slots that later values may reuse.
     free: Vec<u32>,
     slots: u32,
     consts: Vec<Buffer>,
     const_of: HashMap<V, u32>,
 }
 
-/// What an item reads and makes.
+/// The values that an item reads and those that it defines.
 fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
     let mut uses = Vec::new();
     let mut defs = Vec::new();
@@ -72,7 +72,7 @@ fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
 }
 
 impl Emitter<'_> {
-    /// Emits a block. It owns `args` and what its items make; `pinned` values keep their slots throughout.
+    /// Emits a block. The block owns `args` and the values that its items define. Values in `pinned` keep their slots.
     fn block(&mut self, mut block: BlockGraph, args: &[V], pinned: &[V]) -> Result<Block, CompileError> {
         simplify(&mut block, self.values);
         let (items, results) = schedule(block, self.values);
@@ -80,7 +80,7 @@ impl Emitter<'_> {
         let mut owned: HashSet<V> = args.iter().copied().collect();
         let facts: Vec<(Vec<V>, Vec<V>)> = items.iter().map(uses_of).collect();
         facts.iter().for_each(|(_, defs)| owned.extend(defs));
-        // From the end: the first time a value is seen, that is its last use.
+        // Scan from the end, so that the first occurrence of a value is its last use.
         let mut live: HashSet<V> = results.iter().copied().collect();
         let mut needed_after: Vec<Vec<V>> = vec![Vec::new(); items.len()];
         let mut dying: Vec<HashSet<V>> = vec![HashSet::new(); items.len()];
@@ -127,7 +127,7 @@ impl Emitter<'_> {
                 }
             }
         }
-        // A result is moved out where it is the block's own and not named again.
+        // Move a result out of its slot if the block owns it and returns it only once.
         let mut out = Vec::with_capacity(results.len());
         for (at, &v) in results.iter().enumerate() {
             let last = owned.contains(&v) && !results[at + 1..].contains(&v);
@@ -151,7 +151,7 @@ impl Emitter<'_> {
         needed: &[V],
         pinned: &HashSet<V>,
     ) -> Result<Step, CompileError> {
-        // What a region captures must stay in its slot, though the step also reads it as an operand.
+        // A value that a region captures must stay in its slot, even if the step also reads it as an operand.
         let mut takeable = dying.clone();
         node.for_each_region_use(&mut |v| {
             takeable.remove(&v);
@@ -202,7 +202,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A slot for a value that is about to exist.
+    /// Assigns a slot to a new value.
     fn define(&mut self, v: V) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
@@ -212,7 +212,7 @@ impl Emitter<'_> {
         slot
     }
 
-    /// Slots to empty after a step; they are free for later values, unless pinned.
+    /// Slots to empty after a step. Later values may reuse them, unless they are pinned.
     fn release(&mut self, dying: &HashSet<V>, pinned: &HashSet<V>) -> Vec<u32> {
         let mut slots = Vec::with_capacity(dying.len());
         for v in dying {
@@ -227,7 +227,7 @@ impl Emitter<'_> {
         slots
     }
 
-    /// Slots of results nobody reads.
+    /// Frees the slots of results that are not read, and returns them.
     fn drop_unread(&mut self, outs: &[V], needed: &[V]) -> Vec<u32> {
         let unread: HashSet<V> = outs.iter().copied().filter(|v| !needed.contains(v)).collect();
         self.release(&unread, &HashSet::new())
@@ -236,7 +236,8 @@ impl Emitter<'_> {
     fn args(&mut self, ins: &[V], dying: &HashSet<V>) -> Result<Vec<Arg>, CompileError> {
         let mut args = Vec::with_capacity(ins.len());
         for &v in ins {
-            // Only a value named once may be taken, or another operand would find its slot empty.
+            // Take only a value that occurs once among the operands. Otherwise another operand would find its slot
+            // empty.
             let last = dying.contains(&v) && ins.iter().filter(|&&i| i == v).count() == 1;
             args.push(match self.arg(v)? {
                 Arg::Slot(slot) if last => Arg::Last(slot),

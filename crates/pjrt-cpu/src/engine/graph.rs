@@ -1,7 +1,8 @@
-//! The program between the StableHLO IR and the steps: calls inlined, types resolved, elementwise ops as loops.
+//! The representation between StableHLO and the steps: calls are inlined, types are resolved, elementwise ops are
+//! loops.
 //!
-//! A value is a buffer; its extents live only in the ops that need them, so `reshape` and same-width
-//! `bitcast_convert` are no ops at all: their result is the operand's value.
+//! A value is a buffer. Only the ops that need its extents hold them, so `reshape` and same-width `bitcast_convert`
+//! need no node. Their result is the operand's value.
 
 use super::elementwise::Map;
 use super::kernels::Kernel;
@@ -36,18 +37,18 @@ pub(crate) enum Constant {
 }
 
 pub(crate) enum Op {
-    /// Elementwise; an operand of one element stands for all.
+    /// An elementwise function. An operand of one element is broadcast.
     Map(Map),
-    /// The operand through a strided view.
+    /// Reads the operand through a strided view.
     Load(View),
     Iota(Iota),
-    /// The operand, a constant of equal elements, written out.
+    /// Writes out the operand, a constant of equal elements.
     Copy,
     Kernel {
         kernel: Box<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
-    /// Members meet here.
+    /// A collective, in which members meet.
     Collective(Box<Collective>),
     While {
         carried: Vec<V>,
@@ -67,12 +68,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The node can be part of a fused tile program.
+    /// Whether the node can be part of a fused tile program.
     pub(crate) fn is_elementwise(&self) -> bool {
         matches!(self.op, Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy)
     }
 
-    /// The node must run even if nobody reads what it makes.
+    /// Whether the node must run even if its results are not read.
     pub(crate) fn has_side_effect(&self) -> bool {
         let any = |b: &BlockGraph| b.nodes.iter().any(Node::has_side_effect);
         match &self.op {
@@ -83,13 +84,14 @@ impl Node {
         }
     }
 
-    /// Every value the node reads, those its regions capture included (and their own values, harmlessly).
+    /// Calls `f` for every value that the node reads, including values used in its regions. Values that the regions
+    /// define are also included, which is harmless.
     pub(crate) fn for_each_use(&self, f: &mut impl FnMut(V)) {
         self.ins.iter().for_each(|&v| f(v));
         self.for_each_region_use(f);
     }
 
-    /// Every value the node's regions read.
+    /// Calls `f` for every value that the node's regions read.
     pub(crate) fn for_each_region_use(&self, f: &mut impl FnMut(V)) {
         match &self.op {
             Op::While { cond, body, .. } => {
@@ -116,8 +118,8 @@ impl BlockGraph {
         self.results.iter().for_each(|&v| f(v));
     }
 
-    /// Drops nodes whose results nobody reads. Only custom calls may have side effects: all members drop the same
-    /// collectives.
+    /// Removes nodes whose results are not read. Only custom calls may have side effects, so all members remove the
+    /// same collectives.
     pub(crate) fn remove_dead(&mut self, live: &mut Vec<bool>) {
         for &v in &self.results {
             live[v as usize] = true;

@@ -20,9 +20,9 @@ impl Line {
     }
 }
 
-/// Blocks from this many lines on, 4 MiB, are asked for in large pages, each of which is handed out in one fault
-/// instead of 512 and needs one entry of the translation tables. Measured with 64 MiB on two cores, a sum takes a
-/// sixth less time, and writing for the first time a quarter of it where such pages lie ready.
+/// Minimum size of a block, 4 MiB, for which large pages are requested. The kernel maps a large page with one fault
+/// instead of 512, and it needs one entry of the translation tables. Measured with 64 MiB on two cores, a sum takes 17
+/// % less time. If such pages are available, the first write takes 25 % of the time.
 #[cfg(target_os = "linux")]
 const LARGE: usize = (4 << 20) / LINE;
 
@@ -34,13 +34,13 @@ pub(crate) enum Lines {
 }
 
 impl Lines {
-    /// A block of zeros, if the system has one.
+    /// Allocates a block of zeros. Returns `None` if the system has no memory left.
     pub(crate) fn new(count: usize) -> Option<Self> {
         #[cfg(target_os = "linux")]
         if count >= LARGE
             && let Ok(map) = memmap2::MmapMut::map_anon(count * LINE)
         {
-            // A wish only: small pages do as well.
+            // A failure is harmless, because small pages also work.
             let _ = map.advise(memmap2::Advice::HugePage);
             return Some(Lines::Mapped(map));
         }
@@ -61,7 +61,7 @@ impl Deref for Lines {
     fn deref(&self) -> &[Line] {
         match self {
             Lines::Heap(lines) => lines,
-            // Pages begin at multiples of a line, and the length is one.
+            // Pages begin at multiples of a line, and the length is a multiple of one.
             #[cfg(target_os = "linux")]
             Lines::Mapped(map) => bytemuck::cast_slice(map),
         }

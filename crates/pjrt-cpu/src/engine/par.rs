@@ -1,4 +1,4 @@
-//! Spreads large loops over the cores.
+//! Distributes large loops over the cores.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,23 +9,23 @@ use rayon::prelude::*;
 use super::error::RunError;
 use super::stop::Stop;
 
-/// Work below this many bytes stays on the calling thread: handing it over costs more than it saves.
+/// Minimum work in bytes. Below it, work stays on the calling thread, because handing it over costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
 
-/// Most bytes of work between two looks at a request to stop.
+/// Maximum bytes of work between two checks for a stop request.
 const BETWEEN_LOOKS: usize = 64 << 20;
 
-/// The process whose threads the pool has, or 0 before it has any.
+/// The process in which the thread pool started, or 0 before it starts.
 static POOL: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the pool has threads here. A forked process has none of those its parent started, and would wait for them
+/// Whether the pool has threads in this process. A forked process does not inherit them, and would wait for them
 /// forever.
 fn has_threads() -> bool {
     let here = std::process::id();
     POOL.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|owner| owner == here, |_| true)
 }
 
-/// Number of threads a loop over `bytes` bytes should use.
+/// Number of threads for a loop over `bytes` bytes.
 pub(crate) fn threads(bytes: usize) -> usize {
     if bytes < WORTH || ALONE.get() || !has_threads() {
         1
@@ -39,7 +39,7 @@ pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl 
     chunks_until(None, out, unit, bytes, f);
 }
 
-/// [`chunks`] whose rest is skipped once the run is to end.
+/// Like [`chunks`], but skips the remaining chunks after a stop request.
 pub(crate) fn chunks_until<T: Send>(
     stop: Option<&Stop>,
     out: &mut [T],
@@ -56,7 +56,7 @@ pub(crate) fn chunks_until<T: Send>(
         }
         return;
     }
-    // A few chunks per thread, so that an unlucky thread does not hold up the rest.
+    // Use a few chunks per thread, so that one slow thread does not delay the others.
     let count = if threads == 1 { looks + 1 } else { looks.max(threads * 4) };
     let units = out.len().div_ceil(unit);
     let chunk = units.div_ceil(count) * unit;
@@ -72,12 +72,12 @@ pub(crate) fn chunks_until<T: Send>(
     }
 }
 
-/// Runs independent tasks, on several threads where `bytes` of work make it worth it.
+/// Runs independent tasks, on several threads if `bytes` of work justify it.
 pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
     each_until(None, tasks, bytes, f);
 }
 
-/// [`each`] that skips the tasks that are left once the run is to end.
+/// Like [`each`], but skips the remaining tasks after a stop request.
 pub(crate) fn each_until<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
     let f = |task| {
         if Stop::check(stop).is_ok() {
@@ -87,24 +87,24 @@ pub(crate) fn each_until<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usi
     if threads(bytes) == 1 || tasks.len() < 2 {
         tasks.into_iter().for_each(f);
     } else {
-        // Handed out one by one, so that an unlucky thread does not hold up the rest.
+        // Hand out tasks one by one, so that one slow thread does not delay the others.
         tasks.into_par_iter().with_max_len(1).for_each(f);
     }
 }
 
-/// The first thing that went wrong in loops on several threads.
+/// The first error in loops on several threads.
 #[derive(Default)]
 pub(crate) struct Failure(Mutex<Option<RunError>>);
 
 impl Failure {
-    /// Keeps an error, unless there is one.
+    /// Records an error, unless there is one already.
     pub(crate) fn note(&self, result: Result<(), RunError>) {
         if let Err(error) = result {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
 
-    /// How it went.
+    /// Returns the recorded error, if any.
     pub(crate) fn result(self) -> Result<(), RunError> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
@@ -116,7 +116,7 @@ thread_local! {
 
 /// Runs `work` with all its loops on this thread.
 pub fn alone<T>(work: impl FnOnce() -> T) -> T {
-    /// Puts back what was, also when the work panics.
+    /// Restores the previous setting, even if the work panics.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -159,7 +159,7 @@ mod tests {
         };
         assert_eq!(alone(|| ended_at(&in_chunks)), 1);
         assert_eq!(alone(|| ended_at(&in_tasks)), 1);
-        // Each thread may have begun one when the first of them asks.
+        // Each thread may have begun one task before the first of them checks.
         let threads = rayon::current_num_threads();
         assert!((1..=threads).contains(&ended_at(&in_chunks)) && (1..=threads).contains(&ended_at(&in_tasks)));
     }

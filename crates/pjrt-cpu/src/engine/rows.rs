@@ -1,5 +1,5 @@
-//! Elementwise work and reductions over the same rows as one step: it runs a few rows at a time, so that what passes
-//! from one part to the next stays in the cache.
+//! Joins elementwise work and reductions over the same rows into one step. The step processes a few rows at a time, so
+//! that intermediate values stay in the cache.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,18 +14,18 @@ use super::par;
 use super::pool::Line;
 use super::tile::{TileProgram, reserve};
 
-/// Elements worked on at a time: a few values of this length fit the caches next to a core.
+/// Elements processed at a time. A few values of this length fit the caches of a core.
 const BLOCK: usize = 4096;
-/// Longest row; the parts of longer ones are reduced on several cores instead.
+/// Maximum row length. Longer rows are instead reduced on several cores.
 const MAX_COLUMNS: usize = 1 << 16;
-/// Shortest row: below this, whole tensors in turn cost no more.
+/// Minimum row length. Below it, processing whole tensors in turn costs no more.
 const MIN_COLUMNS: usize = 8;
 
-/// Lists up to these lengths need no memory of their own.
+/// Lists up to these lengths are kept on the stack.
 const FEW_OUTS: usize = 3;
 const FEW_INS: usize = 8;
 
-/// Consecutive items over the same rows.
+/// Consecutive items that work on the same rows.
 pub(crate) struct Rows {
     rows: usize,
     columns: usize,
@@ -43,7 +43,7 @@ fn row_reduction(item: &Item) -> Option<&Reduce> {
     }
 }
 
-/// Joins consecutive items around reductions of rows.
+/// Joins consecutive items around reductions of rows into steps.
 pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     let mut joined: Vec<Item> = Vec::with_capacity(items.len());
     let mut rest: std::collections::VecDeque<Item> = items.into();
@@ -62,7 +62,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
             run.extend(rest.pop_front());
         }
         let mut run = Vec::from(run);
-        // What cannot stay, with what follows it, is looked at again on its own.
+        // Cut the run at the first item that does not fit, and examine that item and the following ones again.
         while let Some(cut) = misfit(&run, rows, columns, values) {
             let first = run.iter().position(|item| row_reduction(item).is_some()).unwrap_or(0);
             if cut <= first {
@@ -82,7 +82,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     joined
 }
 
-/// The item works on all elements of those rows, or on one element per row.
+/// Whether the item works on all elements of those rows, or on one element per row.
 fn over(item: &Item, rows: usize, columns: usize) -> bool {
     match item {
         Item::Group(group) => group.n == rows || group.n == rows * columns,
@@ -90,7 +90,7 @@ fn over(item: &Item, rows: usize, columns: usize) -> bool {
     }
 }
 
-/// The first item that reads another row's part of a value made in the run.
+/// The first item that reads a value of the run at another row.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
     let mut made: HashSet<V> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
@@ -123,20 +123,20 @@ fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option
     None
 }
 
-/// Where a part reads.
+/// The source of a part's operand.
 #[derive(Clone, Copy)]
 enum Place {
-    /// An input of the step, whole.
+    /// An input of the step, with all its rows.
     Input(usize),
-    /// A value of the step, the rows at hand.
+    /// A value of the step, with only the current rows.
     Own(usize),
 }
 
-/// A value the step makes.
+/// A value that the step computes.
 struct Own {
     /// Bytes of one row.
     bytes: usize,
-    /// The output it is; otherwise it lives in a buffer for the rows at hand.
+    /// The output that holds it. If `None`, a buffer holds it for the current rows.
     out: Option<usize>,
 }
 
@@ -146,7 +146,7 @@ enum Part {
     Reduce {
         run: ReduceFn,
         from: Place,
-        /// Bytes of a row read.
+        /// Bytes of each row that is read.
         bytes: usize,
         init: Place,
         out: usize,
@@ -163,7 +163,7 @@ pub(crate) struct RowProgram {
     outs: Vec<usize>,
 }
 
-/// Compiles a run whose outputs are `wanted`; also returns the values it reads, in input order.
+/// Compiles a run with the outputs `wanted`. Also returns the values that it reads, in input order.
 pub(crate) fn compile_rows(run: &Rows, wanted: &[V], values: &[Value]) -> (RowProgram, Vec<V>) {
     let mut ins: Vec<V> = Vec::new();
     let mut own: Vec<(V, Own)> = Vec::new();
@@ -211,7 +211,7 @@ fn width(group: &Group, rows: usize) -> usize {
     group.n / rows
 }
 
-/// What an item reads.
+/// The values that an item reads.
 fn read_by(item: &Item) -> Vec<V> {
     match item {
         Item::Group(group) => group.nodes.iter().flat_map(|node| node.ins.iter().copied()).collect(),
@@ -221,7 +221,7 @@ fn read_by(item: &Item) -> Vec<V> {
 }
 
 thread_local! {
-    /// Buffers of the values between parts, kept between runs.
+    /// Buffers of intermediate values, kept between runs.
     static BETWEEN: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -248,7 +248,7 @@ impl Kernel for RowProgram {
 }
 
 impl RowProgram {
-    /// Runs over some rows; `outs` hold just those.
+    /// Processes a range of rows. `outs` hold only these rows.
     fn range(&self, rows: Range<usize>, block: usize, ins: &[&[u8]], outs: &mut [&mut [u8]]) {
         let mut between = BETWEEN.take();
         if between.len() < self.own.len() {
@@ -265,7 +265,7 @@ impl RowProgram {
     }
 }
 
-/// The rows at hand.
+/// The rows that are being processed.
 struct Block<'a, 'b> {
     /// First row of the outputs' slices.
     first: usize,
@@ -277,7 +277,7 @@ struct Block<'a, 'b> {
 }
 
 impl<'b> Block<'_, 'b> {
-    /// The bytes at a place, and the first row in them.
+    /// The bytes of an operand, and the number of its first current row in them.
     fn read<'c>(&'c self, place: Place, ins: &[&'c [u8]]) -> (&'c [u8], usize) {
         match place {
             Place::Input(i) => (ins[i], 0),
@@ -295,7 +295,7 @@ impl<'b> Block<'_, 'b> {
     fn run(&mut self, part: &Part, ins: &[&[u8]]) {
         match part {
             Part::Tile { program, width, ins: places, outs } => {
-                // Lists are on the stack while they are short: allocating them takes longer than many a part.
+                // Short lists are kept on the stack, because allocating them takes longer than many parts.
                 let (mut few_taken, mut few_targets, mut few_slices, mut few_bases) =
                     ([const { None }; FEW_OUTS], <[&mut [u8]; FEW_OUTS]>::default(), [&[][..]; FEW_INS], [0; FEW_INS]);
                 let (mut many_taken, mut many_targets, mut many_slices, mut many_bases);
@@ -306,7 +306,7 @@ impl<'b> Block<'_, 'b> {
                         &mut many_taken
                     }
                 };
-                // What is written is taken out meanwhile, so that the rest can be read.
+                // Take out the values that are written, so that the others can be read.
                 for (taken, &at) in taken.iter_mut().zip(outs) {
                     *taken = Some(Taken::new(self, at));
                 }
@@ -347,7 +347,7 @@ impl<'b> Block<'_, 'b> {
                     let row = self.start - first;
                     let source = &source[row * bytes..(row + self.count) * bytes];
                     let target = taken.bytes(self.start - self.first, self.count);
-                    // Elements read and made are of one type.
+                    // The input and output elements have the same type.
                     let reduced = source.len() / target.len().max(1);
                     run(&Reduce { outer: self.count, reduced, inner: 1, run: *run }, source, init, target, None);
                 }
@@ -357,7 +357,7 @@ impl<'b> Block<'_, 'b> {
     }
 }
 
-/// A value of the step taken out to be written.
+/// A value of the step, taken out to be written.
 struct Taken<'b> {
     at: usize,
     /// Bytes of a row.
@@ -380,7 +380,7 @@ impl<'b> Taken<'b> {
         Taken { at, row: own.bytes, held }
     }
 
-    /// The `count` rows at hand; the first of them is `row` in an output.
+    /// The bytes of the `count` current rows. The first of them is row `row` of an output.
     fn bytes(&mut self, row: usize, count: usize) -> &mut [u8] {
         match &mut self.held {
             Held::Out(_, out) => &mut out[row * self.row..(row + count) * self.row],

@@ -1,7 +1,7 @@
-//! CHLO's `scan` written out as the loop it stands for, before a program is lowered.
+//! Rewrites CHLO's `scan` as a loop before a program is lowered.
 //!
-//! The loop carries a counter, the values the body hands on and the outputs made so far. Each turn takes a slice of every
-//! input, does what the body does, and puts its slices into the outputs.
+//! The loop carries a counter, the body's carried values and the outputs computed so far. Each iteration takes a slice
+//! of every input, runs the body, and writes its slices to the outputs.
 
 use stablehlo::ir::{
     Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DYNAMIC, ElementType, Func, Literal,
@@ -20,7 +20,7 @@ fn scans(region: &Region) -> bool {
     region.ops.iter().any(|op| is_scan(op) || op.regions.iter().any(scans))
 }
 
-/// The program without scans; `None` where it has none. The module has passed the verifier.
+/// Returns the program without scans, or `None` if it has none. The module has passed the verifier.
 pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| scans(&f.body)) {
         return Ok(None);
@@ -38,7 +38,7 @@ struct Rewrite<'f> {
     values: &'f mut ValueTypes,
 }
 
-/// What a scan says about itself.
+/// The attributes of a scan.
 struct Scan {
     inputs: usize,
     outputs: usize,
@@ -79,7 +79,7 @@ const INDEX: ElementType = ElementType::I64;
 impl Rewrite<'_> {
     fn value(&mut self, ty: Type) -> ValueId {
         self.values.push(ty);
-        // The verifier has counted the values in 32 bits, and a scan adds few.
+        // The verifier has checked that the number of values fits 32 bits, and a scan adds few.
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -94,7 +94,7 @@ impl Rewrite<'_> {
         Ok(Region { args: region.args, ops })
     }
 
-    /// An op of one result.
+    /// Adds an op with one result.
     fn push(&mut self, ops: &mut Vec<Op>, kind: OpKind, operands: &[ValueId], ty: Type, at: LocationId) -> ValueId {
         let result = self.value(ty);
         ops.push(plain(kind, operands, &[result], at));
@@ -139,7 +139,7 @@ impl Rewrite<'_> {
             let mut ty = self.tensor(output)?;
             ty.shape[scan.dimension] = scan.length;
             self.values.set(output.0 as usize, Type::Tensor(ty.clone()));
-            // Every element is overwritten.
+            // The initial contents do not matter, because the loop overwrites every element.
             let bytes = zeros(&ty);
             operands.push(self.constant(out, ty, bytes, at)?);
             results.push(output);
@@ -152,7 +152,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// A scan over no slices: empty outputs, and what is carried as it came.
+    /// A scan over no slices: its outputs are empty, and carried values keep their initial values.
     fn nothing(
         &mut self,
         scan: &Scan,
@@ -190,7 +190,7 @@ impl Rewrite<'_> {
         Ok(Region { args, ops })
     }
 
-    /// One turn of the loop. The scan's body is taken over with its own arguments, which are defined here instead.
+    /// Emits one iteration of the loop. It reuses the scan's body, and defines the body's arguments itself.
     fn turn(
         &mut self,
         scan: &Scan,
@@ -244,7 +244,7 @@ impl Rewrite<'_> {
     }
 }
 
-/// The data of a tensor of zeros: a splat, or nothing where it has no elements.
+/// The data of a tensor of zeros: a splat, or no bytes if it has no elements.
 fn zeros(ty: &TensorType) -> Vec<u8> {
     if ty.num_elements() == Some(0) { Vec::new() } else { vec![0; ty.element.byte_size()] }
 }

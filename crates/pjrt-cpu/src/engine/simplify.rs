@@ -1,5 +1,5 @@
-//! Rewrites of a block before it is scheduled: equal computations made once, products made in the layout they are
-//! read in.
+//! Rewrites a block before it is scheduled: merges equal computations, and computes products in the layout in which
+//! they are read.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,14 @@ use super::elementwise::Map;
 use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
 use super::kernels::dot::Dot;
 
-/// Simplifies a block; the blocks inside it are simplified when they are emitted.
+/// Simplifies a block. Nested blocks are simplified when they are emitted.
 pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     merge_equal(block, values);
     transpose_products(block);
 }
 
-/// What an elementwise node computes. Functions are told apart by address: two with one address are the same code.
+/// The function of an elementwise node. Functions are compared by address. Two functions at one address have the same
+/// code.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Map(usize, Vec<V>, usize),
@@ -27,7 +28,7 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
                 Map::One(f) => *f as usize,
                 Map::Two(f) => *f as usize,
                 Map::Three(f) => *f as usize,
-                // Smaller than any address.
+                // The type number is smaller than any address.
                 Map::F32(f) => *f as usize,
                 Map::With(_) => return None,
             };
@@ -38,7 +39,7 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
     }
 }
 
-/// Drops elementwise nodes that compute what an earlier one did.
+/// Removes elementwise nodes that repeat the computation of an earlier node.
 fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
     let mut constants: HashMap<([u8; 16], u8, usize), V> = HashMap::new();
     let mut made: HashMap<Key, V> = HashMap::new();
@@ -77,7 +78,7 @@ fn rename_all(list: &mut [V], same: &HashMap<V, V>) {
     }
 }
 
-/// Renames what a node and its regions read.
+/// Replaces the values that a node and its regions read.
 fn rename(node: &mut Node, same: &HashMap<V, V>) {
     if same.is_empty() {
         return;
@@ -97,7 +98,7 @@ fn rename(node: &mut Node, same: &HashMap<V, V>) {
     }
 }
 
-/// Where the only reader of a product is its transpose, the operands are swapped instead.
+/// If only a transpose reads a product, removes the transpose and swaps the operands.
 fn transpose_products(block: &mut BlockGraph) {
     let mut uses: HashMap<V, usize> = HashMap::new();
     block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
@@ -133,7 +134,7 @@ fn product(node: &Node) -> Option<&Dot> {
     }
 }
 
-/// Extents of the result of a transposed matrix.
+/// Extents of the result of a matrix transposition.
 fn transposition(node: &Node) -> Option<(usize, usize)> {
     let view = match &node.op {
         Op::Kernel { kernel, .. } => kernel.view()?,

@@ -1,4 +1,4 @@
-//! Arguments and results that are stored in another order than their dimensions are named.
+//! Arguments and results whose storage order differs from the order of their dimensions.
 
 use stablehlo::ir::{
     Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
@@ -9,7 +9,7 @@ use super::settings::{CompileSettings, Order};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A program whose entry takes and returns arrays as they are stored; none where that is how it is.
+/// Rewrites a program so that its entry takes and returns arrays in storage order. Returns `None` if all are row-major.
 pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]) -> Result<Option<Module>> {
     if parameters.iter().chain(outputs).all(Option::is_none) {
         return Ok(None);
@@ -22,7 +22,7 @@ pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]
     for (at, order) in parameters.iter().enumerate() {
         let (Some(order), Some(&named)) = (order, func.body.args.get(at)) else { continue };
         let ty = type_of(func, named)?;
-        // Where each named dimension is stored.
+        // The position of each of the program's dimensions in storage.
         let permutation = inverse(order);
         let stored = value(func, permuted(&ty, order)?)?;
         before.push(transpose(permutation, stored, named));
@@ -47,7 +47,7 @@ pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]
     Ok(Some(module))
 }
 
-/// Which place each entry of a permutation has.
+/// The inverse permutation: the position of each entry.
 pub(crate) fn inverse(permutation: &[usize]) -> Vec<usize> {
     let mut inverse = vec![0; permutation.len()];
     for (at, &dimension) in permutation.iter().enumerate() {
@@ -87,7 +87,7 @@ fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
     }
 }
 
-/// The module attributes by which clients learn the layouts that have no other way to ask.
+/// The module attributes that describe the layouts, for clients that do not support the extension.
 pub(super) fn spoken(module: &Module, settings: &CompileSettings) -> Attributes {
     let layout = |rank: usize, order: Option<&Order>| {
         let minor_to_major: Vec<usize> = match order {
@@ -111,11 +111,11 @@ pub(super) fn spoken(module: &Module, settings: &CompileSettings) -> Attributes 
     parameters.into_iter().chain(results).collect()
 }
 
-/// Ops that are looked through on the way to a transpose.
+/// Maximum number of ops to follow on the way to a transpose.
 const MAX_STEPS: usize = 64;
 
-/// The order in which a result costs nothing to store: that of the array it is a transpose of, if it is one but for
-/// ops that work on each element alone.
+/// The storage order in which a result needs no copy. If the result is a transpose, followed only by elementwise ops,
+/// it is the order of the transposed array.
 pub(crate) fn natural(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;

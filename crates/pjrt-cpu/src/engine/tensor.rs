@@ -9,7 +9,7 @@ use super::dtype::{DType, TensorType};
 use super::error::RunError;
 use super::pool::{Buffer, Pool};
 
-/// A dense row-major tensor. Clones share the elements; a program may overwrite elements nobody else shares.
+/// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 #[derive(Clone)]
 pub struct Tensor {
     ty: TensorType,
@@ -17,18 +17,18 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// A tensor with a copy of `bytes`, row-major, in the machine's byte order.
+    /// Allocates a tensor with a copy of `bytes`, which are row-major and in the machine's byte order.
     pub fn from_bytes(pool: &Pool, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, bytes.len())?;
         Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)? })
     }
 
-    /// A tensor in memory of somebody else, who neither moves nor changes it while the owner lives; programs never
-    /// write it. None unless the memory is aligned to 64 bytes, or if there is none: then the bytes must be copied.
+    /// Wraps memory that its owner neither moves nor changes while it lives. Programs never write to it. Returns `None`
+    /// if the memory is empty or not aligned to 64 bytes. Then the bytes must be copied.
     ///
     /// # Errors
     ///
-    /// Other bytes than those of the type.
+    /// The number of bytes differs from the size of the type.
     pub fn foreign(
         dtype: DType,
         dims: &[usize],
@@ -38,19 +38,19 @@ impl Tensor {
         Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer }))
     }
 
-    /// Whether [`Tensor::foreign`] takes that memory.
+    /// Whether [`Tensor::foreign`] accepts this memory.
     pub fn is_aligned(bytes: &[u8]) -> bool {
         Buffer::is_aligned(bytes)
     }
 
-    /// A tensor of arbitrary contents, to be filled through [`Tensor::bytes_mut`].
+    /// Allocates a tensor with arbitrary contents. Fill it through [`Tensor::bytes_mut`].
     pub fn uninit(pool: &Pool, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = TensorType::new(dtype, dims).map_err(|e| RunError::Input(e.message().into()))?;
         let buffer = pool.alloc(ty.bytes())?;
         Ok(Tensor { ty, buffer })
     }
 
-    /// A tensor with a copy of typed elements in the process's [`Pool::global`].
+    /// Allocates a tensor with a copy of typed elements in the process's [`Pool::global`].
     pub fn from_slice<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Result<Self, RunError> {
         if size_of::<T>() != dtype.size() {
             let (got, want) = (size_of::<T>(), dtype.size());
@@ -90,12 +90,12 @@ impl Tensor {
         self.buffer.bytes()
     }
 
-    /// Elements for writing; `None` while another tensor shares them.
+    /// The elements for writing. Returns `None` while another tensor shares them.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.buffer.bytes_mut()
     }
 
-    /// Elements as `T`; `None` where `T` has another size than the element type.
+    /// The elements as `T`. Returns `None` if the size of `T` differs from that of the element type.
     pub fn as_slice<T: Pod>(&self) -> Option<&[T]> {
         if size_of::<T>() != self.ty.dtype.size() {
             return None;
@@ -103,27 +103,27 @@ impl Tensor {
         bytemuck::try_cast_slice(self.bytes()).ok()
     }
 
-    /// A copy of the elements in memory of `pool`.
+    /// Copies the elements to memory of `pool`.
     ///
     /// # Errors
     ///
-    /// Not enough memory.
+    /// There is not enough memory.
     pub fn copy_to(&self, pool: &Pool) -> Result<Self, RunError> {
         Ok(Tensor { ty: self.ty.clone(), buffer: Buffer::copy_of(pool, self.bytes())? })
     }
 
-    /// Whether the elements lie in memory of `pool`.
+    /// Whether the elements are in memory of `pool`.
     pub fn is_of(&self, pool: &Pool) -> bool {
         self.buffer.is_of(pool)
     }
 
-    /// Whether another tensor, a program's constants or another library holds the elements too.
+    /// Whether another tensor, a program's constants or another library also holds the elements.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         self.buffer.is_shared()
     }
 
-    /// The same elements under other extents.
+    /// The same elements with other extents.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
         Ok(Tensor { ty, buffer: self.buffer.clone() })
@@ -133,13 +133,13 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// A type of another size.
+    /// The new type has a different size.
     pub fn bitcast(&self, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, self.bytes().len())?;
         Ok(Tensor { ty, buffer: self.buffer.clone() })
     }
 
-    /// Both tensors share their elements.
+    /// Whether both tensors share their elements.
     pub fn shares_elements_with(&self, other: &Tensor) -> bool {
         std::ptr::eq(self.bytes(), other.bytes())
     }

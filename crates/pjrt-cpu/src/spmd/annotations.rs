@@ -1,4 +1,4 @@
-//! The sharding annotations of a program's values and ops.
+//! Reads the sharding annotations of a program's values and ops.
 
 use std::collections::HashMap;
 
@@ -34,7 +34,7 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<Written>> {
     }
 }
 
-/// Whether GSPMD's annotation marks the op as each device's own.
+/// Whether GSPMD's annotation marks the op as manual.
 pub(super) fn is_manual(op: &Op) -> Result<bool> {
     let written = find(&op.attributes, "mhlo.sharding").and_then(text).map(|text| written::tiles(&text)).transpose()?;
     Ok(written == Some(Written::Manual))
@@ -68,7 +68,7 @@ pub(super) fn missing(name: &str) -> CompileError {
     CompileError::invalid(format!("attribute `{name}` is missing"))
 }
 
-/// Dimensions a custom call's configuration leaves open.
+/// Opens the dimensions that a custom call's configuration leaves open.
 pub(super) fn open_dims(op: &Op, sharding: &mut Sharding) {
     if let OpKind::CustomCall { backend_config, .. } = &op.kind
         && let Some(config) = text(backend_config)

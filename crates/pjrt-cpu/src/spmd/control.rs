@@ -1,4 +1,4 @@
-//! Loops, branches and the regions of ops.
+//! Rewrites loops, branches and the regions of ops.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// How a value is cut, and along which axes it is a sum.
+/// The sharding of a value, and the axes along which it is a sum.
 type Cut = (Spec, AxisSet);
 
 impl<'m> Splitter<'_, 'm> {
-    /// A region whose values are scalars, which are never cut.
+    /// Rewrites a region whose values are scalars, which are never cut.
     pub(super) fn scalar_region(&mut self, region: &'m Region) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().map(|&arg| s.declare(arg, s.whole_of(arg))).collect::<Result<_>>()?;
@@ -49,7 +49,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(Region { args: args?, ops })
     }
 
-    /// A region that ends by returning values cut like that.
+    /// Rewrites a region that returns values with these shardings.
     fn control_region(&mut self, region: &'m Region, args: &[Cut], ends: &[Cut]) -> Result<Region> {
         self.nested(|s| {
             let args = region.args.iter().zip(args);
@@ -67,7 +67,7 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
-    /// How the results of an op are cut, and along which axes they are sums.
+    /// The planned shardings of an op's results, and the axes along which they are sums.
     fn planned(&self, op: &Op) -> Vec<Cut> {
         op.results.iter().map(|&v| self.plan.state(v)).map(|state| (state.dims.clone(), state.unreduced)).collect()
     }

@@ -1,8 +1,8 @@
-//! The devices as one grid that every mesh of the program is a view of.
+//! Arranges the devices in one grid, of which every mesh of the program is a view.
 //!
-//! Programs name axes of several meshes, parts of axes, or tiles in any device order. All of them are cut into the
-//! same digits: the number of a device, written in a mixed radix in which each axis is one digit or several. From
-//! here on an axis is the index of such a digit, and two annotations agree exactly if their digits do.
+//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid expresses all of them in
+//! the digits of the device number, in a mixed radix. Each axis of a mesh is one or several digits. In this module an
+//! axis is the index of a digit, and two annotations agree exactly if their digits do.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit of the device number: an index into [`Grid::sizes`], 0 the most significant.
+/// A digit of the device number: an index into [`Grid::sizes`], where 0 is the most significant.
 pub(super) type Axis = u8;
 
 /// A set of digits.
@@ -63,7 +63,7 @@ pub(super) type Spec = Vec<Vec<Axis>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sharding {
     pub(super) dims: Spec,
-    /// Dimensions that may get more axes.
+    /// Dimensions that may be cut along more axes.
     pub(super) open: Vec<bool>,
     pub(super) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
@@ -77,7 +77,7 @@ pub(super) type Tiling = (Vec<usize>, Vec<usize>);
 pub(super) struct Grid {
     /// Digits, most significant first; their product is the number of partitions.
     pub(super) sizes: Vec<usize>,
-    /// The partition at each place of the grid.
+    /// The partition at each position of the grid.
     pub(super) order: Vec<usize>,
     /// Digits of each axis of each mesh.
     pub(super) meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
@@ -85,7 +85,7 @@ pub(super) struct Grid {
     pub(super) singles: HashMap<String, usize>,
     /// Digits of each tile dimension of each tiling.
     pub(super) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
-    /// Meshes and tilings whose parts are not where the grid puts them.
+    /// Meshes and tilings whose parts are not where the grid expects them.
     pub(super) elsewhere: HashMap<Key, Elsewhere>,
 }
 
@@ -95,23 +95,23 @@ impl Grid {
         AxisSet::of(&(0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).collect::<Vec<_>>())
     }
 
-    /// Number of parts the axes make.
+    /// Number of parts along the axes.
     pub(super) fn parts(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&a| self.sizes[usize::from(a)]).product()
     }
 
-    /// Extent of each part of a dimension cut along the axes. The last parts are padded where the extent is not a
-    /// multiple of their number.
+    /// Extent of each part of a dimension cut along the axes. If the extent is not a multiple of the number of parts,
+    /// the last parts are padded.
     pub(super) fn local(&self, extent: usize, axes: &[Axis]) -> usize {
         extent.div_ceil(self.parts(axes).max(1))
     }
 
-    /// Distance between places whose digit differs by one.
+    /// Distance between positions whose digit differs by one.
     pub(super) fn stride(&self, axis: Axis) -> usize {
         self.sizes[usize::from(axis) + 1..].iter().product()
     }
 
-    /// Partitions that differ in those axes only, in the order of the axes, major first.
+    /// Groups of partitions that differ only in these axes, in the order of the axes, major first.
     pub(super) fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         let others: Vec<Axis> =
             (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).filter(|a| !axes.contains(a)).collect();
@@ -119,7 +119,7 @@ impl Grid {
         self.places(&others).iter().map(|o| inner.iter().map(|i| self.order[o + i]).collect()).collect()
     }
 
-    /// Places of the grid with every value of those axes and zero for the others, row-major.
+    /// Positions of the grid with every value of these axes and zero for the others, row-major.
     fn places(&self, axes: &[Axis]) -> Vec<usize> {
         let mut places = vec![0];
         for &axis in axes {
@@ -137,7 +137,7 @@ impl Grid {
         self.places(&order).into_iter().map(|p| self.order[p]).collect()
     }
 
-    /// A mesh that shards nothing, such as one that stands for a single device.
+    /// Whether the mesh shards nothing, such as one that stands for a single device.
     pub(super) fn has_no_axes(&self, mesh: &str) -> bool {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
@@ -152,19 +152,19 @@ impl Grid {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])
     }
 
-    /// An annotation of a tensor of `rank` dimensions.
+    /// Converts the annotation of a tensor with `rank` dimensions.
     pub(super) fn sharding(&self, written: &Written, rank: usize) -> Result<Sharding> {
         let closed = |dims: Spec| Sharding { open: vec![false; dims.len()], dims, ..Sharding::default() };
         let wrong = |count: usize| {
             CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {written:?}"))
         };
         match written {
-            // A value that one device must have may be on all of them.
+            // A value that only one device needs may be on all of them.
             Written::Replicated | Written::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
             Written::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
             }
-            // Inside of the program, a value that some devices must have may be on all of them, too.
+            // Inside the program, a value that only some devices need may also be on all of them.
             written if self.is_apart(written) => match tensor_rank(written) {
                 own if own == rank => Ok(closed(vec![Vec::new(); rank])),
                 own => Err(wrong(own)),
@@ -209,7 +209,7 @@ impl Grid {
         }
     }
 
-    /// The digits of a mesh's axis, or of the part of one.
+    /// The digits of a mesh's axis, or of a part of an axis.
     fn digits_of(&self, mesh: &str, written: &WrittenAxis) -> Result<Vec<Axis>> {
         let whole = self.axis(mesh, &written.name).unwrap_or_default();
         let Some((before, size)) = written.part else { return Ok(whole.to_vec()) };

@@ -1,4 +1,4 @@
-//! Groups of a collective that are named by the axes of a mesh, as newer programs do.
+//! Collective groups that are given as axes of a mesh, as in newer programs.
 
 use stablehlo::ir::Module;
 
@@ -7,14 +7,14 @@ use super::grid::Grid;
 use super::written::{Written, WrittenDim, replica_group_axes};
 use crate::engine::CompileError;
 
-/// The groups that `#stablehlo.replica_group_mesh_axes<...>` stands for: devices of the mesh that differ along the
-/// axes only, major axis first.
+/// The groups of `#stablehlo.replica_group_mesh_axes<...>`: devices of the mesh that differ only along these axes,
+/// major axis first.
 pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>, CompileError> {
     let (mesh, axes) = replica_group_axes(text)?;
     let mut meshes = meshes(module)?;
     let found = meshes.get_mut(&mesh).ok_or_else(|| CompileError::invalid(format!("there is no mesh {mesh}")))?;
     let devices = found.axes.iter().map(|(_, size)| *size).product();
-    // A mesh may cover only some of the program's devices, so the groups are of positions in the mesh first.
+    // A mesh may cover only some of the program's devices, so first compute groups of positions in the mesh.
     let ids = std::mem::take(&mut found.devices);
     let dims = vec![WrittenDim { axes, open: false }];
     let written = Written::Axes { mesh, dims, unreduced: Vec::new() };

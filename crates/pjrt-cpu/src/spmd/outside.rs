@@ -1,7 +1,7 @@
-//! Collectives between partitions in parts of a program that are written for all devices together.
+//! Collectives between partitions that a program runs for all devices together.
 //!
-//! There a value is one value, whatever device holds it. Such a collective meets as written, each partition bringing the
-//! whole value, if every partition then has the same result.
+//! Outside manual computations, a value is the same on every device. Such a collective can run as written, with the
+//! whole value on each partition, if every partition then has the same result.
 
 use stablehlo::ir::{Attribute, Attributes, Op, OpKind};
 
@@ -14,8 +14,8 @@ fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// The op is a collective in which partitions meet. One without a channel is between replicas: each partition has its
-/// own, of its parts.
+/// Whether the op is a collective between partitions. A collective without a channel is between replicas, and each
+/// partition runs its own on its parts.
 pub(super) fn is_cross_partition(op: &Op) -> bool {
     let OpKind::Other { name, attributes } = &op.kind else { return false };
     let is_collective = matches!(
@@ -53,7 +53,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Groups of one size that bring the same values have the same result.
+    /// Whether all groups have one size, so that they combine the same values to the same result.
     fn is_same_everywhere(&self, op: &Op) -> bool {
         let OpKind::Other { name, attributes } = &op.kind else { return false };
         if !matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.all_gather") {
@@ -66,7 +66,7 @@ impl<'m> Splitter<'_, 'm> {
         let Some(Attribute::Tensor(groups)) = find(attributes, "replica_groups") else {
             return self.build.replicas == 1;
         };
-        // Numbers of -1 fill up shorter groups.
+        // Entries of -1 fill up shorter groups.
         let alike = groups.integers().is_some_and(|ids| !ids.contains(&-1));
         let rows = groups.ty.shape.first().copied().unwrap_or(0);
         alike && (self.build.replicas == 1 || !global || rows <= 1)

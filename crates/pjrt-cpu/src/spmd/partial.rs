@@ -1,4 +1,4 @@
-//! Values of which each device holds a summand: reducing them, and making them.
+//! Reduces and creates values of which each device holds a summand.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, ElementType, Literal, OpKind, TensorType, ValueId};
 
@@ -9,7 +9,7 @@ use crate::engine::CompileError;
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl Builder<'_> {
-    /// Changes a value cut as `from`, a sum over the axes `partial`, into one cut as `to`, a sum over `wanted`.
+    /// Converts a value with sharding `from`, a sum over the axes `partial`, to sharding `to`, a sum over `wanted`.
     pub(super) fn convert(
         &mut self,
         mut value: ValueId,
@@ -31,7 +31,7 @@ impl Builder<'_> {
         if gained.is_empty() { Ok(value) } else { self.only_first(value, &gained.axes()) }
     }
 
-    /// Sums over the axes. Dimensions that `to` cuts along them are cut at once.
+    /// Sums over the axes. If `to` cuts a dimension along them, reduces and cuts it in one collective.
     fn reduce(
         &mut self,
         mut value: ValueId,
@@ -53,7 +53,8 @@ impl Builder<'_> {
         if axes.is_empty() { Ok(value) } else { self.all_reduce(value, Binary::Add, &axes.axes()) }
     }
 
-    /// Turns parts along dimensions that `to` leaves whole into summands: each is the part among zeros.
+    /// Turns parts along dimensions that `to` leaves whole into summands. Each summand is the part, with zeros
+    /// elsewhere.
     fn spread(
         &mut self,
         mut value: ValueId,
@@ -79,13 +80,13 @@ impl Builder<'_> {
     pub(super) fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
         let one = TensorType { shape: vec![1], element: ty.element };
         let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("zeros of type {ty}")))?;
-        // The one element of a tensor of one is not a splat.
+        // A tensor of one element is not written as a splat.
         let splat = ty.num_elements() != Some(1);
         let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat };
         self.add(OpKind::Constant(literal), &[], ty.clone())
     }
 
-    /// A tensor of zeros with this partition's part of dimension `d` in its place.
+    /// A tensor of zeros, with this partition's part of dimension `d` at its position.
     fn among_zeros(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let extent = usize::try_from(ty.shape[d]).unwrap_or(0);
@@ -97,7 +98,7 @@ impl Builder<'_> {
         self.add(OpKind::DynamicUpdateSlice, &operands, ty)
     }
 
-    /// The value on the first partition of those that differ along the axes, zeros on the others.
+    /// The value on the first of the partitions that differ along the axes, and zeros on the others.
     fn only_first(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let (place, first) = (self.coordinate(axes)?, self.number(0)?);

@@ -1,8 +1,8 @@
-//! Arguments and results whose parts are not where the grid puts them.
+//! Arguments and results whose parts are not where the grid expects them.
 //!
-//! A mesh may cover only some of the program's partitions, have an order of its own, or cut the partitions along axes that
-//! have nothing in common with those of other meshes. An argument on such a mesh is moved into the grid when the program
-//! starts, and a result is moved out of it at the end. In between, the grid alone decides how values are cut.
+//! A mesh may cover only some of the program's partitions, have its own order, or cut the partitions along axes that
+//! have nothing in common with other meshes. An argument on such a mesh is moved into the grid when the program starts,
+//! and a result is moved out of it at the end. In between, only the grid determines how values are cut.
 
 use std::collections::HashMap;
 
@@ -18,10 +18,10 @@ use crate::engine::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Where the parts of an argument or a result are.
+/// The location of the parts of an argument or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Placement {
-    /// Cut along axes of the grid. Lists the partition that has the part of each place in the grid.
+    /// Cut along axes of the grid. Lists the partition that holds the part of each grid position.
     Moved(Vec<usize>),
     Apart(Apart),
 }
@@ -50,7 +50,7 @@ impl Grid {
         self.elsewhere.get(&key)
     }
 
-    /// Returns an error if a part of the program that is each device's own is not on the grid.
+    /// Returns an error if a manual computation uses a mesh that is not on the grid.
     pub(super) fn check_manual(&self, written: &Written) -> Result<()> {
         let reason = match self.elsewhere_of(written) {
             None => return Ok(()),
@@ -65,7 +65,8 @@ impl Grid {
         )))
     }
 
-    /// Where an argument or a result of that annotation is; `None` if it is where the grid puts it.
+    /// The placement of an argument or a result with that annotation. Returns `None` if it is where the grid expects
+    /// it.
     pub(super) fn placement(&self, written: &Written, rank: usize) -> Result<Option<Placement>> {
         let single = match written {
             Written::Maximal(device) => Some(*device),
@@ -98,7 +99,7 @@ impl Grid {
 
 impl Apart {
     fn of(written: &Written, mesh: Option<&WrittenMesh>, devices: &[usize], rank: usize) -> Result<Self> {
-        // The layout alone has a grid, of the positions in it.
+        // Build a grid of the positions in this layout alone.
         let positions: Vec<usize> = (0..devices.len()).collect();
         let (mut written, mut meshes) = (written.clone(), HashMap::new());
         match &mut written {
@@ -145,12 +146,12 @@ impl Apart {
 }
 
 impl Placement {
-    /// Every partition has the whole value, though only some need to.
+    /// Whether every partition has the whole value, although only some need it.
     pub(super) fn is_whole(&self) -> bool {
         matches!(self, Self::Apart(apart) if apart.holders.len() == 1)
     }
 
-    /// The type that each partition has for a value that is cut like that in the grid.
+    /// The type on each partition of a value whose type in the grid is `cut`.
     pub(super) fn local_type(&self, whole: &Type, cut: Type) -> Result<Type> {
         match (self, whole) {
             (Self::Apart(apart), Type::Tensor(ty)) => {
@@ -161,7 +162,7 @@ impl Placement {
     }
 }
 
-/// How a value of that state is spread over the partitions.
+/// The sharding of a value with that state.
 pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placement>) -> OpSharding {
     let of_grid = || OpSharding::of(grid, &state.dims, state.unreduced);
     match placement {
@@ -182,7 +183,7 @@ pub(super) fn op_sharding(grid: &Grid, state: &State, placement: Option<&Placeme
 }
 
 impl Builder<'_> {
-    /// Moves an argument into the grid. A value that is apart becomes whole.
+    /// Moves an argument into the grid. A value with an [`Apart`] placement becomes whole.
     pub(super) fn rearrange_as_grid(
         &mut self,
         value: ValueId,
@@ -199,7 +200,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Moves a result to where it is to be. A value that is apart must be whole.
+    /// Moves a result to its placement. A value for an [`Apart`] placement must be whole.
     pub(super) fn out_of_grid(&mut self, value: ValueId, placement: &Placement) -> Result<ValueId> {
         match placement {
             Placement::Moved(devices) => self.permute(value, self.grid.order.as_slice(), devices),
@@ -207,7 +208,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Gathers the parts and puts them together.
+    /// Gathers the parts and joins them.
     fn join(&mut self, value: ValueId, apart: &Apart, whole: &[i64]) -> Result<ValueId> {
         let part = self.tensor(value)?.clone();
         let mut line = part.clone();
@@ -242,7 +243,7 @@ impl Builder<'_> {
         self.add(OpKind::Concatenate { dimension }, row, ty)
     }
 
-    /// The part that this partition holds of a whole value; the first part where it holds none.
+    /// The part of a whole value that this partition holds. If it holds none, returns the first part.
     fn own_part(&mut self, mut value: ValueId, apart: &Apart) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let part = apart.part_shape(&ty.shape)?;

@@ -1,4 +1,4 @@
-//! Changing how a value is cut.
+//! Changes the sharding of a value.
 //!
 //! The parts of a dimension all have the same extent: that of the whole divided by their number, rounded up. Where the
 //! division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute with
@@ -24,7 +24,7 @@ impl Grid {
 }
 
 impl Builder<'_> {
-    /// Cuts a value of these global extents as `to` instead of `from`.
+    /// Converts a value of these global extents from the sharding `from` to `to`.
     pub(super) fn reshard(&mut self, mut value: ValueId, extents: &[usize], from: &Spec, to: &Spec) -> Result<ValueId> {
         let grid = self.grid;
         let mut now = from.clone();
@@ -45,7 +45,7 @@ impl Builder<'_> {
             now[i].truncate(keep);
             now[j].extend(axes);
         }
-        // Cut first what can be cut, so that less is sent.
+        // Cut first, so that less data is sent.
         value = self.cut(value, extents, &mut now, to, false)?;
         for d in 0..now.len() {
             if now[d] == to[d] {
@@ -67,7 +67,7 @@ impl Builder<'_> {
         self.cut(value, extents, &mut now, to, true)
     }
 
-    /// Cuts dimensions of which `to` is a finer cut, along axes that cut nothing yet.
+    /// Cuts the dimensions for which `to` is a finer cut, along axes that are not in use yet.
     fn cut(&mut self, mut value: ValueId, extents: &[usize], now: &mut Spec, to: &Spec, all: bool) -> Result<ValueId> {
         for d in 0..now.len() {
             let Some(axes) = to[d].strip_prefix(&now[d][..]).filter(|axes| !axes.is_empty()) else { continue };
@@ -80,13 +80,13 @@ impl Builder<'_> {
         Ok(value)
     }
 
-    /// Where this partition's part begins among parts of that extent: a ui32 scalar.
+    /// The index of this partition's first element among parts of that extent, as a ui32 scalar.
     pub(super) fn start(&mut self, axes: &[Axis], extent: usize) -> Result<ValueId> {
         let (coordinate, extent) = (self.coordinate(axes)?, self.number(extent)?);
         self.binary(Binary::Multiply, coordinate, extent)
     }
 
-    /// This partition's part of dimension `d` among those the axes make.
+    /// This partition's part of dimension `d` among the parts along the axes.
     fn part(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         let whole = usize::try_from(ty.shape[d]).unwrap_or(0);
@@ -131,8 +131,8 @@ impl Builder<'_> {
         self.add(kind, &[value], ty)
     }
 
-    /// The value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is cut along
-    /// `axes`.
+    /// Returns the value with the scalar `fill` in the padding of dimension `d`, which has `extent` elements and is cut
+    /// along `axes`.
     pub(super) fn masked(
         &mut self,
         value: ValueId,

@@ -1,8 +1,8 @@
-//! Which dimensions of an op's operands and results may be cut together.
+//! Rules for the dimensions of an op's operands and results that may be cut together.
 //!
-//! An op is described by factors: independent loops of its computation. A dimension lists the factors it is made of,
-//! major first; one that lists none must be whole wherever the op runs. A factor that no result has is summed over.
-//! A factor that makes up whole dimensions may be cut into parts of which the last are padded.
+//! An op is described by factors: independent loops of its computation. Each dimension lists its factors, major first.
+//! A dimension without factors must be whole. Results are summed over a factor that no result has. A factor that makes
+//! up whole dimensions may be cut into parts of which the last are padded.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, Func, Literal, Op, OpKind, TensorType, Type, ValueId};
 
@@ -18,13 +18,13 @@ pub(super) struct Rule {
     pub(super) sizes: Vec<usize>,
     /// Factors over which results are reduced.
     pub(super) reduced: Vec<bool>,
-    /// Factors that are the only one of each of their dimensions.
+    /// Factors that are the only one in each of their dimensions.
     pub(super) alone: Vec<bool>,
     pub(super) operands: Vec<Mapping>,
     pub(super) results: Vec<Mapping>,
 }
 
-/// The shape of a value; nothing for tokens.
+/// The shape of a value. Empty for tokens.
 pub(super) fn shape(func: &Func, value: ValueId) -> &[i64] {
     match func.values.get(value.0 as usize) {
         Some(Type::Tensor(ty)) => &ty.shape,
@@ -41,13 +41,13 @@ fn extent(size: i64) -> usize {
 }
 
 impl Rule {
-    /// Everything whole.
+    /// A rule in which everything is whole.
     pub(super) fn whole(func: &Func, op: &Op) -> Self {
         let of = |values: &[ValueId]| values.iter().map(|&v| vec![Vec::new(); shape(func, v).len()]).collect();
         Self { operands: of(&op.operands), results: of(&op.results), ..Self::default() }
     }
 
-    /// A factor of these dimensions of operands and results.
+    /// Adds a factor for these dimensions of operands and results.
     fn join(&mut self, size: i64, operands: &[(usize, usize)], results: &[(usize, usize)]) {
         self.join_as(false, size, operands, results);
     }
@@ -65,7 +65,7 @@ impl Rule {
         }
     }
 
-    /// Dimension `d` of all operands and results of that rank, for each `d` that `fits`.
+    /// Adds a factor for dimension `d` of all operands and results of that rank, for each `d` that `fits`.
     fn alike(&mut self, sizes: &[i64], fits: impl Fn(usize) -> bool) {
         let rank = sizes.len();
         for (d, &size) in sizes.iter().enumerate().filter(|(d, _)| fits(*d)) {
@@ -77,7 +77,7 @@ impl Rule {
         }
     }
 
-    /// The axes along which results are reduced, if factors are cut like that.
+    /// The axes along which results must be reduced if the factors have these axes.
     pub(super) fn reduced_axes(&self, cut: &[Vec<Axis>]) -> Vec<Axis> {
         (0..cut.len()).filter(|&f| self.reduced[f]).flat_map(|f| cut[f].iter().copied()).collect()
     }
@@ -96,7 +96,7 @@ impl Rule {
         }
     }
 
-    /// The rule of several values that must be cut alike.
+    /// The rule for several values that must have the same sharding.
     pub(super) fn link(func: &Func, values: &[ValueId]) -> (Vec<usize>, Mapping) {
         let sizes: Vec<usize> =
             values.first().map_or(&[][..], |&v| shape(func, v)).iter().map(|&s| extent(s)).collect();
@@ -105,12 +105,12 @@ impl Rule {
     }
 }
 
-/// Where values come from, to see constants.
+/// Access to constants and to the plan.
 pub(super) trait Constants {
-    /// The constant a value is.
+    /// The literal, if the value is a constant.
     fn constant(&self, value: ValueId) -> Option<&Literal>;
 
-    /// The axes along which the value is to be left a sum of what the devices have.
+    /// The axes along which the value should remain a sum over the devices.
     fn wanted_sums(&self, value: ValueId) -> AxisSet;
 }
 

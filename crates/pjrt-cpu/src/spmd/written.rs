@@ -1,4 +1,4 @@
-//! Sharding annotations as programs write them: Shardy's attributes and GSPMD's strings.
+//! Parses sharding annotations as programs write them: Shardy's attributes and GSPMD's strings.
 
 use crate::engine::CompileError;
 
@@ -9,7 +9,7 @@ type Result<T> = std::result::Result<T, CompileError>;
 pub(super) enum Written {
     /// `#sdy.sharding<@mesh, [{"x"}, {"y", ?}]>`.
     Axes {
-        /// A mesh's symbol, or the text of one that has none.
+        /// A mesh's symbol, or the text of an inline mesh.
         mesh: String,
         dims: Vec<WrittenDim>,
         /// Axes along which the devices hold summands of the value.
@@ -25,9 +25,9 @@ pub(super) enum Written {
     Replicated,
     /// Every device holds a summand of the value.
     Unreduced,
-    /// The value is each device's own.
+    /// Each device has its own value.
     Manual,
-    /// The device of that number has it.
+    /// Only the device with that number holds the value.
     Maximal(usize),
 }
 
@@ -36,7 +36,7 @@ pub(super) enum Written {
 pub(super) enum Subgroup {
     /// They hold the same part.
     Replicated,
-    /// Each has a value of its own.
+    /// Each device has its own value.
     Manual,
     /// They hold summands of the part.
     Unreduced,
@@ -50,14 +50,14 @@ pub(super) struct WrittenDim {
     pub(super) open: bool,
 }
 
-/// A mesh axis, or the part of one: of `size` after the parts before it, whose product is `before`.
+/// A mesh axis, or a part of one: the part has `size` values, and `before` is the product of the parts before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenAxis {
     pub(super) name: String,
     pub(super) part: Option<(usize, usize)>,
 }
 
-/// Axes and the devices in the order of the axes; no devices are all of them in order.
+/// Axes, and the devices in the order of the axes. An empty list stands for all devices in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrittenMesh {
     pub(super) axes: Vec<(String, usize)>,
@@ -209,7 +209,7 @@ impl<'a> Reader<'a> {
         Ok(Written::Axes { mesh, dims, unreduced })
     }
 
-    /// `{devices=[2,2]<=[4]}` and its relatives.
+    /// `{devices=[2,2]<=[4]}` and similar forms.
     fn tiles(&mut self) -> Result<Written> {
         self.expect("{")?;
         for (word, written) in
@@ -262,7 +262,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// `iota(product).reshape(shape).transpose(permutation)`, flat.
+/// `iota(product).reshape(shape).transpose(permutation)`, flattened.
 fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>> {
     let count = product(shape).filter(|&n| n <= 1 << 20)?;
     let mut sorted = permutation.to_vec();
@@ -285,7 +285,7 @@ fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>>
     Some((0..count).map(number).collect())
 }
 
-/// The product, if it fits.
+/// The product. Returns `None` on overflow.
 pub(super) fn product(numbers: &[usize]) -> Option<usize> {
     numbers.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
 }
@@ -298,7 +298,7 @@ pub(super) fn mesh(text: &str) -> Result<WrittenMesh> {
     reader.mesh()
 }
 
-/// The text of a mesh as [`Written::Axes`] keeps it.
+/// Parses the text of an inline mesh, as stored in [`Written::Axes`].
 pub(super) fn inline_mesh(text: &str) -> Result<WrittenMesh> {
     Reader::new(text).mesh()
 }
@@ -371,7 +371,7 @@ pub(super) fn tiles(text: &str) -> Result<Written> {
     Reader::new(text).tiles()
 }
 
-/// `unspecified_dims=[0,1]` of a custom call's configuration: dimensions the annotation leaves open.
+/// Parses `unspecified_dims=[0,1]` of a custom call's configuration: the dimensions that the annotation leaves open.
 pub(super) fn unspecified_dims(config: &str) -> Vec<usize> {
     let Some((_, rest)) = config.split_once("unspecified_dims=") else { return Vec::new() };
     Reader::new(rest).numbers().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Outputs have memory of their own, unless the caller donates that of an argument.
+//! Outputs own their memory, unless the caller donates that of an argument.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn array(client: &Client, value: f32) -> Buffer {
     client.buffer_from_host(&[value; 1024], &[1024]).unwrap()
 }
 
-/// Runs a program, and gives its outputs and the bytes that the device has in use for them.
+/// Runs a program. Returns its outputs and the bytes in use on the device for them.
 fn run(client: &Client, text: &str, inputs: Vec<Input<'_>>) -> (Vec<Buffer>, i64) {
     let program = compile(client, text);
     let before = in_use(client);
@@ -60,12 +60,12 @@ fn donated_argument_is_returned_in_place() {
     let (outputs, used) = run(&client, &donating, vec![Input::Donate(array(&client, 3.0))]);
     assert_eq!(used, 0);
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [3.0; 1024]);
-    // The caller keeps it.
+    // The caller keeps the argument.
     let x = array(&client, 4.0);
     let (outputs, used) = run(&client, &donating, vec![(&x).into()]);
     assert_eq!(used, ARRAY);
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);
-    // Returned twice, it is one of the outputs.
+    // If it is returned twice, it becomes one of the outputs.
     let twice = "func.func @main(%x: tensor<1024xf32> {jax.buffer_donor = true})
         -> (tensor<1024xf32>, tensor<1024xf32>) {
       return %x, %x : tensor<1024xf32>, tensor<1024xf32>
@@ -85,7 +85,7 @@ fn value_returned_twice_has_two_memories() {
     }";
     let (outputs, used) = run(&client, text, vec![(&x).into()]);
     assert_eq!(used, 2 * ARRAY);
-    // One of them may be overwritten while the other lives.
+    // One of them may be overwritten while the other is alive.
     let square = "func.func @main(%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32}) -> tensor<1024xf32> {
       %0 = stablehlo.multiply %x, %x : tensor<1024xf32>
       return %0 : tensor<1024xf32>
@@ -113,7 +113,7 @@ fn returned_constant_is_copied() {
 
 #[test]
 fn returned_host_memory_is_copied() {
-    /// A page of numbers from a 64-byte boundary on.
+    /// A page of numbers, aligned to 64 bytes.
     #[repr(align(64))]
     struct Page([f32; 1024]);
     struct Owner(Box<Page>, #[expect(dead_code, reason = "counted by the test")] Arc<()>);
@@ -134,7 +134,7 @@ fn returned_host_memory_is_copied() {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [9.0; 1024]);
 }
 
-/// The same through a thread of the client, where outputs are promised first.
+/// The same on a thread of the client, where outputs are promised first.
 #[test]
 fn long_program_returns_copies_too() {
     let client = client(1);
@@ -152,7 +152,7 @@ fn long_program_returns_copies_too() {
       return %x, %r, %r : tensor<1024xf32>, tensor<i32>, tensor<i32>
     }";
     let (outputs, used) = run(&client, text, vec![(&x).into(), (&n).into()]);
-    // A number takes a block of 64 bytes.
+    // A single number occupies a block of 64 bytes.
     assert_eq!(used, ARRAY + 2 * 64);
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.0; 1024]);
     assert_eq!(outputs[2].to_host::<i32>().unwrap(), [10]);

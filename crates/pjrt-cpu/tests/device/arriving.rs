@@ -1,5 +1,5 @@
-//! Programs launched on data that is still to come, through the C table: the caller's side of this SDK has no function
-//! for that, and frameworks do.
+//! Launches programs on data that has not arrived yet. Uses the C table directly, because the caller's side of this SDK
+//! has no function for it, although frameworks do this.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -15,7 +15,7 @@ use pjrt_sys::*;
 
 use crate::INCREMENT;
 
-/// Calls a function of the table with the arguments that `set` filled in, and gives them back with the outputs.
+/// Calls a function of the table with the arguments that `set` fills in. Returns them with the outputs.
 fn ask<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Result<S::Args, String>
 where
     S::Args: AbiStruct,
@@ -52,7 +52,7 @@ fn read(buffer: *mut PJRT_Buffer) -> Result<[f32; 4], String> {
     wait(read?.event).map(|()| to)
 }
 
-/// A program on one device or two, and a buffer on each of them whose data is still to come.
+/// A program on one or two devices, with a buffer on each of them whose data has not arrived yet.
 struct World {
     client: *mut PJRT_Client,
     program: *mut PJRT_LoadedExecutable,

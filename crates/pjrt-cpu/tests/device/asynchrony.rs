@@ -1,4 +1,4 @@
-//! Executions that end after the call, in the order their data demands.
+//! Executions that end after the call, in the order that their data requires.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -7,11 +7,11 @@ use pjrt::{Buffer, Client, ErrorCode, Execution, Input, Shape};
 
 use crate::{INCREMENT, LOOP, client, compile};
 
-/// A run of a loop that was still under way when the call returned, and the number of its iterations.
+/// Starts a loop that still runs when the call returns. Returns the execution and the number of its iterations.
 pub(crate) fn under_way(client: &Client) -> (Execution, i32) {
     let program = compile(client, LOOP);
     let x = client.buffer_from_host(&[2.0f32; 4], &[4]).unwrap();
-    // Longer and longer, should this thread be held up for as long as the loop takes.
+    // Try longer loops, in case this thread is delayed for as long as the loop takes.
     for n in [20_000, 200_000, 2_000_000, 20_000_000] {
         let count = client.buffer_from_host(&[n], &[]).unwrap();
         let inputs: Vec<Input<'_>> = vec![(&x).into(), count.into()];
@@ -40,7 +40,7 @@ fn a_short_program_waits_for_a_long_one_without_holding_the_caller_up() {
     let client = client(1);
     let (execution, _) = under_way(&client);
     let increment = compile(&client, INCREMENT);
-    // A chain, every link of which is gone from here when the next is made.
+    // Build a chain in which each buffer is dropped when the next one exists.
     let mut last = execution.outputs.into_iter().next().unwrap();
     for _ in 0..100 {
         last = increment.execute(&[&last]).unwrap().remove(0);
@@ -57,7 +57,7 @@ fn errors_come_with_the_events_and_reach_all_that_depends_on_them() {
     let error = compile(&client, INCREMENT).execute(&[&failed]).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::DATA_LOSS);
 
-    // 64 MiB in a memory of 1 MiB, found out on another thread.
+    // Allocating 64 MiB with a limit of 1 MiB fails, on another thread.
     let small = crate::plugin().client(&pjrt::ClientOptions::new().with("memory_limit", "1MiB")).unwrap();
     let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -78,7 +78,7 @@ fn errors_come_with_the_events_and_reach_all_that_depends_on_them() {
     assert_eq!(execution.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::RESOURCE_EXHAUSTED);
     let next = program.execute(&[&execution.outputs[0]]).map(drop).unwrap_err();
     assert_eq!(next.code(), ErrorCode::RESOURCE_EXHAUSTED);
-    // The client is none the worse.
+    // The client remains usable.
     let increment = compile(&small, INCREMENT);
     let x = small.buffer_from_host(&[0.0f32; 4], &[4]).unwrap();
     assert_eq!(increment.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [1.0; 4]);

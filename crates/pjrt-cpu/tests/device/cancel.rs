@@ -1,4 +1,4 @@
-//! Executions that never end by themselves.
+//! Executions that never end on their own.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use pjrt_cpu::ffi;
 
 use crate::{INCREMENT, client, compile, plugin};
 
-/// Counts for ever.
+/// Counts forever.
 pub(crate) const ENDLESS: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -32,7 +32,7 @@ pub(crate) fn launch(client: &Client, program: &LoadedExecutable, launch_id: i32
     program.execute_with([Input::Donate(x)], &options(launch_id)).unwrap()
 }
 
-/// The client still computes.
+/// Checks that the client can still run a program.
 fn works(client: &Client) {
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     assert_eq!(compile(client, INCREMENT).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
@@ -89,7 +89,7 @@ fn client_ends_during_endless_loop() {
     }
 }
 
-/// The second replica counts for ever, the first waits for it in a collective.
+/// The second replica counts forever, and the first waits for it in a collective.
 const DEADLOCK: &str = r#"
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -141,7 +141,7 @@ fn client_ends_during_deadlocked_collective() {
     drop((program, launched, client));
 }
 
-/// Calls `step` twice, which says that it has side effects.
+/// Calls `step` twice. The call declares side effects.
 const EFFECTS: &str = "
 func.func @main(%x: tensor<f32>) -> tensor<f32> {
   %0 = stablehlo.custom_call @cancel.step(%x) {has_side_effect = true} : (tensor<f32>) -> tensor<f32>
@@ -184,7 +184,7 @@ fn side_effects_outlive_the_client() {
     assert_eq!(STEPS.load(Ordering::Relaxed), 2);
 }
 
-/// What the program holds is free again, however the execution ended.
+/// The program's memory is freed, however the execution ended.
 #[test]
 fn stopped_execution_gives_its_memory_back() {
     let client = client(1);
@@ -194,7 +194,7 @@ fn stopped_execution_gives_its_memory_back() {
     assert!(device.poison_execution(1, ErrorCode::ABORTED, "enough").unwrap());
     execution.done.wait().unwrap_err();
     drop(execution);
-    // Another thread may be about to drop the argument.
+    // Another thread may not have dropped the argument yet.
     while device.memory_stats().unwrap().bytes_in_use > 0 {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Options of a compilation that are given by name.
+//! Compile options that are given by name.
 
 use pjrt::{CompileOptions, ErrorCode, OptionOverride, Program};
 

@@ -86,7 +86,7 @@ fn results_do_not_depend_on_the_mode() {
         let client = plugin().client(&ClientOptions::new().with("deterministic", deterministic)).unwrap();
         let x = client.buffer_from_host(&data, &[600, 600]).unwrap();
         let execution = compile(&client, REDUCE).execute_with(vec![(&x).into()], &Default::default()).unwrap();
-        // In this mode a program has ended when the call returns.
+        // In deterministic mode, a program has ended when the call returns.
         assert!(!deterministic || execution.done.is_ready().unwrap());
         let bytes: Vec<_> = execution.outputs.iter().map(|output| output.to_host_bytes().unwrap()).collect();
         (bytes, client.devices().unwrap()[0].memory_stats().unwrap().peak_bytes_in_use)

@@ -1,11 +1,11 @@
-//! Regions that ops run for each element, with a loop that never ends.
+//! Ops whose regions run once per element and contain an endless loop.
 
 use pjrt::{ClientOptions, ErrorCode};
 
 use crate::cancel::{both_end_by_poison, ends_by_poison, launch};
 use crate::{client, compile, plugin};
 
-/// A region of two scalars that returns `result`. It counts from `%a` for ever before it makes `%w`.
+/// A region of two scalars that returns `result`. It counts from `%a` forever before it computes `%w`.
 fn region(result: &str) -> String {
     format!(
         "{{
@@ -22,8 +22,9 @@ fn region(result: &str) -> String {
     )
 }
 
-/// A program whose `op` makes `%ys` of `%x`, a scalar, and of `%xs`, four times that scalar. In `op`, COMBINE stands for a
-/// region that combines two numbers, COMPARE for one that compares them, and FIRST for one that ends.
+/// A program whose `op` computes `%ys` from the scalar `%x` and from `%xs`, which is that scalar four times. In `op`,
+/// COMBINE stands for a region that combines two numbers, COMPARE for one that compares them, and FIRST for one that
+/// ends.
 fn with(op: &str) -> String {
     let first = "{\n  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n    stablehlo.return %a : tensor<i32>\n  }";
     let op = op.replace("COMBINE", &region("%w : tensor<i32>")).replace("COMPARE", &region("%c : tensor<i1>"));
@@ -58,7 +59,7 @@ fn reduce() {
 
 #[test]
 fn reduce_window() {
-    // The second window reaches from the start to each element, which has an implementation of its own.
+    // The second window covers all elements up to the current one, which has a separate implementation.
     for (size, padding) in [(2, 1), (4, 3)] {
         ends_by_poison(&with(&format!(
             r#"%ys = "stablehlo.reduce_window"(%xs, %x) (COMBINE) {{
@@ -112,7 +113,7 @@ fn all_reduce() {
     ));
 }
 
-/// The compiler does not run a loop, not even over constants.
+/// The compiler must not run a loop, even over constants.
 #[test]
 fn of_constants() {
     let constants = "%c4 = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>

@@ -1,4 +1,4 @@
-//! Custom calls of a program's own, through the FFI extension.
+//! A program's own custom calls, through the FFI extension.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -62,7 +62,7 @@ fn errors_and_panics_of_a_handler_are_those_of_the_run() {
     ffi::register("refuses", |_| Err(Error::invalid_argument("not today"))).unwrap();
     ffi::register("panics", |_| panic!("not ever")).unwrap();
     ffi::register("works", |call| call.results[0].write(&[9.0f32; 3])).unwrap();
-    // What a handler leaves alone is zero, not what was in the memory.
+    // Results that a handler does not write are zero, rather than the memory's previous contents.
     ffi::register("idle", |_| Ok(())).unwrap();
     let client = client(1);
     for (target, text) in [("refuses", "custom_call @refuses: not today"), ("panics", "not ever")] {
@@ -75,7 +75,7 @@ fn errors_and_panics_of_a_handler_are_those_of_the_run() {
     assert_eq!(again.code(), ErrorCode::ALREADY_EXISTS);
 }
 
-/// A handler in C that says nothing and writes nothing: its results stay zeros.
+/// A handler in C that returns no error and writes nothing. Its results stay zero.
 extern "C" fn silent(_: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
@@ -91,7 +91,7 @@ fn a_handler_of_the_c_interface_is_called() {
     registered.unwrap();
     assert_eq!(run(&client, "in_c", "").unwrap(), [0.0; 3]);
     assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
-    // One in Rust comes first, whatever the platform is called.
+    // A handler in Rust precedes it, whatever its platform is called.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
     Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
     assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);
@@ -100,7 +100,7 @@ fn a_handler_of_the_c_interface_is_called() {
     assert!(nobodys.message().contains("nobodys"), "{nobodys}");
 }
 
-/// Long enough for a thread of the client's, with a custom call at the end.
+/// A program that runs on a thread of the client, with a custom call at the end.
 const LATE: &str = "
 func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -121,7 +121,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
     assert_eq!(table.register_type("tests.rank", Some(id)).unwrap(), id);
     assert_eq!(table.register_type("tests.rank", Some(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     ffi::register("reads_data", move |call| {
-        // The number itself is the data: nothing is followed.
+        // The address itself is the data. It is never dereferenced.
         let data = call.context.get(id).map_or(0, |data| data.address);
         call.results[0].write(&[f32::from(u16::try_from(data).unwrap()); 3])
     })
@@ -137,7 +137,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions::new().with_context(context)
     };
     let client = client(1);
-    // A handler that runs a program itself: that one has no data, and afterwards its own is there again.
+    // A handler runs a program itself. That program sees no data, and afterwards the handler sees its own data again.
     let inner = Mutex::new(compile(&client, &call("reads_data", "")));
     ffi::register("runs_another", move |call| {
         let inner = inner.lock().unwrap();

@@ -9,7 +9,7 @@ fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedExecutable {
     client.compile(&Program::mlir(text), &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// Runs on each device with its own number in all elements.
+/// Runs a program on all devices. Each device's input is filled with its number.
 fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
     let input = |(device, number): (&pjrt::Device, i16)| {
         client.buffer_from_host_to(&[f32::from(number); 4], &[4], device).unwrap()
@@ -40,7 +40,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 #[test]
 fn members_that_wait_for_each_other_do_not_wait_for_threads() {
-    // More members than most machines of a test have cores, and several launches at once.
+    // Use more members than most test machines have cores, and several launches at once.
     let client = client(8);
     let program = replicated(&client, ALL_REDUCE, 8);
     std::thread::scope(|scope| {
@@ -93,13 +93,13 @@ fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
     let codes: Vec<_> = launched.done.iter().map(|done| done.wait().unwrap_err().code()).collect();
     assert!(codes.contains(&ErrorCode::RESOURCE_EXHAUSTED), "{codes:?}");
     assert!(codes.iter().all(|code| [ErrorCode::RESOURCE_EXHAUSTED, ErrorCode::ABORTED].contains(code)), "{codes:?}");
-    // The devices' threads are free again.
+    // The devices' threads can run other programs again.
     let fits = replicated(&client, ALL_REDUCE, 8);
     assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
 }
 
-/// Runs a program of 4096 numbers on four devices, each with its own number in all elements, and tells what is then in
-/// use of each device, beside the arguments.
+/// Runs a program with 4096 numbers on four devices. Each device's input is filled with its number. Returns the bytes
+/// in use on each device, without the arguments.
 fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
     let program = replicated(client, text, 4);
     let devices = program.addressable_devices();

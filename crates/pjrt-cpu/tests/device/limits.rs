@@ -1,4 +1,4 @@
-//! Statistics of memory, and its end.
+//! Memory statistics and memory limits.
 
 use pjrt::{Client, ClientOptions, ErrorCode};
 
@@ -18,7 +18,7 @@ fn what_does_not_fit_is_an_error_that_names_sizes_and_remedy() {
     for part in ["device 0", "640.0 KiB", "1.0 MiB", "memory_limit", "PJRT_CPU_MEMORY_LIMIT"] {
         assert!(error.message().contains(part), "{part}: {error}");
     }
-    // Each device has a memory of its own, and freed memory can be used again.
+    // Each device has its own memory, and freed memory can be used again.
     let other = client.devices().unwrap().remove(1);
     assert!(client.buffer_from_host_to(&data, &[160 << 10], &other).is_ok());
     drop(first);
@@ -66,7 +66,7 @@ fn temporaries_count() {
     assert!(stats.peak_bytes_in_use.unwrap() >= 2 << 20, "{stats:?}");
 }
 
-/// Two arrays that exist each for itself, and not together: their sizes overflow when they are added.
+/// Each of two arrays fits the address space, but the sum of their sizes overflows.
 #[test]
 fn a_program_larger_than_an_address_space_is_refused_when_it_is_compiled() {
     let client = plugin().client(&ClientOptions::new()).unwrap();

@@ -1,4 +1,4 @@
-//! The device through the C table, as frameworks see it.
+//! The device through the C table, as frameworks use it.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -26,7 +26,7 @@ fn plugin() -> Plugin {
     Plugin::from_static(Cpu::api()).unwrap()
 }
 
-/// A client with that many devices.
+/// Creates a client with the given number of devices.
 fn client(devices: i64) -> Client {
     plugin().client(&ClientOptions::new().with("device_count", devices)).unwrap()
 }
@@ -44,7 +44,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   return %0 : tensor<4xf32>
 }";
 
-/// Multiplies a number by itself and halves it, as often as the second argument says: takes long, and a thread.
+/// Squares a number and halves it, as often as the second argument specifies. It takes long and runs on another thread.
 const LOOP: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>

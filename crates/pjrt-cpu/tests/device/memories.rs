@@ -1,4 +1,4 @@
-//! Memory kinds, and what moves between them.
+//! Memory kinds, and transfers between them.
 
 use pjrt::{Client, Memory};
 

@@ -1,4 +1,4 @@
-//! Executions that the framework fails.
+//! Executions that the framework poisons.
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
@@ -8,7 +8,7 @@ use pjrt_cpu::ffi;
 
 use crate::{LOOP, client, compile};
 
-/// Runs when the test lets it.
+/// Runs when the test allows it.
 const GATED: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -43,19 +43,19 @@ fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
     let options = |launch_id| ExecuteOptions::new().with_launch_id(launch_id);
     let first = gated.execute_with([Input::from(&x), Input::from(&n)], &options(1)).unwrap();
     begun.recv().unwrap();
-    // Waits for the first.
+    // The second execution waits for the first.
     let inputs = || [Input::from(&first.outputs[0]), Input::from(&n)];
     let second = looped.execute_with(inputs(), &options(2)).unwrap();
     let third = looped.execute_with(inputs(), &options(2)).unwrap();
     let poison = |device: usize, id| devices[device].poison_execution(id, ErrorCode::UNAVAILABLE, "a peer is gone");
     assert!(!poison(0, 3).unwrap() && !poison(1, 2).unwrap());
     assert!(poison(0, 2).unwrap());
-    // It waits for nothing any more.
+    // The second execution no longer waits.
     let error = second.done.wait().unwrap_err();
     assert_eq!((error.code(), error.message().contains("a peer is gone")), (ErrorCode::UNAVAILABLE, true));
     assert_eq!(second.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
     assert!(!third.done.is_ready().unwrap());
-    // What has begun ends first.
+    // An execution that has begun must end before its event is ready.
     assert!(poison(0, 1).unwrap() && !poison(0, 1).unwrap());
     assert!(!first.done.is_ready().unwrap());
     open.send(()).unwrap();
@@ -63,7 +63,7 @@ fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
     assert_eq!(third.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
     assert!(!poison(0, 2).unwrap());
     assert!(devices[0].poison_execution(2, ErrorCode::OK, "").is_err());
-    // The device goes on.
+    // The device can still run programs.
     let fine = looped.execute(&[&x, &n]).unwrap();
     fine[0].to_host::<f32>().unwrap();
 }

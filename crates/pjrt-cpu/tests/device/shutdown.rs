@@ -13,7 +13,7 @@ fn a_client_ends_after_its_work_and_the_next_one_works() {
         let client = client(2);
         let (execution, n) = under_way(&client);
         drop(client);
-        // Everything that is left keeps the client.
+        // Each remaining object keeps the client alive.
         assert_eq!(execution.outputs[1].to_host::<i32>().unwrap(), [n]);
     }
     let client = client(1);
@@ -32,7 +32,7 @@ fn handles_may_go_while_the_work_goes_on() {
     }
 }
 
-/// The threads of this process.
+/// Number of threads of this process.
 fn threads() -> Option<usize> {
     Some(std::fs::read_dir("/proc/self/task").ok()?.count())
 }
@@ -41,7 +41,7 @@ const CHILD: &str = "PJRT_CPU_TEST_CHILD";
 
 #[test]
 fn clients_leave_no_threads() {
-    // In a process of its own: other tests have threads, too.
+    // Run in a separate process, because other tests also have threads.
     match std::env::var(CHILD).as_deref() {
         Ok("threads") => {
             let run = || {
@@ -52,7 +52,7 @@ fn clients_leave_no_threads() {
             run();
             let Some(before) = threads() else { return };
             (0..50).for_each(|_| run());
-            // The system lists a thread for a moment after it is joined.
+            // The system may list a thread for a moment after it was joined.
             let patience = Instant::now() + Duration::from_secs(20);
             while threads().is_some_and(|now| now > before) {
                 assert!(Instant::now() < patience, "{before} threads have become {:?}", threads());
@@ -63,14 +63,14 @@ fn clients_leave_no_threads() {
     }
 }
 
-/// Ways to end a process while an endless loop runs, or other work is under way.
+/// Ways to end a process during an endless loop or other work.
 const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "own thread", "finite"];
 
 #[test]
 fn a_process_may_end_while_work_is_in_flight() {
     let Ok(end) = std::env::var(CHILD) else {
         for end in ENDS {
-            // An unlucky moment is rare.
+            // Repeat, because unlucky timing is rare.
             for _ in 0..5 {
                 let said = child("a_process_may_end_while_work_is_in_flight", end);
                 assert!(!said.contains("the callback"), "{end}: nobody hears of the end: {said}");
@@ -102,14 +102,14 @@ fn a_process_may_end_while_work_is_in_flight() {
             }
         }
         "finite" => drop(under_way(&client)),
-        // Here everything is dropped, and the process ends by itself.
+        // All objects are dropped here, and the process ends normally.
         "return" => return,
         other => panic!("{other:?} is not a way to end"),
     }
     std::process::exit(0);
 }
 
-/// Runs one test of this program in a process of its own, and gives what it said.
+/// Runs one test of this program in a separate process, and returns its output.
 fn child(test: &str, what: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let name = format!("shutdown::{test}");

@@ -6,7 +6,7 @@ use pjrt::Input;
 
 use crate::{client, compile};
 
-/// Elements from the first 64-byte boundary on, or so many further.
+/// Elements that start at the first 64-byte boundary, or at an offset from it.
 struct Aligned {
     data: Vec<f32>,
     from: usize,

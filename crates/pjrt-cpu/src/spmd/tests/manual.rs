@@ -1,11 +1,11 @@
-//! Parts of programs that are each device's own, in both notations; and what is refused.
+//! Manual computations in both notations, including those that are rejected.
 
 use std::thread;
 
 use super::{module, sample};
 use crate::engine::{CompileErrorKind, CompileSettings, DType, Pool, Tensor, World, compile_with};
 
-/// Runs a program whose inputs are given per device.
+/// Runs a program with separate inputs for each device.
 pub(super) fn launch(
     text: &str,
     replicas: usize,
@@ -32,7 +32,7 @@ pub(super) fn numbers(tensors: &[Tensor]) -> Vec<Vec<f32>> {
     tensors.iter().map(|t| t.as_slice().expect("floats").to_vec()).collect()
 }
 
-/// `all_reduce` of a part over the axis y, inside of a manual part.
+/// `all_reduce` of a part over the axis y, inside a manual computation.
 const SUM: &str =
     "%s = \"stablehlo.all_reduce\"(%p) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
           replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
@@ -41,7 +41,7 @@ const SUM: &str =
             stablehlo.return %w : tensor<f32>
         }) : (tensor<2x2xf32>) -> tensor<2x2xf32>";
 
-/// Rows of the whole: the sum of both column halves of its row half, for partition 0 and 1, then 2 and 3.
+/// The expected rows for partition 0 and 1, then 2 and 3: each is the sum of both column halves of its row half.
 fn sums() -> Vec<Vec<f32>> {
     let whole = sample(DType::F32, &[4, 4], 0);
     let x: &[f32] = whole.as_slice().expect("floats");

@@ -1,11 +1,11 @@
-//! Values that one device has.
+//! Values that only one device holds.
 
 use super::manual::{launch, numbers};
 use super::module;
 use crate::engine::{DType, Tensor};
 use crate::spmd::{OpSharding, partition};
 
-/// Arguments that differ between devices, though only that of partition 2 counts.
+/// Arguments that differ between devices. Only that of partition 2 counts.
 fn own(id: usize) -> Vec<Tensor> {
     let first = [1.0f32, 10.0, 100.0, 1000.0][id];
     vec![Tensor::from_slice(DType::F32, &[2], &[first, first * 2.0]).expect("an argument")]

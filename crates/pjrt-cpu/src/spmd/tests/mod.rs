@@ -1,4 +1,4 @@
-//! Programs split over several devices, compared with the same programs on one.
+//! Compares programs split over several devices with the same programs on one device.
 
 mod manual;
 mod maximal;
@@ -14,7 +14,7 @@ use std::thread;
 use crate::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 use crate::spmd::OpSharding;
 
-/// A 2 by 2 mesh with axes x and y, before the text of a function.
+/// Adds a 2 by 2 mesh with axes x and y to the text of a function.
 fn module(text: &str) -> stablehlo::ir::Module {
     let text = format!("sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n{text}");
     stablehlo::parse(text).expect("the test's program parses")
@@ -25,7 +25,7 @@ fn compiled(text: &str, partitions: usize) -> Program {
     compile_with(&module(text), &settings, Pool::global()).expect("the test's program compiles")
 }
 
-/// Elements that tell places apart, exact in every type.
+/// Elements that differ by position and are exact in every type.
 fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
     let n: usize = dims.iter().product();
     let small = |i: usize| i32::try_from((i * 7 + seed * 5) % 11).unwrap_or(0) - 4;
@@ -41,11 +41,11 @@ fn sample(dtype: DType, dims: &[usize], seed: usize) -> Tensor {
     }
 }
 
-/// The part of a tensor that each of four partitions has, and back.
+/// Splits a tensor into the parts of four partitions, and joins them again.
 struct Tiles {
     /// Parts along each dimension.
     tiles: Vec<usize>,
-    /// The partitions of each part.
+    /// The partitions that hold each part.
     holders: Vec<Vec<usize>>,
 }
 
@@ -83,7 +83,7 @@ impl Tiles {
     fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
         let size = whole.dtype().size();
         let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, &t)| d.div_ceil(t)).collect();
-        // Padding that must not be seen: as floats these bytes are not numbers.
+        // Padding that must not affect the result. As floats these bytes are NaN.
         let mut parts = vec![vec![0xffu8; dims.iter().product::<usize>() * size]; self.holders.len()];
         self.for_each(whole.dims(), |part, from, to| {
             parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);
@@ -93,7 +93,7 @@ impl Tiles {
         (0..4).map(tensor).collect()
     }
 
-    /// The whole, if all copies of each part agree.
+    /// The whole tensor, if all copies of each part agree.
     fn join(&self, parts: &[Tensor], dims: &[usize]) -> Vec<u8> {
         let size = parts[0].dtype().size();
         let mut whole = vec![0; dims.iter().product::<usize>() * size];
@@ -107,7 +107,7 @@ impl Tiles {
     }
 }
 
-/// Runs `text` on one device and on four, and compares. Returns the split program.
+/// Runs `text` on one device and on four, and compares the results. Returns the split program.
 fn same(text: &str) -> Program {
     let (one, four) = (compiled(text, 1), compiled(text, 4));
     let inputs: Vec<Tensor> =
@@ -145,7 +145,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<4>().0.iter().map(|c| f32::from_le_bytes(*c)).take(32).collect()
 }
 
-/// A function of one result, whose arguments and result are annotated by dimensions such as `{"x"}, {}`.
+/// A function with one result. Its arguments and its result are annotated with dimensions such as `{"x"}, {}`.
 fn function(args: &[(&str, &str)], result: (&str, &str), body: &str) -> String {
     let annotated = |(ty, dims): &(&str, &str)| match *dims {
         "-" => (*ty).to_owned(),
@@ -167,7 +167,7 @@ fn dims(list: &[&str]) -> String {
     list.join(", ")
 }
 
-/// Every way to cut a matrix.
+/// All ways to cut a matrix.
 fn cuts() -> Vec<String> {
     let all = [N, X, Y, "{\"x\", \"y\"}", "{\"y\", \"x\"}"];
     let mut cuts = vec!["-".to_owned()];
@@ -334,7 +334,7 @@ fn loops_branches_and_calls() {
         }}"
     );
     let program = same(&text);
-    // The loop keeps its value cut.
+    // The loop's carried value remains cut.
     let cut = OpSharding::Tiled {
         tiles: vec![2, 1, 2],
         partitions: vec![0, 1, 2, 3],

@@ -5,7 +5,7 @@ use std::thread;
 use super::module;
 use crate::engine::{CompileSettings, DType, Pool, Tensor, World, compile_with};
 
-/// What each of four partitions returns for its part of `[1, 2, 3, 4]`.
+/// The results of four partitions, which hold the parts of `[1, 2, 3, 4]`.
 fn run(body: &str, result: &str) -> Result<Vec<Vec<f32>>, String> {
     let text = format!(
         "func.func @main(%a: tensor<4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{{\"x\", \"y\"}}]>}}) -> ({result} {{sdy.sharding = #sdy.sharding<@mesh, [{{}}]>}}) {{
@@ -74,7 +74,7 @@ fn results_that_differ_are_refused() {
 
 #[test]
 fn replicas_meet_without_a_channel() {
-    // Each partition has a replica of its own to meet.
+    // Each partition meets a different replica.
     let text = "sdy.mesh @two = <[\"z\"=2]>
         func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) {
           %r = \"stablehlo.all_reduce\"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({

@@ -1,4 +1,4 @@
-//! Meshes that cover some of the partitions only, have an order of their own, or share no axes with others.
+//! Meshes that cover only some of the partitions, have their own order, or share no axes with others.
 
 use super::manual::{launch, numbers};
 use super::module;
@@ -8,7 +8,7 @@ use crate::spmd::{OpSharding, partition};
 /// An element that no device may read.
 const NOTHING: f32 = -1e9;
 
-/// Each partition's part of one argument.
+/// The part of one argument on each partition.
 fn parts(parts: [&'static [f32]; 4], dims: &'static [usize]) -> impl Fn(usize) -> Vec<Tensor> + Sync {
     move |id| vec![Tensor::from_slice(DType::F32, dims, parts[id]).expect("a part")]
 }
@@ -148,7 +148,7 @@ fn constraints_inside_keep_the_value() {
 
 #[test]
 fn manual_parts_decide_the_grid() {
-    // The second mesh is the one whose devices meet, so the argument of the first is moved.
+    // The devices of the second mesh communicate, so the argument of the first is moved.
     let text = |second: &str| {
         format!(
             "sdy.mesh @turned = <[\"x\"=4], device_ids=[1, 3, 0, 2]>
@@ -167,7 +167,8 @@ fn manual_parts_decide_the_grid() {
         )
     };
     let got = launch(&text("turned"), 1, 4, &parts([&[1.0], &[10.0], &[100.0], &[1000.0]], &[1]));
-    // Element k is on device 1, 3, 0, 2 inside of the manual part; the result without annotation keeps that cut.
+    // Element k is on device 1, 3, 0, 2 inside the manual computation. The result has no annotation and keeps that
+    // sharding.
     let by_device = numbers(&got);
     assert_eq!(by_device, [[0.0], [1.0], [2000.0], [30.0]]);
     let error = partition(&module(&text("half")), 1, 4).unwrap_err().to_string();

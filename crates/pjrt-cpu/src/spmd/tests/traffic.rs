@@ -1,4 +1,4 @@
-//! What is exchanged: a split that gathers everything is right and useless.
+//! Checks the exchanged data, because a split that gathers everything is correct but useless.
 
 use stablehlo::ir::{OpKind, Region};
 
@@ -14,7 +14,7 @@ pub(super) fn count(region: &Region, found: &mut Vec<String>) {
     }
 }
 
-/// The collectives of the split program, in order, after it was seen to compute the same.
+/// The collectives of the split program, in order. Also checks its results.
 pub(super) fn collectives(text: &str) -> Vec<String> {
     same(text);
     let split = partition(&module(text), 1, 4).expect("the test's program is split");
@@ -64,7 +64,7 @@ fn parts_of_a_reversed_dimension_change_places() {
         let split = partition(&module(&text), 1, 4).unwrap();
         assert_eq!(split.output_shardings, split.parameter_shardings, "{cut:?}");
     }
-    // Padding at the end does not become padding at the beginning.
+    // Padding at the end must not become padding at the beginning.
     let uneven = "tensor<5x8xf32>";
     let body = format!("%r = stablehlo.reverse %a, dims = [0] : {uneven}");
     same(&function(&[(uneven, &dims(&[X, Y]))], (uneven, &dims(&[X, N])), &body));
@@ -77,7 +77,7 @@ fn two_layers_cut_by_columns_then_rows_sum_once() {
         %r = stablehlo.dot_general %t, %c, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>";
     let args = [(MATRIX, dims(&[X, N])), (MATRIX, dims(&[N, Y])), (MATRIX, dims(&[Y, N]))];
     let args: Vec<(&str, &str)> = args.iter().map(|(ty, cut)| (*ty, &cut[..])).collect();
-    // tanh of small whole numbers is not exact, so sums in another order differ: take them without it.
+    // tanh is not exact, so sums in another order differ. Replace it for this test.
     let body = body.replace("stablehlo.tanh", "stablehlo.negate");
     assert_eq!(collectives(&function(&args, (MATRIX, "-"), &body)), ["all_reduce"]);
     assert_eq!(collectives(&function(&args, (MATRIX, &dims(&[X, Y])), &body)), ["reduce_scatter"]);
@@ -123,6 +123,6 @@ fn a_loop_over_layers_keeps_its_values_cut() {
           return %0#1 : tensor<8x8xf32>
         }}"
     );
-    // The rows stay where they are; only the columns of the running value are exchanged.
+    // The rows stay in place. Only the columns of the carried value are exchanged.
     assert_eq!(collectives(&text), ["all_gather"]);
 }

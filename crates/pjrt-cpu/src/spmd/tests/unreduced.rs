@@ -6,7 +6,7 @@ use crate::spmd::{OpSharding, partition};
 
 const MATRIX: &str = "tensor<8x8xf32>";
 
-/// An annotation of `%from` as a sum over the named axes.
+/// Annotates `%from` as a sum over the given axes.
 fn sum(to: &str, from: &str, dims: &str, axes: &str, ty: &str) -> String {
     format!("%{to} = sdy.sharding_constraint %{from} <@mesh, [{dims}], unreduced={{{axes}}}> : {ty}\n")
 }
