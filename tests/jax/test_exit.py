@@ -58,7 +58,6 @@ IN_A_FORK = {
     "run": "f(x)",
     "run that is short": "g(x)",
     "upload": "jax.device_put(np.ones(1000)).block_until_ready()",
-    "download": "np.asarray(x)",
 }
 
 
