@@ -1,8 +1,8 @@
-//! What an array is, and how it lies on the device.
+//! The form of an array, and its layout on the device.
 //!
-//! Frameworks name the dimensions of an array in their own order. A backend sees them in the order in which the array is
-//! stored, from the slowest varying to the fastest, so that what it gets is always dense and row-major, whatever layout
-//! the framework asked for. Tiles are the backend's own affair: it arranges what it is given as its default layout says.
+//! Frameworks name the dimensions of an array in their own order. A backend sees them in the order in which the array
+//! is stored, from the slowest varying to the fastest. Its data is therefore always dense and row-major, whatever
+//! layout the framework requested. The backend does the tiling itself, as its default layout declares.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use crate::strided::Strided;
 use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
 
-/// Element type, extents and layout, without an allocation for the usual ones, so that those of outputs are copied and
-/// those of arguments compared in a few moves.
+/// Element type, extents and layout, without an allocation for common arrays. Copying the form of an output or
+/// comparing that of an argument therefore takes only a few instructions.
 #[derive(Clone)]
 pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
-    /// How many of `few` count, where there is no more.
+    /// Number of extents in `few`, if `more` is empty.
     rank: u8,
-    /// Zero beyond the rank, and where there is more.
+    /// The extents. Zero beyond the rank, and if `more` is set.
     few: [i64; ArrayLayout::FEW],
-    /// Everything, where there are many extents or another order.
+    /// All extents, if there are many or the order is not row-major.
     more: Option<Arc<More>>,
 }
 
@@ -37,14 +37,14 @@ pub(crate) struct Stored {
     dims: Vec<i64>,
     /// The extents of all tiles, one after the other.
     pub(crate) tile_dims: Vec<i64>,
-    /// How many of them each tile has.
+    /// Number of extents of each tile.
     pub(crate) tile_ranks: Vec<usize>,
 }
 
 impl PartialEq for ArrayLayout {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Without branches, and without a call for so few bytes.
+        // Without branches, and without a function call for so few bytes.
         let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
         self.element_type == other.element_type
             && self.rank == other.rank
@@ -56,7 +56,7 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Out of the way of the usual case.
+    /// Not inlined, to keep it out of the common case.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {
@@ -76,7 +76,7 @@ impl ArrayLayout {
         new
     }
 
-    /// An array of that layout.
+    /// An array with this layout.
     pub(crate) fn with_layout(shape: &Shape, layout: Layout) -> Result<Self> {
         let dims = layout.stored_dimensions(&shape.dimensions);
         let dims = dims
@@ -90,7 +90,7 @@ impl ArrayLayout {
         Ok(Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more })
     }
 
-    /// An array as the devices store it when nobody asks for a layout.
+    /// An array in the layout in which the devices store it by default.
     pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
         match B::default_layout(topology, shape) {
             None => Ok(Self::row_major(shape)),
@@ -98,7 +98,7 @@ impl ArrayLayout {
         }
     }
 
-    /// An array of the layout that a framework asked for, if it did.
+    /// An array in the layout that a framework requested, or else in the default one.
     pub(crate) fn requested<B: Backend>(
         topology: &TopologyInfo,
         shape: &Shape,
@@ -125,17 +125,17 @@ impl ArrayLayout {
         }
     }
 
-    /// The array as frameworks know it.
+    /// The array in the framework's order of dimensions.
     pub(crate) fn shape(&self) -> Shape {
         Shape::new(self.element_type, self.dims())
     }
 
-    /// The array as the backend knows it.
+    /// The array in the order in which the backend sees it.
     pub(crate) fn stored_shape(&self) -> Shape {
         Shape::new(self.element_type, self.stored().map_or(self.dims(), |stored| &stored.dims))
     }
 
-    /// The layout, where it is not the plain row-major one.
+    /// The layout, if it is not the plain row-major one.
     pub(crate) fn stored(&self) -> Option<&Stored> {
         self.more.as_ref()?.stored.as_ref()
     }
@@ -144,7 +144,7 @@ impl ArrayLayout {
         self.stored().map_or_else(|| Layout::row_major(self.dims().len()), |stored| stored.layout.clone())
     }
 
-    /// The layout in XLA's notation, in which types narrower than a byte name their width.
+    /// The layout in XLA's notation, in which types narrower than a byte include their width.
     pub(crate) fn layout_text(&self) -> String {
         let text = self.layout().to_string();
         match self.element_type.bits() {
@@ -156,8 +156,8 @@ impl ArrayLayout {
         }
     }
 
-    /// Whether arrays of both forms have the same bytes: where a dimension of one element stands makes no difference,
-    /// unless there are tiles. Asked where they are not equal anyway.
+    /// Whether arrays of both forms have the same bytes. Without tiles, the position of a dimension of one element does
+    /// not matter. Called only if the forms are not equal.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_stored_as(&self, other: &Self) -> bool {
@@ -172,24 +172,26 @@ impl ArrayLayout {
             && (own == others || own.tiles.is_empty() && others.tiles.is_empty() && long(&own) == long(&others))
     }
 
-    /// Host memory with one stride for each of the framework's dimensions, walked in the order of the device.
+    /// Host memory with one stride for each of the framework's dimensions, traversed in the order of the device.
     pub(crate) fn strided(&self, byte_strides: &[i64]) -> Result<Strided> {
         match self.stored() {
             Some(stored) if byte_strides.len() == self.dims().len() => {
                 let order = stored.layout.stored_dimensions(byte_strides);
-                // The order was checked when the form was made.
+                // The order was checked when the form was created.
                 Strided::new(&self.stored_shape(), &order.unwrap_or_default())
             }
             _ => Strided::new(&self.shape(), byte_strides),
         }
     }
 
-    /// Dense host memory in that order of the framework's dimensions, fastest first, walked in the order of the device.
+    /// Dense host memory with the framework's dimensions in this order, fastest first, traversed in the order of the
+    /// device.
     pub(crate) fn ordered(&self, minor_to_major: &[i64]) -> Result<Strided> {
         self.strided(&Strided::dense_strides(&self.shape(), minor_to_major)?)
     }
 
-    /// Dense row-major host memory, walked in the order of the device; none where it is stored like that.
+    /// Dense row-major host memory, traversed in the order of the device. `None` if the device stores it in the same
+    /// way.
     pub(crate) fn row_major_host(&self) -> Result<Option<Strided>> {
         let Some(stored) = self.stored() else { return Ok(None) };
         let row_major = Layout::row_major(stored.layout.minor_to_major.len());
@@ -197,7 +199,7 @@ impl ArrayLayout {
     }
 }
 
-/// The shape, with the layout where that is unusual.
+/// The shape, with its layout if it is not row-major.
 impl fmt::Display for ArrayLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.shape())?;

@@ -1,17 +1,17 @@
-//! The StableHLO version of a program, without reading the program.
+//! The StableHLO version of a program, found without parsing the program.
 //!
-//! A portable artifact is MLIR bytecode: four magic bytes, the version of the bytecode as one number, and the text of who
-//! made it, which ends in a NUL byte. StableHLO writes itself there, as `StableHLO_v1.9.0`.
+//! A portable artifact is MLIR bytecode: four magic bytes, the version of the bytecode as one number, and the name of
+//! the producer, which ends in a NUL byte. StableHLO writes its version there, as `StableHLO_v1.9.0`.
 
 use crate::{Error, Program, Result, StablehloVersions};
 
 const MAGIC: &[u8] = b"ML\xefR";
 const PRODUCER: &[u8] = b"StableHLO_v";
 
-/// The version in the head of a portable artifact; none for anything else.
+/// The version in the header of a portable artifact. Returns `None` for anything else.
 pub(crate) fn version(code: &[u8]) -> Option<[i64; 3]> {
     let rest = code.strip_prefix(MAGIC)?;
-    // The zeros at the low end of the first byte of a number say how many bytes follow.
+    // The trailing zero bits of a number's first byte are the number of bytes that follow.
     let number = rest.first()?.trailing_zeros() as usize + 1;
     let producer = rest.get(number..)?.strip_prefix(PRODUCER)?;
     let end = producer.iter().take(64).position(|byte| *byte == 0)?;
@@ -25,8 +25,8 @@ fn text(version: [i64; 3]) -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Refuses an artifact that the backend cannot read by what its plugin says. Versions that differ in the last number
-/// have the same form.
+/// Rejects an artifact of a version that the plugin does not declare. Versions that differ only in the last number have
+/// the same form.
 pub(crate) fn check(program: &Program, versions: Option<StablehloVersions>) -> Result<()> {
     let (Some(given), Some(read)) = (program.stablehlo_version(), versions) else { return Ok(()) };
     let form = |version: [i64; 3]| [version[0], version[1]];

@@ -1,4 +1,4 @@
-//! A plugin as a framework knows it: what it says of itself, where its library is, and the code it brings.
+//! A plugin from a framework's point of view: its description, the location of its library, and its hooks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,36 +11,36 @@ use crate::{
     Program, Result, Support,
 };
 
-/// The code a plugin brings besides its library.
+/// The code that a plugin provides in addition to its library.
 pub trait Hooks: Send + Sync + 'static {
-    /// The set-up of one process; none where the plan in the manifest says it all.
+    /// Returns the set-up of one process, or `None` if the plan in the manifest is complete.
     ///
     /// # Errors
     ///
-    /// What the plugin cannot work with.
+    /// Input that the plugin does not support.
     fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let _ = (topology, environment);
         None
     }
 
-    /// Whether the devices can run a program; none where the table in the manifest says it all.
+    /// Returns whether the devices can run a program, or `None` if only the table in the manifest describes that.
     ///
     /// # Errors
     ///
-    /// What keeps the plugin from telling.
+    /// Anything that prevents the plugin from answering.
     fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
         let _ = (program, effort);
         None
     }
 
-    /// Called once, after the last client is gone.
+    /// Called once, after the last client is destroyed.
     fn shutdown(&self) {}
 }
 
-/// A plugin that brings no code.
+/// The hooks of a plugin without code of its own.
 impl Hooks for () {}
 
-/// A plugin, described: a [`Manifest`], a [`Library`] and [`Hooks`].
+/// The complete description of a plugin: a [`Manifest`], a [`Library`] and [`Hooks`].
 #[derive(Clone)]
 pub struct Descriptor {
     manifest: Manifest,
@@ -53,12 +53,12 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// All faults of what the plugin says of itself.
+    /// All faults of the plugin's description.
     pub fn of<P: DevicePlugin>() -> Result<Self, Faults> {
         Self::unchecked::<P>()?.checked()
     }
 
-    /// The same with a manifest nobody has looked at.
+    /// Like [`Self::of`], without a check of the manifest.
     pub(crate) fn unchecked<P: DevicePlugin>() -> Result<Self, Faults> {
         let mut manifest = Manifest::new(P::NAME);
         manifest.version = P::VERSION.to_owned();
@@ -85,13 +85,13 @@ impl Descriptor {
         Ok(Self { manifest, library, hooks: Arc::new(Trait::<P>(std::marker::PhantomData)) })
     }
 
-    /// The description, if nothing is wrong with its manifest.
+    /// Returns the description if its manifest is valid.
     pub(crate) fn checked(self) -> Result<Self, Faults> {
         self.manifest.validate()?;
         Ok(self)
     }
 
-    /// The description of a plugin that is no Rust type.
+    /// The description of a plugin that is not a Rust type.
     ///
     /// # Errors
     ///
@@ -100,12 +100,12 @@ impl Descriptor {
         Self { manifest, library, hooks }.checked()
     }
 
-    /// What the plugin says of itself.
+    /// The plugin's manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Where its PJRT library is.
+    /// The location of its PJRT library.
     pub fn library(&self) -> &Library {
         &self.library
     }
@@ -114,7 +114,7 @@ impl Descriptor {
     ///
     /// # Errors
     ///
-    /// What the plugin cannot work with. A panic of the plugin is an `INTERNAL` error.
+    /// Input that the plugin does not support. A panic of the plugin is an `INTERNAL` error.
     pub fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         let name = &self.manifest.name;
         let own = contain(|| self.hooks.configure(topology, environment).transpose());
@@ -126,13 +126,13 @@ impl Descriptor {
         Ok(plan)
     }
 
-    /// Whether the plugin's devices can run a program, told without a client: the plugin's own answer, or that of the
-    /// table in its manifest.
+    /// Whether the plugin's devices can run a program, determined without a client: the plugin's own answer, or that of
+    /// the table in its manifest.
     ///
     /// # Errors
     ///
-    /// What is wrong with the table, and what keeps the plugin from telling. A panic of the plugin is an `INTERNAL`
-    /// error.
+    /// Faults of the table, and anything that prevents the plugin from answering. A panic of the plugin is an
+    /// `INTERNAL` error.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support> {
         if let Some(no) = self.manifest.refuses_version(program) {
@@ -145,8 +145,8 @@ impl Descriptor {
         }
     }
 
-    /// What to pass to the plugin for the options a user gave: those of the process's plan, then the user's, in the
-    /// types of the schema.
+    /// The options to pass to the plugin: those of the process's plan, then those that the user gave, in the types of
+    /// the schema.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl fmt::Debug for Descriptor {
     }
 }
 
-/// The description of a plugin written in Rust, whose code may panic; its manifest is for the caller to check.
+/// The description of a plugin written in Rust, whose code may panic. The caller must check its manifest.
 pub(crate) fn described<P: DevicePlugin>() -> Result<Descriptor, Faults> {
     let contained = contain(|| Ok(Descriptor::unchecked::<P>()));
     contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))

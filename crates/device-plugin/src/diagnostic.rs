@@ -1,15 +1,15 @@
-//! What is wrong with a description of a plugin.
+//! Faults in a description of a plugin.
 
 use std::fmt;
 
 use crate::Error;
 
-/// One fault in a description: where it is, and what to write instead.
+/// One fault in a description: the field, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The field, as the manifest spells it, such as `capabilities.rng_bit_generator` or `library[1].os`.
     pub field: String,
-    /// What is wrong with its value, and the remedy.
+    /// The problem with its value, and the remedy.
     pub message: String,
 }
 
@@ -19,7 +19,7 @@ impl Fault {
         Self { field: field.into(), message: message.into() }
     }
 
-    /// The same fault, of a field within `outer`.
+    /// The same fault, with a path that begins with `outer`.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         let separator = if self.field.starts_with('[') || self.field.is_empty() { "" } else { "." };
@@ -39,21 +39,21 @@ impl fmt::Display for Fault {
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
-    /// `Ok` where there is none.
+    /// `Ok` if there are no faults.
     ///
     /// # Errors
     ///
-    /// The faults, where there are any.
+    /// The faults, if there are any.
     pub fn check(faults: Vec<Fault>) -> Result<(), Self> {
         if faults.is_empty() { Ok(()) } else { Err(Self(faults)) }
     }
 
-    /// The faults, in the order of the description.
+    /// All faults, in the order of the description.
     pub fn all(&self) -> &[Fault] {
         &self.0
     }
 
-    /// The faults, taken out.
+    /// Returns the faults as a vector.
     pub fn into_vec(self) -> Vec<Fault> {
         self.0
     }

@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::ErrorCode;
 
-/// What a plugin answers when an operation fails: a status code, a message for the user, and named payloads.
+/// The error of a failed operation: a status code, a message for the user, and named payloads.
 ///
-/// One pointer wide: results travel through every call, and almost all of them are `Ok`.
+/// The size of one pointer, because results pass through every call and almost all of them are `Ok`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Data>);
 
@@ -15,7 +15,7 @@ struct Data {
     code: ErrorCode,
     message: String,
     payloads: Vec<(String, Vec<u8>)>,
-    /// Whether the message lacks the name of the C function, which the choke point adds.
+    /// Whether the choke point must still add the name of the C function to the message.
     nameless: bool,
 }
 
@@ -23,30 +23,30 @@ struct Data {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error of that code. [`ErrorCode::OK`] is no error and becomes [`ErrorCode::UNKNOWN`].
+    /// An error with this code. [`ErrorCode::OK`] is not an error and becomes [`ErrorCode::UNKNOWN`].
     #[cold]
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let code = if code == ErrorCode::OK { ErrorCode::UNKNOWN } else { code };
         Self(Box::new(Data { code, message: message.into(), payloads: Vec::new(), nameless: false }))
     }
 
-    /// The caller passed something wrong.
+    /// The caller passed an invalid argument.
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
-    /// A fault in the arguments of a C function, whose name goes before the message.
+    /// A fault in the arguments of a C function, whose name is to precede the message.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::invalid_argument(message).unnamed()
     }
 
-    /// Asks the choke point to put the name of the C function before the message.
+    /// Requests that the choke point put the name of the C function before the message.
     pub(crate) fn unnamed(mut self) -> Self {
         self.0.nameless = true;
         self
     }
 
-    /// Puts the name of the C function before the message if the error asks for it.
+    /// Puts the name of the C function before the message if the error requests it.
     pub(crate) fn named(mut self, function: &str) -> Self {
         if !std::mem::take(&mut self.0.nameless) {
             return self;
@@ -54,22 +54,22 @@ impl Error {
         self.context(function)
     }
 
-    /// The plugin does not do this; frameworks fall back where they can.
+    /// The plugin does not support this operation. Frameworks use a fallback if they have one.
     pub fn unimplemented(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::UNIMPLEMENTED, message)
     }
 
-    /// The operation is right, but not in the present state of the object.
+    /// The operation is valid, but not in the present state of the object.
     pub fn failed_precondition(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::FAILED_PRECONDITION, message)
     }
 
-    /// The plugin or the device broke a promise of its own.
+    /// The plugin or the device violated one of its own guarantees.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INTERNAL, message)
     }
 
-    /// The device has no memory left, or another resource ran out.
+    /// The device is out of memory or of another resource.
     pub fn resource_exhausted(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::RESOURCE_EXHAUSTED, message)
     }
@@ -81,7 +81,7 @@ impl Error {
         self
     }
 
-    /// Puts `context: ` before the message.
+    /// Prefixes the message with `context: `.
     #[must_use]
     pub fn context(mut self, context: impl fmt::Display) -> Self {
         self.0.message = format!("{context}: {}", self.0.message);

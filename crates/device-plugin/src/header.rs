@@ -1,4 +1,4 @@
-//! The C header of a plugin: the functions its library exports.
+//! The C header of a plugin, with the functions that its library exports.
 
 use std::fmt::Write as _;
 
@@ -7,17 +7,16 @@ use crate::{Fault, Faults, Manifest};
 const GET_PJRT_API: &str = "GetPjrtApi";
 const GET_DESCRIPTOR: &str = crate::describe::descriptor::DP_GET_DESCRIPTOR;
 
-/// Widest line of a comment, in characters.
+/// Maximum width of a comment's line, in characters.
 const WIDTH: usize = 100;
 
-/// The text of a C header, for C11 and C++17, that declares those of a library's exported symbols which the interface
-/// knows: `GetPjrtApi`, `DevicePlugin_GetDescriptor`, both with any prefix, and the shutdown functions of the
-/// manifests. What the comments say comes from the manifest whose name is the prefix; from the only one where there is
-/// no prefix.
+/// Returns the text of a C header, for C11 and C++17. It declares the library's exported symbols that belong to the
+/// interface: `GetPjrtApi`, `DevicePlugin_GetDescriptor`, both with any prefix, and the shutdown functions of the
+/// manifests. The comments use the manifest whose name is the prefix, or the only manifest if there is no prefix.
 ///
 /// # Errors
 ///
-/// When there is no such symbol, or no manifest.
+/// If there is no such symbol, or no manifest.
 pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a str>) -> Result<String, Faults> {
     let Some(first) = manifests.first() else {
         return Err(Fault::new("manifest", "a header needs the manifest of the plugin").into());
@@ -74,17 +73,17 @@ pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a 
     ))
 }
 
-/// Name of the file a plugin's header goes to.
+/// Name of the file for a plugin's header.
 pub fn file_name(manifest: &Manifest) -> String {
     format!("{}_plugin.h", manifest.name)
 }
 
-/// The functions [`header`] declares among a library's symbols, whatever the manifests say.
+/// Whether [`header`] declares a library's symbol with this name independently of the manifests.
 pub fn is_entry_point(symbol: &str) -> bool {
     is_identifier(symbol) && [GET_PJRT_API, GET_DESCRIPTOR].iter().any(|name| prefix(symbol, name).is_some())
 }
 
-/// What goes before `name`, without the underscore between them.
+/// The part before `name`, without the underscore between them.
 fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {
     match symbol.strip_suffix(name)? {
         "" => Some(""),
@@ -97,7 +96,7 @@ fn is_identifier(symbol: &str) -> bool {
     symbol.chars().next().is_some_and(letter) && symbol.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// A plugin's name, and what there is to say of it.
+/// A plugin's name and its description.
 fn about<'a>(manifests: &'a [Manifest], prefix: &'a str) -> (&'a str, String) {
     let own = match manifests {
         [only] if prefix.is_empty() => Some(only),
@@ -138,13 +137,13 @@ fn declare(declarations: &mut String, paragraphs: &[&str], declaration: &str) {
     let _ = writeln!(declarations, " */\n{declaration};");
 }
 
-/// The text, without what would end a comment, or make a compiler warn of it.
+/// The text without sequences that would end a comment or cause compiler warnings.
 fn harmless(text: &str) -> String {
     let direction = |c: &char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let mut out = String::new();
     for c in text.chars().filter(|c| !direction(c)) {
         let c = if c.is_control() { ' ' } else { c };
-        // `*/` ends a comment, `/*` and `??/` are warned of.
+        // `*/` ends a comment; `/*` and `??/` cause warnings.
         if matches!((out.chars().next_back(), c), (Some('*'), '/') | (Some('/'), '*') | (Some('?'), '?' | '/')) {
             out.push(' ');
         }

@@ -1,4 +1,4 @@
-//! Host data on its way to a device.
+//! Host data to be copied to a device.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use crate::{Error, Result, Shape};
 pub struct HostArray<'a> {
     shape: &'a Shape,
     bytes: Cow<'a, [u8]>,
-    /// Present where the framework lets the device keep using its memory and the data is dense there.
+    /// Present if the framework lets the device keep using its memory and the data is dense there.
     alias: Option<&'a AliasSource>,
 }
 
 impl<'a> HostArray<'a> {
-    /// Host data of that shape.
+    /// Host data of this shape.
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` when the bytes are not exactly those of the shape.
+    /// `INVALID_ARGUMENT` if the size of `bytes` does not match the shape.
     pub fn new(shape: &'a Shape, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self> {
         let bytes = bytes.into();
         if shape.host_size() != Some(bytes.len()) {
@@ -43,25 +43,26 @@ impl<'a> HostArray<'a> {
         &self.bytes
     }
 
-    /// The data to keep; copied, unless the SDK had to copy already.
+    /// Returns the data as a vector. Copies it, unless the SDK has already done so.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes.into_owned()
     }
 
-    /// Whether the SDK had to copy the data, so that [`HostArray::into_bytes`] costs nothing.
+    /// Whether the SDK has copied the data, so that [`HostArray::into_bytes`] costs nothing.
     pub fn is_owned(&self) -> bool {
         matches!(self.bytes, Cow::Owned(_))
     }
 
-    /// The framework's own memory, where it promised to leave it alone as long as the buffer lives: a backend whose
-    /// device reads host memory keeps the alias in its buffer instead of a copy. The framework learns that its memory
-    /// is free again when the last clone of the alias is dropped. None where the data must be copied.
+    /// The framework's own memory, if the framework guarantees not to modify it as long as the buffer exists. A backend
+    /// whose device reads host memory keeps the alias in its buffer instead of a copy. When the last clone of the alias
+    /// is dropped, the SDK notifies the framework. Returns `None` if the data must be copied.
     pub fn alias(&self) -> Option<HostAlias> {
         self.alias.map(AliasSource::alias)
     }
 }
 
-/// That many zero bytes. Frameworks choose sizes, and running out of memory is their error, not the process's end.
+/// Allocates `size` zero bytes. Frameworks choose sizes, so running out of memory is an error and does not end the
+/// process.
 pub(crate) fn zeroed(size: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(size).map_err(|_| Error::resource_exhausted(format!("{size} bytes of host memory")))?;

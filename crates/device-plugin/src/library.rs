@@ -1,4 +1,4 @@
-//! Where a plugin's PJRT library is.
+//! The location of a plugin's PJRT library.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::{Result, StaticApi};
 
-/// Where the `PJRT_Api` of a plugin comes from.
+/// The source of a plugin's `PJRT_Api`.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Library {
@@ -23,7 +23,7 @@ pub enum Library {
 }
 
 impl Library {
-    /// A file in the folder of what describes the plugin.
+    /// A file in the folder of the library or manifest that describes the plugin.
     pub fn beside(file: impl Into<String>) -> Self {
         Self::Beside(file.into())
     }

@@ -1,4 +1,4 @@
-//! Reads descriptions with all that is wrong told by field.
+//! Parses descriptions and reports all faults by field.
 
 use serde::de::value::Error as NoValue;
 use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
@@ -8,11 +8,11 @@ use crate::manifest::{Hardware, LibraryFile, Manifest};
 use crate::process::{EnvRule, OptionRule};
 use crate::{Capabilities, OptionSchema, OptionSpec, ProcessPlan};
 
-/// Reads a value, and names the fields nobody knows. `root` is what the whole is called.
+/// Parses a value and returns it with the names of unknown fields. `root` is the name of the whole value in faults.
 ///
 /// # Errors
 ///
-/// The field whose value is of the wrong type, or the place that is no JSON.
+/// The field with a value of the wrong type, or the position of invalid JSON.
 pub(crate) fn read<'de, T, D>(from: D, root: &str) -> Result<(T, Vec<String>), Fault>
 where
     T: Deserialize<'de>,
@@ -24,14 +24,14 @@ where
     let read = serde_ignored::deserialize(tracked, |path| unknown.push(as_field(&path.to_string())));
     read.map(|value| (value, unknown)).map_err(|error: serde_json::Error| {
         let path = track.path().to_string();
-        // The path of text that breaks off leads nowhere.
+        // For truncated text, the path is meaningless.
         let whole = path == "." || error.is_syntax() || error.is_eof();
         let field = if whole { root.to_owned() } else { path };
         Fault::new(field, error.to_string())
     })
 }
 
-/// A path of the library `serde_ignored`, such as `a.?.b.2.c`, as faults spell it: `a.b[2].c`.
+/// Converts a path of the library `serde_ignored`, such as `a.?.b.2.c`, to the notation of faults: `a.b[2].c`.
 fn as_field(path: &str) -> String {
     let mut field = String::new();
     for part in path.split('.').filter(|part| *part != "?") {
@@ -45,7 +45,7 @@ fn as_field(path: &str) -> String {
     field
 }
 
-/// The fault of a field that a manifest has not, with the nearest one that it has.
+/// The fault of an unknown field, with the nearest known one.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
     let without_index = within.strip_suffix(']').and_then(|within| within.rsplit_once('['));
@@ -72,15 +72,15 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
     )
 }
 
-/// Names of a type's fields, as text spells them; none for what is no struct.
+/// Names of a type's fields in JSON; empty if the type is not a struct.
 fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // It stops at the names: there is no value.
+    // It fails after it has seen the names, because there is no value.
     let _ = T::deserialize(Names(&mut names));
     names
 }
 
-/// Keeps the names of fields it is asked for.
+/// A deserializer that stores the names of the requested fields.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {

@@ -1,4 +1,4 @@
-//! The backend of a plugin that has none of its own.
+//! The backend of a plugin without a backend of its own.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{
     Result,
 };
 
-/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It cannot be made.
+/// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It has no values.
 pub enum NoBackend {}
 
 impl Backend for NoBackend {

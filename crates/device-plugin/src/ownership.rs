@@ -1,9 +1,9 @@
-//! Who may use a device at once.
+//! Who may use a device at the same time.
 
 use serde::{Deserialize, Serialize};
 
-/// How many clients a plugin's devices bear. PJRT has no way to ask; a framework that ignores it waits for a lock, or
-/// finds the device's memory gone.
+/// The number of clients that a plugin's devices support at the same time. PJRT has no function to query it. A
+/// framework that ignores it waits for a lock, or finds that the device is out of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -11,7 +11,7 @@ pub enum Ownership {
     /// Any number of clients, in any number of processes.
     #[default]
     Shared,
-    /// One client in each process; several processes may have one.
+    /// One client in each process. Several processes may have one.
     PerProcess,
     /// One client on the machine.
     Exclusive,

@@ -1,5 +1,5 @@
-//! The plain form in which topologies and executables are serialized: a magic line with the version of the form, then
-//! numbers of 8 bytes and byte strings with their length, and at the end a checksum of it all.
+//! The format in which topologies and executables are serialized: a magic line with the version of the format, then
+//! numbers of 8 bytes and byte strings with their length, and a final checksum of all of it.
 
 use crate::{Error, NamedValue, Result, Value};
 
@@ -64,7 +64,7 @@ impl Writer {
     }
 }
 
-/// FNV-1a, which finds accidents; it is no protection against people.
+/// FNV-1a. It detects accidental damage, not manipulation.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         i32::try_from(self.int()?).map_err(|_| self.fault())
     }
 
-    /// A number of things of at least a byte each, so that damage cannot ask for absurd amounts of memory.
+    /// Reads a number of items. Each takes at least a byte, so damaged data cannot cause huge allocations.
     pub(crate) fn count(&mut self) -> Result<usize> {
         let count = u64::from_le_bytes(self.word()?);
         usize::try_from(count).ok().filter(|count| *count <= self.left.len()).ok_or_else(|| self.fault())

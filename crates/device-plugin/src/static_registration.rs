@@ -5,12 +5,12 @@ use std::fmt;
 
 use crate::{Descriptor, DevicePlugin, Faults};
 
-/// A plugin that [`macro@crate::device_plugin`] registered. It is known, and nothing of it has run.
+/// A plugin that [`macro@crate::device_plugin`] registered. None of its code has run yet.
 #[derive(Clone, Copy)]
 pub struct Registered {
     name: &'static str,
     ty: fn() -> (TypeId, &'static str),
-    /// Without a look at the manifest, so that libraries of plugins need not hold what that takes: their readers do it.
+    /// Without a check of the manifest, so that plugin libraries need not contain that code. Their readers check it.
     descriptor: fn() -> Result<Descriptor, Faults>,
 }
 
@@ -26,21 +26,21 @@ impl Registered {
         }
     }
 
-    /// Name by which frameworks register it.
+    /// Name by which frameworks register the plugin.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The Rust type, as people read it.
+    /// The name of the Rust type, for display.
     pub fn type_name(&self) -> &'static str {
         (self.ty)().1
     }
 
-    /// What it says of itself.
+    /// The plugin's description.
     ///
     /// # Errors
     ///
-    /// All faults of the description; a panic of the plugin is one.
+    /// All faults of the description, including a panic of the plugin.
     pub fn descriptor(&self) -> Result<Descriptor, Faults> {
         (self.descriptor)()?.checked()
     }
@@ -54,8 +54,8 @@ impl fmt::Debug for Registered {
 
 /// The plugins that are linked into this program or library, in order of their names; each type once.
 ///
-/// Two types may share a name, such as those of two versions of a crate. A shared library has a list of its own, which
-/// programs that load it do not see.
+/// Two types may share a name, such as those of two versions of a crate. A shared library has its own list, which the
+/// programs that load it cannot see.
 pub fn registered() -> impl Iterator<Item = Registered> {
     let mut all: Vec<Registered> = inventory::iter::<Registered>().copied().collect();
     all.sort_by_key(|plugin| (plugin.name, plugin.type_name(), (plugin.ty)().0));

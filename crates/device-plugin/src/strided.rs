@@ -1,4 +1,4 @@
-//! Copies between strided and dense row-major arrays, in bounds by construction.
+//! Copies between strided and dense row-major arrays, without out-of-bounds accesses.
 
 use crate::{Error, Result, Shape};
 
@@ -15,7 +15,7 @@ pub(crate) struct Strided {
 }
 
 impl Strided {
-    /// An array of that shape with those strides.
+    /// An array of this shape with these strides.
     pub(crate) fn new(shape: &Shape, byte_strides: &[i64]) -> Result<Self> {
         let fault = |what: &str| Error::argument(format!("byte_strides {byte_strides:?} of {shape}: {what}"));
         if byte_strides.len() != shape.dimensions.len() {
@@ -46,7 +46,7 @@ impl Strided {
         Ok(new)
     }
 
-    /// The strides of a dense array of that shape whose dimensions lie in that order, fastest first.
+    /// The strides of a dense array of this shape with its dimensions in this order, fastest first.
     pub(crate) fn dense_strides(shape: &Shape, order: &[i64]) -> Result<Vec<i64>> {
         let fault = || Error::argument(format!("minor_to_major {order:?} is no order of the dimensions of {shape}"));
         let mut strides = vec![None; shape.dimensions.len()];
@@ -62,7 +62,7 @@ impl Strided {
         strides.into_iter().collect::<Option<_>>().ok_or_else(fault)
     }
 
-    /// Joins neighbouring dimensions that one stride walks.
+    /// Merges neighbouring dimensions that a single stride can traverse.
     fn join(&mut self) {
         let mut joined: Vec<(usize, isize)> = Vec::with_capacity(self.dims.len());
         for (extent, stride) in self.dims.drain(..) {
@@ -79,7 +79,7 @@ impl Strided {
         self.dims = joined;
     }
 
-    /// Whether the elements lie as in a dense row-major array.
+    /// Whether the elements are stored as in a dense row-major array.
     pub(crate) fn is_dense(&self) -> bool {
         let one_run = match self.dims.as_slice() {
             [] => true,
@@ -99,7 +99,7 @@ impl Strided {
         self.copy(from, 0, to, self.before, |axis| Axis { from: axis.to, to: axis.from, ..axis });
     }
 
-    /// Copies from the place `at_from` to `at_to`; `turned` is given axes that lead from the array to a dense one.
+    /// Copies from offset `at_from` to `at_to`. `turned` converts axes that lead from the array to a dense one.
     fn copy(&self, from: &[u8], at_from: usize, to: &mut [u8], at_to: usize, turned: fn(Axis) -> Axis) {
         if self.span == 0 {
             return;
@@ -118,10 +118,10 @@ impl Strided {
         let inner = if axes.is_empty() { Axis::ONE } else { axes.remove(0) };
         let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
         let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
-        // What lies close on one side is far apart on the other: in blocks, each line of the cache is used as a whole.
+        // Elements that are close on one side are far apart on the other. Blocks use each cache line as a whole.
         let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
         let (mut across, mut inner) = (turned(across), turned(inner));
-        // It costs less to write one after the other than to read so.
+        // Sequential writes save more time than sequential reads.
         if blocks && across.to.unsigned_abs() < inner.to.unsigned_abs() {
             std::mem::swap(&mut across, &mut inner);
         }
@@ -155,7 +155,7 @@ struct Axis {
 impl Axis {
     const ONE: Self = Self { extent: 1, from: 0, to: 0 };
 
-    /// That many steps from a place.
+    /// The offset after `steps` steps from an offset.
     fn from(&self, at: usize, steps: usize) -> usize {
         at.wrapping_add_signed(self.from.wrapping_mul(steps.cast_signed()))
     }
@@ -168,7 +168,7 @@ impl Axis {
 /// Elements along each side of a block.
 const BLOCK: usize = 16;
 
-/// Copies one block: how many steps in each dimension, and from where to where.
+/// Copies one block. Takes the number of steps in each dimension, and both buffers with their offsets.
 type CopyBlock = fn(&Plane, [usize; 2], &[u8], usize, &mut [u8], usize);
 
 /// The two dimensions that are copied in blocks.
@@ -176,13 +176,14 @@ struct Plane {
     across: Axis,
     inner: Axis,
     block: usize,
-    /// Bytes that lie together.
+    /// Number of contiguous bytes.
     run: usize,
     copy: CopyBlock,
 }
 
 impl Plane {
-    /// Copies one plane for each index of the outer dimensions, of which none has but one element: there are not many.
+    /// Copies one plane for each index of the outer dimensions. All of these have several elements, so there are few of
+    /// them.
     fn copy_all(&self, outer: &[Axis], from: &[u8], at_from: usize, to: &mut [u8], at_to: usize) {
         let Some((axis, outer)) = outer.split_last() else {
             for a in (0..self.across.extent).step_by(self.block) {
@@ -201,7 +202,7 @@ impl Plane {
     }
 }
 
-/// Copies a block, of runs of `N` bytes, or of any number where that is 0.
+/// Copies a block of runs of `N` bytes, or of any length if `N` is 0.
 fn copy_block<const N: usize>(
     plane: &Plane,
     counts: [usize; 2],

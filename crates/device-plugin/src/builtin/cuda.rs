@@ -9,7 +9,7 @@ use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 use crate::{ElementType, Manifest};
 
-/// NVIDIA GPUs. What concerns PyTorch/XLA is of 2.8.1, its last release that knows them.
+/// NVIDIA GPUs. The values for PyTorch/XLA are those of 2.8.1, its last release that supports them.
 pub fn cuda() -> Manifest {
     let mut cuda = Manifest::new("cuda");
     cuda.aliases = owned(&["gpu"]);
@@ -104,7 +104,7 @@ mod tests {
     fn the_rest_is_that_of_the_plugin_classes() {
         let cuda = cuda();
         gpu::tests::assert_options(&cuda.create_options, "cuda");
-        // PyTorch/XLA 2.8.1 plugins/cuda: a coordinator where WORLD_SIZE is more than 1, and the ranks as options.
+        // PyTorch/XLA 2.8.1 plugins/cuda: a coordinator if WORLD_SIZE is more than 1, and the ranks as options.
         assert_eq!(cuda.process.coordinator.need, CoordinatorNeed::MultiProcess);
         let options: Vec<_> = cuda.process.options.iter().map(|rule| rule.name.as_str()).collect();
         assert_eq!(options, ["visible_devices", "node_id", "num_nodes"]);

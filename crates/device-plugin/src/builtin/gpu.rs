@@ -1,10 +1,10 @@
-//! What the GPU plugins of XLA share: one source, built for CUDA, ROCm and oneAPI.
+//! The common part of XLA's GPU plugins: one source, built for CUDA, ROCm and oneAPI.
 
 use crate::{OptionSchema, OptionSpec, OptionType};
 
-/// The options of XLA's GPU client, which refuses all others.
+/// The options of XLA's GPU client, which rejects all others.
 ///
-/// Defaults are given for the options that every version takes; the others have the plugin's.
+/// Options that every version takes have a default here. For the others the plugin's default applies.
 pub(super) fn options(platform_name: &str) -> OptionSchema {
     let option = OptionSpec::new;
     OptionSchema::only([

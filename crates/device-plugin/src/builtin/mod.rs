@@ -1,9 +1,9 @@
-//! Manifests of the devices that frameworks know by name today, with what the frameworks know of them.
+//! Manifests of the devices that frameworks know by name today, with the rules of the frameworks for them.
 //!
-//! Their vendors ship libraries without a manifest. What PyTorch/XLA and JAX keep in code for them is here as data, so
-//! that a framework treats them and a device with a manifest of its own alike. Each value names in its test the source
-//! it was read from; `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April
-//! 2026, `JAX` is commit cec06d11 of August 2026.
+//! Their vendors ship libraries without a manifest. The rules that PyTorch/XLA and JAX have in code for them are here
+//! as data, so that a framework handles them like a device with its own manifest. The test of each value names its
+//! source: `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April 2026,
+//! `JAX` is commit cec06d11 of August 2026.
 //!
 //! ```
 //! use device_plugin::builtin;
@@ -35,18 +35,18 @@ pub use tpu::tpu;
 use crate::Manifest;
 use crate::manifest::{LibraryFile, PciId};
 
-/// All of them; where several answer to a name, such as `gpu`, in the order in which JAX tries them.
+/// All manifests. Those with a common name, such as `gpu`, are in the order in which JAX tries them.
 pub fn all() -> Vec<Manifest> {
     vec![tpu(), cuda(), rocm(), oneapi(), neuron(), tenstorrent(), cpu()]
 }
 
-/// The first that answers to a name, an alias or a platform name, in any case.
+/// The first manifest with this name, alias or platform name, in any case.
 pub fn find(name: &str) -> Option<Manifest> {
     all().into_iter().find(|manifest| manifest.answers_to(name))
 }
 
-/// The environment variables that hold the path of the library of the plugin of that name, the first that is set first;
-/// none for a plugin without.
+/// The environment variables that hold the path of the library of the plugin with this name. The first one that is set
+/// takes precedence. Empty if the plugin has no such variable.
 pub fn library_variables(name: &str) -> &'static [&'static str] {
     match name {
         "tpu" => &["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"],
@@ -56,7 +56,7 @@ pub fn library_variables(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// Files of Linux by the names under which packages ship them.
+/// Files for Linux, by the names under which packages ship them.
 fn linux(files: &[&str]) -> Vec<LibraryFile> {
     let file =
         |name: &&str| LibraryFile { path: PathBuf::from(name), os: Some("linux".to_owned()), ..Default::default() };

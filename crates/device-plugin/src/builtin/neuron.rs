@@ -14,7 +14,7 @@ pub fn neuron() -> Manifest {
     neuron.description = "AWS Inferentia and Trainium through libneuronxla".to_owned();
     neuron.homepage = "https://github.com/aws-neuron/aws-neuron-sdk".to_owned();
     neuron.library = linux(&["libneuronpjrt.so"]);
-    // Amazon's vendor number is also on disks and network cards, so the devices are named.
+    // Disks and network cards have Amazon's vendor number too, so the devices are listed.
     let devices = ["7064", "7065", "7066", "7067", "7164", "7264", "7364", "7564", "7565"];
     neuron.hardware = Hardware { device_nodes: owned(&["/dev/neuron*"]), pci: vec![pci("1d0f", &devices, &[])] };
     neuron.process = builtin_plans::neuron();

@@ -5,7 +5,7 @@ use crate::Manifest;
 use crate::capabilities::{Capabilities, DlpackDevice};
 use crate::manifest::Hardware;
 
-/// Intel GPUs, which PyTorch/XLA calls XPU and gives the defaults.
+/// Intel GPUs. PyTorch/XLA calls them XPU and uses its defaults for them.
 pub fn oneapi() -> Manifest {
     let mut oneapi = Manifest::new("oneapi");
     oneapi.aliases = owned(&["gpu", "xpu"]);
@@ -35,7 +35,7 @@ mod tests {
     #[test]
     fn jax_knows_it_as_a_gpu() {
         let capabilities = oneapi().capabilities;
-        // JAX py_client.h:104-116 says `gpu`, which compilation_cache.py:89-95 and cache_key.py:121 look for.
+        // JAX py_client.h:104-116 returns `gpu`, which compilation_cache.py:89-95 and cache_key.py:121 look for.
         assert!(capabilities.persistent_cache && capabilities.cache_key_strip_device_assignment);
         // JAX dlpack.cc:133-163: device memory has a name, pinned host memory none.
         assert_eq!((capabilities.dlpack_device, capabilities.dlpack_host_device), (Some(DlpackDevice::OneApi), None));
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn pytorch_xla_gives_it_the_defaults() {
         let oneapi = oneapi();
-        // PyTorch/XLA _internal/xpu.py:6-9: a library path, and nothing else.
+        // PyTorch/XLA _internal/xpu.py:6-9: only a library path.
         assert_eq!(oneapi.process, ProcessPlan::default());
         let by_pytorch = ["autocast", "dense_gather_factor", "rng_bit_generator", "remapped_dtypes", "layout"];
         assert!(oneapi.capabilities.differences().iter().all(|(field, _)| !by_pytorch.contains(field)));

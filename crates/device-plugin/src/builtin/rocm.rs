@@ -6,7 +6,7 @@ use crate::capabilities::{Capabilities, DlpackDevice, HostCallbacks, MemoryKinds
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;
 
-/// AMD GPUs, as JAX knows them; PyTorch/XLA has no rule for them.
+/// AMD GPUs, according to JAX. PyTorch/XLA does not have rules for them.
 pub fn rocm() -> Manifest {
     let mut rocm = Manifest::new("rocm");
     rocm.aliases = owned(&["gpu"]);
@@ -60,7 +60,7 @@ mod tests {
         gpu::tests::assert_options(&rocm.create_options, "ROCM");
         // zml rocm.zig:17-22: the node of the compute driver.
         assert_eq!(rocm.hardware.device_nodes, ["/dev/kfd"]);
-        // PyTorch/XLA takes it for an unknown device, so no variable stands for its capabilities.
+        // PyTorch/XLA treats it as an unknown device, so no variable corresponds to its capabilities.
         assert_eq!(legacy::environment(&rocm.capabilities, "rocm"), []);
     }
 }

@@ -18,8 +18,8 @@ const TILE: [NonZeroU32; 2] = match (NonZeroU32::new(8), NonZeroU32::new(128)) {
 
 /// Google TPU.
 ///
-/// libtpu keeps a lock file for each host unless the environment gives the process a share of the chips, which the
-/// process plan does where several processes share a host.
+/// libtpu keeps a lock file for each host unless the environment assigns the process a share of the chips. The process
+/// plan does so if several processes share a host.
 pub fn tpu() -> Manifest {
     let mut tpu = Manifest::new("tpu");
     tpu.display_name = "Google TPU".to_owned();
@@ -32,7 +32,7 @@ pub fn tpu() -> Manifest {
         device_nodes: owned(&["/dev/accel0"]),
         pci: vec![pci("1ae0", &["0027", "0056", "005e", "0062", "0063", "006f", "0076", "007c", "0083"], &[])],
     };
-    // libtpu publishes no list, so others pass.
+    // libtpu does not publish a list, so other options are passed on.
     tpu.create_options = OptionSchema::at_least([
         OptionSpec::new("max_inflight_computations", OptionType::Int64, "programs queued at once").with_default(32),
         OptionSpec::new("ml_framework_name", OptionType::String, "name of the framework, for logs"),
@@ -82,7 +82,7 @@ mod tests {
         assert!(capabilities.gathers_densely(81_920) && !capabilities.gathers_densely(81_921));
         // PyTorch/XLA csrc/xla_lower_util.cpp:75-87.
         assert_eq!(capabilities.dense_scatter_factor, NonZeroU32::new(100));
-        // PyTorch/XLA amp/autocast_mode.py:26-42: bf16 and no other.
+        // PyTorch/XLA amp/autocast_mode.py:26-42: only bf16.
         assert_eq!(capabilities.autocast, Some(Autocast::xla([ElementType::Bf16])));
         // PyTorch/XLA csrc/aten_xla_type.cpp:1619-1630: integer dot with a 64-bit operand runs on the host.
         assert_eq!(capabilities.int64, Int64Policy::DotOnHost);
@@ -117,7 +117,7 @@ mod tests {
         let capabilities = tpu().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
-        // JAX cache_key.py:121: of gpu only.
+        // JAX cache_key.py:121: only for gpu.
         assert!(!capabilities.cache_key_strip_device_assignment);
         // JAX callback.py:800-846: neither partitioned nor with empty arrays.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));

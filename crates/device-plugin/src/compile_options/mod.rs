@@ -1,4 +1,4 @@
-//! The options of a compilation by name: what `jax.jit` calls `compiler_options`.
+//! The options of a compilation by name, which `jax.jit` calls `compiler_options`.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use pjrt_types::{CompileOptions, OptionOverride};
 
 use crate::{Error, Result};
 
-/// The fields of XLA's `DebugOptions`, one in a line behind its type, as the protocol descriptors in jaxlib 0.5.3, 0.10.2
+/// The fields of XLA's `DebugOptions`, one per line after its type, as the protocol descriptors in jaxlib 0.5.3, 0.10.2
 /// and 0.12.0.1 list them, and the four options that JAX passes to XLA's effort settings.
 const XLA: &str = include_str!("xla.txt");
 
@@ -26,12 +26,12 @@ const XLA: &str = include_str!("xla.txt");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileOptionSchema {
-    /// Whether options pass that are not listed.
+    /// Whether options that are not listed are accepted.
     open: bool,
     options: Vec<(Cow<'static, str>, CompileOptionType)>,
 }
 
-/// Type of an option. As in XLA, text that spells a value of the type is accepted too.
+/// Type of an option. As in XLA, text that contains a value of the type is accepted too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CompileOptionType {
@@ -95,12 +95,12 @@ impl Default for CompileOptionSchema {
 }
 
 impl CompileOptionSchema {
-    /// Every option passes.
+    /// A schema that accepts every option.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
 
-    /// These options and no others.
+    /// A schema of these options and no others.
     pub fn only<N: Into<Cow<'static, str>>>(options: impl IntoIterator<Item = (N, CompileOptionType)>) -> Self {
         let options = options.into_iter().map(|(name, ty)| (name.into(), ty)).collect();
         Self { open: false, options }
@@ -108,7 +108,7 @@ impl CompileOptionSchema {
 
     /// The options that XLA's own CPU and GPU plugins take: the fields of `DebugOptions`, such as
     /// `xla_embed_ir_in_executable`, and `exec_time_optimization_effort`, `memory_fitting_effort`, `optimization_level`
-    /// and `memory_fitting_level`. JAX users pass these whatever the platform is.
+    /// and `memory_fitting_level`. JAX users pass these on every platform.
     pub fn xla() -> Self {
         let options = XLA.lines().filter_map(|line| line.split_once(' '));
         Self::only(options.map(|(ty, name)| (name, CompileOptionType::of_name(ty))))
@@ -125,8 +125,8 @@ impl CompileOptionSchema {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an unknown name, with the nearest known one, and for a value of another type. The messages
-    /// begin like XLA's, for programs that look for those.
+    /// `INVALID_ARGUMENT` for an unknown name, with the nearest known one, and for a value of another type. The
+    /// messages begin like XLA's, for programs that search for those.
     pub fn check(&self, options: &CompileOptions) -> Result<()> {
         for (name, value) in &options.env_option_overrides {
             match self.options.iter().find(|(known, _)| known == name) {
@@ -150,7 +150,7 @@ impl CompileOptionSchema {
         Ok(())
     }
 
-    /// The known option that an unknown one may have been meant to be.
+    /// Suggests the known option that is nearest to an unknown one.
     fn hint(&self, unknown: &str) -> String {
         let distances = self.options.iter().map(|(name, _)| (strsim::levenshtein(name, unknown), name));
         match distances.min() {

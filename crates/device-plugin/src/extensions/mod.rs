@@ -1,8 +1,8 @@
-//! Optional groups of functions of the C API, which a backend offers by name.
+//! Optional groups of functions of the C API that a backend may offer.
 //!
-//! Layouts, shardings and memory descriptions are always there: the SDK fills them from what every backend says. The
-//! groups below need something of the backend, so each has a trait; a backend that implements one names it in
-//! [`Backend::EXTENSIONS`], and frameworks then find it in the table's chain:
+//! Layouts, shardings and memory descriptions are always available, because the SDK derives them from the functions
+//! that every backend has. Each group below needs functions of the backend, so it has a trait. A backend that
+//! implements one names it in [`Backend::EXTENSIONS`], and frameworks then find it in the table's chain:
 //!
 //! ```
 //! use device_plugin::extensions::{Extensions, Profile, Stream, Streams};
@@ -74,7 +74,7 @@ pub use streams::{Stream, Streams};
 
 use crate::{Backend, Result};
 
-/// The optional groups of functions a backend offers; see the [module](self).
+/// The optional groups of functions that a backend offers; see the [module](self).
 pub struct Extensions<B: Backend> {
     pub(crate) streams: Option<StreamFunctions<B>>,
     pub(crate) raw_buffers: Option<RawBufferFunctions<B>>,
@@ -82,7 +82,7 @@ pub struct Extensions<B: Backend> {
     pub(crate) ffi: bool,
 }
 
-/// The functions of [`Streams`], which the table calls without asking whether the trait is there.
+/// The functions of [`Streams`], so that the table can call them without a bound on the trait.
 pub(crate) struct StreamFunctions<B: Backend> {
     pub(crate) stream: fn(&B, usize) -> Result<Stream>,
     pub(crate) wait: fn(&B, Stream, &B::Buffer) -> Result<()>,
@@ -118,7 +118,7 @@ impl<B: Backend> Extensions<B> {
         Self { streams: Some(streams), ..self }
     }
 
-    /// Offers parts of buffers as bytes (`PJRT_RawBuffer_Extension`).
+    /// Offers access to parts of buffers as bytes (`PJRT_RawBuffer_Extension`).
     #[must_use]
     pub const fn raw_buffers(self) -> Self
     where
@@ -129,7 +129,7 @@ impl<B: Backend> Extensions<B> {
         Self { raw_buffers: Some(raw_buffers), ..self }
     }
 
-    /// Offers a profile of what the plugin does (`PJRT_Profiler_Extension`); see [`profiler`](crate::profiler).
+    /// Offers a profile of the plugin's work (`PJRT_Profiler_Extension`); see [`profiler`](crate::profiler).
     #[must_use]
     pub const fn profiler(self) -> Self
     where
@@ -139,13 +139,13 @@ impl<B: Backend> Extensions<B> {
         Self { profiler: Some(profiler), ..self }
     }
 
-    /// Takes custom calls that frameworks register, and data for them (`PJRT_FFI_Extension`); see [`ffi`](crate::ffi).
+    /// Accepts custom calls that frameworks register, and their data (`PJRT_FFI_Extension`); see [`ffi`](crate::ffi).
     #[must_use]
     pub const fn ffi(self) -> Self {
         Self { ffi: true, ..self }
     }
 
-    /// Names of the groups offered, as the headers number them.
+    /// Names of the offered groups, as in the headers.
     pub fn names(&self) -> Vec<&'static str> {
         let names = [
             (self.profiler.is_some(), "Profiler"),

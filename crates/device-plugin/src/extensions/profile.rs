@@ -1,30 +1,31 @@
-//! A backend's part in profiles.
+//! Profiles of a backend's work.
 
 use crate::{Backend, Result};
 
 /// A backend whose work is recorded when a framework asks for a profile.
 ///
 /// The SDK records the calls of the framework, executions and transfers, and the `tracing` spans of the backend within
-/// them; see [`profiler`](crate::profiler). A backend that knows more, such as when each kernel ran, overrides these. A
-/// profile is the process's, not a client's, so they take no `self`.
+/// them; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel, overrides these
+/// functions. A profile belongs to the process and not to a client, so they take no `self`.
 #[doc(alias = "PJRT_Profiler_Extension")]
 pub trait Profile: Backend {
-    /// A profile has begun. `options` is the framework's serialized `ProfileOptions` message, which may be empty.
+    /// Called when a profile begins. `options` is the framework's serialized `ProfileOptions` message, which may be
+    /// empty.
     ///
     /// # Errors
     ///
-    /// What keeps the device from being profiled; the profile then does not begin.
+    /// Anything that prevents profiling of the device. The profile then does not begin.
     fn profile_started(options: &[u8]) -> Result<()> {
         let _ = options;
         Ok(())
     }
 
-    /// The profile is about to end: the last occasion to [`record`](crate::profiler::record) what the device noted
-    /// meanwhile.
+    /// Called before the profile ends. This is the last opportunity to [`record`](crate::profiler::record) the device's
+    /// measurements.
     ///
     /// # Errors
     ///
-    /// Whatever the device reports; the profile ends nevertheless and the framework is told.
+    /// Any error that the device reports. The profile still ends, and the error is returned to the framework.
     fn profile_stopping() -> Result<()> {
         Ok(())
     }

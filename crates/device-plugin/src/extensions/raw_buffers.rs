@@ -2,18 +2,18 @@
 
 use crate::{Backend, Error, Result};
 
-/// A device whose buffers can be read and written in part, as the bytes they are on the device.
+/// A device whose buffers can be read and written in part, as the bytes that they have on the device.
 ///
-/// A raw buffer is an alias: it keeps the memory alive when the framework deletes the buffer it was made from, and what
-/// is written shows in the buffer. `offset` and length lie within [`Backend::size_on_device`], or the size on the host
-/// where that is none; the SDK checks it.
+/// A raw buffer is an alias. It keeps the memory alive when the framework deletes the original buffer, and writes to it
+/// change that buffer. The SDK checks that `offset` and length are within [`Backend::size_on_device`], or within the
+/// size on the host if that is `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
-    /// Reads the bytes from `offset` on. By default those of [`Backend::host_bytes`].
+    /// Reads the bytes from `offset` on. By default from [`Backend::host_bytes`].
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` where the host does not see the memory, unless overridden; whatever the device reports.
+    /// `UNIMPLEMENTED` if the host cannot access the memory, unless overridden; any error that the device reports.
     fn read_raw(&self, buffer: &Self::Buffer, offset: usize, to: &mut [u8]) -> Result<()> {
         let bytes = self.host_bytes(buffer).and_then(|bytes| bytes.get(offset..offset.checked_add(to.len())?));
         let bytes = bytes.ok_or_else(|| Error::unimplemented("raw reads of memory that the host does not see"))?;
@@ -21,17 +21,17 @@ pub trait RawBuffers: Backend {
         Ok(())
     }
 
-    /// Writes bytes from `offset` on. Frameworks order writes and uses of the buffer themselves; a backend for which
-    /// an overlap would be a data race locks the memory.
+    /// Writes bytes from `offset` on. Frameworks order writes and uses of the buffer themselves. If an overlap would be
+    /// a data race, the backend must lock the memory.
     ///
     /// # Errors
     ///
-    /// `UNIMPLEMENTED` for memory that is never written after it is made, such as what another library owns; whatever
+    /// `UNIMPLEMENTED` for memory that is never written after it is created, such as another library's; any error that
     /// the device reports.
     fn write_raw(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
 
-    /// The address at which the host sees, and may change, the memory; none where it does not, which is the default.
-    /// It stays valid as long as the buffer or a clone of it lives.
+    /// The address at which the host can access and modify the memory. By default `None`: it cannot. The address stays
+    /// valid as long as the buffer or a clone of it exists.
     fn raw_host_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None

@@ -1,16 +1,16 @@
-//! Queues of a device that other libraries know.
+//! Queues of a device that other libraries can use.
 
 use crate::{Backend, Result};
 
-/// A platform's own handle of a queue, such as a `cudaStream_t`, as a number. The SDK never follows it; whoever does
-/// must know that it is one.
+/// A platform's own handle of a queue, such as a `cudaStream_t`, as a number. The SDK never dereferences it. Code that
+/// does must know that it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(pub isize);
 
-/// A device whose queues other libraries use, so that memory is shared (DLPack) without waiting on the host.
+/// A device whose queues other libraries use to share memory (DLPack) without waiting on the host.
 #[doc(alias = "PJRT_Stream_Extension")]
 pub trait Streams: Backend {
-    /// The stream on which another library is to make the device wait until memory it hands over is ready.
+    /// The stream on which another library should make the device wait until memory that it passes is ready.
     ///
     /// `device` is an index into [`Backend::devices`].
     ///
