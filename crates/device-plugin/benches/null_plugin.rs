@@ -1,9 +1,9 @@
-//! What the vendor side adds to an execution: a backend that does nothing, against a plugin written in C by hand.
+//! Measures the cost of the vendor side of an execution: a backend that does nothing, against a hand-written C plugin.
 //!
-//! Batches of both are interleaved in one process, and medians compared. The C plugin is built by `cc` when the
-//! benchmark runs; without a compiler the benchmark says so and fails.
+//! The benchmark interleaves batches of both in one process, and compares medians. `cc` builds the C plugin when the
+//! benchmark runs. Without a compiler the benchmark reports this and fails.
 //!
-//! `cargo bench -p device-plugin --bench null_plugin`; with `--check` it fails when a ratio exceeds 1.0.
+//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check` it fails if a ratio exceeds 1.0.
 //! `ONLY=1` measures programs of one argument only, for profiles.
 #![allow(
     missing_docs,
@@ -69,7 +69,7 @@ impl Backend for NullDevice {
 
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PJRT_Error;
 
-/// The functions of a round trip, and what it needs.
+/// The functions of a round trip, and their inputs.
 struct Plugin {
     execute: Function<PJRT_LoadedExecutable_Execute_Args>,
     event_await: Function<PJRT_Event_Await_Args>,
@@ -159,7 +159,7 @@ impl Plugin {
         }
     }
 
-    /// Nanoseconds of one round trip, from a batch of them.
+    /// Mean time of a round trip in nanoseconds, measured over a batch.
     fn batch(&self, rounds: u32) -> f64 {
         let mut options = PJRT_ExecuteOptions::new();
         let mut outputs = vec![null_mut(); self.inputs.len()];
@@ -177,7 +177,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 fn main() -> ExitCode {
-    // `cargo test --benches` runs this too, to see that it works.
+    // `cargo test --benches` also runs this, to check that it works.
     let quick = std::env::args().any(|argument| argument == "--test") || !std::env::args().any(|a| a == "--bench");
     let directory = std::env::temp_dir().join(format!("null_plugin-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

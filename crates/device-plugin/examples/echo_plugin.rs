@@ -1,6 +1,6 @@
 //! The smallest plugin: a device in host memory whose programs return their arguments.
 //!
-//! Built as a shared library, `target/debug/examples/libecho_plugin.so`, that any PJRT framework loads.
+//! It is built as a shared library, `target/debug/examples/libecho_plugin.so`, which any PJRT framework can load.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Backend for EchoDevice {
         Ok(())
     }
 
-    /// A program is text: the extents of one array of 32-bit floats, such as `2,3`.
+    /// Compiles a program: text with the extents of one array of 32-bit floats, such as `2,3`.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         let text = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("the program is no text"))?;
         let extents = text.split(',').map(|extent| {

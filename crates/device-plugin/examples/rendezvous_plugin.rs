@@ -1,7 +1,7 @@
-//! A plugin whose clients find each other: one device for each process, which the others see and cannot use.
+//! A plugin whose clients find each other. Each process has one device, which the other processes list but cannot use.
 //!
-//! Options: `node_id` and `num_nodes`, the rank of the process and the number of processes; `name`, how the others
-//! know it; `timeout_ms`, how long to wait for each of them.
+//! Options: `node_id` and `num_nodes`, the rank of the process and the number of processes; `name`, the name that the
+//! other processes see; `timeout_ms`, how long to wait for each of them.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn key(node: i32) -> String {
     format!("node/{node}")
 }
 
-/// An option that counts something.
+/// Reads an option that is a non-negative number.
 fn count(options: &CreateOptions, name: &str, default: i32) -> Result<i32> {
     let Some(value) = options.int(name)? else { return Ok(default) };
     let count = i32::try_from(value).ok().filter(|count| *count >= 0);

@@ -1,4 +1,4 @@
-//! Two plugins in one static library for programs in C; `tests/c/two_names.c` is one.
+//! Two plugins in one static library for programs in C, such as `tests/c/two_names.c`.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ impl DevicePlugin for First {
     type Backend = Device;
 }
 
-/// A device that keeps data and runs nothing.
+/// A device that stores data and runs no programs.
 pub struct Device;
 
 impl Backend for Device {

@@ -1,8 +1,8 @@
-//! Prints where this process stands among others, how that was found out, and what a plan makes of it.
+//! Prints the topology of this process, how it was detected, and the result of a plan for it.
 //!
-//! `cargo run -p device-plugin --example topology -- tpu` reads the environment it is started in; `cuda`, `rocm`,
-//! `neuron` and `tpu` are plans the SDK knows, and the path of a JSON file is one of your own. `one` after it asks for
-//! one device for each process.
+//! `cargo run -p device-plugin --example topology -- tpu` reads the environment it is started in. `cuda`, `rocm`,
+//! `neuron` and `tpu` are plans of the SDK. The path of a JSON file selects your own plan. With `one` as the next
+//! argument, each process takes one device.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

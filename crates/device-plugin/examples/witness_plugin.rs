@@ -1,7 +1,7 @@
-//! A plugin that tells what a framework sends: it compiles nothing, and its refusal names the StableHLO version of the
-//! program. Profiles of it show the transfers.
+//! A plugin that reports the data a framework sends. It compiles nothing, and its error contains the StableHLO version
+//! of the program. Its profiles show the transfers.
 //!
-//! `WITNESS_STABLEHLO` is the version it says it reads, such as `1.9.0`; it says nothing without.
+//! `WITNESS_STABLEHLO` is the version that it claims to read, such as `1.9.0`. By default it reports no version.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

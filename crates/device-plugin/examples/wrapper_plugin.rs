@@ -1,4 +1,4 @@
-//! A plugin that wraps a PJRT library which exists already, `libexample_pjrt.so` beside this one.
+//! A plugin that wraps an existing PJRT library, `libexample_pjrt.so` in the same folder.
 #![forbid(unsafe_code)]
 
 use device_plugin::{DevicePlugin, Library, Ownership, device_plugin};

@@ -1,11 +1,11 @@
-//! The commands of the book's chapter on processes print what the chapter says.
+//! The commands in the book's chapter on processes print the output that the chapter shows.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Built by cargo together with this test.
+/// The path of the example, which cargo builds together with this test.
 fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(Path::parent).unwrap();
@@ -14,13 +14,13 @@ fn example() -> PathBuf {
     path
 }
 
-/// The blocks of that language.
+/// The code blocks in a language.
 fn blocks<'a>(chapter: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("```{language}\n");
     chapter.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
 }
 
-/// Commands, with what they print, of a block: a command is a line after `$`, and those it is continued on.
+/// The commands of a block, with their output. A command is a line after `$`, with its continuation lines.
 fn commands(block: &str) -> Vec<(String, String)> {
     let mut commands: Vec<(String, String)> = Vec::new();
     for line in block.lines() {
@@ -45,7 +45,7 @@ fn the_chapter_on_processes_tells_the_truth() {
     std::fs::write(folder.join("example.json"), blocks(&chapter, "json").first().unwrap()).unwrap();
     let mut run = 0;
     for (command, expected) in blocks(&chapter, "text").into_iter().flat_map(commands) {
-        // Those of launchers need the launcher.
+        // Commands that use a launcher need it to be installed.
         if !command.starts_with("env -i ") {
             continue;
         }

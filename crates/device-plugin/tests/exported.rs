@@ -1,4 +1,4 @@
-//! A plugin as a shared library: what it exports, and that it works from there.
+//! A plugin as a shared library: its exported symbols, and that they work.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -15,7 +15,7 @@ use device_plugin::{Descriptor, Library, Manifest, header};
 use object::{Object, ObjectSymbol};
 use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Client_PlatformName_Args};
 
-/// An example's library, built by cargo together with this test.
+/// The library of an example, which cargo builds together with this test.
 fn library(name: &str) -> PathBuf {
     file(&format!("{}{name}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX))
 }
@@ -49,10 +49,10 @@ fn the_library_hands_out_its_table() {
     assert!(unsafe { api.PJRT_Client_Destroy.unwrap()(&raw mut destroy) }.is_null());
 }
 
-/// The description a library gives of itself.
+/// The description that a library exports.
 fn described(name: &str) -> Descriptor {
     let library = unsafe { libloading::Library::new(library(name)) }.unwrap();
-    // Descriptors live as long as the process, so their library must.
+    // Descriptors are valid for the life of the process, so their library must never be unloaded.
     let library = Box::leak(Box::new(library));
     let get: libloading::Symbol<'_, unsafe extern "C" fn() -> *const dp_descriptor> =
         unsafe { library.get(DP_GET_DESCRIPTOR.as_bytes()) }.unwrap();
@@ -101,7 +101,7 @@ fn a_wrapper_takes_under_twenty_lines() {
     assert!(source.lines().count() < 20, "{} lines", source.lines().count());
 }
 
-/// Runs a command; none where there is no such program.
+/// Runs a command. Returns `None` if the program does not exist.
 fn run(command: &mut Command) -> Option<String> {
     let output = match command.output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
@@ -112,7 +112,7 @@ fn run(command: &mut Command) -> Option<String> {
     Some(text(&output.stdout))
 }
 
-/// Writes the header of a plugin of that name and checks that C and C++ take it.
+/// Writes the header of a plugin with the given name and checks that C and C++ compilers accept it.
 fn checked_header(folder: &Path, name: &str, symbols: &[&str]) -> Option<()> {
     let mut manifest = Manifest::new(name);
     manifest.description = "Ends a comment */ begins one /* and continues a line \\ ??/".to_owned();

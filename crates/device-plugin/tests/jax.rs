@@ -1,4 +1,4 @@
-//! What JAX does with what a plugin says: the StableHLO version it serializes for, and the profile it takes.
+//! JAX's use of a plugin's answers: the StableHLO version that it serializes for, and the profile that it accepts.
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/xspace.rs"]
@@ -11,7 +11,7 @@ use prost::Message;
 
 use crate::xspace::Space;
 
-/// The example that tells what it is sent, built by cargo together with this test.
+/// The example plugin that reports its inputs. Cargo builds it together with this test.
 fn witness() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
@@ -21,7 +21,7 @@ fn witness() -> PathBuf {
     path
 }
 
-/// JAX's Python, where `cargo xtask test` has put it.
+/// JAX's Python, if `cargo xtask test` has installed it.
 fn python(test: &str, version: &str) -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target");
     let python = target.join(format!("venv-jax-{version}/bin/python"));
@@ -32,7 +32,7 @@ fn python(test: &str, version: &str) -> Option<PathBuf> {
     None
 }
 
-/// Runs a program in Python with the plugin as JAX's first platform, and gives what it prints.
+/// Runs a program in Python with the plugin as JAX's first platform, and returns its output.
 fn run(python: &Path, program: &str, stablehlo: Option<&str>, argument: &Path) -> String {
     let mut command = Command::new(python);
     command.env_clear().env("PATH", "/usr/bin:/bin").env("HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -58,7 +58,7 @@ try:
 except jax.errors.JaxRuntimeError as error:
     print(error)
 ";
-    // Its own version is 1.17.0. Without the attribute it is careful, and takes one that is twelve weeks old.
+    // JAX's own version is 1.17.0. Without the attribute JAX uses a version that is twelve weeks old.
     for (says, gets) in [
         (Some("1.16.0"), "1.16.0"),
         (Some("1.9.0"), "1.9.0"),

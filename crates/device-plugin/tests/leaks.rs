@@ -1,7 +1,7 @@
-//! Nothing is left of what a framework destroyed: not an allocation, however often it is done.
+//! After a framework destroyed its objects, no allocation is left, however often this is repeated.
 //!
-//! A round of everything fills what is kept on purpose, such as each thread's free blocks; after that, as many
-//! allocations are freed as are made, to the byte, and the process does not grow.
+//! A first round fills the caches that are kept on purpose, such as each thread's free blocks. After it, the process
+//! frees exactly as many allocations and bytes as it makes, and does not grow.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -39,17 +39,17 @@ fn in_use() -> (isize, isize) {
     let stats = ALLOCATOR.stats();
     let difference = |one: usize, other: usize| isize::try_from(one).unwrap() - isize::try_from(other).unwrap();
     let bytes = difference(stats.bytes_allocated, stats.bytes_deallocated);
-    // What a reallocation added is in neither.
+    // The bytes include reallocations, so `bytes_reallocated` is not added.
     (difference(stats.allocations, stats.deallocations), bytes)
 }
 
-/// Bytes of the process in memory; none where the system does not tell.
+/// Bytes of the process in memory. Returns `None` if the system does not report them.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Does `work` a few times, then `count` times, and compares.
+/// Runs `work` a few times to warm up, then `count` times, and compares the allocations.
 fn flat(name: &str, count: usize, mut work: impl FnMut(usize)) {
     let warm = (count / 10).clamp(20, 200);
     (0..warm).for_each(&mut work);
@@ -61,7 +61,7 @@ fn flat(name: &str, count: usize, mut work: impl FnMut(usize)) {
     let grown = resident().zip(memory).map(|(after, before)| after.saturating_sub(before) / 1024);
     println!("{name}: {count} times in {time:.1?}, grown by {grown:?} KiB, {after:?} allocations and bytes in use");
     assert_eq!(before, after, "{name}: allocations and bytes in use, before and after");
-    // Room for what the allocator itself does.
+    // Tolerance for the allocator's own memory.
     assert!(grown.is_none_or(|grown| grown < 4096), "{name}: the process grew by {grown:?} KiB");
 }
 
@@ -69,7 +69,7 @@ fn ints(client: Client) -> Buffer {
     toy().ints(client, &[1, 2])
 }
 
-/// One execution with as many arguments as outputs.
+/// Runs one execution with equally many arguments and outputs.
 fn execute(executable: Loaded, arguments: &[Buffer], results: &mut [Buffer]) {
     let mut options = execute_options(&[]);
     let mut event = null_mut();
@@ -138,7 +138,7 @@ fn transfers(client: Client) {
             (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
         });
         let manager = manager.unwrap().transfer_manager;
-        // Some get their data and some do not.
+        // Half of them get their data.
         if i.is_multiple_of(2) {
             let done = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
                 (args.transfer_manager, args.buffer_index, args.data) = (manager, 0, data.as_ptr().cast());
@@ -153,7 +153,7 @@ fn transfers(client: Client) {
     });
 }
 
-// One test: what another does meanwhile would be counted, too.
+// Use a single test, because allocations of a concurrent one would be counted too.
 #[test]
 fn nothing_is_left() {
     flat("clients", 1_000, |_| toy().destroy_client(toy().client(&[]).unwrap()));
@@ -175,7 +175,7 @@ fn nothing_is_left() {
     flat("failing executions", 20_000, |_| {
         assert!(toy().execute(echo, &[], 1).is_err());
     });
-    // Each thread has a page in the ledger of the client, and leaves it to the next.
+    // Each thread has a page in the client's ledger, which the next thread reuses.
     struct Shared(Loaded, [Buffer; 1]);
     unsafe impl Sync for Shared {}
     let shared = Shared(echo, argument);
@@ -196,7 +196,7 @@ fn nothing_is_left() {
         set(event, u32::from(i.is_multiple_of(2)));
         toy().on_ready(event, ignore, null_mut()).unwrap();
         toy().destroy_event(event);
-        // Never set, with somebody waiting.
+        // An event that is never set, with a registered callback.
         let event = self::event();
         toy().on_ready(event, ignore, null_mut()).unwrap();
         toy().destroy_event(event);

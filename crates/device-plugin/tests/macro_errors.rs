@@ -1,10 +1,10 @@
-//! Each misuse of `#[device_plugin]` and `export!` has a message that says what to write instead.
+//! Each misuse of `#[device_plugin]` and `export!` has a message with a correction.
 //!
-//! `TRYBUILD=overwrite cargo test -p device-plugin --test macro_errors` writes the messages anew.
+//! `TRYBUILD=overwrite cargo test -p device-plugin --test macro_errors` regenerates the expected messages.
 
 use std::process::Command;
 
-/// The compiler whose words are in `tests/ui/rustc`.
+/// The compiler version whose messages are in `tests/ui/rustc`.
 const RUSTC: &str = "rustc 1.95.";
 
 #[test]
@@ -12,7 +12,7 @@ fn misuse_says_what_to_write() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");
     cases.compile_fail("tests/ui/*.rs");
-    // Here the compiler adds words of its own, which differ from version to version.
+    // In these cases the compiler adds its own text, which differs between versions.
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().expect("rustc runs");
     let version = String::from_utf8_lossy(&version.stdout);

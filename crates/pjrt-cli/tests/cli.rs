@@ -1,4 +1,4 @@
-//! The `pjrt` command as a person or a script uses it, on the embedded device and on every plugin there is.
+//! Runs the `pjrt` command like a person or a script, on the embedded device and on all available plugins.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&stdout(args)).unwrap()
 }
 
-/// The reason a command gave when it refused its arguments, which is never a crash.
+/// Runs a command that must reject its arguments without a crash, and returns the reason.
 fn refused(args: &[&str]) -> String {
     let output = pjrt(args);
     let reason = String::from_utf8(output.stderr).unwrap();
@@ -32,7 +32,7 @@ fn refused(args: &[&str]) -> String {
     reason
 }
 
-/// Plugins to name on the command line, and the API version each announces where the test knows it.
+/// Plugins to name on the command line, and the API version that each reports, if the test knows it.
 fn plugins() -> Vec<(String, Option<&'static str>)> {
     let mut plugins = vec![("cpu".to_owned(), Some("0.114"))];
     match std::env::var("PJRT_CPU_PLUGIN") {
@@ -140,7 +140,7 @@ fn a_library_that_does_not_describe_itself_is_not_loaded_for_a_header() {
         return;
     };
     for library in libraries.split(':') {
-        // Loaded and left alone, XLA's plugins crash when the process ends.
+        // If they are only loaded and not used, XLA's plugins crash when the process ends.
         let error = refused(&["header", "--library", library]);
         assert!(error.contains("give --manifest FILE or --name NAME"), "{library}: {error}");
     }

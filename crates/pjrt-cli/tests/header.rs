@@ -22,7 +22,7 @@ fn the_committed_header_is_that_of_the_library() {
     let header = committed();
     let checked = pjrt(&["--library", library, "--check", "--output", header.to_str().unwrap()]);
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
-    // It is exact: another header is not taken for it.
+    // The check is exact, so a different header fails.
     let other = Path::new(env!("CARGO_TARGET_TMPDIR")).join("other.h");
     std::fs::write(&other, std::fs::read_to_string(&header).unwrap() + "\n").unwrap();
     let checked = pjrt(&["--library", library, "--check", "--output", other.to_str().unwrap()]);
@@ -36,7 +36,7 @@ fn c_and_cpp_take_the_committed_header() {
     for (compiler, language, standard) in [("cc", "c", "-std=c11"), ("c++", "c++", "-std=c++17")] {
         let mut command = Command::new(compiler);
         command.args([standard, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-x", language]);
-        // Twice, for the guard.
+        // Include it twice, to test the include guard.
         match command.arg("-include").arg(committed()).arg(committed()).output() {
             Ok(output) => assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => println!("SKIPPED c_and_cpp_take_the_committed_header: {compiler}: {error}"),

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Counts for ever.
+/// A program that counts for ever.
 const ENDLESS: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %one = stablehlo.constant dense<1> : tensor<i32>
@@ -18,7 +18,7 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %r : tensor<i32>
 }";
 
-/// Counts for ever in the region of an op.
+/// A program that counts for ever in the region of an op.
 const ENDLESS_REGION: &str = "
 func.func @main(%x: tensor<i32>) -> tensor<i32> {
   %r = \"stablehlo.map\"(%x) ({
@@ -34,14 +34,14 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
   return %r : tensor<i32>
 }";
 
-/// Whether a thread of the device has work, or had.
+/// Whether the device has started a thread to run the program.
 fn is_running(child: &Child) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", child.id())) else { return false };
     let names = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("comm")).ok());
     names.into_iter().any(|name| name.starts_with("pjrt-cpu"))
 }
 
-/// Runs a program that never ends, and sends the signal once it runs.
+/// Runs a program that never ends, and sends the signal after it has started.
 fn ended_by(signal: &str, program: &str) -> Output {
     let file = std::env::temp_dir().join(format!("pjrt-endless-{signal}-{}.mlir", std::process::id()));
     fs::write(&file, program).unwrap();

@@ -1,4 +1,5 @@
-//! `pjrt new`: what it writes, and what it refuses. `cargo xtask vendor` builds and runs what it writes.
+//! Tests the files that `pjrt new` writes, and the arguments that it rejects. `cargo xtask vendor` builds and runs the
+//! project.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod wheel_support;
@@ -10,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 use wheel_support::{Folder, pjrt};
 
-/// The project's folder, made anew.
+/// Creates a project and returns its folder.
 fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBuf) {
     let path = folder.path("project");
     let output = pjrt(&[&["new", name, "--output", path.to_str().unwrap()], more].concat());
@@ -18,7 +19,7 @@ fn new(folder: &Folder, name: &str, more: &[&str]) -> (String, std::path::PathBu
     (String::from_utf8(output.stdout).unwrap(), path)
 }
 
-/// The reason for which nothing is written.
+/// Returns the reason why no project is written.
 fn refused(folder: &Folder, args: &[&str]) -> String {
     let path = folder.path("refused");
     let output = pjrt(&[&["new", "--output", path.to_str().unwrap()], args].concat());
@@ -28,8 +29,8 @@ fn refused(folder: &Folder, args: &[&str]) -> String {
     reason
 }
 
-/// The packages of a manifest's workspace. Cargo reads manifests only, so that nothing is needed of a registry and the
-/// tests pass with an empty cargo home. `cargo xtask vendor` resolves and builds such a project.
+/// The packages of a manifest's workspace. Cargo only reads manifests here, so the test needs no registry and passes
+/// with an empty cargo home. `cargo xtask vendor` resolves and builds such a project.
 fn packages(manifest: &Path) -> Vec<Value> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version=1", "--manifest-path"]).arg(manifest);
@@ -110,10 +111,10 @@ fn the_sdk_may_be_elsewhere() {
     assert_eq!(lines[2], format!("pjrt = {{ package = \"pjrt-rs\", path = \"{}/crates/pjrt\" }}", checkout.display()));
 }
 
-/// The SDK's licence is not the plugin's: what is under it is the vendor's to say.
+/// The plugin does not inherit the SDK's licence, because the vendor chooses one.
 #[test]
 fn no_licence_is_chosen_for_the_vendor() {
-    // The example has one, so that its line is there to be left out.
+    // The example has a licence, so there is a line to omit.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin/Cargo.toml");
     assert!(package(&example.canonicalize().unwrap())["license"].is_string());
 
@@ -180,7 +181,7 @@ fn existing_files_stay() {
     let output = pjrt(&["new", "acme", "--output", ""]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(fs::read_to_string(folder.path("full/file")).unwrap(), "mine");
-    // An empty folder is as good as none.
+    // An empty folder is treated like a missing one.
     fs::create_dir(folder.path("empty")).unwrap();
     assert!(pjrt(&["new", "acme", "--output", folder.path("empty").to_str().unwrap()]).status.success());
 }

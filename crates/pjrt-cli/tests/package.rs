@@ -1,4 +1,5 @@
-//! `pjrt package` as a vendor uses it: what is in a wheel, that pip's records are true, and what is refused.
+//! Tests `pjrt package` as a vendor uses it: the contents of a wheel, the accuracy of pip's records, and rejected
+//! arguments.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod wheel_support;
@@ -90,7 +91,7 @@ fn a_wheel_holds_what_pip_and_the_frameworks_look_for() {
         assert!(text(module).starts_with("# Written by `pjrt package` 0."), "{module}");
     }
 
-    // Every file has its line, with the true hash and size.
+    // Every file has a line with the correct hash and size.
     let record = text(&format!("{info}/RECORD"));
     assert_eq!(record.lines().count(), files.len());
     for line in record.lines() {
@@ -107,7 +108,7 @@ fn a_wheel_holds_what_pip_and_the_frameworks_look_for() {
         assert_eq!(mode & 0o777, if name.ends_with("libexample.so") { 0o755 } else { 0o644 }, "{name}");
     }
 
-    // The manifest is of the library in the wheel, and says the rest as before.
+    // The manifest describes the library in the wheel, and its other fields are unchanged.
     let written: Value = serde_json::from_str(&text("pjrt_plugin_example/pjrt_plugin.json")).unwrap();
     let bytes = fs::read(&library).unwrap();
     let sha256: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
@@ -127,7 +128,7 @@ fn the_same_input_makes_the_same_bytes() {
     let library = folder.library("libexample.so", PLUGIN);
     let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
     let first = fs::read(folder.package(&args)).unwrap();
-    // A later file of the same content.
+    // A file with the same content but a later time.
     fs::copy(&library, folder.path("copy")).unwrap();
     fs::rename(folder.path("copy"), &library).unwrap();
     let again = folder.package(&[&args[..], &["--force"]].concat());
@@ -295,10 +296,10 @@ fn programs_without_python_find_an_installed_wheel() {
 
     let search = Discovery::isolated(folder.path("")).verify_sha256(true);
     let candidates = search.variable("VIRTUAL_ENV", &environment).candidates();
-    // One, though two entry points announce it.
+    // There is one candidate, although two entry points announce it.
     assert_eq!(candidates.len(), 1, "{candidates:?}");
     let candidate = &candidates[0];
-    // The machine below the test's folder has no C library.
+    // The simulated machine in the test's folder has no C library.
     let lacks = |refusal: &Refusal| matches!(refusal, Refusal::MissingDependencies { .. });
     assert!(candidate.refusals.iter().all(lacks), "{candidate:?}");
     assert_eq!(candidate.names[0].name, "example");
@@ -322,8 +323,8 @@ fn a_name_is_refused_as_for_a_new_plugin() {
     for name in ["import", "self", "crate", "fn"] {
         assert!(said(&[name]).contains("is a word of Rust or Python"), "{name}");
     }
-    // Not "names the plugin already", which speaks of an alias that the user did not give.
+    // The message must not be "names the plugin already", which refers to an alias that the user did not give.
     assert!(said(&["cpu"]).contains("a platform of JAX's own"));
-    // The name that was an alias is one no longer.
+    // The given name, which was an alias, is no longer listed as one.
     folder.package(&["--library", library.to_str().unwrap(), "--name", "other", "--force"]);
 }

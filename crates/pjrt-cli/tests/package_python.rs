@@ -1,4 +1,4 @@
-//! The Python modules of a wheel carry out a plugin's plan, its options and its shutdown as the Rust crates do.
+//! The Python modules of a wheel apply a plugin's plan, options and shutdown in the same way as the Rust crates.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod wheel_support;
@@ -14,7 +14,7 @@ use device_plugin::{Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, 
 use serde_json::{Value, json};
 use wheel_support::{Folder, PLUGIN};
 
-/// Runs Python with a wheel's content to import; none where there is no Python.
+/// Runs Python with a wheel's contents on its path. Returns `None` if Python is not installed.
 fn python(test: &str, folder: &Folder, wheel: &Path, script: &str, data: &str) -> Option<Output> {
     let version = "import sys; sys.exit(sys.version_info < (3, 9))";
     if !Command::new("python3").args(["-c", version]).status().is_ok_and(|status| status.success()) {
@@ -41,7 +41,7 @@ fn answers(test: &str, script: &str, cases: &[Value]) -> Option<Vec<Value>> {
     Some(answers)
 }
 
-/// Every kind of template, condition and option in one plan.
+/// A plan with every kind of template, condition and option.
 fn everything() -> ProcessPlan {
     let mut plan = ProcessPlan::new();
     for (index, value) in [
@@ -91,7 +91,7 @@ fn everything() -> ProcessPlan {
         .with_host_index(HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] })
 }
 
-/// Every process of some arrangements of hosts, alone and with all that may be known besides.
+/// Every process of several arrangements of hosts, both with the required values only and with all optional ones.
 fn topologies() -> Vec<ProcessTopology> {
     let at = |index, count| Position::new(index, count).unwrap();
     let mut topologies = vec![ProcessTopology::single()];
@@ -137,7 +137,7 @@ fn environments() -> Vec<Environment> {
     ]
 }
 
-/// Device nodes of a machine that has everything.
+/// Device nodes of a machine that has every kind of device.
 struct Nodes;
 
 const FOLDERS: &[(&str, &[&str])] = &[
@@ -204,7 +204,7 @@ fn plans_are_carried_out_as_in_rust() {
     let mut expected = Vec::new();
     let (mut filled, mut refused) = (0, 0);
     for plan in &plans {
-        // In the form a manifest holds.
+        // The plan in the form that a manifest contains.
         let mut manifest = Manifest::new("example");
         manifest.process = plan.clone();
         let written: Value = serde_json::from_str(&manifest.to_json()).unwrap();
@@ -330,7 +330,7 @@ fn options_are_converted_as_in_rust() {
     assert!(expected.iter().filter(|answer| *answer == "error").count() > 20);
     let Some(answers) = answers("options_are_converted_as_in_rust", OPTIONS, &cases) else { return };
     for ((case, expected), answer) in cases.iter().zip(&expected).zip(&answers) {
-        // Python has one type for 1.0 and 1.
+        // In Python, 1.0 and 1 are equal.
         let same = |a: &Value, b: &Value| a == b || (a.is_number() && a.as_f64() == b.as_f64());
         let equal = match (answer.as_object(), expected.as_object()) {
             (Some(a), Some(b)) => {
@@ -381,6 +381,6 @@ print(json.dumps([VERSION, _Descriptor.version.offset, _Descriptor.shutdown.offs
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let version = std::mem::offset_of!(dp_descriptor, version);
     let shutdown = std::mem::offset_of!(dp_descriptor, shutdown);
-    // It reads as far as the function it calls, so that a plugin of an older SDK has all of it.
+    // It reads the descriptor only up to the function it calls, so that plugins of older SDKs have all of those fields.
     assert_eq!(said, json!([DP_DESCRIPTOR_VERSION, version, shutdown, shutdown + size_of::<usize>()]));
 }

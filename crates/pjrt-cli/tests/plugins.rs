@@ -1,4 +1,4 @@
-//! Finding, checking and setting up plugins from the command line, with manifests of the tests only.
+//! Finds, checks and sets up plugins from the command line, using only the manifests of the tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -10,7 +10,7 @@ use device_plugin::process::{EnvRule, ProcessPlan};
 use device_plugin::{Capabilities, Manifest, OptionSchema, OptionSpec, OptionType, Ownership};
 use serde_json::Value;
 
-/// The command on the plugins whose manifests are in a folder.
+/// Runs the command with the plugins whose manifests are in a folder.
 struct Machine {
     folder: PathBuf,
     variables: Vec<(String, String)>,
@@ -57,7 +57,7 @@ impl Machine {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {output:?}"))
     }
 
-    /// The verdict and words of one check of `pjrt doctor`.
+    /// The verdict and the message of one check of `pjrt doctor`, and the exit code.
     fn check(&self, args: &[&str], check: &str) -> (String, String, Option<i32>) {
         let output = self.run(&[&["doctor", "--json", "-p", "odd"], args].concat());
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -84,7 +84,7 @@ fn odd(test: &str, mode: &str) -> Machine {
     machine
 }
 
-/// A folder of another encoding is no reason to fail for any plugin.
+/// A folder whose name is not UTF-8 does not cause any plugin to fail.
 #[cfg(unix)]
 #[test]
 fn a_path_may_be_no_utf8() {
@@ -97,7 +97,7 @@ fn a_path_may_be_no_utf8() {
     machine.install("odd", Path::new("./libodd.so"), |_| {});
     let listed = machine.json(&["list", "--json"]);
     assert!(listed["plugins"][0]["library"].as_str().unwrap().contains('\u{fffd}'), "{listed:#}");
-    // The child that loads it gets the bytes.
+    // The child that loads the library receives the exact bytes of the path.
     let inspected = machine.json(&["inspect", "-p", "odd", "--json"]);
     assert!(inspected["error"].is_null() && inspected["api_version"].is_string(), "{inspected:#}");
 }
@@ -125,7 +125,7 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     let plugins = json["plugins"].as_array().unwrap();
     let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
     assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));
-    // What nobody wished for comes last.
+    // A plugin that was not requested comes last.
     let usable: Vec<&Value> = plugins.iter().filter(|plugin| plugin["usable"] == true).collect();
     assert_eq!(usable.last().unwrap()["name"], "pjrt_cpu");
 }
@@ -162,7 +162,7 @@ fn a_crash_is_a_line_with_its_signal() {
     let (verdict, found, code) = machine.check(&[], "client");
     assert_eq!((verdict.as_str(), code), ("fault", Some(1)));
     assert!(found.contains("SIGABRT") && found.contains("odd: the device does not answer"), "{found}");
-    // The others are checked all the same.
+    // The other plugins are checked anyway.
     let text = machine.text(&["doctor"]);
     assert!(text.contains("2 plugins, 1 without fault, 1 with\n  odd "), "{text}");
     assert!(text.contains("platform pjrt_cpu"), "{text}");
@@ -265,7 +265,7 @@ fn a_command_runs_with_what_a_plugin_needs() {
     }
     let missing = machine.run(&["env", "-p", "odd", "--", "no-such-command"]);
     assert!(String::from_utf8(missing.stderr).unwrap().contains("cannot run no-such-command"));
-    // The plugin must have its variable; this is how a framework is told.
+    // The plugin requires its variable. This is how a framework learns about it.
     let refused = machine.run(&["devices", "-p", "odd"]);
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(reason.contains("ODD_DEVICE=0, its device") && reason.contains("pjrt env --plugin odd --"), "{reason}");
@@ -308,7 +308,7 @@ fn one_long_name_hides_no_other_plugin() {
     }
     let all = machine.text(&["list", "--all"]);
     assert!(all.contains("has 100000 bytes: write a name of at most 64"), "{all}");
-    // The same from variables, which no manifests restrict.
+    // The same names in variables, to which the limits of manifests do not apply.
     for variable in ["PJRT_PLUGIN_PATH", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "PJRT_NAMES_AND_LIBRARY_PATHS"] {
         let value = "b".repeat(70_000) + ":/nowhere/x.so";
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -352,7 +352,7 @@ fn a_library_for_another_system_is_refused_before_it_is_loaded() {
     let machine = Machine::new("foreign");
     let library = machine.folder.join("libforeign.so");
     let mut bytes = fs::read(odd_plugin()).unwrap();
-    // The machine in the header of an ELF file: aarch64, or x86_64 there.
+    // The machine field in the header of an ELF file: aarch64, or x86_64 if this machine is aarch64.
     let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
     if bytes[..4] != *b"\x7fELF" {
         return println!("SKIPPED a_library_for_another_system_is_refused_before_it_is_loaded: not an ELF system");
@@ -377,7 +377,7 @@ fn a_package_without_a_library_is_not_linked_in() {
     assert_eq!(text.matches("linked into this program").count(), 1, "{text}");
 }
 
-/// A pipe that the processes of a plugin hold open, and its reader: it reports when they began and when all have ended.
+/// A pipe that the processes of a plugin hold open. Its reader reports when they have started and when all have ended.
 #[cfg(target_os = "linux")]
 fn watched(machine: &Machine) -> (PathBuf, std::sync::mpsc::Receiver<&'static str>) {
     use std::io::{BufRead, BufReader, Read};
@@ -397,7 +397,7 @@ fn watched(machine: &Machine) -> (PathBuf, std::sync::mpsc::Receiver<&'static st
     (path, told)
 }
 
-/// Far more than anything here takes.
+/// Much longer than anything here takes.
 #[cfg(target_os = "linux")]
 const PATIENCE: Duration = Duration::from_secs(120);
 

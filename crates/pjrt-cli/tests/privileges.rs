@@ -1,4 +1,4 @@
-//! The command with elevated privileges, run by an ordinary user: nothing that user names is loaded.
+//! An ordinary user runs the command with elevated privileges. It loads no library that this user names.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 #![cfg(target_os = "linux")]
 
@@ -7,17 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// An ordinary user, who need not exist.
+/// An ordinary user. The account need not exist.
 const NOBODY: &str = "65534";
 
-/// A folder that the user may enter, with a copy of the command and a plugin library of the user's own.
+/// A folder that the user may enter, with a copy of the command and a plugin library that the user owns.
 struct Setup {
     folder: PathBuf,
     library: PathBuf,
     command: PathBuf,
 }
 
-/// Gives why a test cannot run.
+/// Creates the set-up, or returns the reason why the test cannot run.
 fn setup(test: &str) -> Result<Setup, String> {
     for (program, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
         if Command::new(program).arg("--version").output().is_err() && Command::new(program).arg("-h").output().is_err()
@@ -29,7 +29,7 @@ fn setup(test: &str) -> Result<Setup, String> {
     if user.trim_ascii() != b"0" {
         return Err("only root can make a command with elevated privileges".to_owned());
     }
-    // The build's folder may be closed to other users.
+    // Other users may not have access to the build's folder.
     let folder = std::env::temp_dir().join(format!("pjrt-privileges-{test}-{}", std::process::id()));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
@@ -52,7 +52,8 @@ impl Setup {
         command.current_dir("/").output().unwrap()
     }
 
-    /// What the command says of the library that the user named in a variable, and of one named on the command line.
+    /// Returns the command's output for a library that the user named in a variable, and for one named on the command
+    /// line.
     fn answers(&self) -> (String, String) {
         let listed = self.run(&["list", "--all", "--json"]);
         assert!(listed.status.success(), "{listed:?}");

@@ -1,4 +1,4 @@
-//! `pjrt show`, and what `pjrt run` accepts and suggests.
+//! Tests `pjrt show`, and the inputs that `pjrt run` accepts and suggests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `pjrt supports`, on a plugin that is nothing but a manifest, and on the embedded device.
+//! Tests `pjrt supports` on a plugin that is only a manifest, and on the embedded device.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs;
@@ -15,7 +15,7 @@ const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
   return %0 : tensor<2x2xf64>
 }";
 
-/// A library that never answers whoever loads it, which nobody does here.
+/// A library that blocks whoever loads it. These tests do not load it.
 fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let target = program.parent().and_then(Path::parent).unwrap();
@@ -122,7 +122,7 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(text.contains("cannot be read"), "{text}");
 }
 
-/// The version of StableHLO in the head of an artifact counts, whatever its body is.
+/// The version of StableHLO in the header of an artifact decides, regardless of its body.
 #[test]
 fn supports_and_run_agree_on_an_artifact_of_a_version_to_come() {
     let folder = folder("check-version");
@@ -155,7 +155,7 @@ fn supports_and_run_agree_on_hlo() {
     assert_eq!(code, Some(0), "{text}");
     let run = Command::new(env!("CARGO_BIN_EXE_pjrt")).args(["run", program]).output().unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
-    // It was read and compiled; what is missing are its inputs.
+    // The program was read and compiled. Only its inputs are missing.
     assert!(said.contains("parameters, but 0 arguments"), "{said}");
     fs::write(folder.join("text.hlo"), "HloModule main, entry_computation_layout={()->f32[]}").unwrap();
     for command in ["supports", "run"] {
@@ -166,7 +166,7 @@ fn supports_and_run_agree_on_hlo() {
     }
 }
 
-/// Plugins without a table compile the program in a process of their own.
+/// Plugins without a table compile the program in a separate process.
 #[test]
 fn real_plugins_are_asked_to_compile() {
     let Ok(paths) = std::env::var("PJRT_TEST_PLUGINS") else {
@@ -180,7 +180,7 @@ fn real_plugins_are_asked_to_compile() {
     fs::write(folder.join("call.mlir"), text).unwrap();
     for path in paths.split(':') {
         let ask = |program: &str, more: &[&str]| answer(&folder, &[&[program, "-p", path], more].concat());
-        // A plugin that makes no topology without a client says so.
+        // A plugin that creates no topology without a client reports this.
         let (code, text) = ask("program.mlir", &[]);
         let decided = code == Some(0) && text.contains("by compile: yes");
         assert!(decided || code == Some(4) && text.contains("only with a client"), "{path}: {text}");

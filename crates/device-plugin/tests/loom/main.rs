@@ -1,9 +1,9 @@
-//! The domain and the count of clients under a model checker, which runs every interleaving of a few threads, and every
-//! value a load may see.
+//! Tests the hazard domain and the reference count of clients under a model checker. It runs every interleaving of a
+//! few threads, with every value that a load may return.
 //!
-//! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are built here as they are, with the checker's atomics, locks and
-//! thread-local values. The checker takes sequentially consistent accesses for acquire and release ones, and knows
-//! sequentially consistent fences: each such access has one after it here, as compilers write them for processors.
+//! `src/abi/reclaim/hazard.rs` and `src/abi/reclaim/refcount.rs` are compiled here unchanged, with the checker's
+//! atomics, locks and thread-local values. The checker treats sequentially consistent accesses as acquire and release
+//! ones, but supports sequentially consistent fences. So a fence follows each such access here, as in compiled code.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -27,7 +27,7 @@ mod abi {
 }
 
 mod contain {
-    /// Destructors of these tests do not panic.
+    /// Drops a value. Destructors of these tests do not panic.
     pub fn drop_contained<T>(value: T) {
         drop(value);
     }
@@ -42,7 +42,7 @@ use abi::reclaim::refcount::{OwnerRef, Reclaimed, Ref};
 use loom::cell::UnsafeCell;
 use loom::thread;
 
-/// Explores a model as far as `preemptions` goes, and says how many executions there were.
+/// Explores a model with at most `preemptions` preemptions, and returns the number of executions.
 fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize {
     let count = Arc::new(Counter::new(0));
     let mut builder = loom::model::Builder::new();
@@ -55,11 +55,11 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) -> usize 
     count.load(SeqCst)
 }
 
-/// Something with a domain, as a client is.
+/// An object with a domain, like a client.
 struct Thing {
     ends: Arc<Counter>,
     domain: Arc<HazardDomain>,
-    /// Touched as it is used and freed, so that the checker sees both.
+    /// Accessed when the object is used and freed, so that the checker sees both accesses.
     value: UnsafeCell<u32>,
 }
 
@@ -96,10 +96,10 @@ fn touch(thing: &Thing) {
 
 const DELETED: usize = 1;
 
-/// A buffer as far as executions and deletions meet in it.
+/// The part of a buffer that executions and deletions both access.
 struct Buffer {
     state: abi::reclaim::sync::AtomicUsize,
-    /// None once it is dropped.
+    /// `None` after the value is dropped.
     value: UnsafeCell<Option<u32>>,
 }
 
@@ -110,7 +110,7 @@ impl Buffer {
         Self { state: abi::reclaim::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
     }
 
-    /// Shows that it is used, looks whether it is deleted, and uses it.
+    /// Publishes the use of the buffer, checks whether it is deleted, and otherwise uses it.
     fn execute(&self, domain: &Arc<HazardDomain>) -> bool {
         let guard = domain.protect(0b100);
         let usable = self.state.load(SeqCst) & DELETED == 0;
@@ -121,7 +121,7 @@ impl Buffer {
         usable
     }
 
-    /// Deletes it, looks whether it is used, and drops the value if not.
+    /// Deletes the buffer, checks whether it is in use, and otherwise drops the value.
     fn delete(&self, domain: &Arc<HazardDomain>) -> bool {
         if self.state.compare_exchange(0, DELETED, SeqCst, SeqCst).is_err() {
             return false;
@@ -153,7 +153,7 @@ fn two_executions_and_a_deletion() {
         let threads = [(); 2].map(|()| {
             let (domain, buffer) = (Arc::clone(&domain), Arc::clone(&buffer));
             thread::spawn(move || {
-                // The second time with a page that is there already.
+                // The second time, the thread's page already exists.
                 let first = buffer.execute(&domain);
                 let second = buffer.execute(&domain);
                 assert!(first || !second, "a deleted buffer was used");
@@ -188,7 +188,7 @@ fn the_last_of_references_and_outputs_frees_once() {
         });
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // Whoever was overlooked is found by the next client.
+        // The next client finds a client that was overlooked.
         free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
@@ -243,7 +243,7 @@ fn threads_that_end_leave_their_pages() {
         let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
         let one = make(first.share());
         let [output] = one.join().unwrap();
-        // Its page is taken over while the output it counts is destroyed elsewhere.
+        // The next thread takes over the page while another thread destroys the output that the page counts.
         let two = make(first.share());
         drop(output);
         drop(first);
@@ -255,8 +255,9 @@ fn threads_that_end_leave_their_pages() {
     });
 }
 
-/// A thread that ends looks at the domains that it used. One that goes on, as those of frameworks do, and the one that drops
-/// the last reference may each miss what the other wrote last: then the client is on the list of those that linger.
+/// A thread that ends checks the domains that it used. Threads of frameworks keep running. Such a thread and the one
+/// that drops the last reference may each miss the other's last write. Then the client is on the list of lingering
+/// clients.
 #[test]
 fn a_client_overlooked_by_threads_that_go_on_is_found() {
     let overlooked = Arc::new(Counter::new(0));

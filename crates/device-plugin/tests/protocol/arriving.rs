@@ -1,4 +1,4 @@
-//! A device whose transfers go on after the call: frameworks see their buffers become ready, or fail.
+//! A device whose transfers continue after the call. Frameworks see their buffers become ready, or fail.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -14,7 +14,7 @@ impl DevicePlugin for Arriving {
     type Backend = Dma;
 }
 
-/// Transfers under way, the oldest first.
+/// Transfers in progress, the oldest first.
 type Wire = Arc<Mutex<Vec<(Buffer, Completer)>>>;
 
 /// A device whose transfers wait for the tests.
@@ -22,7 +22,7 @@ struct Dma {
     under_way: Wire,
 }
 
-/// An array of two integers: the data that is on its way, and where it will be.
+/// An array of two integers: the data in transit, and a cell that is set on arrival.
 #[derive(Clone)]
 struct Buffer {
     data: Arc<Vec<u8>>,
@@ -30,10 +30,10 @@ struct Buffer {
     event: Event,
 }
 
-/// Transfers under way, by client; the tests tell them apart by the option `test`.
+/// Transfers in progress, by client. The option `test` identifies the client of a test.
 static WIRES: Mutex<Vec<(String, Wire)>> = Mutex::new(Vec::new());
 
-/// Ends the oldest transfer of a test's client.
+/// Completes the oldest transfer of a test's client.
 fn arrive(test: &str, result: Result<()>) {
     let wires = WIRES.lock().unwrap();
     let wire = Arc::clone(&wires.iter().find(|(name, _)| name == test).expect("a client").1);
@@ -135,7 +135,7 @@ fn a_buffer_is_ready_when_its_data_has_arrived() {
     assert!(!is_ready(buffer) && !is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(buffer));
-    // The copy was begun now, and is under way in its turn.
+    // The copy starts only now, and is in progress itself.
     assert!(!is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(copy));
@@ -161,7 +161,7 @@ fn a_transfer_that_fails_fails_what_waits_for_it() {
         assert_eq!(fault.code, ErrorCode::RESOURCE_EXHAUSTED);
         assert!(fault.message.contains("the wire is cut"), "{fault:?}");
     }
-    // So does what uses it.
+    // An execution that uses the buffer fails too.
     let told = match table().execute(executable, &[buffer], 1) {
         Err(fault) => fault,
         Ok((outputs, done)) => {

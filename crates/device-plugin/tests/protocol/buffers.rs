@@ -1,4 +1,4 @@
-//! What buffers say about themselves.
+//! The properties of buffers.
 
 use device_plugin::{ElementType, Shape};
 use pjrt_sys::*;

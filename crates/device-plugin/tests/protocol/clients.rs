@@ -65,7 +65,7 @@ fn errors_have_payloads_and_a_function_table() {
     assert_eq!(seen, [payload.clone(), payload]);
 }
 
-/// The framework's store of a distributed run.
+/// The framework's key-value store of a distributed run.
 static STORE: Mutex<Option<HashMap<String, String>>> = Mutex::new(None);
 
 unsafe extern "C" fn delete(value: *mut c_char) {
@@ -105,7 +105,8 @@ unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_
 
 #[test]
 fn the_key_value_store_is_used_in_distributed_runs_only() {
-    // Garbage callbacks, as in every other test, when nothing says that the run is distributed; real ones here.
+    // Unless an option declares a distributed run, the callbacks are garbage, as in every other test. Here they are
+    // real.
     let values = [NamedValue::new("node_id", 0i64), NamedValue::new("num_nodes", 1i64)];
     let raw = raw_values(&values);
     let args = toy()
@@ -154,7 +155,7 @@ fn devices_and_memories_describe_themselves() {
         assert!(
             toy().ask::<slot::PJRT_Device_IsAddressable>(|args| args.device = device).unwrap().is_addressable.get()
         );
-        // Frameworks abort on attributes of other types.
+        // Frameworks abort if an attribute has another type.
         let attributes = toy().ask::<slot::PJRT_Device_GetAttributes>(|args| args.device = device).unwrap();
         let values = unsafe { read_values(attributes.attributes, attributes.num_attributes) };
         assert_eq!(
@@ -274,7 +275,7 @@ fn topologies_come_from_clients_and_names_and_survive_serialization() {
         assert!(back(&bytes[..bytes.len() - 1]).unwrap_err().message.contains("damaged"));
         assert!(back(b"junk").unwrap_err().message.contains("not a topology"));
     }
-    // The client's own topology goes with the client, whatever the framework thinks.
+    // The client's own topology lives until the client is destroyed, even if the framework destroys it.
     for topology in [pair, own] {
         toy().ask::<slot::PJRT_TopologyDescription_Destroy>(|args| args.topology = topology).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What frameworks tell devices and clients besides running programs.
+//! Calls that control devices and clients: poisoning, tracking events, process states and memory mappings.
 
 use std::ptr::{null, null_mut};
 
@@ -105,7 +105,8 @@ fn the_backend_hears_of_the_processes() {
     longer.iter_mut().for_each(|info| info.0.struct_size = size_of_val(info));
     update((&raw mut longer).cast(), 2).unwrap();
     assert_eq!(notes("process 91"), ["process 911 77 Connected", "process 912 77 Connected"]);
-    // The first frameworks' structs have no size: nothing can be told from them, and an error would end the process.
+    // The structs of the first frameworks have no size, so the plugin cannot read them. It must not fail, because an
+    // error would end the process.
     let mut first = [0u64; 10];
     first[5] = 1;
     update(first.as_mut_ptr().cast(), 2).unwrap();
@@ -166,7 +167,7 @@ fn host_memory_is_mapped_once() {
     assert_eq!(unmap(at(1)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     unmap(at(0)).unwrap();
     assert!(unmap(at(0)).unwrap_err().message.contains("nothing is mapped"));
-    // What failed is not mapped.
+    // A failed call maps nothing.
     assert_eq!(map(at(0), 13).unwrap_err().code, ErrorCode::RESOURCE_EXHAUSTED);
     map(at(0), 12).unwrap();
     let address = memory.as_ptr().addr();
@@ -196,7 +197,7 @@ fn one_call_at_a_time_unmaps_memory() {
             map.map(drop)
         }
     }
-    // Memory that no other test has.
+    // Memory that no other test uses.
     static MEMORY: [std::sync::atomic::AtomicU64; 2] = [const { std::sync::atomic::AtomicU64::new(0) }; 2];
     for (name, memory) in ["slow to unmap", "slow to unmap, and fails"].into_iter().zip(&MEMORY) {
         let client = toy().client(&[NamedValue::new("name", name)]).unwrap();
@@ -207,7 +208,7 @@ fn one_call_at_a_time_unmaps_memory() {
         while unmapped() == 0 {
             std::thread::yield_now();
         }
-        // The backend is at it: another call neither unmaps the memory again nor maps it.
+        // The backend is already unmapping the memory. Further calls to unmap or map it fail.
         let fault = shared.unmap().unwrap_err();
         assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
         assert!(fault.message.contains("being unmapped already"), "{fault:?}");
@@ -220,7 +221,7 @@ fn one_call_at_a_time_unmaps_memory() {
             assert_eq!(shared.unmap().unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
             shared.map().unwrap();
         } else {
-            // What could not be unmapped is mapped still, and may be tried again.
+            // After a failed call the memory is still mapped, so that the caller may try again.
             assert_eq!(answer.unwrap_err().message, "the memory is stuck");
         }
         shared.unmap().unwrap();

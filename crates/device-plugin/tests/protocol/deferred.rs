@@ -1,4 +1,4 @@
-//! Operations that go on when the framework calls back: used rightly, twice, never, and after the client.
+//! Operations that continue when the framework calls back: once, twice, never, and after the client was destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ fn copy_later(buffer: Buffer, offset: i64, size: i64) -> Answer<PJRT_Buffer_Copy
     })
 }
 
-/// Tells where a copy goes.
+/// Calls back with the destination of a copy.
 fn tell(copy: &PJRT_Buffer_CopyRawToHostFuture_Args, to: *mut c_void, code: u32) {
     let mut args = garbage::<PJRT_Buffer_CopyRawToHostFuture_Callback_Args>();
     (args.callback_data, args.dst, args.error_code) = (copy.callback_data, to, PJRT_Error_Code(code));
@@ -33,13 +33,13 @@ fn a_raw_copy_begins_when_its_destination_is_known() {
     let none = copy_later(buffer, 0, 4).unwrap();
     let null = copy_later(buffer, 0, 4).unwrap();
     assert!(!toy().is_ready(copy.event));
-    // The buffer may go meanwhile.
+    // The buffer may be destroyed meanwhile.
     toy().destroy(&[buffer]);
     let mut to = [0u8; 8];
     tell(&copy, to.as_mut_ptr().cast(), 0);
     toy().wait(copy.event).unwrap();
     assert_eq!(to, [2, 0, 0, 0, 3, 0, 0, 0]);
-    // Telling it again, or something that was never asked, does nothing.
+    // A second call, or a call for an unknown copy, does nothing.
     tell(&copy, null_mut(), 0);
     tell(&PJRT_Buffer_CopyRawToHostFuture_Args { callback_data: null_mut(), ..copy }, null_mut(), 0);
     unsafe { copy.future_ready_callback.unwrap()(null_mut()) };
@@ -85,7 +85,7 @@ fn what_the_framework_never_tells_ends_with_the_client() {
     toy().destroy_client(client);
     assert_eq!(toy().wait(copy.event).unwrap_err().code, ErrorCode::CANCELLED);
     assert_eq!(toy().read_ints(donated.out_buffer).unwrap_err().code, ErrorCode::CANCELLED);
-    // Too late.
+    // This call comes too late.
     tell(&copy, null_mut(), 0);
     end(&donated, 0);
     toy().destroy(&[buffer, donated.out_buffer]);
@@ -95,7 +95,7 @@ fn donate(buffer: Buffer) -> Answer<PJRT_Buffer_DonateWithControlDependency_Args
     toy().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer)
 }
 
-/// The work that a donation waits for ends.
+/// Reports the end of the work that a donation waits for.
 fn end(donation: &PJRT_Buffer_DonateWithControlDependency_Args, code: u32) {
     let mut args = garbage::<PJRT_Buffer_DonateWithControlDependency_Callback_Args>();
     (args.callback_data, args.error_code) = (donation.callback_data, PJRT_Error_Code(code));

@@ -85,7 +85,7 @@ fn memory_that_another_library_uses_is_copied_rather_than_overwritten() {
     toy().destroy(&outputs);
     toy().destroy(&[buffer]);
 
-    // Destroyed before the other library is done: the memory goes with its last use.
+    // Destroyed while another library uses the memory. The memory is freed after the last use.
     let buffer = toy().ints(client, &[5]);
     toy().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
     let pointer = toy().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer).unwrap();
@@ -116,7 +116,7 @@ fn a_deleted_buffer_is_refused_and_may_be_deleted_again() {
         let fault = fault.unwrap_err();
         assert!(fault.message.contains("the buffer was deleted or donated"), "{fault:?}");
     }
-    // What does not need the memory still answers.
+    // Functions that do not need the memory still work.
     assert_eq!(toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap().num_dims, 1);
     toy().destroy(&[buffer]);
     toy().destroy_client(client);

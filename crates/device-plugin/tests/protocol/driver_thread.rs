@@ -1,4 +1,4 @@
-//! Events that a driver completes on a thread of its own, on which nobody may call the driver.
+//! Events that a driver completes on its own thread, on which no one may call the driver.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -23,7 +23,7 @@ thread_local! {
     static IS_DRIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Methods that were called on a driver's thread.
+/// Methods that were called on a thread of the driver.
 static VIOLATIONS: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 fn check(method: &'static str) {
@@ -62,14 +62,14 @@ impl Handle {
     }
 }
 
-/// Work that the driver has not done yet.
+/// Work that the driver has not completed yet.
 type Work = (Arc<Memory>, Completer);
 
 struct Device {
     work: Sender<Work>,
 }
 
-/// The work of the client that was made last.
+/// The work of the most recently created client.
 static WORK: Mutex<Option<Receiver<Work>>> = Mutex::new(None);
 
 impl Drop for Device {
@@ -119,7 +119,7 @@ impl Backend for Device {
         Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [pair()], [pair()]) })
     }
 
-    /// The driver writes what it will be told.
+    /// Creates an output whose value the test provides later.
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         check("execute");
         let made = Arc::new(Memory(OnceLock::new()));
@@ -147,7 +147,7 @@ fn plugin() -> Framework {
     Framework(api::<Driven>())
 }
 
-/// Does something on a thread of the driver's.
+/// Runs `work` on a thread of the driver.
 fn on_driver_thread(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -157,13 +157,13 @@ fn on_driver_thread(work: impl FnOnce() + Send) {
     });
 }
 
-/// What a callback of the framework does.
+/// The data of a framework's callback.
 struct Called {
     buffer: Buffer,
     said: Sender<bool>,
 }
 
-/// Destroys a buffer, as a framework may in a callback, and says whether this is a driver's thread.
+/// Destroys a buffer, as a framework may in a callback, and reports whether this is a thread of the driver.
 unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     let called = unsafe { Box::from_raw(called.cast::<Called>()) };
     let _ = plugin().check(error);
@@ -171,7 +171,7 @@ unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     called.said.send(IS_DRIVERS.get()).unwrap();
 }
 
-/// One execution whose output is asked for in every way there is before the driver has done it.
+/// One execution whose output is requested in every possible way before the driver has completed it.
 fn test(end: fn(Completer), succeeds: bool) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -204,7 +204,7 @@ fn test(end: fn(Completer), succeeds: bool) {
         (args.dims, args.num_dims) = (shape.dimensions.as_ptr(), 1);
     });
     let (copy, cast) = (copy.unwrap().dst_buffer, cast.unwrap().out_buffer);
-    // A deferred launch, and one that waits for that.
+    // A deferred launch, and a second one that waits for the first.
     let (next, next_event) = plugin().execute(echo, &[output], 1).unwrap();
     let (last, last_event) = plugin().execute(echo, &[next[0]], 1).unwrap();
     let (said, says) = channel();
@@ -212,14 +212,14 @@ fn test(end: fn(Completer), succeeds: bool) {
     let ready = plugin().ready_event(cast);
     plugin().on_ready(ready, destroys, Box::into_raw(Box::new(called)).cast()).unwrap();
     plugin().destroy_event(ready);
-    // Nobody but what waits has the output.
+    // Only the waiting operations still own the output.
     plugin().destroy(&[input, output]);
     let run = |succeeds: bool, end: fn(Completer)| {
         let (made, completer) = work.recv().unwrap();
         if succeeds {
             made.0.set(vec![5, 0, 0, 0, 6, 0, 0, 0]).unwrap();
         }
-        // The driver has no reference to memory that the framework gave up.
+        // The driver has no reference to memory that the framework released.
         drop(made);
         on_driver_thread(move || end(completer));
     };
@@ -245,7 +245,7 @@ fn test(end: fn(Completer), succeeds: bool) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// Everything is destroyed but a read that waits, so that its end is the end of the client.
+/// Everything is destroyed except a pending read, so that its end frees the client.
 fn test_last(end: fn(Completer)) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -268,7 +268,7 @@ fn test_last(end: fn(Completer)) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// One test: the work is that of one client at a time.
+/// A single test, because `WORK` holds the work of one client at a time.
 #[test]
 fn nobody_calls_the_backend_there() {
     test(|completer| completer.complete(Ok(())), true);

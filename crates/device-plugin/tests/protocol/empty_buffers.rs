@@ -1,4 +1,5 @@
-//! Buffers that begin without data: uninitialized ones, errors, and aliases; and buffers seen as another type.
+//! Buffers that are created without data: uninitialized ones, errors, and aliases. Also buffers that are bitcast to
+//! another type.
 
 use std::ptr::null_mut;
 
@@ -133,7 +134,7 @@ fn an_alias_takes_the_data_of_the_buffer_it_is_given() {
     let (buffer, token) = alias(client, &shape);
     let ready = toy().ready_event(buffer);
     assert!(!toy().is_ready(ready));
-    // Nothing wrong can be put in, and afterwards the right thing still can.
+    // Invalid contents are rejected, and afterwards valid contents are still accepted.
     let good = toy().ints(client, &[8, 9]);
     let (long, foreign) = (toy().ints(client, &[1, 2, 3]), toy().ints(other, &[1, 2]));
     let far = toy().put(client, &shape, &[0; 8], 1).unwrap();
@@ -179,7 +180,7 @@ fn an_alias_waits_fails_or_is_forgotten() {
     let (fails, token) = alias(client, &shape);
     fulfill(client, token, Err(3)).unwrap();
     assert_eq!(toy().read_ints(fails).unwrap_err().message, "not today");
-    // Destroyed before it has data.
+    // An alias that is destroyed before it has data.
     let (gone, token) = alias(client, &shape);
     toy().destroy(&[gone]);
     fulfill(client, token, Ok(input)).unwrap();
@@ -212,7 +213,7 @@ fn a_bitcast_keeps_the_bytes() {
         let fault = cast(buffer, &shape).unwrap_err();
         assert!(fault.message.contains(&format!("{shape} has other bits than s32[2]")), "{fault:?}");
     }
-    // Of a buffer that is not ready yet.
+    // A bitcast of a buffer that is not ready yet.
     let later = toy().compile(client, "op=later\nin=s32[2]\ngate=bitcast").unwrap();
     let (outputs, event) = toy().execute(later, &[buffer], 1).unwrap();
     let float = cast(outputs[0], &Shape::new(ElementType::F32, [2, 1])).unwrap();

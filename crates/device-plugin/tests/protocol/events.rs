@@ -24,7 +24,7 @@ fn set(event: Event, code: u32, message: &str) -> Answer {
     args.map(drop)
 }
 
-/// What a callback saw: the error, and on which thread.
+/// The observations of a callback: the error and the thread.
 type Seen = (Answer, std::thread::ThreadId);
 
 struct Told {
@@ -53,11 +53,11 @@ fn an_event_is_destroyed_inside_its_own_callback() {
     let event = create();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
     assert!(seen.try_recv().is_err());
-    // The event is gone when this returns.
+    // The callback destroys the event before this returns.
     set(event, 0, "").unwrap();
     assert_eq!(seen.recv().unwrap().0, Ok(()));
 
-    // The same at once, with an event that is ready.
+    // The same with an event that is already ready, so that the callback runs at once.
     let event = create();
     set(event, 3, "bad").unwrap();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
@@ -94,7 +94,7 @@ fn an_event_is_destroyed_while_pending_and_its_callback_still_runs_on_the_comple
 
 #[test]
 fn a_callback_may_call_the_plugin() {
-    // No lock is held: the callback waits for, and registers with, the very event, and makes others.
+    // No lock is held. The callback awaits the event itself, registers with it, and creates other events.
     unsafe extern "C" fn call(error: *mut PJRT_Error, count: *mut c_void) {
         toy().check(error).unwrap();
         let (event, count) = unsafe { *count.cast::<(Event, &AtomicUsize)>() };

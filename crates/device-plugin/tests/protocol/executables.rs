@@ -1,4 +1,4 @@
-//! What executables say about themselves, and their serialized form.
+//! The properties of executables, and their serialized form.
 
 use std::ptr::{null, null_mut};
 
@@ -102,7 +102,7 @@ fn the_program_is_given_back_as_received() {
     let code = "op=echo\nin=s32[1]";
     let loaded = toy().compile(client, code).unwrap();
     let held = executable_of(loaded);
-    // The format arrives as garbage, and the code as null to ask for the size.
+    // The format is garbage on input, and a null code pointer requests the size.
     let mut program = garbage::<PJRT_Program>();
     program.code = null_mut();
     let ask = |program: &mut PJRT_Program| {
@@ -134,7 +134,7 @@ fn the_program_is_given_back_as_received() {
 
 #[test]
 fn a_program_in_hlo_is_given_back_with_a_config() {
-    // Frameworks that send a bare module refuse to read it back as one.
+    // Frameworks that send a bare module cannot read a bare module back.
     let client = toy().client(&[]).unwrap();
     let name = "op=echo\nin=s32[1]";
     let mut module = vec![0x0a, u8::try_from(name.len()).unwrap()];
@@ -199,27 +199,27 @@ fn executables_survive_serialization() {
     for cut in 1..bytes.len() {
         assert!(load(&bytes[..cut], &[]).is_err(), "{cut}");
     }
-    // Any one bit.
+    // Flip any single bit.
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1 << (at % 8);
         assert_eq!(load(&damaged, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT, "{at}");
     }
-    // Absurd lengths under a right checksum.
+    // Absurd lengths under a correct checksum.
     for at in (27..bytes.len() - 16).step_by(3) {
         let mut absurd = bytes.clone();
         absurd[at..at + 8].fill(0xff);
         seal(&mut absurd);
         drop(load(&absurd, &[]).map(|loaded| toy().destroy_loaded(loaded)));
     }
-    // Whole and right, but of another platform, whose name follows the magic line and its length.
+    // Complete and valid, but of another platform. Its name follows the magic line and a length.
     let mut foreign = bytes.clone();
     assert_eq!(&foreign[35..38], b"toy");
     foreign[35..38].copy_from_slice(b"boy");
     seal(&mut foreign);
     let fault = load(&foreign, &[]).unwrap_err();
     assert!(fault.message.contains("serialized on the platform \"boy\", and this is \"toy\""), "{fault:?}");
-    // Of another version of the form.
+    // Another version of the format.
     let mut older = bytes.clone();
     older[25] = b'1';
     seal(&mut older);
@@ -228,7 +228,7 @@ fn executables_survive_serialization() {
     toy().destroy_client(client);
 }
 
-/// Puts the right checksum at the end of changed bytes.
+/// Writes the correct checksum to the end of changed bytes.
 fn seal(bytes: &mut [u8]) {
     let (body, sum) = bytes.split_last_chunk_mut::<8>().unwrap();
     let checksum =
@@ -261,7 +261,7 @@ fn native_code_is_loaded_where_the_platform_has_the_version() {
         crate::framework::Answer::Ok(name)
     };
     assert_eq!(name(&bytes).unwrap(), "from native code");
-    // Damaged code is the backend's to refuse.
+    // The backend must reject damaged code.
     let at = bytes.windows(6).position(|window| window == b"native").unwrap();
     let code = bytes.windows(11).position(|window| window == b"native code").unwrap();
     assert!(at < code);

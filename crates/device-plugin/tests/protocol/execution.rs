@@ -1,4 +1,4 @@
-//! Execution: asynchronous ones, their errors, and arguments that do not fit.
+//! Execution: asynchronous ones, their errors, and invalid arguments.
 
 use std::ptr::null_mut;
 
@@ -18,7 +18,7 @@ fn inputs_are_destroyed_right_after_an_execution_started() {
     toy().destroy(&[buffer]);
     toy().destroy_loaded(executable);
     assert!(!toy().is_ready(event));
-    // A read that is asked for before the value exists, of a buffer that is gone before it comes.
+    // A read that is requested before the value exists. The buffer is destroyed before the value is computed.
     let mut bytes = [0u8; 12];
     let (read, _) = toy().read_into(outputs[0], bytes.as_mut_ptr(), 12).unwrap();
     assert!(!toy().is_ready(read));
@@ -110,7 +110,7 @@ fn arguments_that_do_not_fit_are_refused_by_name() {
     refused(&[foreign, good], "another client");
     refused(&[good, deleted], "argument 1: the buffer was deleted");
     refused(&[null_mut(), good], "argument 0 is null");
-    // What failed took nothing.
+    // The failed calls did not use up any arguments.
     let (outputs, event) = toy().execute(executable, &[good, good], 2).unwrap();
     toy().wait(event).unwrap();
     toy().destroy(&outputs);
@@ -163,7 +163,7 @@ fn launches_on_several_devices_are_one_call() {
     }
     .encode();
     let on = |memory: usize, byte: u8| toy().put(client, &Shape::new(ElementType::U8, [1]), &[byte], memory).unwrap();
-    // The order is that of the assignment.
+    // The order of the devices is that of the assignment.
     let (first, second) = (on(1, 5), on(0, 6));
     let run = |code: &str| {
         let executable = toy().compile_with(client, code, &options).unwrap();

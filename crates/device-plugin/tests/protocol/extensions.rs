@@ -1,4 +1,4 @@
-//! The extensions a backend opts in to, through their C tables: streams, raw buffers and custom calls.
+//! The extensions that a backend can implement, through their C tables: streams, raw buffers and custom calls.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -26,7 +26,7 @@ fn chain(framework: Framework) -> Vec<(u32, usize)> {
     chain
 }
 
-/// The extension of that type.
+/// The extension of a given type.
 pub fn extension<E: Extension>(framework: Framework) -> &'static E {
     let mut extension = framework.0.extension_start;
     while let Some(node) = unsafe { extension.as_ref() } {
@@ -38,7 +38,7 @@ pub fn extension<E: Extension>(framework: Framework) -> &'static E {
     panic!("no extension {}", E::NAME);
 }
 
-/// Calls a function of an extension with garbage but for what `set` sets.
+/// Calls a function of an extension. The arguments are garbage, except those that `set` sets.
 pub fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce(&mut S::Args)) -> Answer<S::Args> {
     ask_of::<S>(rich(), set)
 }

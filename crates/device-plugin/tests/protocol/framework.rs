@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use device_plugin::{ElementType, ErrorCode, NamedValue, Shape, Value};
 use pjrt_sys::*;
 
-/// What a plugin answered.
+/// The error that a plugin returned.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Fault {
     pub code: ErrorCode,
@@ -24,12 +24,12 @@ pub type Answer<T = ()> = Result<T, Fault>;
 #[derive(Clone, Copy)]
 pub struct Framework(pub &'static PJRT_Api);
 
-/// The toy's framework.
+/// The framework that drives the toy plugin.
 pub fn toy() -> Framework {
     Framework(device_plugin::api::<crate::toy::Toy>())
 }
 
-/// A struct of garbage but for its header.
+/// Creates a struct that is garbage except for its header.
 pub fn garbage<T: AbiStruct>() -> T {
     let mut args = T::new();
     let size = size_of::<T>();
@@ -95,7 +95,7 @@ pub unsafe fn read_values(values: *const PJRT_NamedValue, len: usize) -> Vec<Nam
     unsafe { slice(values, len) }.iter().map(read).collect()
 }
 
-/// Two 32-bit integers.
+/// The shape of two 32-bit integers.
 pub fn pair() -> Shape {
     Shape::new(ElementType::S32, [2])
 }
@@ -111,7 +111,7 @@ impl Framework {
         self.check(unsafe { S::get(self.0).unwrap()(args) })
     }
 
-    /// Fills garbage arguments with `set`, calls the function in slot `S` and gives the arguments with the outputs.
+    /// Fills garbage arguments with `set`, calls the function in slot `S` and returns the arguments with the outputs.
     pub fn ask<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(
         &self,
         set: impl FnOnce(&mut S::Args),
@@ -144,7 +144,7 @@ impl Framework {
 
     pub fn client(&self, options: &[NamedValue]) -> Answer<Client> {
         let raw = raw_values(options);
-        // The callbacks stay garbage, as frameworks leave them.
+        // The callbacks stay garbage, because frameworks do not set them.
         let args = self.ask::<slot::PJRT_Client_Create>(|args| {
             args.create_options = raw.as_ptr();
             args.num_options = raw.len();
@@ -189,7 +189,7 @@ impl Framework {
         self.ask::<slot::PJRT_LoadedExecutable_Destroy>(|args| args.executable = executable).unwrap();
     }
 
-    /// Puts dense data in the memory of that index.
+    /// Puts dense data in the memory with the given index.
     pub fn put(&self, client: Client, shape: &Shape, data: &[u8], memory: usize) -> Answer<Buffer> {
         assert_eq!(data.len(), shape.host_size().unwrap());
         let (buffer, done) = self.put_as(client, shape, data.as_ptr(), None, 1, memory)?;
@@ -339,7 +339,7 @@ impl Framework {
     }
 }
 
-/// A program; it points to what it is made of.
+/// Creates a program struct, which points to its arguments.
 pub fn program(format: &str, code: &[u8]) -> PJRT_Program {
     let mut program = garbage::<PJRT_Program>();
     (program.code, program.code_size) = (code.as_ptr().cast_mut().cast(), code.len());
@@ -360,7 +360,7 @@ pub fn execute_options(kept: &[i64]) -> PJRT_ExecuteOptions {
     options.num_non_donatable_input_indices = kept.len();
     options.context = null_mut();
     options.call_location = null();
-    // The lists stay garbage: nothing is in them.
+    // The lists stay garbage, because they are empty.
     options.num_tasks = 0;
     options.multi_slice_config = null_mut();
     options.use_major_to_minor_data_layout_for_callbacks = false.into();

@@ -1,4 +1,4 @@
-//! Arguments that mean nothing: each is an error that names the field, and the client works on.
+//! Meaningless arguments. Each causes an error that names the field, and the client remains usable.
 
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
@@ -9,7 +9,7 @@ use pjrt_sys::*;
 use crate::framework::{Answer, Client, execute_options, garbage, raw_values, toy};
 use crate::history::Cliff;
 
-/// A small generator, so that a failure can be run again.
+/// A small generator of random numbers, so that failures are reproducible.
 pub struct Random(u64);
 
 impl Random {
@@ -24,13 +24,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from((self.next() >> 11) % end as u64).unwrap()
     }
 }
 
-/// Type, extents, and how many of them are announced.
+/// A type, its extents, and the announced number of extents.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     element_type: u32,
@@ -155,7 +155,7 @@ fn strided(client: Client, dims: &[i64], strides: *const i64, num: usize, data: 
 #[test]
 fn strides_that_overlap_or_go_nowhere() {
     let client = toy().client(&[]).unwrap();
-    // Four bytes, with nothing readable after them, and the first element in the middle.
+    // Four bytes with no readable memory after them. The first element is in the middle.
     let cliff = Cliff::new(4);
     let end = cliff.last(4);
     unsafe { end.copy_from_nonoverlapping([1u8, 2, 3, 4].as_ptr(), 4) };
@@ -165,7 +165,7 @@ fn strides_that_overlap_or_go_nowhere() {
     assert_eq!(ask(&[3, 2], &[0, 0], at(3)).unwrap(), [4; 6]);
     assert_eq!(ask(&[2, 2], &[-2, -1], at(3)).unwrap(), [4, 3, 2, 1]);
     assert_eq!(ask(&[2, 2], &[-1, 1], at(2)).unwrap(), [3, 4, 2, 3]);
-    // A stride that is not used.
+    // A stride that is never used.
     assert_eq!(ask(&[1, 2], &[i64::MAX, 1], at(2)).unwrap(), [3, 4]);
     assert_eq!(ask(&[0, 2], &[i64::MIN, i64::MAX], at(0)).unwrap(), [0u8; 0]);
     for (strides, expected) in [
@@ -215,7 +215,7 @@ fn numbers_that_are_no_enumerator() {
         let fault = answer.map(drop).unwrap_err();
         assert!(fault.message.contains(&format!("\"name\" has the unknown type {ty}")), "{fault:?}");
     }
-    // Error codes nobody knows stay what they are.
+    // Unknown error codes are preserved.
     for code in [17, 4711, u32::MAX] {
         let args = toy().ask::<slot::PJRT_Client_CreateErrorBuffer>(|args| {
             (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(code));
@@ -330,7 +330,7 @@ fn executions_of_nothing() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert!(fault.message.contains(expected), "{expected}: {fault:?}");
     }
-    // Donations of arguments there are not.
+    // Donations of arguments that do not exist.
     for kept in [&[-1i64][..], &[1], &[i64::MAX, i64::MIN], &[0, 0, 0]] {
         let (outputs, event) = toy().execute_keeping(executable, &[buffer], 1, kept).unwrap();
         toy().wait(event).unwrap();
@@ -442,7 +442,7 @@ fn text_without_an_end_and_text_that_is_none() {
             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
             assert!(fault.message.contains(&format!("{field} is not UTF-8")), "{fault:?}");
         }
-        // What went wrong is told in any case.
+        // The function reports the error in any case.
         on_the_edge(bytes, failed).unwrap();
     }
     toy().destroy_client(client);
@@ -542,7 +542,7 @@ fn compile_options_of_random_bytes() {
         }
     }
     assert!(taken > 0 && refused > 0, "{taken} {refused}");
-    // Groups within groups, and a length beyond everything.
+    // Nested groups, and a length that exceeds every limit.
     for bytes in [vec![0x0b; 1 << 16], vec![0x1a; 1 << 16], [vec![0x1a], vec![0xff; 9], vec![1]].concat()] {
         assert_eq!(toy().compile_with(client, code, &bytes).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }

@@ -1,4 +1,4 @@
-//! Programs that talk to the host while they run.
+//! Programs that exchange data with the host while they run.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -10,18 +10,18 @@ use pjrt_sys::*;
 use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
 
-/// What the host does on its channels, and sees.
+/// The host's work on its channels, and its observations.
 #[derive(Default)]
 struct Host {
-    /// Pieces to bring, and whether the stream ends early.
+    /// Pieces to send.
     pieces: Vec<Vec<u8>>,
-    /// How each piece was taken.
+    /// The result of sending each piece.
     answers: Mutex<Vec<Answer>>,
     deleted: Mutex<usize>,
-    /// What came: total, data, done.
+    /// The received pieces: total size, data, and whether it is the last one.
     came: Mutex<Vec<(usize, Vec<u8>, bool)>>,
     refuses: bool,
-    /// Events of pieces, which end when the program has taken them.
+    /// Events of pieces, which become ready when the program has read them.
     events: Mutex<Vec<Event>>,
 }
 
@@ -101,7 +101,7 @@ fn run(client: Client, code: &str, host: &Host) -> Answer<Event> {
         args.execute_device = null_mut();
     });
     toy().destroy_loaded(executable);
-    // The lists are gone with this call; the callbacks stay.
+    // The lists are freed after this call, but the callbacks remain valid.
     answer.map(|_| event)
 }
 
@@ -131,7 +131,7 @@ fn data_comes_and_goes_while_the_program_runs() {
         assert_eq!(*host.came.lock().unwrap(), [(8, vec![2, 3, 4], false), (8, vec![5, 6, 7, 8, 9], true)]);
         taken(&host);
     }
-    // The framework's callbacks are gone with their executions.
+    // The framework's callbacks are invalid after their executions have ended.
     let all = CHANNELS.lock().unwrap().clone();
     let (_, ended) = all.iter().find(|(gate, _)| gate == "talk-later").unwrap();
     assert_eq!(ended.send(2, Vec::new(), 0, true).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
@@ -174,12 +174,12 @@ fn what_goes_wrong_on_a_channel_fails_the_program() {
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "full"));
     assert_eq!(refuses.came.lock().unwrap().len(), 1);
     taken(&refuses);
-    // An execution that fails at once takes its channels with it, whatever its threads still try.
+    // An execution that fails at once closes its channels, even if its threads still use them.
     let host = pieces(&[&[0; 8]]);
     assert_eq!(run(client, "op=talk_badly\ngate=talk-badly", &host).unwrap_err().message, "talked badly");
     open_gate("talk-badly");
     drop(host);
-    // Without callbacks.
+    // An execution without callbacks.
     let executable = toy().compile(client, "op=talk").unwrap();
     let fault = toy().execute(executable, &[], 0).map(drop).unwrap_err();
     assert!(fault.message.contains("the execution has no host channels"), "{fault:?}");

@@ -1,4 +1,4 @@
-//! The orders in which arrays are stored.
+//! The layouts of arrays.
 
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ impl DevicePlugin for Tiles {
     type Backend = TilesDevice;
 }
 
-/// A device that stores matrices as columns, in tiles of two. Its programs return what they are given; they say how
-/// that is stored as `PARAMETER RESULT`.
+/// A device that stores matrices by column, in tiles of two. Its programs return their argument. The text of a program
+/// gives the layouts of both as `PARAMETER RESULT`.
 struct TilesDevice;
 
-/// The shape the backend was given, and the bytes.
+/// The shape that the backend received, and the bytes.
 type Stored = Arc<(Shape, Vec<u8>)>;
 
 fn columns(rank: usize) -> Option<Layout> {
@@ -86,7 +86,7 @@ fn matrix() -> Shape {
     Shape::new(ElementType::S32, [2, 3])
 }
 
-/// Elements that are numbered row by row.
+/// Elements numbered row by row.
 const ROWS: [i32; 6] = [0, 1, 2, 3, 4, 5];
 const COLUMNS: [i32; 6] = [0, 3, 1, 4, 2, 5];
 
@@ -116,7 +116,7 @@ fn read(of: Framework, buffer: Buffer, layout: Option<&PJRT_Buffer_MemoryLayout>
     out
 }
 
-/// The layout of a buffer, by the function of the table.
+/// The layout of a buffer, from the function of the table.
 fn layout_of(of: Framework, buffer: Buffer) -> Layout {
     let layout = of.ask::<slot::PJRT_Buffer_GetMemoryLayout>(|args| args.buffer = buffer).unwrap().layout;
     assert!(layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled);
@@ -138,7 +138,7 @@ fn any_order_may_be_asked_for() {
     assert_eq!(layout_of(toy(), buffer).to_string(), "{0,1}");
     let args = toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap();
     assert_eq!(unsafe { slice(args.dims, args.num_dims) }, [2, 3]);
-    // Without a layout of the host it is that of the device; raw bytes are those there.
+    // Without a layout from the host, the device's layout is used. Raw bytes always have the device's layout.
     assert_eq!(read(toy(), buffer, None), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[0, 1]))), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), ROWS);
@@ -150,7 +150,7 @@ fn any_order_may_be_asked_for() {
     });
     toy().wait(copied.unwrap().event).unwrap();
     assert_eq!(raw, COLUMNS[1..3]);
-    // A copy lies as the original does.
+    // A copy has the layout of the original.
     let to = toy().devices(client)[1];
     let copy = toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| {
         (args.buffer, args.dst_device) = (buffer, to);
@@ -158,7 +158,7 @@ fn any_order_may_be_asked_for() {
     let copy = copy.unwrap().dst_buffer;
     assert_eq!((layout_of(toy(), copy).to_string(), read(toy(), copy, None)), ("{0,1}".to_owned(), COLUMNS.to_vec()));
     toy().destroy(&[buffer, copy]);
-    // Host data that is columns itself: the elements are those its strides name.
+    // The host data has a column layout too. Its strides select the elements.
     let buffer = put(toy(), client, Some(&tiled(&order)), &[4, 8]).unwrap();
     assert_eq!(read(toy(), buffer, None), ROWS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), [0, 2, 4, 1, 3, 5]);
@@ -203,7 +203,7 @@ fn a_program_takes_arrays_as_it_was_compiled_for_them() {
     assert!(fault.message.contains(told), "{fault:?}");
     toy().destroy_loaded(program);
     toy().destroy(&[columns]);
-    // Where a dimension of one element stands makes no difference.
+    // The position of a dimension with one element does not matter.
     let program = toy().compile(client, "op=echo\nin=s32[2,1]").unwrap();
     let dims = [2i64, 1];
     let layout = tiled(&order);
@@ -240,7 +240,7 @@ fn the_device_has_layouts_of_its_own() {
     let fault = put(tiles(), client, Some(&tiled(&order)), &[]).unwrap_err();
     assert!(fault.message.contains("stores it as {0,1:T(2)}"), "{fault:?}");
 
-    // By default programs take and return what uploads make.
+    // By default, programs use the layout of uploaded buffers for parameters and results.
     let plain = tiles().compile(client, "plain").unwrap();
     let (outputs, event) = tiles().execute(plain, &[buffer], 1).unwrap();
     tiles().wait(event).unwrap();
@@ -250,7 +250,7 @@ fn the_device_has_layouts_of_its_own() {
         fault.message.contains("s32[2,3]{1,0:T(2)}, but the program was compiled for s32[2,3]{0,1:T(2)}"),
         "{fault:?}"
     );
-    // One may say otherwise.
+    // A program may specify other layouts.
     let other = tiles().compile(client, "{1,0:T(2)} {1,0}").unwrap();
     let (rows, event) = tiles().execute(other, &[as_rows], 1).unwrap();
     tiles().wait(event).unwrap();
@@ -337,7 +337,7 @@ fn buffers_that_wait_for_their_data_have_a_layout() {
         (layout_of(toy(), buffer).to_string(), read(toy(), buffer, None)),
         ("{0,1}".to_owned(), COLUMNS.to_vec())
     );
-    // The data of an alias must lie as it does.
+    // The data of an alias must have the same layout.
     let alias = |layout: &PJRT_Buffer_MemoryLayout| {
         let args = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
             (args.client, args.memory) = (client, memory);
@@ -420,7 +420,7 @@ fn layouts_are_row_major_unless_the_device_has_others() {
     let mut all = unsafe { slice(parameters.layouts, parameters.num_parameters) }.to_vec();
     all.extend(unsafe { slice(outputs.layouts, outputs.num_outputs) });
     assert_eq!(all.iter().map(|layout| layout_text(*layout)).collect::<Vec<_>>(), ["{1,0}", "{0}", "{0}"]);
-    // These belong to the executable; a framework that destroys them all the same does no harm.
+    // These layouts belong to the executable. A framework that destroys them anyway does no harm.
     all.iter().for_each(|layout| destroy_layout(*layout));
     assert_eq!(layout_text(all[0]), "{1,0}");
     toy().ask::<slot::PJRT_Executable_Destroy>(|args| args.executable = executable).unwrap();

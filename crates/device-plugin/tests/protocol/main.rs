@@ -1,7 +1,7 @@
-//! The protocol between frameworks and plugins, accident by accident, through the raw table.
+//! Tests the protocol between frameworks and plugins through the raw table, including all kinds of misuse.
 //!
-//! The framework is hostile where the interface lets it: every argument struct is filled with 0xAA before its inputs
-//! are set, so outputs arrive as garbage.
+//! The framework is as hostile as the interface allows. It fills every argument struct with 0xAA before it sets the
+//! inputs, so that outputs start as garbage.
 #![allow(
     unreachable_pub,
     missing_docs,

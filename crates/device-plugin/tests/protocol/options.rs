@@ -1,4 +1,4 @@
-//! What a framework says about an execution, at every age of its struct.
+//! The options of an execution, at every age of their struct.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -32,7 +32,7 @@ pub fn execute(
     Ok((vec![output], event))
 }
 
-/// Runs a program with these options and gives what the backend saw; its name must be this test's alone.
+/// Runs a program with these options and returns those that the backend saw. The name must be unique to this test.
 fn seen(name: &str, options: &mut PJRT_ExecuteOptions) -> Answer<ExecuteOptions> {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
@@ -85,7 +85,7 @@ fn a_shorter_struct_is_read_no_further_than_it_goes() {
         let mut options = execute_options(&[]);
         options.call_location = c"here".as_ptr();
         options.struct_size = size;
-        // What an older framework has behind its struct would not survive being read.
+        // The memory behind an older framework's struct is garbage, and must not be read.
         let bytes = (&raw mut options).cast::<u8>();
         unsafe { bytes.add(size).write_bytes(0xAA, size_of::<PJRT_ExecuteOptions>() - size) };
         let seen = seen("shorter", &mut options).unwrap();
@@ -148,7 +148,7 @@ fn output_callbacks_take_values_while_the_program_runs() {
     let came = came.into_inner().unwrap();
     let data: Vec<u8> = [1i32, 2].iter().flat_map(|x| x.to_le_bytes()).collect();
     assert_eq!(came, [(0, 1, data.clone(), vec![2], device_plugin::ElementType::S32.as_raw(), 1)]);
-    // The backend kept its clone, but the execution is over.
+    // The backend kept its clone, but the execution has ended.
     let callbacks = options.output_callbacks();
     assert_eq!(callbacks.ids().collect::<Vec<_>>(), [(5, 2)]);
     let shape = crate::rich::shape();
@@ -174,7 +174,7 @@ fn output_callbacks_end_before_the_event_of_the_execution() {
     open.send(()).unwrap();
     assert_eq!(rich().wait(event), Ok(()));
     assert_eq!(came.lock().unwrap().len(), 1);
-    // The device tried again after it was done.
+    // The device tried again after the execution had ended.
     while LATE.lock().unwrap().is_empty() {
         std::thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! A panic of the backend is an error of the call, and the client stays usable.
+//! A panic of the backend makes the call fail, and the client remains usable.
 
 use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 use pjrt_sys::*;
@@ -27,7 +27,7 @@ fn every_other_method_may_panic() {
     let of = |method: &str, function: &str, call: &dyn Fn(Client) -> Answer| {
         let client = client_that_panics_in(method).unwrap();
         check(call(client), function, method);
-        // The client still answers.
+        // The client still works.
         assert_eq!(toy().devices(client).len(), 2);
         check(call(client), function, method);
         toy().destroy_client(client);

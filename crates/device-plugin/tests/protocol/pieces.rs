@@ -1,4 +1,4 @@
-//! A device that takes data piece by piece, and whose arrays may turn out shorter than their shapes.
+//! A device that accepts data in pieces, and whose arrays may be shorter than their shapes.
 
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
@@ -15,14 +15,14 @@ impl DevicePlugin for Pieces {
     type Backend = Board;
 }
 
-/// A device whose programs return their argument up to the first zero, as it is in its first dimension.
+/// A device whose programs return the rows of their argument up to the first one that starts with zero.
 struct Board;
 
 /// Offsets and lengths of the pieces, in order.
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
-/// Where a piece that begins with 9 waits for the test, twice.
+/// A piece that begins with 9 waits at this barrier for the test, twice.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
-/// The list is that of one test at a time.
+/// Only one test at a time may use the list.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -34,7 +34,7 @@ fn alone() -> MutexGuard<'static, ()> {
 #[derive(Clone)]
 struct Memory {
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// Where the array ends, for those that know.
+    /// The dynamic number of rows, if it is known.
     rows: Option<i64>,
 }
 
@@ -89,7 +89,7 @@ impl Backend for Board {
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let input = launch.inputs[0].clone();
         let rows = input.bytes.lock().unwrap().chunks(2).take_while(|row| row[0] != 0).count();
-        // One that begins with 7 is out of bounds.
+        // An array that begins with 7 reports a number of rows that is out of bounds.
         let lies = input.bytes.lock().unwrap()[0] == 7;
         launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
         Ok(Event::ready())
@@ -190,7 +190,7 @@ fn a_piece_that_fails_fails_the_buffer() {
     assert_eq!(send(manager, 3, &[1, 2], true).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     destroy(manager);
     pieces().destroy(&[buffer]);
-    // One that is whole at once needs no pieces.
+    // An array that is transferred as a whole needs no pieces.
     let whole = pieces().put(client, &shape(), &[5; 8], 0).unwrap();
     assert_eq!(pieces().read(whole).unwrap(), [5; 8]);
     pieces().destroy(&[whole]);
@@ -224,14 +224,14 @@ fn an_array_is_as_long_as_its_program_found() {
         assert_eq!(unsafe { slice(bound.dims, bound.num_dims) }, [4, 2]);
         assert_eq!((unpadded(output).unwrap(), dynamic(output).unwrap()), (vec![rows as i64, 2], vec![0]));
         assert_eq!(pieces().read(output).unwrap(), given[..rows * 2]);
-        // In the host's own order, too.
+        // The same in a layout that the host specifies.
         let (order, mut out) = ([0i64, 1], vec![0u8; rows * 2]);
         let mut layout = tiled(&order);
         let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
             (args.src, args.host_layout) = (output, &raw mut layout);
             (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), out.len());
         });
-        // Of no bytes at all, the place may be null, and then the size is asked for.
+        // For an array without bytes the destination may be null. Then the call only requests the size.
         let event = read.unwrap().event;
         if !event.is_null() {
             pieces().wait(event).unwrap();
@@ -240,7 +240,7 @@ fn an_array_is_as_long_as_its_program_found() {
         assert_eq!(out, columns);
         pieces().destroy(&[input, output]);
     }
-    // A device that contradicts its own shape is told so.
+    // A device that contradicts its own shape causes an error.
     let input = pieces().put(client, &shape(), &[7; 8], 0).unwrap();
     let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
     pieces().wait(event).unwrap();
@@ -264,7 +264,7 @@ fn an_array_of_unknown_length_is_read_when_it_is_there() {
         let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
         let mut out = [9u8; 8];
         let read = {
-            // The layout is gone when the data comes.
+            // The layout is freed before the data arrives.
             let mut order = order;
             let mut layout = order.as_mut().map(|order| tiled(order));
             let read = pieces().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {

@@ -1,4 +1,4 @@
-//! Profiles, through the profiler's C table, read back by another decoder.
+//! Profiles recorded through the profiler's C table, and read by an independent decoder.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ fn table_of(framework: Framework) -> &'static PLUGIN_Profiler_Api {
     unsafe { &*extension::<PJRT_Profiler_Extension>(framework).profiler_api }
 }
 
-/// Arguments as frameworks leave them: not even their size is set.
+/// Creates arguments in the form that frameworks pass: not even their size is set.
 fn garbage<T: AbiStruct>() -> T {
     let mut args = crate::framework::garbage::<T>();
     unsafe { (&raw mut args).cast::<usize>().write(0) };
@@ -81,7 +81,7 @@ fn collect(profiler: Profiler) -> Answer<Space> {
     let mut args = garbage::<PLUGIN_Profiler_CollectData_Args>();
     (args.profiler, args.buffer) = (profiler, null_mut());
     check(unsafe { table().collect_data.unwrap()(&mut args) })?;
-    // JAX reads the plugin's own memory.
+    // JAX reads the memory of the plugin.
     let theirs = unsafe { slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
     let mut bytes = vec![0; args.buffer_size_in_bytes];
     args.buffer = bytes.as_mut_ptr();
@@ -120,18 +120,18 @@ impl Profile {
     pub fn destroy(self) {
         let mut args = garbage::<PLUGIN_Profiler_Destroy_Args>();
         args.profiler = self.raw;
-        // Frameworks end the process when this fails.
+        // Frameworks end the process if this call fails.
         check_in(self.table, unsafe { self.table.destroy.unwrap()(&mut args) }).unwrap();
     }
 }
 
-/// There is one profile at a time.
+/// Only one profile can run at a time.
 pub fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compiles and runs a program, with a number of the framework's own trace.
+/// Compiles and runs a program, with a context id from the framework's own trace.
 fn work(name: &str) {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, name).unwrap();
@@ -166,7 +166,7 @@ fn a_profile_shows_calls_executions_transfers_and_spans() {
     let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64;
     start(profiler).unwrap();
     work("profiled");
-    // Another plugin's calls are its own profile's.
+    // Calls of another plugin do not appear in this profile.
     let client = toy().client(&[]).unwrap();
     toy().destroy_client(client);
     stop(profiler).unwrap();
@@ -190,7 +190,7 @@ fn a_profile_shows_calls_executions_transfers_and_spans() {
     for call in ["PJRT_Client_Create", "PJRT_Client_BufferFromHostBuffer", "PJRT_Buffer_ToHostBuffer"] {
         assert!(host.find(None, call).is_some(), "{call}");
     }
-    // The call holds the span of the backend.
+    // The backend's span lies within the span of the call.
     let (line, compile) = host.find(None, "PJRT_Client_Compile").unwrap();
     let (in_line, lowering) = host.find(None, "lowering").unwrap();
     assert_eq!(line.id, in_line.id);
@@ -202,7 +202,7 @@ fn a_profile_shows_calls_executions_transfers_and_spans() {
     assert!(host.find(None, "halfway").is_some());
     let call = host.stats(None, "PJRT_LoadedExecutable_Execute").unwrap();
     assert_eq!((call["program"].as_str(), call["context_id"].as_str()), ("profiled", "4242"));
-    // One call is shown once.
+    // Each call appears once.
     let count = |name: &str| {
         let events = host.lines.iter().flat_map(|line| &line.events);
         events.filter(|event| host.events[&event.metadata_id].name == name).count()
@@ -242,7 +242,7 @@ fn a_profile_begins_ends_and_is_collected_in_that_order() {
     assert!(start(two).unwrap_err().message.contains("stop it first"));
     assert!(collect(one).unwrap_err().message.contains("still runs"));
     stop(one).unwrap();
-    // What a destroyed profile recorded is lost, and the next one may begin.
+    // The records of a destroyed profile are lost, and the next profile may start.
     start(two).unwrap();
     destroy(two);
     assert!(!profiler::is_recording());
@@ -284,7 +284,7 @@ fn a_profile_may_be_consumed() {
     destroy(profiler);
 }
 
-/// An application's subscriber: notes the names of spans and the levels of events.
+/// An application's subscriber, which records the names of spans and the levels of events.
 #[derive(Clone, Default)]
 struct Application(Arc<Mutex<Vec<String>>>);
 

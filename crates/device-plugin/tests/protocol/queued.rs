@@ -1,5 +1,5 @@
-//! A device that keeps the order of submission itself: executions are given what is under way, and everything else is
-//! told of a buffer only when it is there.
+//! A device that keeps the order of submission itself. Executions receive buffers whose values are still being
+//! computed. For the framework, a buffer is ready only when its value exists.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -16,17 +16,17 @@ impl DevicePlugin for Queued {
     type Backend = Board;
 }
 
-/// Two devices; the second one has no room for copies.
+/// Two devices, of which the second has no room for copies.
 struct Board;
 
-/// Filled in its turn.
+/// A value that is set when the queue reaches its operation.
 type Cell = Arc<OnceLock<Vec<u8>>>;
 
 type Work = Box<dyn FnOnce() + Send>;
-/// What the device is to do; the tests let it.
+/// The submitted work. The tests decide when it runs.
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SUBMITTED: Condvar = Condvar::new();
-/// The queue is that of one test at a time.
+/// Only one test at a time may use the queue.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -38,12 +38,12 @@ fn submit(work: impl FnOnce() + Send + 'static) {
     SUBMITTED.notify_all();
 }
 
-/// Waits until there is work: launches that were deferred come from threads of the SDK.
+/// Waits until there is work, because threads of the SDK submit deferred launches.
 fn await_work() {
     drop(SUBMITTED.wait_while(QUEUE.lock().unwrap(), |queue| queue.is_empty()).unwrap());
 }
 
-/// Does the first piece of work; false when there is none.
+/// Runs the first piece of work. Returns false if there is none.
 fn step() -> bool {
     let work = QUEUE.lock().unwrap().pop_front();
     work.map(|work| work()).is_some()
@@ -88,7 +88,7 @@ impl Backend for Board {
         if buffer.get().is_some() {
             return Ok(Arc::new(OnceLock::from(copy(buffer)?)));
         }
-        // In its turn, and what happens then is told to nobody.
+        // Queue the copy. A failure at that time is not reported.
         let (from, made) = (buffer.clone(), Cell::default());
         let fill = Arc::clone(&made);
         submit(move || {
@@ -104,7 +104,7 @@ impl Backend for Board {
         Ok(Compiled { executable: text, info: ExecutableInfo::new("next", [shape.clone()], [shape]) })
     }
 
-    /// Adds one to each byte, in its turn. `fail` leaves garbage and fails then, and `early` says that it is done at once.
+    /// Queues an operation that adds one to each byte. `fail` writes garbage and then fails. `early` completes at once.
     fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let (from, made) = (launch.inputs[0].clone(), Cell::default());
         launch.outputs.push(Arc::clone(&made))?;
@@ -131,7 +131,7 @@ fn plugin() -> Framework {
     Framework(api::<Queued>())
 }
 
-/// A client, its program, an argument, and the output of an execution that the device has not begun.
+/// A client, its program, an argument, and the output of an execution that the device has not started.
 struct World {
     client: framework::Client,
     program: framework::Loaded,
@@ -172,7 +172,7 @@ fn a_copy_of_what_is_under_way_is_ready_when_it_is_made() {
     let copy = world.copy(0).unwrap();
     let ready = plugin().ready_event(copy);
     assert!(!plugin().is_ready(ready));
-    // The execution is over. Whoever is told that the copy is ready may use its memory.
+    // After the execution ends, the memory of a copy that is ready may be used.
     assert!(step());
     plugin().wait(ready).unwrap();
     let pointer = plugin().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = copy).unwrap().buffer_pointer;
@@ -193,7 +193,7 @@ fn a_copy_that_fails_in_the_end_tells_so() {
     let fault = plugin().wait(ready).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "no room for a copy"));
     assert!(plugin().read(copy).unwrap_err().message.contains("no room for a copy"));
-    // Of what is there already, the call says it at once.
+    // If the original is ready, the call itself returns the error.
     assert!(world.copy(1).unwrap_err().message.contains("no room for a copy"));
     plugin().destroy(&[copy]);
     world.end();
@@ -203,10 +203,10 @@ fn a_copy_that_fails_in_the_end_tells_so() {
 fn executions_are_given_what_is_under_way_and_wait_for_copies_of_it() {
     let _alone = alone();
     let world = World::new();
-    // Nobody waits for the first execution here.
+    // This execution does not wait for the first one.
     let (outputs, event) = plugin().execute(world.program, &[world.output], 1).unwrap();
     let copy = world.copy(0).unwrap();
-    // Nor for the copy: the launch is deferred.
+    // This launch is deferred until the copy is ready, but the call does not wait either.
     let (third, third_event) = plugin().execute(world.program, &[copy], 1).unwrap();
     assert!(step(), "the first execution, which makes the copy");
     assert!(step(), "the second execution");
@@ -221,7 +221,7 @@ fn executions_are_given_what_is_under_way_and_wait_for_copies_of_it() {
     world.end();
 }
 
-/// A launch is given an input that fails later: what it makes of that is garbage.
+/// A launch may receive an input that fails later. Its outputs are then garbage.
 #[test]
 fn an_input_that_fails_later_fails_the_outputs() {
     let _alone = alone();
@@ -229,7 +229,7 @@ fn an_input_that_fails_later_fails_the_outputs() {
     let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
     let input = plugin().put(client, &Shape::new(ElementType::U8, [2]), &[3, 4], 0).unwrap();
     let (lost, lost_event) = plugin().execute(fail, &[input], 1).unwrap();
-    // One is done in its turn, another one before its input, and one depends on both.
+    // The second execution runs in its turn, the third one before its input, and the fourth depends on the second.
     let (second, second_event) = plugin().execute(next, &[lost[0]], 1).unwrap();
     let (third, third_event) = plugin().execute(early, &[lost[0]], 1).unwrap();
     let (fourth, fourth_event) = plugin().execute(next, &[second[0]], 1).unwrap();
@@ -251,14 +251,14 @@ fn an_input_that_fails_later_fails_the_outputs() {
     plugin().destroy_client(client);
 }
 
-/// A launch that has failed has ended, whatever its inputs do.
+/// A launch that has failed has ended, regardless of its inputs.
 #[test]
 fn a_launch_that_fails_does_not_wait_for_its_inputs() {
     let _alone = alone();
     let world = World::new();
     let fail = plugin().compile(world.client, "fail").unwrap();
     let (outputs, event) = plugin().execute(fail, &[world.output], 1).unwrap();
-    // Out of order, as a device does that ends the launch because of something else.
+    // Out of order, like a device that ends the launch for another reason.
     let work = QUEUE.lock().unwrap().pop_back().unwrap();
     work();
     assert_eq!(plugin().wait(event).unwrap_err().message, "lost");

@@ -1,4 +1,5 @@
-//! Raw buffers where it gets difficult: contents that come late, many threads, callbacks that call back, garbage.
+//! Difficult cases of raw buffers: contents that arrive late, many threads, callbacks that call the plugin, and
+//! garbage.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -22,7 +23,7 @@ fn size(raw: *mut PJRT_RawBuffer) -> usize {
         .on_device_size_in_bytes
 }
 
-/// A buffer with the contents of another, once the second result is called.
+/// Returns a buffer that receives the contents of another when the second result is called.
 fn later(buffer: Buffer) -> (Buffer, impl FnOnce()) {
     let late =
         rich().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer).expect("a donation");
@@ -41,13 +42,14 @@ fn contents_that_come_late_may_take_fewer_bytes_than_the_host_knows() {
     let input = put(client, [7, 8]);
     let (outputs, event) = rich().execute(program, &[input], 1).unwrap();
     rich().wait(event).unwrap();
-    // Known at once.
+    // The size is known at once.
     let raw = alias(outputs[0]);
     assert_eq!(size(raw), 4);
     assert_eq!(read(raw, 0, 4), Ok(vec![7, 0, 0, 0]));
     assert_eq!(read(raw, 0, 8).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     destroy(raw);
-    // Known only when it is there: the copy is under way by then, and must not reach beyond the value.
+    // The size is known only when the value is ready. By then the copy is in progress, and must not read beyond the
+    // value.
     let (late, go_on) = later(outputs[0]);
     let raw = alias(late);
     assert_eq!(size(raw), 8);
@@ -105,7 +107,7 @@ fn a_client_that_goes_ends_the_copies_that_wait_for_the_framework() {
     destroy(raw);
 }
 
-/// What a callback does.
+/// The work of a callback.
 type Work = Box<dyn FnOnce()>;
 
 unsafe extern "C" fn run(error: *mut PJRT_Error, work: *mut c_void) {
@@ -131,7 +133,7 @@ fn a_callback_of_a_copy_may_call_everything_and_end_everything() {
     let (done, ended) = channel();
     when_ready(copied, move || {
         assert_eq!(unsafe { *memory }, [1, 0, 0, 0, 2, 0, 0, 0]);
-        // On the stack of the copy: the same functions again, then the end of all they are about.
+        // On the stack of the copy, call the same functions again, then destroy all of their objects.
         let second = alias(late);
         write(second, 0, &5i32.to_le_bytes()).unwrap();
         assert_eq!(read(raw, 0, 4), Ok(vec![5, 0, 0, 0]));
@@ -154,7 +156,7 @@ fn a_callback_of_a_copy_may_call_everything_and_end_everything() {
     drop(unsafe { Box::from_raw(memory) });
 }
 
-/// A pointer that threads share, as frameworks do.
+/// A pointer that is shared between threads, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared<T>(*mut T);
 unsafe impl<T> Send for Shared<T> {}
@@ -187,14 +189,14 @@ fn sixteen_threads_use_the_optional_groups_at_once() {
                         args.device = device.get();
                     });
                     assert_eq!(stream.unwrap().stream, -99);
-                    // One name for all threads, one id.
+                    // All threads get the same id for the same name.
                     assert_eq!(register_type("threads", 0), register_type("threads", 0));
                     register(&format!("thread {thread}"), "rich", handler.get().cast()).unwrap();
                 }
             });
         }
     });
-    // One of all that registered another handler for the same target gets it.
+    // If several threads register different handlers for one target, exactly one succeeds.
     let won = std::thread::scope(|scope| {
         let one = |thread: usize| {
             let handler = Shared((&raw const handler[thread]).cast_mut());

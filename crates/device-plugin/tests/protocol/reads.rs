@@ -1,4 +1,4 @@
-//! Reads that go on after the framework's call.
+//! Reads that continue after the framework's call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,13 +15,13 @@ impl DevicePlugin for Reads {
     type Backend = Reader;
 }
 
-/// A device that copies to the host when the test says so.
+/// A device that copies to the host when the test allows it.
 struct Reader;
 
-/// A read that was begun: the device's own clone of the buffer, the memory, and what says how it ended.
+/// A read that was started: the device's own clone of the buffer, the memory, and the completer of the read.
 type Begun = (Arc<Vec<u8>>, HostDestination, Completer);
 static BEGUN: Mutex<Vec<Begun>> = Mutex::new(Vec::new());
-/// The list is that of one test at a time.
+/// Only one test at a time may use the list.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -89,12 +89,12 @@ fn the_event_comes_with_the_copy() {
     let mut out = [0u8; 4];
     let (event, size) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
     assert_eq!((size, reads().is_ready(event)), (4, false));
-    // The framework may destroy what it likes meanwhile.
+    // The framework may destroy its objects meanwhile.
     reads().destroy(&[buffer]);
     reads().destroy_client(client);
     let (bytes, mut to, completer) = next();
     to.bytes().copy_from_slice(&bytes);
-    // Said to be done while the memory is still there to write to.
+    // The read is completed while the destination still exists. Its event must wait for the destination's drop.
     completer.complete(Ok(()));
     assert!(!reads().is_ready(event));
     std::thread::spawn(move || drop(to)).join().unwrap();
@@ -117,7 +117,7 @@ fn a_read_fails_when_it_begins_later_or_not_at_all() {
     assert!(!reads().is_ready(event));
     completer.complete(Err(Error::new(ErrorCode::DATA_LOSS, "a cable")));
     assert_eq!(reads().wait(event).unwrap_err().message, "a cable");
-    // Work that is lost is an error.
+    // If the device drops its work, the read fails.
     let (event, _) = reads().read_into(buffer, out.as_mut_ptr(), 4).unwrap();
     drop(next());
     assert_eq!(reads().wait(event).unwrap_err().code, ErrorCode::CANCELLED);

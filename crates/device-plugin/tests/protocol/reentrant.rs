@@ -15,7 +15,7 @@ use crate::garbage::Random;
 use crate::history::world;
 use crate::toy::{notes, open_gate};
 
-/// What a callback does with the error it gets.
+/// The work of a callback, which receives the result.
 type Work = Box<dyn FnOnce(Answer)>;
 
 unsafe extern "C" fn run(error: *mut PJRT_Error, work: *mut c_void) {
@@ -28,7 +28,7 @@ fn when_ready(event: Event, work: impl FnOnce(Answer) + 'static) {
     toy().on_ready(event, run, Box::into_raw(Box::new(work)).cast()).unwrap();
 }
 
-/// Everything of an execution that is under way.
+/// The objects of an execution in progress.
 struct Run {
     client: Client,
     echo: Loaded,
@@ -62,18 +62,18 @@ fn a_callback_ends_everything_it_belongs_to() {
     let (to, done) = channel();
     when_ready(event, move |answer| {
         answer.unwrap();
-        // Work with what has just become ready.
+        // Use the buffer that has just become ready.
         let (outputs, next) = toy().execute(echo, &[output], 1).unwrap();
         toy().wait(next).unwrap();
         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [1, 2]);
-        // Another program, which another callback completes, within this one.
+        // Wait for a second callback within this one.
         let (inner, outer): (Sender<()>, _) = channel();
         let own = world::event();
         when_ready(own, move |_| inner.send(()).unwrap());
         world::set(own);
         outer.recv().unwrap();
         toy().destroy_event(own);
-        // The event itself, its buffer, the programs and the client, in the wrong order.
+        // Destroy the event itself, its buffer, the programs and the client, in the wrong order.
         toy().destroy_client(client);
         toy().destroy_event(event);
         toy().delete(output);
@@ -93,7 +93,7 @@ fn a_callback_awaits_other_events_and_registers_more() {
     let Run { client, echo, later, input, output, event } = begin(name);
     let (to, done) = channel();
     let ready = toy().ready_event(output);
-    // As deep as a chain of callbacks gets: each registers the next with an event that is ready.
+    // A long chain of callbacks: each registers the next one with an event that is already ready.
     fn deeper(event: Event, left: usize, to: Sender<usize>) {
         when_ready(event, move |answer| {
             answer.unwrap();
@@ -106,7 +106,7 @@ fn a_callback_awaits_other_events_and_registers_more() {
     let chain = to.clone();
     when_ready(event, move |answer| {
         answer.unwrap();
-        // The buffer's event is the same operation's.
+        // The buffer's event belongs to the same operation.
         toy().ask::<slot::PJRT_Event_Await>(|args| args.event = ready).unwrap();
         assert_eq!(toy().read_ints(output).unwrap(), [1, 2]);
         deeper(event, 100, chain);
@@ -123,7 +123,7 @@ fn a_callback_awaits_other_events_and_registers_more() {
     toy().destroy_client(client);
 }
 
-/// Given to the functions that tell when memory is free again.
+/// The argument of callbacks that report the release of memory.
 struct Last {
     client: Client,
     buffer: Buffer,
@@ -134,7 +134,7 @@ struct Last {
 fn a_release_of_foreign_memory_calls_the_plugin() {
     unsafe extern "C" fn released(_: *mut c_void, last: *mut c_void) {
         let last = unsafe { &*last.cast::<Last>() };
-        // The client lives, and another buffer is destroyed while one is.
+        // The client is alive. Another buffer is destroyed during the destruction of the first.
         assert_eq!(toy().devices(last.client).len(), 2);
         let buffer = toy().ints(last.client, &[7]);
         toy().destroy(&[buffer, last.buffer]);
@@ -154,7 +154,7 @@ fn a_release_of_foreign_memory_calls_the_plugin() {
     });
     toy().destroy(&[view.unwrap().buffer]);
     assert_eq!(last.calls.load(Ordering::SeqCst), 1);
-    // Memory that is lent comes back by an event, whose callback destroys the client.
+    // An event reports that lent memory is no longer used. Its callback destroys the client.
     let (buffer, done) = toy().put_as(client, &crate::framework::pair(), data.as_ptr().cast(), None, 2, 2).unwrap();
     let (to, came) = channel();
     when_ready(done, move |answer| {
@@ -168,7 +168,7 @@ fn a_release_of_foreign_memory_calls_the_plugin() {
     came.recv().unwrap();
 }
 
-/// Handles that threads share.
+/// Handles that are shared between threads.
 #[derive(Clone, Copy)]
 struct Shared {
     client: Client,
@@ -179,7 +179,7 @@ struct Shared {
 unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
-/// Uses a shared buffer in a random way. It may be deleted by somebody at any time, which is the only error there is.
+/// Uses a shared buffer in a random way. The only valid error is that another thread has deleted it.
 fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
     let buffer = shared.buffers[random.below(4)];
     match random.below(9) {
@@ -189,7 +189,7 @@ fn use_shared(shared: &Shared, random: &mut Random) -> Answer {
             toy().wait(event)
         }
         1 => {
-            // Whoever donates it may find it in use: then it works on a copy.
+            // If the buffer is in use, the donating execution works on a copy.
             let (outputs, event) = toy().execute(shared.donate, &[buffer], 1)?;
             toy().wait(event).unwrap();
             assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
@@ -254,7 +254,7 @@ fn sixteen_threads_do_everything_at_once() {
             for thread in 0..16 {
                 let start = Arc::clone(&start);
                 scope.spawn(move || {
-                    // The whole of it, not its fields.
+                    // Capture the whole struct, not its fields.
                     let shared = { shared };
                     let mut random = Random::new(100 * round + thread);
                     start.wait();

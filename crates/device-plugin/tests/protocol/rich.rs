@@ -1,6 +1,10 @@
-//! A device that offers every optional extension. Its programs are a word and take and return an array of two 32-bit
-//! integers: `echo`; `narrow` (gives an array that takes half the bytes on the device); `puts` (echo, and hands its argument to output callback 5); `waits` (as `puts`, on a thread, when
-//! [`GATE`] opens).
+//! A device that offers every optional extension. A program is one word, and takes and returns an array of two 32-bit
+//! integers:
+//!
+//! - `echo` returns its argument.
+//! - `narrow` returns an array that takes half the bytes on the device.
+//! - `puts` is `echo`, and passes its argument to output callback 5.
+//! - `waits` is `puts` on another thread, after [`GATE`] opens.
 
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -26,13 +30,13 @@ type Memory = Arc<RwLock<Vec<u8>>>;
 
 /// Options of each execution, by program.
 pub static OPTIONS: Mutex<Vec<(String, ExecuteOptions)>> = Mutex::new(Vec::new());
-/// What became of output callbacks that were called late.
+/// Results of output callbacks that were called too late.
 pub static LATE: Mutex<Vec<Result<()>>> = Mutex::new(Vec::new());
-/// Lets `waits` go on.
+/// Allows `waits` to continue.
 pub static GATE: Mutex<Option<std::sync::mpsc::Receiver<()>>> = Mutex::new(None);
 /// Streams that wait for buffers, by their first byte.
 pub static WAITS: Mutex<Vec<(Stream, u8)>> = Mutex::new(Vec::new());
-/// Options of the profiles that began, and how many ended.
+/// Options of the profiles that were started, and the number of profiles that ended.
 pub static PROFILES: Mutex<(Vec<Vec<u8>>, usize)> = Mutex::new((Vec::new(), 0));
 
 pub fn shape() -> Shape {

@@ -1,5 +1,5 @@
-//! Backends that contradict themselves: each slip is an error that names the thing, and none reaches the framework as
-//! data it would end the process on.
+//! Backends that contradict themselves. Each inconsistency causes an error that names its subject. Inconsistent data
+//! never reaches the framework, which would end the process on it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ impl DevicePlugin for Slips {
     type Backend = Careless;
 }
 
-/// Two devices, and one thing wrong with them: the value of the option `slip`.
+/// Two devices with one fault, which the option `slip` selects.
 struct Careless(String);
 
 fn table() -> Framework {
@@ -155,7 +155,7 @@ fn memory_that_the_host_shall_read_is_all_there() {
             (Err(fault), Some(message)) => assert!(fault.message.contains(message), "{slip}: {fault:?}"),
             (asked, _) => panic!("{slip}: {:?}", asked.map(|args| args.device_memory_ptr)),
         }
-        // What is asked for by copy is there in any case.
+        // A read by copy works in any case.
         assert_eq!(table().read_ints(buffer).unwrap(), [1, 2]);
         table().destroy(&[buffer]);
         table().destroy_client(client);

@@ -1,10 +1,10 @@
-//! The table itself: nothing is null, and what is not implemented says so by name.
+//! The table itself: no slot is null, and functions that are not implemented return an error with their name.
 
 use crate::framework::{Answer, read_values, toy};
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
-/// `None` for the two functions without an error.
+/// Calls a function. Returns `None` for the two functions without an error.
 fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let function = S::get(toy().0).expect(S::NAME);
     if size_of::<S::Return>() == 0 {
@@ -14,7 +14,7 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let returned = unsafe { function(args) };
     // The only other return type is an error pointer.
     let error: *mut PJRT_Error = unsafe { std::mem::transmute_copy(&returned) };
-    // Three functions make something of nothing.
+    // Three functions succeed without inputs.
     if error.is_null() && S::NAME == "PJRT_Client_Create" {
         toy().destroy_client(unsafe { (*args.cast::<PJRT_Client_Create_Args>()).client });
     }
@@ -30,7 +30,7 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
 
 macro_rules! every_slot {
     ($($slot:ident),* $(,)?) => {
-        /// Name, answer to null arguments, answer to arguments that are all null.
+        /// The name of each function, its result for null arguments, and its result for arguments that are all zero.
         fn every_slot() -> Vec<(&'static str, Option<Answer>, Option<Answer>)> {
             vec![$((
                 stringify!($slot),
@@ -78,7 +78,7 @@ fn null_arguments_are_an_error_that_names_the_function() {
 
 #[test]
 fn every_function_is_implemented() {
-    // What a backend leaves out answers so only once there is a client to ask.
+    // A function that the backend does not implement reports this only if there is a client.
     for (name, _, zeros) in every_slot() {
         assert!(
             !zeros.is_some_and(|answer| answer.is_err_and(|fault| fault.code == ErrorCode::UNIMPLEMENTED)),

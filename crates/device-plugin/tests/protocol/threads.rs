@@ -7,7 +7,7 @@ use device_plugin::{ElementType, ErrorCode, NamedValue, Shape};
 use crate::framework::{Answer, Buffer, Client, Loaded, toy};
 use crate::toy::{notes, open_gate, pass_gate};
 
-/// A whole life: client, program, buffers, execution, donation, results.
+/// A complete life cycle: client, program, buffers, execution, donation, results.
 fn life() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[4];s32[4]\ndonate=1").unwrap();
@@ -38,7 +38,7 @@ fn lives_run_side_by_side() {
     });
 }
 
-/// Handles that threads share, as frameworks do.
+/// Handles that are shared between threads, as in frameworks.
 #[derive(Clone, Copy)]
 struct Shared {
     executable: Loaded,
@@ -103,7 +103,7 @@ fn a_buffer_is_donated_once_however_many_ask() {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let (executable, buffer) = shared.get();
-                    // Whoever is too late for the donation is told so; nobody reads what another wrote.
+                    // An execution that is too late for the donation fails. No execution reads a result of another.
                     if let Ok((outputs, event)) = toy().execute(executable, &[buffer], 1) {
                         toy().wait(event).unwrap();
                         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [2, 3]);
@@ -125,7 +125,7 @@ fn a_deleted_argument_lasts_until_its_execution_ends_and_no_longer() {
     let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=deleted-meanwhile").unwrap();
     let data = [7i32, 8];
     let shape = Shape::new(ElementType::S32, [2]);
-    // The host's memory is lent, so the plugin tells when the value is gone.
+    // The host's memory is lent, so the plugin reports when the value is freed.
     let (buffer, done) = toy().put_as(client, &shape, data.as_ptr().cast(), None, 2, 2).unwrap();
     let shared = Shared { executable: hold, buffer, client };
     let output = std::thread::scope(|scope| {
@@ -142,7 +142,7 @@ fn a_deleted_argument_lasts_until_its_execution_ends_and_no_longer() {
         open_gate("deleted-meanwhile");
         std::ptr::with_exposed_provenance_mut(run.join().unwrap())
     });
-    // The execution has ended, and the handle is still there.
+    // The execution has ended, and the handle still exists.
     toy().wait(done).unwrap();
     assert_eq!(toy().read_ints(output).unwrap(), data);
     toy().destroy(&[buffer, output]);
@@ -193,7 +193,7 @@ fn outputs_keep_their_client_and_its_end_comes_with_the_last() {
         toy().destroy_loaded(executable);
         let addresses: Vec<usize> = outputs.iter().map(|output| output.expose_provenance()).collect();
         let closes = client.expose_provenance();
-        // The client and all outputs but one go at once, on threads of their own.
+        // Separate threads destroy the client and all outputs except one at the same time.
         std::thread::scope(|scope| {
             for address in addresses[1..].iter().copied() {
                 scope.spawn(move || toy().destroy(&[std::ptr::with_exposed_provenance_mut(address)]));
@@ -265,7 +265,7 @@ fn every_client_ends_with_its_last_output() {
         toy().destroy_client(client);
         assert_eq!(notes("one of many").len(), round);
         toy().destroy(&outputs);
-        // A thread of another test may be the one that finds the client unused, and frees it in a moment.
+        // A thread of another test may detect that the client is unused, and free it a moment later.
         let start = std::time::Instant::now();
         while notes("one of many").len() != round + 1 {
             assert!(start.elapsed().as_secs() < 10, "client {round} lives on");

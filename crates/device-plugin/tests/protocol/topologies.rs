@@ -1,4 +1,4 @@
-//! Devices that need not be present: compiling for them, loading elsewhere, their memories and layouts.
+//! Devices that need not be present: compilation for them, loading elsewhere, their memories and layouts.
 
 use std::ptr::null_mut;
 
@@ -68,7 +68,7 @@ fn deserialize(client: Client, bytes: &[u8]) -> Answer<Loaded> {
         .map(|args| args.loaded_executable)
 }
 
-/// Runs a program of one integer.
+/// Runs a program with one integer as its input.
 fn run(client: Client, loaded: Loaded, value: i32) -> i32 {
     let buffer = toy().ints(client, &[value]);
     let (outputs, event) = toy().execute(loaded, &[buffer], 1).unwrap();
@@ -85,7 +85,7 @@ fn a_program_is_compiled_without_devices_and_loaded_where_they_are() {
     let options = CompileOptions::default();
     let ahead = compile(topology, null_mut(), "op=add_one\nin=s32[1]", &options).unwrap();
     assert_eq!(name(ahead), "add_one for 2 devices");
-    // It says of itself what any executable does.
+    // It has the same properties as any executable.
     let kinds = toy().ask::<slot::PJRT_Executable_OutputMemoryKinds>(|args| args.executable = ahead).unwrap();
     assert_eq!(unsafe { text(*kinds.memory_kinds, *kinds.memory_kind_sizes) }, "device");
     let cost = toy().ask::<slot::PJRT_Executable_GetCostAnalysis>(|args| args.executable = ahead).unwrap();
@@ -93,7 +93,7 @@ fn a_program_is_compiled_without_devices_and_loaded_where_they_are() {
     let stats = toy().ask::<slot::PJRT_Executable_GetCompiledMemoryStats>(|args| args.executable = ahead).unwrap();
     assert_eq!(stats.argument_size_in_bytes, 4);
     let bytes = serialize(ahead);
-    // The topology may go first.
+    // The topology may be destroyed before the program is loaded.
     destroy(topology);
     let client = toy().client(&[]).unwrap();
     let loaded = load(client, ahead).unwrap();
@@ -130,7 +130,7 @@ fn what_does_not_belong_together_is_refused() {
     let client = toy().client(&[]).unwrap();
     let options = CompileOptions::default();
     let code = "op=echo\nin=s32[1]";
-    // Of another platform.
+    // A program for another platform.
     let there = create("there").unwrap();
     let ahead = compile(there, null_mut(), code, &options).unwrap();
     for fault in [load(client, ahead).unwrap_err(), deserialize(client, &serialize(ahead)).unwrap_err()] {
@@ -140,7 +140,7 @@ fn what_does_not_belong_together_is_refused() {
     }
     destroy_executable(ahead);
     destroy(there);
-    // For devices the client lacks: chosen by the framework, or by the topology alone.
+    // A program for devices that the client lacks, chosen by the framework or by the topology alone.
     let pair = create("pair").unwrap();
     let chosen = CompileOptions { device_ordinal: 1, ..CompileOptions::default() };
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();
@@ -151,7 +151,7 @@ fn what_does_not_belong_together_is_refused() {
     assert_eq!(run(client, loaded, 3), 3);
     toy().destroy_loaded(loaded);
     destroy_executable(ahead);
-    // The backend refuses.
+    // The backend rejects the program.
     let ahead = compile(pair, null_mut(), "op=unloadable\nin=s32[1]", &options).unwrap();
     assert_eq!(load(client, ahead).unwrap_err().message, "this program is for other devices");
     destroy_executable(ahead);
@@ -168,7 +168,7 @@ fn what_does_not_belong_together_is_refused() {
     let fault = compile(null_mut(), null_mut(), code, &options).unwrap_err();
     assert_eq!(fault.message, "PJRT_Compile: topology is null");
     destroy(pair);
-    // A program compiled by one client is not another's.
+    // A client does not accept a program that another client compiled.
     let other = toy().client(&[]).unwrap();
     let loaded = toy().compile(other, code).unwrap();
     let held = toy().ask::<slot::PJRT_LoadedExecutable_GetExecutable>(|args| args.loaded_executable = loaded).unwrap();
@@ -311,7 +311,7 @@ fn a_topology_is_read_by_the_plugin_that_serialized_it() {
         });
         args.map(|args| args.topology)
     };
-    // Its platform has another name than the plugin, whose topology it is nevertheless.
+    // The name of its platform differs from the plugin's, but the topology belongs to the plugin.
     let there = create("there").unwrap();
     let bytes = serialize(&toy(), there);
     let again = deserialize(&toy(), &bytes).unwrap();
@@ -322,7 +322,7 @@ fn a_topology_is_read_by_the_plugin_that_serialized_it() {
         fault.message,
         "the topology was serialized by the plugin \"toy\", and this is \"faulty\"; give it to \"toy\""
     );
-    // The form before this one did not say whose it was.
+    // The previous version of the format did not contain the plugin's name.
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
     assert_eq!(bytes[..end], *b"device-plugin topology 3");
     let mut older = bytes.clone();

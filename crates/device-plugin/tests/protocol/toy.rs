@@ -1,7 +1,12 @@
-//! The toy device. Its programs are text, one `key=value` a line:
-//! `op` is `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
-//! `many`, `hold` (echo a copy, when its gate opens, within the call), `endless` (until poisoned) or `all`; `in` lists the parameters as `s32[2,3]`; `out` the outputs when they differ; `donate` lists donated
-//! parameters; `gate` names the gate of the `later` ones; `kind` the memory kind of the outputs.
+//! The toy device. Its programs are text with one `key=value` per line:
+//!
+//! - `op`: `echo`, `add_one` (32-bit integers), `later` (echo, when its gate opens), `later_fail`, `fail`, `few`,
+//!   `many`, `hold` (echo a copy, when its gate opens, within the call), `endless` (until poisoned) or `all`.
+//! - `in`: the parameters, as in `s32[2,3]`.
+//! - `out`: the outputs, if they differ from the parameters.
+//! - `donate`: the donated parameters.
+//! - `gate`: the name of the gate of `later` and similar operations.
+//! - `kind`: the memory kind of the outputs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,7 +29,7 @@ impl DevicePlugin for Toy {
     }
 }
 
-/// Two devices with a memory each, and one of the host that both reach.
+/// Two devices with one memory each, and a host memory that is addressable from both.
 pub struct ToyDevice {
     panic_in: String,
     node: Option<String>,
@@ -45,7 +50,7 @@ pub enum Memory {
     Foreign(ForeignMemory),
 }
 
-/// Set before the buffer is ready.
+/// A buffer. Its cell is set before the buffer becomes ready.
 #[derive(Clone)]
 pub struct ToyBuffer(Arc<OnceLock<Memory>>);
 
@@ -63,10 +68,10 @@ impl ToyBuffer {
     }
 }
 
-/// What the framework did that the toy only notes.
+/// Calls of the framework that the toy only records.
 pub static NOTES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Notes that begin so.
+/// Notes with a given prefix.
 pub fn notes(start: &str) -> Vec<String> {
     NOTES.lock().unwrap().iter().filter(|note| note.starts_with(start)).cloned().collect()
 }
@@ -75,7 +80,7 @@ fn note(text: String) {
     NOTES.lock().unwrap().push(text);
 }
 
-/// Notes its end.
+/// Records its drop.
 struct Tracked(String);
 
 impl Drop for Tracked {
@@ -87,7 +92,7 @@ impl Drop for Tracked {
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
-/// Gives up on an execution that never ends.
+/// Fails an execution that never ends.
 pub fn give_up(launch_id: i32) {
     let mut running = ENDLESS.lock().unwrap();
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
@@ -99,7 +104,7 @@ pub fn give_up(launch_id: i32) {
 /// Channels of executions that may have ended, by their gates.
 pub static CHANNELS: Mutex<Vec<(String, HostChannels)>> = Mutex::new(Vec::new());
 
-/// Foreign memory that a failing view kept.
+/// Foreign memory that was kept by a view that failed.
 pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
 
 pub struct ToyProgram {
@@ -108,7 +113,7 @@ pub struct ToyProgram {
     panic_in: String,
 }
 
-/// Aliases that a failing transfer kept.
+/// Aliases that were kept by a transfer that failed.
 pub static KEPT: Mutex<Vec<HostAlias>> = Mutex::new(Vec::new());
 
 /// Gates of the running programs.
@@ -125,7 +130,7 @@ fn with_gate<T>(name: &str, then: impl FnOnce(&mut (Event, Option<Completer>)) -
     then(gate)
 }
 
-/// Lets the programs that wait at the gate go on.
+/// Lets the programs that wait at the gate continue.
 pub fn open_gate(name: &str) {
     let completer = with_gate(name, |gate| gate.1.take());
     completer.expect("the gate is open").complete_here(Ok(()));
@@ -136,7 +141,7 @@ pub fn pass_gate(name: &str) {
     with_gate(name, |gate| gate.0.clone()).wait().unwrap();
 }
 
-/// Gives up on the programs that wait at the gate.
+/// Fails the programs that wait at the gate.
 pub fn abandon_gate(name: &str) {
     drop(with_gate(name, |gate| gate.1.take()).expect("the gate is open"));
 }
@@ -175,7 +180,7 @@ fn memories() -> Vec<MemoryInfo> {
 
 fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Result<Compiled<ToyProgram>> {
     let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
-    // The text of an HLO module is its name, after tag and length.
+    // The text of an HLO module is its name, which follows a tag and a length.
     let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
     let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
     let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
@@ -442,7 +447,7 @@ impl Backend for ToyDevice {
                 }
             }
             "hold" => {
-                // Says that it has begun, waits within the call, and reads its arguments only then.
+                // Signals its start, waits within the call, and reads its arguments only after that.
                 open_gate(&format!("{}-begun", program.gate));
                 with_gate(&program.gate, |gate| gate.0.clone()).wait()?;
                 for i in 0..inputs.len() {
@@ -499,7 +504,7 @@ impl Backend for ToyDevice {
                 info.attributes = vec![NamedValue::new("shape", [2i64])];
                 Ok(info)
             }
-            // Devices as those of a client.
+            // The same devices as those of a client.
             "here" | "here, older" => {
                 let mut info = TopologyInfo::new(devices());
                 info.memories = memories();

@@ -1,4 +1,4 @@
-//! Transfers: strides, host memory that is lent, layouts, raw copies.
+//! Transfers: strides, lent host memory, layouts, raw copies.
 
 use std::ptr::null_mut;
 
@@ -12,7 +12,7 @@ fn shape(dims: &[i64]) -> Shape {
     Shape::new(ElementType::S32, dims)
 }
 
-/// Puts an array that starts at element `first` of 0, 1, 2, … with those strides, and reads it back.
+/// Puts an array that starts at element `first` of 0, 1, 2, … with the given strides, and reads it back.
 fn round_trip(client: Client, dims: &[i64], strides: Option<&[i64]>, first: usize) -> Answer<Vec<i32>> {
     let data: Vec<i32> = (0..24).collect();
     let start = data[first..].as_ptr().cast();
@@ -41,7 +41,7 @@ fn host_data_may_have_any_strides() {
     assert!(bad(&[2, 2], &[4]).contains("one stride is needed for each dimension"));
     assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("does not fit into memory"));
     assert!(bad(&[-2], &[4]).contains("negative extent"));
-    // One element that stands for more than there is memory.
+    // One element that is repeated more often than fits into memory.
     assert!(bad(&[1 << 60], &[0]).contains("bytes of host memory"));
     assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("does not fit into memory"));
     toy().destroy_client(client);
@@ -57,7 +57,7 @@ fn lent_memory_is_given_back_when_its_buffer_goes() {
     let pointer =
         |buffer| toy().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = buffer).unwrap().buffer_pointer;
     for (semantics, lent) in [(0, false), (1, false), (2, true), (3, true)] {
-        // The toy keeps lent memory only in its host memory.
+        // The toy uses lent memory in place only for buffers in its host memory.
         let (copied, done) = put(semantics, 0);
         assert_ne!(pointer(copied), data.as_ptr().addr());
         assert_eq!(toy().wait(done), Ok(()));
@@ -108,7 +108,7 @@ fn the_type_and_place_of_a_new_buffer_are_checked() {
     assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory is none of this"));
     let elsewhere = put(4, device, toy().memories(client)[0]).unwrap_err();
     assert!(elsewhere.message.contains("does not reach that memory"), "{elsewhere:?}");
-    // By device: its default memory. By both: the memory, and the device if it has that memory.
+    // With a device only: its default memory. With both: the memory, and the device if it can address that memory.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
         let buffer = put(4, asked, memory).unwrap();
         assert_eq!(toy().ask::<slot::PJRT_Buffer_Memory>(|args| args.buffer = buffer).unwrap().memory, expected);
@@ -119,7 +119,7 @@ fn the_type_and_place_of_a_new_buffer_are_checked() {
     toy().destroy_client(other);
 }
 
-/// Reads with a layout whose header words are garbage, as frameworks leave them.
+/// Reads with a layout whose header is garbage, because frameworks do not set it.
 fn read_as(buffer: crate::framework::Buffer, layout: &PJRT_Buffer_MemoryLayout, size: usize) -> Answer<Vec<i32>> {
     let mut out = vec![-1i32; size / 4];
     let args = toy().ask::<slot::PJRT_Buffer_ToHostBuffer>(|args| {
@@ -173,7 +173,7 @@ fn buffers_are_read_in_the_layout_asked_for() {
     let mut unknown = tiled(&order);
     unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
     assert!(fault(&unknown).message.contains("7 is no kind of layout"));
-    // The size alone.
+    // A call that only requests the size.
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));
     let small = toy().read_into(buffer, [0u8; 24].as_mut_ptr(), 23).unwrap_err();
@@ -303,7 +303,7 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
         toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>(|args| args.transfer_manager = manager);
     assert_eq!(device.unwrap().device_out, toy().devices(client)[1]);
 
-    // Read and executed with before the data is there.
+    // Read the buffer and execute with it before the data arrives.
     let buffer = retrieve(manager, 0).unwrap();
     assert_eq!(retrieve(manager, 0).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     let ready = toy().ready_event(buffer);
@@ -340,7 +340,7 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
     let turned = retrieve(manager, 1).unwrap();
     assert_eq!(toy().read_ints(turned).unwrap(), [1, 3, 2, 4]);
 
-    // An error instead of data; no data at all; never retrieved.
+    // A buffer with an error instead of data, one that never gets data, and one that is never retrieved.
     let failed = retrieve(manager, 2).unwrap();
     let message = "the file ended";
     toy()
@@ -378,7 +378,7 @@ fn memory_that_a_failed_transfer_still_uses_stays_lent() {
     KEPT.lock().unwrap().clear();
     toy().wait(done).unwrap();
     toy().destroy(&[buffer]);
-    // Data that is only copied is nobody's after the call.
+    // Data that is only copied does not belong to the plugin after the call.
     let fault = toy().put_as(client, &shape(&[3]), start, None, 0, 0).unwrap_err();
     assert!(fault.message.contains("kept the alias"), "{fault:?}");
     toy().destroy_client(client);

@@ -1,10 +1,11 @@
-//! Frameworks that announce less than they have, because a constant of their headers was too small.
+//! Frameworks that announce a smaller struct than they pass, because a constant in their headers was too small.
 
 use pjrt_sys::*;
 
 use crate::framework::{garbage, read_values, toy};
 
-/// JAX 0.5.3 announces 24 bytes here and ends the process on an error; then it reads `num_attributes` behind them.
+/// JAX 0.5.3 announces 24 bytes here and ends the process on an error. Then it reads `num_attributes` behind these
+/// bytes.
 #[test]
 fn plugin_attributes_are_complete_for_callers_of_0_54_to_0_67() {
     let whole = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();

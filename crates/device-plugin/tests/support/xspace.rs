@@ -1,4 +1,4 @@
-//! Another decoder of profiles than the writer under test.
+//! A decoder of profiles that is independent of the writer under test.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,7 @@ impl Space {
 }
 
 impl Plane {
-    /// The stats of the first event of that name on any of the lines of that name.
+    /// The stats of the first event with this name on any line with the given name.
     pub fn stats(&self, line: Option<&str>, event: &str) -> Option<HashMap<String, String>> {
         let (_, found) = self.find(line, event)?;
         let stat = |stat: &Stat| {

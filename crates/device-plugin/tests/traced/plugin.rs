@@ -1,12 +1,12 @@
-//! Stands between a framework and a plugin: notes which functions of the table the framework calls, and takes away
-//! those it is told to. The JAX tests use it to see what the book says frameworks demand.
+//! A plugin between a framework and another plugin. It records which functions of the table the framework calls, and
+//! removes functions on request. The JAX tests use it to check the book's list of functions that frameworks require.
 //!
 //! - `PJRT_TRACED_PLUGIN`: path of the library of the plugin.
-//! - `PJRT_TRACED_CALLS`: file that gets a line with the function's name at each call. It is opened to append, so that
-//!   others can write lines of their own between.
-//! - `PJRT_TRACED_WITHOUT`: what to take away, separated by commas: `NAME=null` leaves the slot empty,
-//!   `NAME=unimplemented` puts a function there that answers so, `extensions` removes the chain, `host_view` makes
-//!   buffers of a device whose memory the host sees look like those of an accelerator.
+//! - `PJRT_TRACED_CALLS`: file that gets a line with the function's name at each call. It is opened for appending, so
+//!   that other programs can add lines.
+//! - `PJRT_TRACED_WITHOUT`: list of removals, separated by commas: `NAME=null` leaves the slot empty,
+//!   `NAME=unimplemented` makes the function return that error, `extensions` removes the chain, `host_view` makes
+//!   buffers in memory that the host sees look like those of an accelerator.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -42,14 +42,14 @@ fn traced() -> &'static Traced {
     TRACED.get().unwrap()
 }
 
-/// What stands for the error of a function that is taken away: its address.
+/// Its address represents the error of a function that was removed.
 static TAKEN_AWAY: u8 = 0;
 
 fn taken_away() -> *mut PJRT_Error {
     (&raw const TAKEN_AWAY).cast_mut().cast()
 }
 
-/// What a function that is taken away answers.
+/// The return value of a function that was removed.
 trait Refusal {
     fn refusal() -> Self;
 }
@@ -66,7 +66,7 @@ impl Refusal for () {
 
 fn note<S: Slot>() {
     if let Some(mut calls) = traced().calls.as_ref() {
-        // One write per line, so that lines of several threads do not mix.
+        // Use one write per line, so that lines of several threads do not mix.
         calls.write_all(format!("{}\n", S::NAME).as_bytes()).unwrap();
     }
 }
@@ -113,7 +113,7 @@ unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     }
 }
 
-/// As on a device whose memory the host does not see.
+/// Reports that the host does not see the memory of the buffer.
 unsafe extern "C" fn not_on_cpu(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT_Error {
     let error = unsafe { passed::<slot::PJRT_Buffer_IsOnCpu>(args) };
     if error.is_null() {
@@ -169,10 +169,10 @@ fn make() -> Traced {
     Traced { inner, table, calls }
 }
 
-/// The table, of the plugin's own version and size.
+/// The table, with the plugin's own version and size.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {
-    // A panic must not leave a C function; the framework then reports that there is no table.
+    // A panic must not unwind out of a C function. If one occurs, the framework reports that there is no table.
     match std::panic::catch_unwind(|| TRACED.get_or_init(make)) {
         Ok(traced) => &raw const traced.table,
         Err(_) => null(),

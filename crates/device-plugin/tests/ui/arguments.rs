@@ -1,4 +1,4 @@
-//! Arguments the attribute does not have, or not so.
+//! Arguments that the attribute does not support, or in an invalid form.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! A backend and a library, neither, or either by condition.
+//! A backend and a library, neither of them, or one of them under a condition.
 
 use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
 

@@ -1,4 +1,4 @@
-//! `export!` of what is no plugin, or with arguments it does not have.
+//! `export!` of items that are not plugins, or with arguments that it does not support.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! A type that is not this crate's.
+//! A type from another crate.
 
 #[allow(unused_imports)]
 use device_plugin::{DevicePlugin, device_plugin};

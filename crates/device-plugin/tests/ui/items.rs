@@ -1,4 +1,4 @@
-//! The attribute on what is no implementation of `DevicePlugin`, or not of one type.
+//! The attribute on items that are not an implementation of `DevicePlugin`, or not one for a single type.
 
 use device_plugin::{DevicePlugin, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Members the trait does not have, or not so. None is reported a second time by the compiler.
+//! Members that the trait lacks, or in an invalid form. The compiler does not report any of them a second time.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

@@ -1,4 +1,4 @@
-//! Names frameworks cannot know a plugin by.
+//! Names that frameworks do not accept.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

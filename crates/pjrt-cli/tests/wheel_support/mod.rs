@@ -1,18 +1,18 @@
-//! What tests of `pjrt package` share: a folder of their own, tiny libraries, and the command.
+//! Helpers for tests of `pjrt package`: a temporary folder, small libraries, and the command.
 #![allow(dead_code, unreachable_pub, reason = "each test uses a part of it")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The smallest library that passes for a PJRT plugin as long as nobody loads it.
+/// The smallest library that is accepted as a PJRT plugin, provided that it is never loaded.
 pub const PLUGIN: &str = "#[unsafe(no_mangle)]\npub extern \"C\" fn GetPjrtApi() -> *const u8 { std::ptr::null() }\n";
 
 pub fn pjrt(args: &[&str]) -> Output {
-    // The crates of these tests are built in their own folders.
+    // Cargo builds the crates of these tests in their own folders.
     Command::new(env!("CARGO_BIN_EXE_pjrt")).args(args).env_remove("CARGO_TARGET_DIR").output().unwrap()
 }
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 pub struct Folder(PathBuf);
 
 impl Folder {
@@ -52,7 +52,7 @@ impl Folder {
         PathBuf::from(text.lines().next().unwrap().strip_prefix("wrote ").unwrap())
     }
 
-    /// The reason for which a wheel is not written, which is never a crash.
+    /// Runs a command that must fail without a crash, and returns the reason why no wheel is written.
     pub fn refused(&self, args: &[&str]) -> String {
         let output = self.run(args);
         let reason = String::from_utf8(output.stderr).unwrap();
@@ -68,7 +68,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays harms nobody.
+        // A leftover folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,5 +1,5 @@
-//! A device of pairs of integers whose programs note where they ran. Its program is one line: what it does, how many
-//! inputs it has, and words for more: `add 2` adds them up, `donate` gives all of them up.
+//! A device of pairs of integers that records where its programs ran. A program is one line: its operation, its number
+//! of inputs, and further words. For example, `add 2` adds its inputs. `donate` donates all of them.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
@@ -10,7 +10,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event as RawEvent, Framework, Loaded, execute_options, garbage, pair};
 
-/// The plugin of a device that keeps the order of its work itself, or that does not.
+/// The plugin of a device that keeps the order of its work itself (`QUEUED`), or does not.
 pub struct Patient<const QUEUED: bool>;
 
 impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
@@ -18,7 +18,7 @@ impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
     type Backend = Device<QUEUED>;
 }
 
-/// What a test learns of its client.
+/// The observations of a test about its client.
 #[derive(Default)]
 pub struct Log {
     state: Mutex<State>,
@@ -27,15 +27,15 @@ pub struct Log {
 
 #[derive(Default)]
 pub struct State {
-    /// Values that the device holds.
+    /// Number of values that the device holds.
     pub values: usize,
-    /// Whether the backend is gone.
+    /// Whether the backend has been dropped.
     pub closed: bool,
-    /// Programs that began, with the threads they ran on.
+    /// Programs that have started, with the threads they ran on.
     pub begun: Vec<(String, ThreadId)>,
-    /// Inputs that were donated and that nobody else had.
+    /// Donated inputs that had no other owner.
     pub in_place: usize,
-    /// Launches that wait within `execute` until this is set.
+    /// Launches wait within `execute` until this is set.
     pub released: bool,
     /// Completers of asynchronous programs.
     pub running: Vec<Completer>,
@@ -52,7 +52,7 @@ impl Log {
         look(&self.state.lock().unwrap())
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub fn wait(&self, is_so: impl Fn(&State) -> bool) {
         drop(self.changed.wait_while(self.state.lock().unwrap(), |state| !is_so(state)).unwrap());
     }
@@ -61,7 +61,7 @@ impl Log {
         self.change(|state| state.released = true);
     }
 
-    /// Ends the asynchronous programs that have begun.
+    /// Completes the asynchronous programs that have started.
     pub fn finish(&self, result: Result<()>) {
         let running = self.change(|state| std::mem::take(&mut state.running));
         running.into_iter().for_each(|run| run.complete(result.clone()));
@@ -81,7 +81,7 @@ impl Drop for Value {
     }
 }
 
-/// Set when the value is computed.
+/// Set when the value has been computed.
 pub type Cell = Arc<OnceLock<Value>>;
 
 pub struct Device<const QUEUED: bool> {
@@ -198,7 +198,7 @@ impl<const Q: bool> Backend for Device<Q> {
         Ok(Event::ready())
     }
 
-    /// Each device gets the sum of what all devices have.
+    /// Gives each device the sum of the values of all devices.
     fn execute_all(&self, program: &Arc<Program>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.log.change(|state| state.begun.push((program.words[0].clone(), std::thread::current().id())));
         let mut sum = vec![0, 0];
@@ -216,7 +216,7 @@ impl<const Q: bool> Backend for Device<Q> {
 
 pub type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
 
-/// A client, and what a test does with it.
+/// A client, and the objects with which a test uses it.
 pub struct World {
     pub framework: Framework,
     pub client: Client,
@@ -224,7 +224,7 @@ pub struct World {
 }
 
 impl World {
-    /// A client for one test, of a device that keeps the order itself or not.
+    /// Creates a client for one test, on a device that keeps the order itself (`QUEUED`) or does not.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");
@@ -243,7 +243,7 @@ impl World {
         self.framework.compile_with(self.client, program, &options.encode()).unwrap()
     }
 
-    /// A buffer whose data is still to come.
+    /// Creates a buffer whose data arrives later.
     pub fn arriving(&self, memory: usize) -> (Manager, Buffer) {
         let shape = pair();
         let mut spec = garbage::<PJRT_ShapeSpec>();
@@ -309,7 +309,7 @@ impl World {
         ready
     }
 
-    /// Destroys the client, after everything else, and waits until nothing is left.
+    /// Destroys the client, after all other objects, and waits until the backend and all values are dropped.
     pub fn end(self) {
         self.framework.destroy_client(self.client);
         self.log.wait(|state| state.closed && state.values == 0);

@@ -1,4 +1,4 @@
-//! Launches whose arguments are still to come: the call returns at once, and the program runs when they are there.
+//! Launches whose arguments arrive later. The call returns at once, and the program runs when they have arrived.
 
 mod device;
 
@@ -53,7 +53,7 @@ on_both_devices! {
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
         assert_eq!(plugin.read_ints(arriving).unwrap(), [10, 20]);
-        // The thread that sent the data had nothing to do with it, and the options came along.
+        // The program did not run on the thread that sent the data, and it received the options.
         let begun = world.log.look(|state| state.begun.clone());
         assert_eq!(begun.len(), 1);
         assert!(begun[0].0 == "add 7" && begun[0].1 != std::thread::current().id(), "{begun:?}");
@@ -106,11 +106,11 @@ on_both_devices! {
         let (waits, waits_event) = world.run(add, &[stuck]);
         let (holds, holds_event) = world.run(hold, &[for_first]);
         let (goes_on, goes_on_event) = world.run(add, &[for_second]);
-        // An ordinary launch, beside one that never begins.
+        // An ordinary launch, while another one never starts.
         let there = plugin.ints(world.client, &[1, 2]);
         let (output, event) = world.run(add, &[there]);
         plugin.wait(event).unwrap();
-        // A deferred one, beside one that blocks within the backend.
+        // A deferred launch, while another one blocks within the backend.
         world.send(first, [1, 1]);
         world.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
         world.send(second, [3, 4]);
@@ -139,7 +139,7 @@ on_both_devices! {
         world.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
-        // The memory of both could become the output's, and is free.
+        // The output could reuse the memory of both, and the remaining memory is free.
         assert_eq!(world.log.look(|state| (state.in_place, state.values)), (2, 1));
         let (manager_2, twice) = world.arriving(0);
         let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
@@ -173,7 +173,7 @@ on_both_devices! {
         let (plugin, add) = (world.framework, world.compile("add 2"));
         let (manager, arriving) = world.arriving(0);
         let (never, stuck) = world.arriving(0);
-        // One failure is enough, whatever becomes of the other argument.
+        // One failure is enough, regardless of the other argument.
         let (output, event) = world.run(add, &[stuck, arriving]);
         let mut last = output;
         let mut all = vec![output];
@@ -190,7 +190,7 @@ on_both_devices! {
         let fault = plugin.read_ints(last).unwrap_err();
         assert!(fault.message.ends_with("argument 0 failed: argument 1 failed: the disk is gone"));
         assert!(world.log.look(|state| state.begun.is_empty()), "the backend is not asked");
-        // What failed before the call is the call's error.
+        // If the argument failed before the call, the call itself returns the error.
         let fault = plugin.execute(add, &[output, stuck], 1).unwrap_err();
         assert!(fault.message.starts_with("argument 0 failed: argument 1 failed"), "{fault:?}");
         plugin.destroy(&all);
@@ -255,7 +255,7 @@ on_both_devices! {
         assert!(!plugin.is_ready(event));
         world.send(manager, [1, 2]);
         plugin.wait(event).unwrap();
-        // Nobody need ask for the event.
+        // The caller may omit the event.
         let options = execute_options(&[]);
         let (manager_2, arriving_2) = world.arriving(0);
         let (list, outputs) = ([arriving_2], [null_mut()]);
@@ -353,7 +353,7 @@ on_both_devices! {
             let mut event = null_mut();
             let mut output = null_mut();
             {
-                // Everything the call points to is gone when it returns, but for the callback's own argument.
+                // All memory that the call points to is freed when it returns, except the callback's own argument.
                 let user_arg = (&raw mut came).cast();
                 let mut info = PJRT_SendCallbackInfo { channel_id: 2, user_arg, send_callback: Some(take) };
                 let mut sends = [&raw mut info];
@@ -368,7 +368,7 @@ on_both_devices! {
                     args.execute_device = null_mut();
                 });
                 run.map(drop).unwrap();
-                // As bad as what another call makes of this memory.
+                // Simulate another call that reuses this memory.
                 (sends, options.num_send_ops) = ([null_mut()], usize::MAX);
                 std::hint::black_box((&mut info, &mut sends, &mut options));
             }
@@ -405,7 +405,7 @@ unsafe extern "C" fn take(
     null_mut()
 }
 
-/// Objects are destroyed in every order while a launch waits for data that comes, fails, or never comes.
+/// Objects are destroyed in every order while a launch waits for data that arrives, fails, or never arrives.
 #[test]
 fn objects_may_be_destroyed_in_any_order() {
     fn test(world: World, order: usize) {
@@ -438,14 +438,14 @@ fn objects_may_be_destroyed_in_any_order() {
     }
 }
 
-/// The launch does not begin on the stack of the call that brings its data.
+/// The launch does not start on the stack of the call that sends its data.
 #[test]
 fn does_not_run_on_the_thread_that_brings_the_data() {
     let world = World::new::<false>("on another thread");
     let (plugin, hold) = (world.framework, world.compile("hold 1"));
     let (manager, arriving) = world.arriving(0);
     let (output, event) = world.run(hold, &[arriving]);
-    // The program blocks until it is released, which only this thread does, after it sent the data.
+    // The program blocks until it is released. Only this thread releases it, after it sent the data.
     world.send(manager, [1, 2]);
     world.log.wait(|state| !state.begun.is_empty());
     assert!(!plugin.is_ready(event));
@@ -457,7 +457,7 @@ fn does_not_run_on_the_thread_that_brings_the_data() {
     world.end();
 }
 
-/// A process that ends while a chain of launches waits for data, and never destroys its client.
+/// A process that ends while a chain of launches waits for data, without destroying its client.
 #[cfg(unix)]
 mod end_of_the_process {
     use std::cell::Cell;

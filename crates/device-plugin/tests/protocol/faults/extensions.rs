@@ -1,4 +1,4 @@
-//! The same for the groups of functions a backend opts in to.
+//! Faults in the functions of the optional extensions.
 
 use std::sync::atomic::Ordering;
 
@@ -20,7 +20,7 @@ fn alias(world: &World) -> *mut PJRT_RawBuffer {
     alias.unwrap().raw_buffer
 }
 
-/// Calls a function with an alias, which is destroyed whatever comes.
+/// Calls a function with an alias, which is destroyed in any case.
 fn with_alias(world: &World, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
     let raw = alias(world);
     let answer = call(raw);
@@ -114,7 +114,7 @@ fn clones_and_destructors_of_what_an_alias_holds_may_panic() {
     let live = LIVE.load(Ordering::Relaxed);
     arm("Buffer::clone", Kind::Panic);
     let answer = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
-    // Whether the alias shares the value or clones it is the SDK's affair.
+    // The SDK may either share the value with the alias or clone it.
     if disarm() {
         assert!(answer.map(drop).unwrap_err().message.contains("asked to panic in Buffer::clone"));
     } else {
@@ -154,7 +154,7 @@ fn a_profile_that_fails_to_begin_or_end_leaves_the_next_one_alone() {
             profile.start().unwrap();
             profile.stop().unwrap();
             profile.destroy();
-            // Destroyed while it runs.
+            // A profile that is destroyed while it is running.
             let profile = profiler::Profile::of(plugin());
             profile.start().unwrap();
             arm("profile_stopping", kind);

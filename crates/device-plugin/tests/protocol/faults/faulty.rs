@@ -1,4 +1,4 @@
-//! A device whose every method, destructor and clone fails when told to.
+//! A device whose methods, destructors and clones fail on request.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub enum Kind {
 }
 
 thread_local! {
-    /// The method that is to fail. The calls of these tests stay on their thread.
+    /// The methods that are to fail. The calls of these tests stay on their thread.
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -26,7 +26,7 @@ pub fn arm(method: &'static str, kind: Kind) {
     FAULTS.with_borrow_mut(|faults| faults.push((method, kind)));
 }
 
-/// Whether all faults came about, in the opposite order to that of [`arm`].
+/// Removes all pending faults. Returns whether all faults occurred, in the reverse order of the calls to [`arm`].
 pub fn disarm() -> bool {
     FAULTS.take().is_empty()
 }
@@ -39,7 +39,7 @@ impl Drop for Explosive {
     }
 }
 
-/// Fails if the method was told to.
+/// Fails if [`arm`] requested it for this method.
 fn enter(method: &str) -> Result<()> {
     match FAULTS.with_borrow_mut(|faults| faults.pop_if(|fault| fault.0 == method)) {
         Some((_, Kind::Panic)) => panic!("asked to panic in {method}"),
@@ -50,27 +50,27 @@ fn enter(method: &str) -> Result<()> {
     }
 }
 
-/// For methods that cannot return an error.
+/// Like [`enter`], for methods that cannot return an error.
 fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
-/// What the framework does when it is called back; at most once.
+/// The work that the framework does in a callback, at most once.
 type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
 
 thread_local! {
-    /// What the framework does within the next execution.
+    /// The framework's work within the next execution.
     static WITHIN: Callback = const { RefCell::new(None) };
-    /// What the framework does as the next buffer goes.
+    /// The framework's work when the next buffer is dropped.
     static AT_END: Callback = const { RefCell::new(None) };
 }
 
-/// Lets the framework call back within the next execution, before it does anything.
+/// Makes the framework call back within the next execution, before the execution does anything.
 pub fn within_execution(work: impl FnOnce() + 'static) {
     WITHIN.set(Some(Box::new(work)));
 }
 
-/// Lets the framework call back as the value of the next buffer goes.
+/// Makes the framework call back when the value of the next buffer is dropped.
 pub fn at_end_of_a_buffer(work: impl FnOnce() + 'static) {
     AT_END.set(Some(Box::new(work)));
 }
@@ -81,7 +81,7 @@ fn call_back(work: &'static std::thread::LocalKey<Callback>) {
     }
 }
 
-/// How many of the device's objects there are.
+/// Number of live objects of the device.
 pub static LIVE: AtomicIsize = AtomicIsize::new(0);
 
 /// An object of the device.
@@ -184,7 +184,7 @@ impl DevicePlugin for Faulty {
     }
 }
 
-/// Two devices and a memory that both reach.
+/// Two devices, and a memory that is addressable from both.
 pub struct Device(#[expect(dead_code, reason = "counted")] Object<()>);
 
 fn devices() -> Vec<DeviceInfo> {
@@ -197,8 +197,8 @@ fn memories() -> Vec<MemoryInfo> {
 
 type Program_ = Object<String>;
 
-/// Programs echo their arguments; `fresh` does so in new buffers, `donated` as well and takes its argument, `both` has
-/// two.
+/// Compiles a program that echoes its arguments. `fresh` copies them to new buffers. `donated` also copies, and its
+/// argument is donated. `both` has two arguments.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
     let code = String::from_utf8_lossy(&program.code).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);
@@ -319,7 +319,7 @@ impl Backend for Device {
 
     fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
         enter("uninitialized")?;
-        // Whatever was there before, which is what tests transfer to it.
+        // Deterministic contents, equal to those that the tests transfer.
         Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
     }
 
@@ -373,7 +373,7 @@ impl Backend for Device {
 
     fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         call_back(&WITHIN);
-        // Fails when outputs are there already.
+        // A fault that was armed occurs after the outputs exist.
         let input = &launch.inputs[0];
         let fresh = matches!(program.0.as_str(), "fresh" | "donated" | "both");
         let output = if fresh { Buffer::new(input.0.0.clone()) } else { input.clone() };

@@ -1,4 +1,4 @@
-//! Values that came after their buffers: they go without a clone, and without a lock.
+//! Values that arrive after their buffers were created. They are dropped without a clone, and without a lock.
 
 use std::sync::atomic::Ordering;
 
@@ -8,7 +8,7 @@ use super::faulty::{Kind, LIVE, arm, at_end_of_a_buffer, disarm, within_executio
 use super::{DATA, World, alone, plugin, shape};
 use crate::framework::{Buffer, garbage};
 
-/// A buffer whose data was transferred after the framework had it.
+/// Creates a buffer whose data was transferred after the framework received the buffer.
 fn late(world: &World) -> Buffer {
     let shape = shape();
     let mut spec = garbage::<PJRT_ShapeSpec>();
@@ -44,7 +44,7 @@ fn remove_external(buffer: Buffer) {
     plugin().ask::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
 }
 
-/// How a buffer ends, and the calls that do it.
+/// A way to end a buffer, and the calls that do it.
 type End = (&'static str, fn(&World, Buffer));
 
 const ENDS: &[End] = &[
@@ -107,7 +107,7 @@ fn values_left_to_an_execution_go_one_by_one_and_without_a_lock() {
         within_execution(move || {
             plugin().delete(first);
             plugin().delete(second);
-            // As one goes, the framework comes back and looks for what else is left.
+            // While one value is dropped, the framework runs another execution, which drops a value itself.
             at_end_of_a_buffer(move || {
                 within_execution(move || plugin().delete(third));
                 let (outputs, event) = plugin().execute(fresh, &[third], 1).unwrap();
@@ -115,7 +115,7 @@ fn values_left_to_an_execution_go_one_by_one_and_without_a_lock() {
                 plugin().destroy(&[third, outputs[0]]);
             });
         });
-        // The destructors of all panic, which would end the process while another one unwinds.
+        // All destructors panic. A panic during the unwinding of another would end the process.
         for kind in [Kind::Panic, Kind::PanicTwice, Kind::Panic, Kind::PanicTwice] {
             arm("Buffer::drop", kind);
         }
@@ -134,7 +134,7 @@ fn values_left_to_an_execution_go_one_by_one_and_without_a_lock() {
 
 #[test]
 fn a_failed_execution_leaves_values_to_go_as_it_unwinds() {
-    // What would be a second panic while the first one unwinds ends the process.
+    // A second panic while the first one unwinds would end the process.
     let _alone = alone();
     let world = World::new();
     let program = plugin().compile(world.client, "fresh").unwrap();

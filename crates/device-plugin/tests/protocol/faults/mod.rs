@@ -1,8 +1,8 @@
-//! Whatever the vendor's code does: a panic in any method, a panic while another is cleaned up after, an error from any
-//! method, destructors and clones that panic. The call answers with an error that names function and cause, nothing is
-//! leaked, and the client works on.
+//! Faults in the vendor's code: a panic in any method, a panic during the clean-up after another panic, an error from
+//! any method, and destructors and clones that panic. The call returns an error that names the function and the cause,
+//! nothing leaks, and the client remains usable.
 //!
-//! The methods are read from the traits' source, so that a new one without a case is a failed test.
+//! The methods are read from the traits' source, so that a new method without a case fails a test.
 
 mod extensions;
 pub mod faulty;
@@ -22,15 +22,15 @@ fn plugin() -> Framework {
     Framework(device_plugin::api::<Faulty>())
 }
 
-/// Counts of live objects are those of one test at a time.
+/// Live objects are counted for the whole process, so only one test may run at a time.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What a case needs; made before the fault is armed.
+/// The objects that a case needs. They are created before the fault is armed.
 struct World {
     client: Client,
     buffer: Buffer,
     loaded: Loaded,
-    /// Runs on two devices.
+    /// A program that runs on two devices.
     pair: Loaded,
     executable: *mut PJRT_Executable,
     blob: Vec<u8>,
@@ -127,7 +127,7 @@ impl World {
         plugin().wait(event)
     }
 
-    /// Runs the program of two devices.
+    /// Runs the program for two devices.
     fn execute_all(&self) -> Answer {
         let device = plugin().devices(self.client)[1];
         let there = plugin()
@@ -152,7 +152,7 @@ impl World {
     }
 }
 
-/// Name of the method, of the function that calls it, and the call.
+/// The name of the method, the name of the function that calls it, and the call.
 type Case = (&'static str, &'static str, fn(&World) -> Answer);
 
 /// Methods that can return an error.
@@ -179,14 +179,14 @@ const FALLIBLE: &[Case] = &[
         Ok(())
     }),
     ("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", |w| {
-        // In memory that is lent.
+        // In lent host memory.
         let (buffer, done) = plugin().put_as(w.client, &shape(), DATA.as_ptr(), None, 2, 0)?;
         plugin().wait(done)?;
         plugin().destroy(&[buffer]);
         Ok(())
     }),
     ("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", |w| {
-        // Strided.
+        // With strides.
         let data = [3u8, 0, 4];
         let (buffer, done) = plugin().put_as(w.client, &shape(), data.as_ptr(), Some(&[2]), 0, 0)?;
         plugin().wait(done)?;
@@ -251,7 +251,7 @@ const FALLIBLE: &[Case] = &[
         w.unmap()
     }),
     ("dma_unmap", "PJRT_Client_DmaUnmap", |w| {
-        // What could not be unmapped is mapped still.
+        // After a failed call the memory is still mapped.
         let _ = w.map();
         w.unmap()
     }),
@@ -297,7 +297,7 @@ const FALLIBLE: &[Case] = &[
         poison.map(drop)
     }),
     ("cost_analysis", "PJRT_Executable_GetCostAnalysis", |w| {
-        // Of a program of its own: the answer is remembered.
+        // Use a new program, because the result is cached.
         let loaded = plugin().compile(w.client, "1").unwrap();
         let executable = executable_of(loaded);
         let cost = plugin().ask::<slot::PJRT_Executable_GetCostAnalysis>(|args| args.executable = executable);
@@ -382,17 +382,17 @@ const PLUGIN: &[Case] = &[
 const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", "ownership", "manifest"];
 const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
-/// Name of the code, of the function whose error tells where there is one, and the call.
+/// The name of the code, the function whose error reports the panic (if any), and the call.
 type Other = (&'static str, Option<&'static str>, fn(&World) -> Answer);
 
-/// Vendor code that functions of the table run besides methods.
+/// Vendor code other than methods that functions of the table run.
 const OTHERS: &[Other] = &[
     ("Buffer::drop", None, |w| {
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_Destroy>(|args| args.buffer = buffer).map(drop)
     }),
     ("Buffer::drop", None, |w| {
-        // Deleted first, while an external reference holds the value; then destroyed with the last reference.
+        // Deleted first, while an external reference holds the value, then destroyed with the last reference.
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
         plugin().delete(buffer);
@@ -425,7 +425,7 @@ const OTHERS: &[Other] = &[
     }),
 ];
 
-/// Names of the methods of a trait, in its source.
+/// Names of the methods of a trait, read from its source.
 fn methods(source: &str, name: &str) -> Vec<String> {
     let from = source.find(&format!("pub trait {name}")).expect("no such trait");
     let body = &source[from..];
@@ -460,7 +460,7 @@ fn fails((method, function, call): &Case, kind: Kind, world: &World) {
         Kind::Error => (ErrorCode::DATA_LOSS, format!("asked to fail in {method}")),
     };
     assert_eq!((fault.code, fault.message), (code, message), "{method}");
-    // Nothing is left of the failed call, and the next one works.
+    // The failed call leaks nothing, and the next one succeeds.
     assert_eq!(LIVE.load(Ordering::Relaxed), live, "{method} leaks");
     call(world).unwrap_or_else(|fault| panic!("{method} after a fault: {fault:?}"));
     assert_eq!(LIVE.load(Ordering::Relaxed), live);
@@ -499,7 +499,7 @@ fn every_method_may_fail() {
 fn the_plugin_itself_may_panic_or_fail() {
     let _alone = alone();
     let world = World::new();
-    // In this order: attributes are asked for once, when the first call succeeds.
+    // The order matters, because attributes are cached when the first call succeeds.
     for (method, function, call) in PLUGIN {
         arm(method, Kind::Panic);
         let fault = call(&world).expect_err(method);
@@ -550,7 +550,7 @@ fn destructors_and_clones_may_panic() {
             let answer = call(&world);
             assert!(disarm(), "{method} was not called");
             match function {
-                // Frameworks end the process when a destroy function fails.
+                // Frameworks end the process if a destroy function fails.
                 None => assert_eq!(answer, Ok(()), "{method}"),
                 Some(function) => {
                     let fault = answer.expect_err(method);
@@ -566,7 +566,7 @@ fn destructors_and_clones_may_panic() {
 
 #[test]
 fn a_panic_while_one_is_cleaned_up_after() {
-    // A vendor's lock that a panic poisoned makes the destructors panic, too. The output is there when `execute` fails.
+    // After a panic poisoned a vendor's lock, the destructors panic too. The output exists when `execute` fails.
     let _alone = alone();
     let world = World::new();
     for (kind, expected) in [

@@ -1,4 +1,4 @@
-//! Buffers, but for their transfers.
+//! Buffers, except for their transfers.
 
 use std::ptr::{null, null_mut};
 
@@ -125,7 +125,7 @@ super::table! { CASES:
         toy().destroy(&[buffer]);
     }
     PJRT_Client_CreateViewOfDeviceBuffer(_, c) {
-        // Before the memory could be named, the device says which one is meant: its default memory.
+        // In versions without a memory argument, the view is in the default memory of the device.
         let client = toy().client(&[device_plugin::NamedValue::new("panic_in", "viewing anywhere")]).unwrap();
         let (device, memory) = (toy().devices(client)[0], toy().memories(client)[2]);
         let called = c.call::<S>(|args| {

@@ -1,4 +1,4 @@
-//! Calls a function with a struct of one size, which ends where readable memory ends.
+//! Calls a function with a struct of a given size, which ends where readable memory ends.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -7,7 +7,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Framework, garbage, toy};
 
-/// Memory whose end is the end of what may be read.
+/// Memory whose end is the end of the readable range.
 pub struct Cliff {
     start: *mut u8,
     len: usize,
@@ -42,7 +42,7 @@ impl Cliff {
         at
     }
 
-    /// Puts a struct there, as far as its size goes, so that what is aligned after that is beyond the cliff.
+    /// Puts the first `struct_size` bytes of a struct there. Memory beyond them, up to the alignment, is not readable.
     pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
         let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
         let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
@@ -62,7 +62,7 @@ impl Drop for Cliff {
 
 pub const POISON: u8 = 0xAA;
 
-/// What functions return.
+/// The return types of functions.
 pub trait Returned {
     fn error(self) -> *mut PJRT_Error;
     const CAN_FAIL: bool;
@@ -82,33 +82,33 @@ impl Returned for () {
     const CAN_FAIL: bool = false;
 }
 
-/// A framework of some age: what it says the sizes of its structs are.
+/// A framework of a given age, which determines the sizes of its structs.
 pub struct Caller {
-    /// Picks the size out of those the struct ever had, and others.
+    /// Selects the announced size, which may be one that the struct never had.
     pub age: Age,
     /// The slots that were called.
     pub called: Vec<&'static str>,
-    /// How many sizes the function called last was called with.
+    /// Whether a function was called, because its struct has a size of this age.
     pub more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// The size before the change of that number, or the present one.
+    /// The size before the change of this number, or the current size.
     History(usize),
-    /// Bytes more than ours.
+    /// This many bytes more than the current size.
     Future(usize),
-    /// A size that is no size, where only our bytes are readable.
+    /// An invalid size, while only the current bytes are readable.
     Lies(usize),
-    /// Fewer bytes than anybody ever passed: they are all that is readable.
+    /// Fewer bytes than any framework passed. Only these bytes are readable.
     Short(usize),
 }
 
-/// Sizes that no framework ever passed.
+/// Sizes that no framework has passed. `usize::MAX` stands for the smallest valid size less one.
 pub const SHORT: [usize; 6] = [0, 1, 8, 15, 16, usize::MAX];
 
 impl Age {
-    /// The size to announce, and how many bytes are readable; none where the struct has no such size.
+    /// The announced size and the number of readable bytes. Returns `None` if the struct has no such size.
     fn of<T: AbiStruct>(self) -> Option<(usize, usize)> {
         match self {
             Self::History(at) => match T::HISTORY.get(at) {
@@ -125,8 +125,8 @@ impl Age {
 }
 
 impl Caller {
-    /// Calls the function in a slot of the table. `None` where the caller's age has no such size or is refused, which
-    /// is checked here; then the call made nothing and used nothing.
+    /// Calls the function in a slot of the table. Returns `None` if the struct has no such size, or if the function
+    /// rejects the size. This method checks the error. A rejected call created nothing and used up nothing.
     pub fn call<S: Slot<Table = PJRT_Api, Return: Returned>>(
         &mut self,
         set: impl FnOnce(&mut S::Args),
@@ -134,7 +134,7 @@ impl Caller {
         self.call_in::<S>(toy(), toy().0, set)
     }
 
-    /// The same for a function of an extension.
+    /// Like [`Caller::call`], for a function of an extension.
     pub fn extension<S: Slot<Table: Extension, Return: Returned>>(
         &mut self,
         set: impl FnOnce(&mut S::Args),
@@ -142,7 +142,7 @@ impl Caller {
         self.extension_of::<S>(toy(), set)
     }
 
-    /// The same for a function of any plugin's extension.
+    /// Like [`Caller::call`], for a function of any plugin's extension.
     pub fn extension_of<S: Slot<Table: Extension, Return: Returned>>(
         &mut self,
         framework: Framework,

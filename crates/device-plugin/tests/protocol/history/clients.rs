@@ -281,7 +281,7 @@ super::table! { CASES:
         let called = c.call::<S>(|args| {
             (args.device, args.launch_id, args.error_code) = (w.devices[0], 54321, PJRT_Error_Code(10));
             (args.error_message, args.error_message_size) = (c"no".as_ptr(), 2);
-            // A framework that does not know payloads leaves garbage where they are now.
+            // A framework that does not support payloads leaves garbage in these fields.
             (args.payload, args.num_payload) = (null(), 0);
         });
         if let Some(args) = called {

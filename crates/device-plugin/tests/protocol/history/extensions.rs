@@ -5,7 +5,7 @@ use pjrt_sys::*;
 use super::world::{DIMS, S32};
 use crate::framework::text;
 
-/// Members of extensions that are no functions, or have a test of their own.
+/// Members of extensions that are not functions, or have their own test.
 pub const WITHOUT_CASE: &[&str] = &[];
 
 fn destroy(layout: *mut PJRT_Layouts_MemoryLayout) {

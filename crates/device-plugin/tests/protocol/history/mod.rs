@@ -1,9 +1,9 @@
-//! Frameworks of every age: each function with every struct size that anybody passed since minor 57, and with sizes
-//! nobody should pass.
+//! Frameworks of every age: each function with every struct size that was passed since minor 57, and with sizes that no
+//! framework should pass.
 //!
-//! A struct ends where readable memory ends, so a read beyond it is a crash; what follows within the alignment is
-//! poison, which must stay. The table of functions is compared with the header's, so that a new function without a case
-//! is a failed test.
+//! A struct ends where readable memory ends, so reading beyond it crashes. The bytes up to the alignment are poison,
+//! which must stay unchanged. The list of functions is compared with the header's, so that a new function without a
+//! case fails a test.
 
 mod buffers;
 pub mod caller;
@@ -21,7 +21,7 @@ pub use caller::Cliff;
 use caller::{Age, Caller, SHORT};
 pub use world::World;
 
-/// Calls one function; panics where it does not answer rightly.
+/// Calls one function. Panics if its result is wrong.
 type Case = fn(&World, &mut Caller);
 
 /// Names a case after its slot.
@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, Case)> {
 }
 
 fn ages() -> Vec<Age> {
-    // More changes than any struct had.
+    // More changes than any struct has had.
     let history = (0..8).map(Age::History);
     let future = [1, 7, 8, 4096, 1 << 20].map(Age::Future);
     let lies = [1 << 40, usize::MAX / 2, usize::MAX - 7, usize::MAX].map(Age::Lies);
@@ -78,7 +78,7 @@ fn every_function_has_a_case() {
 
 #[test]
 fn every_function_of_the_extensions_has_a_case() {
-    // Functions lie after a head of 24 bytes; some extensions have other members, too.
+    // Functions follow a head of 24 bytes. Some extensions also have other members.
     let mut node = crate::framework::toy().0.extension_start;
     let mut count = 0;
     while let Some(base) = unsafe { node.as_ref() } {
@@ -100,7 +100,7 @@ fn frameworks_of_every_age_are_served() {
             calls += usize::from(caller.more);
         }
     }
-    // Each function with its present size, 9 larger and 3 or more smaller ones.
+    // Each function is called with its current size, 9 larger ones and at least 3 smaller ones.
     assert!(calls > cases().len() * 13, "{calls}");
     world.end();
 }

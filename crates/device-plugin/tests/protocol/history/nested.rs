@@ -9,8 +9,8 @@ use super::caller::Cliff;
 use super::world::{CODE, DATA, DIMS, S32, World, shape_spec};
 use crate::framework::{Answer, execute_options, program, raw_values, toy};
 
-/// Passes `value` at every size that frameworks have passed and that newer ones may, with nothing readable after it.
-/// A size no framework passed is refused by an error that names the field.
+/// Passes `value` at every size that frameworks have passed and that newer ones may pass, with no readable memory after
+/// it. A size that no framework passed causes an error that names the field.
 fn each_size<T: AbiStruct>(value: &T, field: &str, mut pass: impl FnMut(*const T) -> Answer) {
     let history = T::HISTORY.iter().map(|(_, size)| *size).chain([T::STRUCT_SIZE]);
     let future = [1, 8, 4096].map(|more| T::STRUCT_SIZE + more);
@@ -41,7 +41,7 @@ fn programs_of_every_age() {
         toy().destroy_loaded(args.executable);
         Ok(())
     });
-    // The same the other way round: what is asked for is written within its size.
+    // The reverse case: the function writes its outputs within the announced size.
     let mut asked = program("", &[]);
     asked.code = null_mut();
     each_size(&asked, "program", |program| {
@@ -74,7 +74,7 @@ fn execute_options_of_every_age() {
             (args.num_devices, args.num_args) = (1, 1);
             (args.device_complete_events, args.execute_device) = (&raw mut event, null_mut());
         });
-        // The argument is kept, as the options say.
+        // The options keep the argument, so it is not donated.
         assert!(!toy().is_deleted(buffer));
         if answer.is_ok() {
             toy().wait(event).unwrap();

@@ -1,4 +1,4 @@
-//! Functions of the extensions a backend opts in to, with every struct size there was and some that there was not.
+//! Functions of the optional extensions, with every struct size that was ever passed and some that were not.
 
 use pjrt_sys::*;
 
@@ -51,7 +51,7 @@ optional! {
         }
     }
     PJRT_FFI_UserData_Add(_, c) {
-        // A type each time: a context takes one of each.
+        // Use a new type each time, because a context accepts one value of each type.
         let context = rich().ask::<slot::PJRT_ExecuteContext_Create>(|_| {}).unwrap().context;
         c.extension_of::<S>(rich(), |args| {
             args.context = context;
@@ -134,7 +134,7 @@ fn the_optional_groups_serve_frameworks_of_every_age() {
             assert_eq!(caller.called, [*name], "{age:?}");
             calls += usize::from(caller.more);
         }
-        // What the sizes nobody should pass left behind is as it was.
+        // Calls with invalid sizes had no effect, so that a valid call still succeeds.
         let mut caller = Caller { age: Age::Future(0), called: Vec::new(), more: false };
         case(&world, &mut caller);
     }

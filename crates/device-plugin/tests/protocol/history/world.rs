@@ -1,4 +1,4 @@
-//! What the functions are called with.
+//! The objects that the functions are called with.
 
 use std::ptr::null_mut;
 
@@ -6,17 +6,17 @@ use pjrt_sys::*;
 
 use crate::framework::{Buffer, Client, Event, Loaded, garbage, program, toy};
 
-/// Objects that no case uses up.
+/// Objects that no case destroys.
 pub struct World {
     pub client: Client,
     pub devices: Vec<*mut PJRT_Device>,
     pub memories: Vec<*mut PJRT_Memory>,
     pub topology: *mut PJRT_TopologyDescription,
     pub description: *mut PJRT_DeviceDescription,
-    /// Adds one to two integers; its parameter is donated.
+    /// A program that adds one to two integers. Its parameter is donated.
     pub loaded: Loaded,
     pub executable: *mut PJRT_Executable,
-    /// Holds the integers 1 and 2.
+    /// A buffer of the integers 1 and 2.
     pub buffer: Buffer,
 }
 
@@ -56,7 +56,7 @@ impl World {
         toy().ints(self.client, &DATA)
     }
 
-    /// Buffers that wait for their data.
+    /// Creates buffers that wait for their data.
     pub fn manager(&self) -> *mut PJRT_AsyncHostToDeviceTransferManager {
         let mut spec = shape_spec();
         let args = toy().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
@@ -67,7 +67,7 @@ impl World {
         args.unwrap().transfer_manager
     }
 
-    /// Runs a program that receives 8 bytes from a stream, of which `with` may bring some.
+    /// Runs a program that receives 8 bytes from a stream. `with` may send some of them.
     pub fn with_stream(&self, mut with: impl FnMut(*mut PJRT_CopyToDeviceStream)) {
         type With<'a> = &'a mut dyn FnMut(*mut PJRT_CopyToDeviceStream);
         unsafe extern "C" fn bring(stream: *mut PJRT_CopyToDeviceStream, with: *mut std::ffi::c_void) {
@@ -101,7 +101,7 @@ impl World {
             args.device_complete_events = null_mut();
             args.execute_device = null_mut();
         });
-        // The host gave up in the middle, or brought all.
+        // The host either gave up in the middle or sent all bytes.
         let _ = answer;
         toy().destroy_loaded(executable);
     }
@@ -134,7 +134,7 @@ pub fn destroy_manager(manager: *mut PJRT_AsyncHostToDeviceTransferManager) {
     destroy.unwrap();
 }
 
-/// Of the manager's only buffer.
+/// Retrieves the manager's only buffer.
 pub fn retrieve(manager: *mut PJRT_AsyncHostToDeviceTransferManager) -> Buffer {
     let args = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer>(|args| {
         (args.transfer_manager, args.buffer_index) = (manager, 0);
@@ -159,14 +159,14 @@ pub fn set(event: Event) {
     set.map(drop).unwrap();
 }
 
-/// An event that is set.
+/// Creates an event that is set.
 pub fn ready() -> Event {
     let event = event();
     set(event);
     event
 }
 
-/// An error, with a payload.
+/// Creates an error with a payload.
 pub fn error() -> *mut PJRT_Error {
     let options = [device_plugin::NamedValue::new("fail", "as asked")];
     let raw = crate::framework::raw_values(&options);

@@ -1,4 +1,4 @@
-//! Uses that look unusual and are right.
+//! Valid uses that look unusual.
 #![forbid(unsafe_code)]
 
 use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
@@ -7,7 +7,7 @@ pub mod inner {
     pub struct Example;
 }
 
-// A path, a condition on the whole implementation, a name that is no literal, and everything the trait has.
+// A path, a condition on the whole implementation, a name that is not a literal, and every member of the trait.
 #[device_plugin(export, prefix = "first", register = false,)]
 #[cfg(all())]
 impl device_plugin::DevicePlugin for inner::Example {

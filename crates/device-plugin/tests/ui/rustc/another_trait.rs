@@ -1,4 +1,4 @@
-//! A trait of the same name.
+//! Another trait with the same name.
 
 use device_plugin::device_plugin;
 

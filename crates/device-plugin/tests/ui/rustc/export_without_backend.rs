@@ -1,4 +1,4 @@
-//! A table that is not there.
+//! An export of a plugin without a table.
 
 use device_plugin::{DevicePlugin, Library, device_plugin};
 

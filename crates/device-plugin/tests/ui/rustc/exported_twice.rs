@@ -1,4 +1,4 @@
-//! Two plugins under one name, in different modules.
+//! Two plugins with the same name, in different modules.
 
 mod first {
     use device_plugin::{DevicePlugin, Library, device_plugin};

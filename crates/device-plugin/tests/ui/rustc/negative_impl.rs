@@ -1,4 +1,4 @@
-//! The opposite of an implementation.
+//! A negative implementation.
 
 #[allow(unused_imports)]
 use device_plugin::{DevicePlugin, device_plugin};

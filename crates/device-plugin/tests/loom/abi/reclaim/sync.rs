@@ -1,11 +1,11 @@
-//! The checker's atomics, locks and thread-local values.
+//! The model checker's atomics, locks and thread-local values.
 
 pub use std::sync::atomic::Ordering;
 
 use loom::sync::atomic::fence;
 pub use loom::sync::{Mutex, MutexGuard};
 
-/// Does a sequentially consistent access, with a fence after it.
+/// Performs a sequentially consistent access, followed by a fence.
 fn fenced<T>(sequential: bool, access: impl FnOnce() -> T) -> T {
     let result = access();
     if sequential {
