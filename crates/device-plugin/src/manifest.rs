@@ -71,7 +71,7 @@ pub struct Manifest {
     /// Set-up of each process.
     #[serde(default)]
     pub process: ProcessPlan,
-    /// Who may use its devices at the same time.
+    /// The clients that may use its devices at the same time.
     #[serde(default)]
     pub ownership: Ownership,
     /// The capabilities of its devices.

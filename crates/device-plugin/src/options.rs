@@ -140,7 +140,7 @@ impl OptionSpec {
         self.ty
     }
 
-    /// What the option does.
+    /// The option's description.
     pub fn description(&self) -> &str {
         &self.description
     }

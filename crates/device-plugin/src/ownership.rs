@@ -1,4 +1,4 @@
-//! Who may use a device at the same time.
+//! The number of clients that may use a device at the same time.
 
 use serde::{Deserialize, Serialize};
 

@@ -80,7 +80,7 @@ pub trait DevicePlugin: 'static {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
-    /// Who may use the devices at the same time.
+    /// The clients that may use the devices at the same time.
     fn ownership() -> Ownership {
         Ownership::Shared
     }

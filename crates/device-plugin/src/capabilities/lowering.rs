@@ -9,7 +9,7 @@ codes! {
     /// Algorithm of StableHLO's `rng_bit_generator` that suits the device.
     #[derive(Default)]
     pub enum RngBitGenerator, "a bit generator" {
-        /// What the compiler chooses.
+        /// Chosen by the compiler.
         #[default]
         Default = 0 "default",
         /// Philox 4x32.

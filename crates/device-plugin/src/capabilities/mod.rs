@@ -179,12 +179,12 @@ pub struct Capabilities {
     #[serde(skip_serializing_if = "is_default")]
     pub dynamic_shapes: DynamicShapes,
 
-    /// DLPack's name for the device's memory. `None`: it cannot be shared through DLPack. \[JAX: cpu, cuda, rocm,
+    /// DLPack's name for the device's memory. `None` if it cannot be shared through DLPack. \[JAX: cpu, cuda, rocm,
     /// oneapi; PyTorch/XLA: CPU, and CUDA up to 2.8\]
     #[serde(skip_serializing_if = "is_default")]
     pub dlpack_device: Option<DlpackDevice>,
 
-    /// DLPack's name for host memory pinned for the device. `None`: it cannot be shared. \[JAX: cuda, rocm, tpu\]
+    /// DLPack's name for host memory pinned for the device. `None` if it cannot be shared. \[JAX: cuda, rocm, tpu\]
     #[serde(skip_serializing_if = "is_default")]
     pub dlpack_host_device: Option<DlpackDevice>,
 

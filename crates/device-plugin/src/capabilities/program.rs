@@ -88,7 +88,7 @@ codes! {
     /// Whether an executable can return its optimized program.
     #[derive(Default)]
     pub enum OptimizedProgram, "an answer about optimized programs" {
-        /// `PJRT_Executable_OptimizedProgram` gives it; PyTorch/XLA cannot compile without.
+        /// `PJRT_Executable_OptimizedProgram` returns it, as PyTorch/XLA requires.
         #[default]
         Available = 0 "available",
         /// It does not.
@@ -117,9 +117,9 @@ codes! {
         /// It does.
         #[default]
         Supported = 0 "supported",
-        /// It does not; frameworks compile one program a device.
+        /// It does not; frameworks compile one program for each device.
         Unsupported = 1 "unsupported",
-        /// It does, and the plugin's set-up has to run once more when the framework switches to it.
+        /// It does, and the plugin's set-up must run again when the framework switches to it.
         Reinitialize = 2 "reinitialize",
     }
 }

@@ -42,7 +42,7 @@
 //! |---:|---|---|
 //! | 0 | Gpu_Custom_Call | not offered: registers CUDA and ROCm calls of XLA's own GPU compiler; others use FFI |
 //! | 1 | Profiler | [`Extensions::profiler`]; also read from the arguments of `PJRT_Client_Compile` and `PJRT_LoadedExecutable_Execute` while a profile runs |
-//! | 2 | Custom_Partitioner | not offered: its callbacks are given XLA's own modules, which no other compiler has |
+//! | 2 | Custom_Partitioner | not offered: its callbacks take XLA's own modules, which other compilers do not have |
 //! | 3 | Stream | [`Extensions::streams`] |
 //! | 4 | Layouts | always |
 //! | 5 | FFI | [`Extensions::ffi`] |
@@ -51,14 +51,14 @@
 //! | 8 | RawBuffer | [`Extensions::raw_buffers`] |
 //! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`Backend::compile_for`] compiles ahead of time |
 //! | 10, 11 | Example, Unknown | not offered: no functions |
-//! | 12 | CrossHostTransfers | not offered: the headers this SDK is made from number it, but declare no struct |
+//! | 12 | CrossHostTransfers | not offered: the headers used by this SDK number it, but do not declare a struct |
 //! | 13 | ExecutableMetadata | not offered: as above |
 //! | 14 | Callback | not offered: callbacks about slices of TPUs |
 //! | 15 | HostAllocator | not offered: no struct declared |
 //! | 16, 17 | TpuTopology, TpuExecutable | not offered: shapes and programs of TPUs |
-//! | 18 | Megascale | not offered: transfers between slices of TPUs. It is what makes `multi_slice_config` of an execution, which is therefore refused |
+//! | 18 | Megascale | not offered: transfers between slices of TPUs. It creates the `multi_slice_config` of an execution, which the SDK therefore rejects |
 //! | 19 | Shardings | always |
-//! | 20 | AbiVersion | not offered: says whether serialized executables fit a runtime. The SDK's own envelope names platform and version and is checked on load |
+//! | 20 | AbiVersion | not offered: reports whether serialized executables fit a runtime. The SDK's own envelope contains platform and version, which are checked on load |
 //! | 21 | Collectives | not offered: collectives outside programs, which frameworks use on CUDA only |
 //! | 22 | MultiSlice | not offered: as Megascale |
 //! | 23 | HostMemoryAllocator | not offered: no struct declared |

@@ -30,8 +30,8 @@ pub trait RawBuffers: Backend {
     /// the device reports.
     fn write_raw(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
 
-    /// The address at which the host can access and modify the memory. By default `None`: it cannot. The address stays
-    /// valid as long as the buffer or a clone of it exists.
+    /// The address at which the host can access and modify the memory, or `None` if it cannot, which is the default.
+    /// The address stays valid as long as the buffer or a clone of it exists.
     fn raw_host_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None

@@ -1,4 +1,4 @@
-//! What a device supports, as data: part of `pjrt_plugin.json`.
+//! The programs that a device supports, as data: part of `pjrt_plugin.json`.
 
 use std::collections::BTreeMap;
 

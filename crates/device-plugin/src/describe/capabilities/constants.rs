@@ -2,7 +2,7 @@
 //!
 //! A test compares each with its Rust enumeration.
 
-/// RngBitGenerator default: What the compiler chooses.
+/// RngBitGenerator default: Chosen by the compiler.
 pub const DP_RNG_BIT_GENERATOR_DEFAULT: u32 = 0;
 /// RngBitGenerator philox: Philox 4x32.
 pub const DP_RNG_BIT_GENERATOR_PHILOX: u32 = 1;
@@ -74,7 +74,7 @@ pub const DP_PROGRAM_FORMAT_HLO: u32 = 1;
 pub const DP_PROGRAM_FORMAT_HLO_WITH_CONFIG: u32 = 2;
 /// ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact.
 pub const DP_PROGRAM_FORMAT_MLIR: u32 = 3;
-/// OptimizedProgram available: PJRT_Executable_OptimizedProgram gives it; PyTorch/XLA cannot compile without.
+/// OptimizedProgram available: PJRT_Executable_OptimizedProgram returns it, as PyTorch/XLA requires.
 pub const DP_OPTIMIZED_PROGRAM_AVAILABLE: u32 = 0;
 /// OptimizedProgram unavailable: It does not.
 pub const DP_OPTIMIZED_PROGRAM_UNAVAILABLE: u32 = 1;
@@ -86,9 +86,9 @@ pub const DP_DYNAMIC_SHAPES_BOUNDED: u32 = 1;
 pub const DP_DYNAMIC_SHAPES_UNBOUNDED: u32 = 2;
 /// Spmd supported: It does.
 pub const DP_SPMD_SUPPORTED: u32 = 0;
-/// Spmd unsupported: It does not; frameworks compile one program a device.
+/// Spmd unsupported: It does not; frameworks compile one program for each device.
 pub const DP_SPMD_UNSUPPORTED: u32 = 1;
-/// Spmd reinitialize: It does, and the plugin's set-up has to run once more when the framework switches to it.
+/// Spmd reinitialize: It does, and the plugin's set-up must run again when the framework switches to it.
 pub const DP_SPMD_REINITIALIZE: u32 = 2;
 /// DlpackDevice cpu: The host.
 pub const DP_DLPACK_CPU: u32 = 1;
@@ -108,9 +108,9 @@ pub const DP_DLPACK_VPI: u32 = 9;
 pub const DP_DLPACK_ROCM: u32 = 10;
 /// DlpackDevice rocm_host: Host memory pinned by ROCm.
 pub const DP_DLPACK_ROCM_HOST: u32 = 11;
-/// DlpackDevice ext_dev: A device that DLPack has no name for.
+/// DlpackDevice ext_dev: A device for which DLPack has no name.
 pub const DP_DLPACK_EXT_DEV: u32 = 12;
-/// DlpackDevice cuda_managed: CUDA memory that the host can read too.
+/// DlpackDevice cuda_managed: CUDA memory that the host can also read.
 pub const DP_DLPACK_CUDA_MANAGED: u32 = 13;
 /// DlpackDevice oneapi: oneAPI devices through unified shared memory.
 pub const DP_DLPACK_ONEAPI: u32 = 14;
@@ -124,19 +124,19 @@ pub const DP_DLPACK_MAIA: u32 = 17;
 pub const DP_DLPACK_TRN: u32 = 18;
 /// DlpackDevice tpu_host: Host memory pinned by the TPU runtime; JAX's number, not one of DLPack 1.1.
 pub const DP_DLPACK_TPU_HOST: u32 = 20;
-/// MemoryStatsReport unstated: Not known before it is asked. PyTorch/XLA takes a limit for granted, JAX does not.
+/// MemoryStatsReport unstated: Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not.
 pub const DP_MEMORY_STATS_UNSTATED: u32 = 0;
 /// MemoryStatsReport none: Nothing.
 pub const DP_MEMORY_STATS_NONE: u32 = 1;
 /// MemoryStatsReport in_use: How much memory is in use.
 pub const DP_MEMORY_STATS_IN_USE: u32 = 2;
-/// MemoryStatsReport with_limit: How much memory is in use, and how much there is (bytes_limit).
+/// MemoryStatsReport with_limit: How much memory is in use, and the limit (bytes_limit).
 pub const DP_MEMORY_STATS_WITH_LIMIT: u32 = 3;
 /// Row-major.
 pub const DP_LAYOUT_DESCENDING: u32 = 0;
 /// Tiles of layout_tile over the last two dimensions.
 pub const DP_LAYOUT_TILED: u32 = 1;
-/// The user has to name a coordinator.
+/// The user has to specify a coordinator.
 pub const DP_MASTER_ADDRESS_UNKNOWN: u32 = 0;
 /// Ask the metadata service, or the other processes.
 pub const DP_MASTER_ADDRESS_METADATA: u32 = 1;

@@ -134,7 +134,7 @@ pub struct dp_capabilities {
     pub upsample_bilinear_backward: u32,
     /// Whether one program may be partitioned for several devices, DP_SPMD_*. 0: it may.
     pub spmd: u32,
-    /// Device attribute that holds a device's coordinates in the physical mesh. Empty: there is no mesh.
+    /// Device attribute that holds a device's coordinates in the physical mesh. Empty: devices form no mesh.
     pub mesh_coordinates: *const c_char,
     /// Length of mesh_coordinates in bytes.
     pub mesh_coordinates_size: usize,
@@ -190,21 +190,21 @@ pub struct dp_capabilities {
     pub memory_kinds: *const dp_string,
     /// Number of elements of memory_kinds.
     pub memory_kinds_size: usize,
-    /// The memory arrays go to when the user names none, one of memory_kinds. Empty: only the client knows.
+    /// The memory for arrays if the user names none, one of memory_kinds. Empty: only the client knows.
     pub default_memory_kind: *const c_char,
     /// Length of default_memory_kind in bytes.
     pub default_memory_kind_size: usize,
     /// 1: a program may keep arrays in a memory of the host while it runs. 0: it may not.
     pub host_offload: u32,
-    /// What the device tells of its memory, DP_MEMORY_STATS_*. 0: not stated.
+    /// Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: not stated.
     pub memory_stats: u32,
-    /// Dot products of operands that differ in type, DP_MIXED_DOT_*. 0: frameworks convert first.
+    /// Dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert first.
     pub mixed_dot: u32,
-    /// Dot algorithms the compiler honours, DP_DOT_ALGORITHM_*. None: all.
+    /// Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. None: all.
     pub dot_algorithms: *const u32,
     /// Number of elements of dot_algorithms.
     pub dot_algorithms_size: usize,
-    /// What has no field yet, by name, in the order of the names. None: nothing.
+    /// Capabilities without a field of their own, in the order of their names. None: there are none.
     pub features: *const dp_feature,
     /// Number of elements of features.
     pub features_size: usize,

@@ -80,7 +80,7 @@ pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
 ///
 /// # Safety
 ///
-/// D2 for both, of which `code` need be no text.
+/// D2 for both, except that `code` may be any bytes.
 pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
     // SAFETY: the caller's contract.
     let format = unsafe { read(format, "format") }?.to_owned();
@@ -169,7 +169,7 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
 ///
 /// # Safety
 ///
-/// D3 for `function`: it calls the sink as the interface says.
+/// D3 for `function`, which calls the sink according to the interface.
 pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void) -> u32) -> Result<String> {
     let mut answer: Option<Result<String>> = None;
     let code = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));

@@ -1,4 +1,4 @@
-//! `dp_topology` and [`ProcessTopology`].
+//! Conversion between `dp_topology` and [`ProcessTopology`].
 
 use crate::describe::capabilities::dp_string;
 use crate::describe::descriptor::{
@@ -7,10 +7,10 @@ use crate::describe::descriptor::{
 use crate::process::{Address, DeviceShare, Position};
 use crate::{Error, ProcessTopology, Result};
 
-/// A topology as C sees it, with the text it points to.
+/// A topology for C, with the text to which it points.
 pub struct CTopology<'a> {
     raw: dp_topology,
-    // What `raw` points to. A vector's elements stay where they are when the vector moves.
+    // The memory to which `raw` points. A vector's elements do not move when the vector does.
     _coordinator: Option<String>,
     _hosts: Vec<dp_string>,
     _attributes: Vec<dp_variable>,
@@ -18,7 +18,7 @@ pub struct CTopology<'a> {
 }
 
 impl<'a> CTopology<'a> {
-    /// The same topology.
+    /// Converts a topology to C.
     pub fn new(topology: &'a ProcessTopology) -> Self {
         let coordinator = topology.coordinator().map(Address::to_string);
         let hosts: Vec<dp_string> = topology.hosts().iter().map(|host| dp_string::new(host)).collect();
@@ -50,14 +50,14 @@ impl<'a> CTopology<'a> {
         Self { raw, _coordinator: coordinator, _hosts: hosts, _attributes: attributes, _topology: topology }
     }
 
-    /// The struct, valid as long as this lives.
+    /// The struct, valid as long as this value exists.
     pub fn as_ptr(&self) -> *const dp_topology {
         &raw const self.raw
     }
 }
 
 impl ProcessTopology {
-    /// Reads what a C program filled in, of any size.
+    /// Reads a struct of any size that a C program filled in.
     ///
     /// # Safety
     ///
@@ -65,7 +65,7 @@ impl ProcessTopology {
     ///
     /// # Errors
     ///
-    /// What is null, misaligned or too short, text that is not UTF-8, and numbers that cannot all be true.
+    /// Null, misaligned or too short structs, text that is not UTF-8, and inconsistent numbers.
     pub unsafe fn from_raw(topology: *const dp_topology) -> Result<Self> {
         // SAFETY: D1 is the caller's.
         let raw = unsafe { strings::local_copy(topology) }?;
