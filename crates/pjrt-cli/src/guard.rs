@@ -90,11 +90,11 @@ pub(crate) fn words(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-/// Asks the system to kill this process when its parent ends.
+/// Asks the system to kill this process when its parent ends. Only Linux supports this.
 ///
 /// # Errors
 ///
-/// If the parent has already ended.
+/// If the parent has already ended, or if Linux rejects the request.
 pub(crate) fn die_with(parent: u32) -> Result<(), String> {
     system::die_with(parent)
 }

@@ -1,4 +1,4 @@
-//! The inputs of a program.
+//! The signature of a program.
 
 use device_plugin::Program;
 use pjrt::{ElementType, Shape};

@@ -125,7 +125,7 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     let plugins = json["plugins"].as_array().unwrap();
     let gone = plugins.iter().find(|plugin| plugin["name"] == "gone").unwrap();
     assert_eq!((&gone["usable"], &gone["refusals"][0]["kind"]), (&Value::Bool(false), &Value::from("missing")));
-    // A plugin that was not requested comes last.
+    // The embedded CPU device comes last, because it was not requested.
     let usable: Vec<&Value> = plugins.iter().filter(|plugin| plugin["usable"] == true).collect();
     assert_eq!(usable.last().unwrap()["name"], "pjrt_cpu");
 }

@@ -16,8 +16,8 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// All faults of the plan itself. If it has none, all values that the topology and the environment do not provide,
-    /// each with the variable or option to set.
+    /// All faults of the plan itself. If it has none, all values that the topology and the environment do not provide.
+    /// Each fault names what to set.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
