@@ -1,6 +1,6 @@
-//! `async_start` and `async_done` replaced by the op that is started, before a program is partitioned or lowered.
+//! Replaces `async_start` and `async_done` by the op that they start, before a program is partitioned or lowered.
 //!
-//! The op runs where it is started. A launch may run it later, up to `async_done`, but does not have to.
+//! The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
 
 use std::collections::HashMap;
 
@@ -32,7 +32,7 @@ pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// The value that takes the place of another.
+    /// Replaced values.
     same: HashMap<ValueId, ValueId>,
     /// The results of the op that each future stands for.
     futures: HashMap<ValueId, Vec<ValueId>>,
@@ -64,7 +64,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// The op inside of an `async_start`.
+    /// The op inside an `async_start`.
     fn started(&mut self, op: Op) -> Result<Op> {
         let wrong = || CompileError::invalid("stablehlo.async_start has one region of one op and a return");
         let [mut region] = <[Region; 1]>::try_from(op.regions).map_err(|_| wrong())?;

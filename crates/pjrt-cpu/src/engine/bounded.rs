@@ -1,8 +1,8 @@
-//! Arrays of bounded size replaced by arrays of their largest size, before a program is partitioned or lowered.
+//! Replaces arrays of bounded size by arrays of their maximum size, before a program is partitioned or lowered.
 //!
-//! `set_dimension_size` makes an array in which only the first elements of a dimension count. Here the array keeps all its
-//! elements, and the number of those that count is a separate value. Before an op combines elements, those that do not count
-//! are replaced by values that do not change its result.
+//! `set_dimension_size` returns an array in which only the first elements of a dimension are valid. Here the array
+//! keeps all its elements, and a separate value holds the number of valid ones. Before an op combines elements, invalid
+//! ones are replaced by values that do not change its result.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,8 @@ use super::place;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The shape with all elements, of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`. `None` for other types.
+/// The shape with all elements, of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`. Returns `None` for other
+/// types.
 fn bounded(ty: &Type) -> Option<TensorType> {
     let Type::Other(text) = ty else { return None };
     let (shape, bounds) = text.strip_prefix("tensor<")?.split_once(", #stablehlo.bounds<")?;
@@ -62,9 +63,9 @@ struct Rewrite<'f> {
     values: &'f mut ValueTypes,
     /// The types that the program declares.
     types: &'f ValueTypes,
-    /// The value that takes the place of another.
+    /// Replaced values.
     same: HashMap<ValueId, ValueId>,
-    /// The dimensions of a value in which only the first elements count, and a scalar with their number.
+    /// The dimensions of a value in which only the first elements are valid, with a scalar that holds their number.
     sizes: HashMap<ValueId, Vec<(usize, ValueId)>>,
 }
 
@@ -95,7 +96,7 @@ impl Rewrite<'_> {
             let (&[x, size], &[result]) = (&op.operands[..], &op.results[..]) else {
                 return Err(CompileError::invalid("a size of one array"));
             };
-            // A result of static type can only keep its size, which the lowering checks.
+            // The size of a result with a static type cannot change. The lowering checks this.
             if is_whole {
                 ops.push(op);
                 return Ok(());
@@ -125,7 +126,7 @@ impl Rewrite<'_> {
             | OpKind::Select
             | OpKind::Clamp
             | OpKind::Convert => {
-                // Operands agree in the sizes they have.
+                // All operands that have sizes have the same ones.
                 let of = sizes.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default();
                 self.sizes.extend(op.results.iter().map(|&result| (result, of.clone())));
                 ops.push(op);
@@ -156,7 +157,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Returns the dimension whose size the op sets, and whether the result's type is static. `None` for other ops.
+    /// The dimension whose size the op sets, and whether the result's type is static. Returns `None` for other ops.
     fn sets_size(&self, op: &Op) -> Result<Option<(usize, bool)>> {
         let OpKind::Other { name, attributes } = &op.kind else { return Ok(None) };
         if name != "stablehlo.set_dimension_size" {
@@ -169,7 +170,7 @@ impl Rewrite<'_> {
         Ok(Some((dimension, op.results.iter().all(|&result| bounded(&self.types[result]).is_none()))))
     }
 
-    /// Replaces elements that do not count by the initial value.
+    /// Replaces invalid elements by the initial value.
     fn reduce(
         &mut self,
         op: &mut Op,
@@ -190,7 +191,7 @@ impl Rewrite<'_> {
         if sizes.iter().skip(count).any(|sizes| !sizes.is_empty()) {
             return Err(CompileError::invalid("an initial value of bounded size"));
         }
-        // Dimensions that are kept are numbered anew, without the reduced ones.
+        // The remaining dimensions are renumbered without the reduced ones.
         let kept = |&(dimension, size): &(usize, ValueId)| {
             let before = reduced.iter().filter(|&&reduced| reduced < dimension).count();
             (!reduced.contains(&dimension)).then_some((dimension - before, size))
@@ -206,7 +207,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Gives updates that do not count an index outside of the array, so that they are skipped.
+    /// Gives invalid updates an index outside the array, so that they are skipped.
     fn scatter(
         &mut self,
         op: &mut Op,
@@ -221,7 +222,8 @@ impl Rewrite<'_> {
         }
         let indices = self.tensor(op.operands[inputs])?;
         let mut all = sizes[inputs].clone();
-        // The dimensions of updates that are not of a window are those of the indices, but for the vectors.
+        // The dimensions of the updates that are not window dimensions are those of the indices, without the index
+        // vector.
         let batch: Vec<usize> = (0..indices.rank()).filter(|&d| d != dimensions.index_vector_dim).collect();
         for (i, sizes) in sizes.iter().enumerate().skip(inputs + 1) {
             let rank = self.tensor(op.operands[i])?.rank();

@@ -10,9 +10,9 @@ use super::rows::{Rows, join};
 use super::tile::{Dst, Instr, Read, Splat, SplatValue, Src, TileOp, TileProgram};
 use super::view::View;
 
-/// Largest group: beyond this many nodes a tile's registers leave the first-level cache anyway.
+/// Maximum number of nodes in a group. The registers of a larger group would not fit the first-level cache anyway.
 const MAX_NODES: usize = 128;
-/// Most buffers a group reads: more streams than this defeat the prefetchers.
+/// Maximum number of buffers that a group reads. The prefetchers cannot follow more streams.
 const MAX_INPUTS: usize = 24;
 
 /// A scheduled piece of a block.
@@ -22,7 +22,7 @@ pub(crate) enum Item {
     Rows(Rows),
 }
 
-/// Nodes over the same number of elements.
+/// Nodes with the same number of elements.
 pub(crate) struct Group {
     pub(crate) n: usize,
     pub(crate) nodes: Vec<Node>,
@@ -30,7 +30,7 @@ pub(crate) struct Group {
 
 struct Open {
     n: usize,
-    /// With their place in the block, which orders them.
+    /// The nodes with their positions in the block, which determine their order.
     nodes: Vec<(usize, Node)>,
     inputs: Vec<V>,
 }
@@ -39,9 +39,9 @@ struct Open {
 struct Fuser<'a> {
     values: &'a [Value],
     groups: Vec<Option<Open>>,
-    /// The open group that makes a value.
+    /// For each value, the open group that computes it.
     maker: HashMap<V, usize>,
-    /// An open group that reads a value element by element.
+    /// For each value, an open group that reads it element by element.
     reader: HashMap<V, usize>,
     /// The open group of one-element nodes.
     scalars: Option<usize>,
@@ -77,7 +77,7 @@ pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V
 }
 
 impl Fuser<'_> {
-    /// Adds an elementwise node to the groups it can join, which become one, or to a new one.
+    /// Adds an elementwise node to the groups that it can join, and merges these, or to a new group.
     fn add(&mut self, at: usize, node: Node) {
         let n = self.values[node.outs[0] as usize].n;
         let by_element = |v: V| matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
@@ -110,7 +110,7 @@ impl Fuser<'_> {
                 Some(t) => Some(self.merge(t, g)),
             };
         }
-        // Whatever could not be joined must be finished before this node reads it.
+        // Groups that could not be joined must be finished before this node reads their values.
         for &v in &node.ins {
             if let Some(&g) = self.maker.get(&v)
                 && Some(g) != target
@@ -155,7 +155,7 @@ impl Fuser<'_> {
         }
     }
 
-    /// Makes two open groups one: nothing outside has read what either makes, so their order is free.
+    /// Merges two open groups. No node outside has read their values yet, so their relative order does not matter.
     fn merge(&mut self, a: usize, b: usize) -> usize {
         let fits = match (&self.groups[a], &self.groups[b]) {
             (Some(x), Some(y)) => {
@@ -188,7 +188,7 @@ impl Fuser<'_> {
         a
     }
 
-    /// Schedules an open group here.
+    /// Closes an open group and schedules it here.
     fn close(&mut self, group: usize) {
         let Some(mut open) = self.groups[group].take() else {
             return;
@@ -217,12 +217,12 @@ pub(crate) struct Compiled {
     pub(crate) program: TileProgram,
     /// Values the program reads, in input order.
     pub(crate) ins: Vec<V>,
-    /// For each output, an input read element by element with elements of the same size.
+    /// For each output, the inputs that are read element by element and have elements of the same size.
     pub(crate) reuse: Vec<Vec<u16>>,
 }
 
-/// Compiles a group. `fixed` inputs come first, in that order; `wanted` are its outputs, a value may be named twice
-/// and may be an input.
+/// Compiles a group. The inputs `fixed` come first, in this order. `wanted` are the outputs. A value may be listed
+/// twice and may be an input.
 pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[Value]) -> Compiled {
     let Plan { joined, viewed, line } = plan(group, wanted, values);
     let mut c = GroupCompiler {
@@ -237,7 +237,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[
         viewed,
     };
     c.program.outs = wanted.iter().map(|&v| values[v as usize].size).collect();
-    // A node that is joined to a later one reads its operands there.
+    // A node that is joined to a later one reads its operands when that one runs.
     let mut runs_at: Vec<usize> = (0..group.nodes.len()).collect();
     for at in (0..group.nodes.len()).rev() {
         if let Some(next) = joined[at] {
@@ -294,7 +294,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[V], wanted: &[V], values: &[
             }
         };
         c.program.instrs.push(Instr { op, dst, size });
-        // Registers are freed after the destination is chosen: an instruction never writes what it reads.
+        // Free registers after the destination is chosen, so that an instruction never writes a register that it reads.
         let mut done: Vec<V> = last_use.iter().filter(|&(_, &last)| last == at).map(|(&v, _)| v).collect();
         done.sort_unstable();
         for v in done.into_iter().chain((!last_use.contains_key(&out)).then_some(out)) {
@@ -335,11 +335,11 @@ struct GroupCompiler<'a> {
     program: TileProgram,
     ins: Vec<V>,
     place: HashMap<V, Src>,
-    /// Registers free for reuse.
+    /// Registers that can be reused.
     free: Vec<u16>,
     /// Inputs read element by element.
     by_element: Vec<u16>,
-    /// Values that are views of others, read by chains without being written out.
+    /// Values that are views of others. Chains read them without materializing them.
     viewed: HashMap<V, (V, View)>,
 }
 
@@ -369,19 +369,19 @@ impl GroupCompiler<'_> {
         narrow(at)
     }
 
-    /// The one element an operand has, for all.
+    /// The element of a one-element operand, which is broadcast.
     fn splat(&mut self, v: V) -> Option<SplatValue> {
         let value = &self.values[v as usize];
         match &value.constant {
             Some(Constant::Splat(bytes)) => Some(SplatValue::Constant(*bytes)),
-            // The arguments of a scalar region are vectors when it runs, whatever their declared size.
+            // At run time the arguments of a scalar region are vectors, whatever their declared size.
             _ if self.ins[..self.fixed].contains(&v) => None,
             _ if value.n != self.n || self.fixed > 0 => Some(SplatValue::Input(self.input(v))),
             _ => None,
         }
     }
 
-    /// Where a chain reads an operand.
+    /// The source of an operand of a chain.
     fn read(&mut self, v: V) -> Read {
         if let Some((from, view)) = self.viewed.get(&v).cloned() {
             return Read::View(self.input(from), view);
@@ -398,7 +398,7 @@ impl GroupCompiler<'_> {
         Read::Src(self.src(v))
     }
 
-    /// `function` of `ins` as the end of the chain before it, which makes one of them, or of a new one.
+    /// Appends `function` of `ins` to the chain `before`, whose result is one of them, or starts a new chain.
     fn chain(&mut self, before: Option<(V, Chain)>, function: F32, ins: &[V]) -> Chain {
         let (made, mut chain) = match before {
             Some(before) => before,
@@ -424,7 +424,7 @@ impl GroupCompiler<'_> {
         chain
     }
 
-    /// Inputs of which an element is read for another element than its own.
+    /// Inputs from which some element is read at another position.
     fn scattered(&self) -> Vec<u16> {
         let mut scattered = Vec::new();
         for instr in &self.program.instrs {
@@ -444,7 +444,7 @@ impl GroupCompiler<'_> {
         scattered
     }
 
-    /// Where an operand is read: a value of the group, an input, or a register filled with its only element.
+    /// The source of an operand: a value of the group, an input, or a register filled with its only element.
     fn src(&mut self, v: V) -> Src {
         if let Some(&src) = self.place.get(&v) {
             return src;
@@ -452,7 +452,7 @@ impl GroupCompiler<'_> {
         let size = self.values[v as usize].size;
         let src = match self.splat(v) {
             Some(value) => {
-                // Splats keep their register for the whole run: it is filled before the first tile.
+                // Splats keep their register for the whole run, because it is filled before the first tile.
                 self.program.regs += 1;
                 let reg = narrow(self.program.regs - 1);
                 self.program.splats.push(Splat { reg, size, value });

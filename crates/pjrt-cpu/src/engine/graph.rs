@@ -131,7 +131,7 @@ impl BlockGraph {
             }
             match &mut node.op {
                 Op::While { cond, body, carried } => {
-                    // A carried value may be read by the next iteration only.
+                    // The next iteration may be the only reader of a carried value.
                     carried.iter().for_each(|&v| live[v as usize] = true);
                     body.remove_dead(live);
                     cond.remove_dead(live);

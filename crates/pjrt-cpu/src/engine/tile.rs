@@ -1,4 +1,4 @@
-//! Fused elementwise programs, run tile by tile so that intermediate values never leave the first-level cache.
+//! Fused elementwise programs. They run tile by tile, so that intermediate values stay in the first-level cache.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -12,46 +12,46 @@ use super::par;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
 
-/// Fewest elements per tile: a dozen `f32` registers of this length fit the first-level cache.
+/// Minimum elements per tile. A dozen `f32` registers of this length fit the first-level cache.
 pub(crate) const TILE: usize = 1024;
-/// Registers and outputs of this length for which there is room there, next to what is read.
+/// Number of registers and outputs of this length that fit the cache together with the inputs.
 const ROOM: usize = 8;
-/// Longest tile, in units of the shortest: longer ones save nothing more.
+/// Maximum tile length, in units of the minimum. Longer tiles are not faster.
 const WIDEST: usize = 4;
 
-/// Where an instruction reads: an index and the size of an element.
+/// The source of an instruction's operand, with the size of an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
-    /// An operand the function does not take.
+    /// No operand: the function takes fewer.
     None,
-    /// An input with as many elements as the program runs over.
+    /// An input with one element for each element of the run.
     In(u16, u8),
     Reg(u16, u8),
     Out(u16, u8),
 }
 
-/// Where an instruction writes.
+/// The destination of an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Dst {
     Reg(u16),
     Out(u16),
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 pub(crate) enum TileOp {
     Map(Map, [Src; 3]),
     /// Elements of an input through a strided view.
     Load(u16, View),
     Iota(Iota),
     Copy(Src),
-    /// Several `f32` functions in one go. It starts as the first of what it reads.
+    /// Several `f32` functions in one pass. The chain starts with the first value that it reads.
     Chain(Vec<Read>, Vec<Link>),
 }
 
 /// An operand of a chain.
 pub(crate) enum Read {
     Src(Src),
-    /// An input through a view that is simple within each tile.
+    /// An input through a view whose elements are contiguous or equal within each tile.
     View(u16, View),
     Constant(f32),
     /// The first element of an input.
@@ -61,7 +61,7 @@ pub(crate) enum Read {
 pub(crate) struct Instr {
     pub(crate) op: TileOp,
     pub(crate) dst: Dst,
-    /// Size of an element written.
+    /// Size of an output element.
     pub(crate) size: u8,
 }
 
@@ -111,7 +111,7 @@ impl Iota {
     }
 }
 
-/// A straight-line program over equally long vectors.
+/// A straight-line program over vectors of equal length.
 #[derive(Default)]
 pub(crate) struct TileProgram {
     pub(crate) splats: Vec<Splat>,
@@ -119,7 +119,7 @@ pub(crate) struct TileProgram {
     pub(crate) regs: usize,
     /// Size of an element of each output.
     pub(crate) outs: Vec<u8>,
-    /// No tile reaches over a multiple of this; 0 where they may.
+    /// Tiles do not cross multiples of this number. If it is 0, they may.
     pub(crate) line: usize,
 }
 
@@ -129,8 +129,8 @@ thread_local! {
 }
 
 impl TileProgram {
-    /// Runs over `n` elements, on several threads if there are many. `alias[o]` names the input whose elements
-    /// output `o` holds already and overwrites; that input's slice is not read.
+    /// Runs over `n` elements, on several threads if there are many. `alias[o]` is the input whose elements output `o`
+    /// already holds and overwrites. The slice of that input is not read.
     pub(crate) fn run(&self, n: usize, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
         let bytes = n * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>() * (2 + self.instrs.len() / 4);
         let threads = par::threads(bytes);
@@ -153,12 +153,14 @@ impl TileProgram {
         par::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &[], &mut outs, alias));
     }
 
-    /// Runs over the elements of `range` on this thread; `outs` hold just those, `ins[i]` those from `bases[i]` on.
+    /// Runs over the elements of `range` on this thread. `outs` hold only these elements. `ins[i]` starts at element
+    /// `bases[i]`.
     pub(crate) fn run_part(&self, range: Range<usize>, ins: &[&[u8]], bases: &[usize], outs: &mut [&mut [u8]]) {
         self.run_range(range, ins, bases, outs, &[]);
     }
 
-    /// Runs over the elements of `range`; `outs` hold just those, `ins` those from their base on, all without bases.
+    /// Runs over the elements of `range`. `outs` hold only these elements. `ins` start at their base, or at 0 without
+    /// bases.
     fn run_range(
         &self,
         range: Range<usize>,
@@ -207,21 +209,21 @@ impl TileProgram {
 
 /// One tile of a run.
 struct Tile<'a, 'b> {
-    /// Registers from here on hold the old contents of outputs written in place.
+    /// The first of the registers that hold the old contents of outputs written in place.
     first: usize,
     regs: &'a mut [Vec<Line>],
     ins: &'a [&'a [u8]],
     bases: &'a [usize],
     outs: &'a mut [&'b mut [u8]],
     alias: &'a [Option<u16>],
-    /// First element of the tile, and of the outputs' slices.
+    /// First element of the tile, and first element of the outputs' slices.
     start: usize,
     base: usize,
     len: usize,
 }
 
 impl Tile<'_, '_> {
-    /// Where the tile starts in an input.
+    /// Position of the tile's first element in an input.
     #[inline]
     fn start_of(&self, input: u16) -> usize {
         self.start - self.bases.get(usize::from(input)).copied().unwrap_or(0)
@@ -266,7 +268,7 @@ impl Tile<'_, '_> {
     #[inline]
     fn step(&mut self, instr: &Instr) {
         let size = usize::from(instr.size);
-        // The destination is taken out while it is written, so the sources can be borrowed.
+        // Take out the destination while it is written, so that the sources can be borrowed.
         match instr.dst {
             Dst::Reg(r) => {
                 let r = usize::from(r);
@@ -305,7 +307,7 @@ impl Tile<'_, '_> {
     }
 }
 
-/// The first `bytes` bytes of a register, grown if needed.
+/// The first `bytes` bytes of a register, which grows if needed.
 #[inline]
 pub(crate) fn reserve(reg: &mut Vec<Line>, bytes: usize) -> &mut [u8] {
     let lines = bytes.div_ceil(LINE);

@@ -1,8 +1,8 @@
-//! Strided views: how transposes, slices, broadcasts and windows read or write a row-major buffer.
+//! Strided views of row-major buffers, through which transposes, slices, broadcasts and windows read and write.
 #![expect(clippy::cast_sign_loss, reason = "a view's positions were checked to lie in its buffer when it was made")]
 #![expect(clippy::cast_possible_wrap, reason = "extents were checked to fit isize at compile time")]
 
-/// Ranks above this are refused at compile time, so walks need no heap.
+/// Maximum rank. Higher ranks are rejected at compile time, so loops over a view need no heap memory.
 pub(crate) const MAX_RANK: usize = 16;
 
 /// Row-major strides of `dims`, in elements.
@@ -11,7 +11,7 @@ pub(crate) fn strides_of(dims: &[usize]) -> Vec<isize> {
     let mut step = 1isize;
     for (stride, &dim) in strides.iter_mut().zip(dims).rev() {
         *stride = step;
-        // Zero extents keep the strides of the other dimensions meaningful.
+        // Count a zero extent as one, so that the strides of the other dimensions remain meaningful.
         step *= dim.max(1) as isize;
     }
     strides
@@ -26,7 +26,7 @@ pub(crate) struct View {
     len: usize,
 }
 
-/// A part of a view that is simple in its buffer, by the position where it starts.
+/// A part of a view that is contiguous in its buffer or repeats one element, with the position of its first element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Contiguous(usize),
@@ -34,7 +34,8 @@ pub(crate) enum Line {
 }
 
 impl View {
-    /// A view; `dims` and `strides` are simplified (unit dimensions dropped, adjacent ones merged).
+    /// Creates a view. `dims` and `strides` are simplified: unit dimensions are dropped, and adjacent dimensions are
+    /// merged.
     pub(crate) fn new(dims: &[usize], strides: &[isize], offset: usize) -> Self {
         let len = dims.iter().product();
         let mut view = View { dims: Vec::new(), strides: Vec::new(), offset, len };
@@ -58,12 +59,12 @@ impl View {
         self.len
     }
 
-    /// The view is a contiguous range of the buffer.
+    /// Whether the view is a contiguous range of the buffer.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.len <= 1 || (self.dims.len() == 1 && self.strides[0] == 1)
     }
 
-    /// The view is each of `rows` elements, `columns` times.
+    /// Whether the view repeats each of `rows` elements `columns` times.
     pub(crate) fn repeats(&self, rows: usize, columns: usize) -> bool {
         self.offset == 0 && self.dims == [rows, columns] && self.strides == [1, 0]
     }
@@ -127,7 +128,7 @@ impl View {
         }
     }
 
-    /// Length of the runs that are contiguous in the buffer, or one element repeated; 0 where there are none.
+    /// Length of the runs that are contiguous in the buffer or repeat one element. Returns 0 if there are no such runs.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,
@@ -135,7 +136,7 @@ impl View {
         }
     }
 
-    /// Where the elements from `start` on are, which lie in one of the view's lines.
+    /// The position of the elements from `start` on, which must be in one of the view's lines.
     pub(crate) fn line_at(&self, start: usize) -> Line {
         let mut rest = start;
         let mut position = self.offset as isize;
@@ -166,7 +167,7 @@ impl View {
         }
     }
 
-    /// Copies all of the view to `dst`, in blocks where the view is a transpose.
+    /// Copies the whole view to `dst`, in blocks if it is a transpose.
     pub(crate) fn read_all<T: Copy>(&self, src: &[T], dst: &mut [T]) {
         let Some(last) = self.dims.len().checked_sub(1) else {
             return self.read(src, 0, dst);
@@ -182,7 +183,7 @@ impl View {
         let own = strides_of(&self.dims);
         let (rows, columns) = (self.dims[k], self.dims[last]);
         let (to_row, from_column) = (own[k] as usize, self.strides[last]);
-        // The planes spanned by the view's last dimension and the buffer's contiguous one.
+        // Copy planes spanned by the view's last dimension and the buffer's contiguous one.
         let others = |v: &[isize]| {
             v.iter().enumerate().filter(|&(a, _)| a != k && a != last).map(|(_, &s)| s).collect::<Vec<_>>()
         };
@@ -229,7 +230,8 @@ impl View {
         }
     }
 
-    /// Views of consecutive parts of the outermost dimension, `rows` each, with the elements before each part.
+    /// Splits the view into parts of `rows` along the outermost dimension. Also returns the number of elements before
+    /// each part.
     pub(crate) fn split(&self, rows: usize) -> Vec<(usize, View)> {
         let Some(&outer) = self.dims.first() else {
             return vec![(0, self.clone())];

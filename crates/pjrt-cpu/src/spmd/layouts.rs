@@ -20,16 +20,16 @@ pub(super) enum Key {
 /// How a mesh or a tiling differs from the grid.
 #[derive(Clone, Debug)]
 pub(super) enum Elsewhere {
-    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each place.
+    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
     Moved(Vec<usize>),
     /// It has no axes of the grid. Lists the partition at each position of the layout.
     Apart(Vec<usize>, Option<WrittenMesh>),
 }
 
-/// A digit before numbering: how far apart its values are, and how many.
+/// A digit before it is numbered: the distance between its values, and their number.
 type Digit = (usize, usize);
 
-/// Extents, and the devices they lay out.
+/// Extents of a layout, and its devices.
 struct Layout {
     key: Key,
     extents: Vec<usize>,
@@ -54,7 +54,8 @@ struct Layouts {
 }
 
 impl Grid {
-    /// Builds the grid of `partitions` devices for those annotations. The first ones decide where layouts conflict.
+    /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the first ones take
+    /// precedence.
     pub(super) fn new(
         partitions: usize,
         meshes: &HashMap<String, WrittenMesh>,
@@ -197,7 +198,7 @@ impl Layout {
         let mut more = cuts.clone();
         more.extend(fit.digits.iter().flatten().flat_map(|&(stride, size)| [stride, stride * size]));
         for &(axis, (before, size)) in &self.parts {
-            // Parts cut an axis that is one digit; one of several digits has its own cuts.
+            // Parts cut an axis of one digit. An axis of several digits already has its own cuts.
             if let [(stride, whole)] = fit.digits[axis][..] {
                 more.extend([stride * (whole / before), stride * (whole / (before * size))]);
             }
@@ -222,7 +223,7 @@ fn laid_out(name: &str, mesh: &WrittenMesh, partitions: usize) -> Result<(Vec<us
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {
-        // Such a mesh cuts nothing. `Grid::singles` knows the device it may name.
+        // Such a mesh cuts nothing. `Grid::singles` holds the device that it may name.
         return Ok((vec![1; extents.len()], (0..partitions).collect()));
     }
     if count > partitions {
@@ -240,7 +241,7 @@ fn laid_out(name: &str, mesh: &WrittenMesh, partitions: usize) -> Result<(Vec<us
     Ok((extents, devices))
 }
 
-/// The digits of each dimension of a layout, of numbers in that order; `None` where they are not regular.
+/// The digits of each dimension of a layout, for devices in that order. Returns `None` if they are not regular.
 fn digits(extents: &[usize], devices: &[usize], order: &[usize]) -> Option<Vec<Vec<Digit>>> {
     let mut place = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &device)| place[device] = at);
@@ -248,7 +249,7 @@ fn digits(extents: &[usize], devices: &[usize], order: &[usize]) -> Option<Vec<V
     if extents.iter().all(|&e| e == 1) {
         return Some(vec![Vec::new(); extents.len()]);
     }
-    // Whole extents first; where those are not regular, their prime factors.
+    // Try whole extents first, and then their prime factors.
     for split in [|n: usize| vec![n], primes] {
         let factors: Vec<Vec<usize>> = extents.iter().map(|&e| if e == 1 { vec![] } else { split(e) }).collect();
         let flat: Vec<usize> = factors.iter().flatten().copied().collect();

@@ -1,6 +1,6 @@
-//! Shardy's annotations as strings, the form in which clients send them to devices that may not know Shardy.
+//! Reads Shardy's annotations as strings, the form in which clients send them to devices that may not support Shardy.
 //!
-//! The strings lie in `mhlo.frontend_attributes`, and ops of Shardy's dialect are custom calls and calls:
+//! The strings are in `mhlo.frontend_attributes`, and ops of Shardy's dialect are custom calls and calls:
 //!
 //! | here | in Shardy's dialect |
 //! |---|---|
@@ -24,7 +24,7 @@ pub(super) const MANUAL_BODY: &str = "xla.sdy.manual_computation_body";
 const FRONTEND: &str = "mhlo.frontend_attributes";
 const PREFIX: &str = "xla.sdy.";
 
-/// The program with Shardy's own attributes and ops; `None` if it has no such strings.
+/// Converts the program to Shardy's own attributes and ops. Returns `None` if it has no such strings.
 pub(super) fn as_attributes(module: &Module) -> Result<Option<Module>> {
     if find(&module.attributes, "meshes").is_none() {
         return Ok(None);
@@ -71,7 +71,7 @@ fn annotate(attributes: &mut Attributes, sharding: String) {
     attributes.push(("sdy.sharding".to_owned(), Attribute::Other(sharding)));
 }
 
-/// One of the strings, by its name after the prefix.
+/// Finds one of the strings by its name after the prefix.
 fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find_map(|(key, value)| match value {
         Attribute::Dictionary(entries) if key == FRONTEND => {
@@ -99,7 +99,7 @@ fn take(attributes: &mut Attributes) -> Attributes {
     taken
 }
 
-/// The text of a string, which is escaped once more than the program's other strings.
+/// The text of a string attribute. It has one more level of escapes than the program's other strings.
 fn text(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => Some(text.clone()),
@@ -123,7 +123,7 @@ fn meshes(text: &str) -> Result<Vec<(String, String)>> {
     Ok(meshes)
 }
 
-/// The only sharding of a list of one.
+/// The only sharding of a list with one element.
 fn single(text: &str) -> Result<String> {
     let inner = text.strip_prefix("#sdy.sharding_per_value<[").and_then(|rest| rest.strip_suffix("]>"));
     match inner {
@@ -135,13 +135,13 @@ fn single(text: &str) -> Result<String> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// The value that takes the place of another.
+    /// Replaced values.
     same: HashMap<ValueId, ValueId>,
-    /// Annotations of values that are for the function's results only.
+    /// Annotations that apply only to the function's results.
     results: HashMap<ValueId, String>,
-    /// The global value of each value a manual computation takes, and what its op tells of the computation.
+    /// For each operand of a manual computation, its global value and the attributes of the op that converts it.
     entered: HashMap<ValueId, (ValueId, Attributes)>,
-    /// Calls of bodies of manual computations, by their first result, and what they tell of the computation.
+    /// Calls of manual computations by their first result, with the attributes of the call.
     called: HashMap<ValueId, (Op, Attributes)>,
 }
 
@@ -163,7 +163,7 @@ impl Rewrite {
         Ok(())
     }
 
-    /// The op in Shardy's dialect; `None` if nothing takes its place.
+    /// Converts an op to Shardy's dialect. Returns `None` if the op is removed.
     fn op(&mut self, mut op: Op) -> Result<Option<Op>> {
         let mut found = take(&mut op.attributes);
         let sharding = found.iter().find(|(name, _)| name == "sharding").and_then(|(_, value)| text(value));
@@ -226,7 +226,7 @@ impl Rewrite {
         }
     }
 
-    /// The computation whose region is that call.
+    /// Builds the manual computation that replaces this call.
     fn manual_computation(&self, call: Op, found: Attributes, results: ValueIds) -> Result<Op> {
         let globals = call.operands.iter().map(|local| self.entered.get(local).map(|(global, _)| *global));
         let operands = globals.collect::<Option<ValueIds>>().ok_or_else(|| missing("a global value of an operand"))?;

@@ -1,4 +1,5 @@
-//! From the StableHLO IR to the graph: resolves every shape and dtype, inlines calls, refuses what is unsupported.
+//! Lowers the StableHLO IR to the graph: resolves every shape and element type, inlines calls, and rejects unsupported
+//! ops.
 
 mod chlo;
 mod collective;
@@ -42,17 +43,17 @@ pub(crate) use scalar_fn::ScalarFn;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// Nodes of a program after inlining; more suggests functions that double with every call.
+/// Maximum number of nodes after inlining. A larger program probably has functions that each call the next one twice.
 const MAX_NODES: usize = 1 << 20;
-/// Nesting of calls and regions.
+/// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
-/// Entries of a table of offsets worked out at compile time.
+/// Maximum number of entries of an offset table that is computed at compile time.
 const MAX_OFFSETS: usize = 1 << 26;
-/// Constants of equal elements up to this size are kept in the program; larger ones are written when needed.
+/// Constants of equal elements up to this size are stored in the program. Larger ones are written when needed.
 const SMALL: usize = 4096;
-/// Ops that are listed where a program has many that are unsupported.
+/// Maximum number of unsupported ops to list.
 const MAX_REFUSED: usize = 100;
-/// Elements of constants that are computed with at compile time.
+/// Maximum number of elements of constants that are folded at compile time.
 const FOLDED: usize = 64;
 
 /// A value and its type.
@@ -62,7 +63,7 @@ pub(crate) struct Tv {
     pub(crate) ty: TensorType,
 }
 
-/// What an IR value is bound to.
+/// The value or values bound to an IR value.
 #[derive(Clone, Debug)]
 enum Bind {
     Tensor(Tv),
@@ -80,11 +81,11 @@ pub(crate) struct Lower<'m> {
     depth: usize,
     nodes: usize,
     settings: &'m CompileSettings,
-    /// Meetings so far.
+    /// Number of collectives so far.
     pub(crate) collectives: u32,
-    /// What a transposed value was before, and its permutation: contractions read through it.
+    /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
     transposed: HashMap<V, (Tv, Vec<usize>)>,
-    /// Ops found to be unsupported.
+    /// Errors of unsupported ops.
     refused: Vec<CompileError>,
 }
 
@@ -94,7 +95,7 @@ struct Frame<'m> {
     env: Vec<Option<Bind>>,
 }
 
-/// The op being lowered and where its nodes go.
+/// The op that is being lowered, and the destination of its nodes.
 struct Cx<'a, 'm> {
     l: &'a mut Lower<'m>,
     frame: &'a mut Frame<'m>,
@@ -143,7 +144,7 @@ impl<'m> Lower<'m> {
         let results = self.inline(func, binds, &mut nodes);
         if !self.refused.is_empty() {
             let mut refused = std::mem::take(&mut self.refused);
-            // What is invalid may be so only because of what was assumed.
+            // An "invalid" error may be a consequence of assumed types, so drop it.
             refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
             let error = CompileError::together(refused);
             return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
@@ -167,7 +168,7 @@ impl<'m> Lower<'m> {
         Ok(Lowered { block, args, results: types })
     }
 
-    /// A parameter whose narrow integers fill their bytes as those computed here do, whatever the caller left there.
+    /// Sign- or zero-extends a parameter of narrow integers, because the caller may leave other bits in the bytes.
     fn extended(&mut self, arg: &Tv, out: &mut Vec<Node>) -> Tv {
         let Some(wrap) = super::elementwise::wrap(arg.ty.dtype) else {
             return arg.clone();
@@ -177,7 +178,7 @@ impl<'m> Lower<'m> {
         Tv { v, ty: arg.ty.clone() }
     }
 
-    /// A new value.
+    /// Adds a value.
     fn value(&mut self, ty: &TensorType) -> V {
         self.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant: None })
     }
@@ -241,7 +242,7 @@ impl<'m> Lower<'m> {
             }
             let Err(error) = cx.lower() else { continue };
             let error = error.at(|| place(self.module, frame.func, op));
-            // What is unsupported is noted, and the rest looked through: a list helps more than its first entry.
+            // Record an unsupported op and continue, because the full list is more useful than its first entry.
             if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
                 return Err(error);
             }
@@ -254,7 +255,7 @@ impl<'m> Lower<'m> {
         Err(CompileError::invalid("a region ends without a return"))
     }
 
-    /// Binds the results of an op that is not supported to values nobody makes; false where their types are unknown.
+    /// Binds the results of an unsupported op to values without a node. Returns false if their types are unknown.
     fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
         for &id in &op.results {
             let bind = match type_of(frame.func, id) {
@@ -272,7 +273,7 @@ impl<'m> Lower<'m> {
         true
     }
 
-    /// `v`, as a value with memory of its own if it is a large constant of equal elements.
+    /// Returns `v`. If it is a large constant of equal elements, returns a value with its own memory.
     fn written_out(&mut self, v: V, out: &mut Vec<Node>) -> V {
         let value = &self.values[v as usize];
         if value.bytes() <= SMALL || !matches!(value.constant, Some(Constant::Splat(_))) {
@@ -284,7 +285,7 @@ impl<'m> Lower<'m> {
         copy
     }
 
-    /// The element all elements of a constant are equal to.
+    /// The element of a constant whose elements are all equal.
     fn splat(&self, v: V) -> Option<[u8; 16]> {
         match self.values[v as usize].constant {
             Some(Constant::Splat(bytes)) => Some(bytes),
@@ -331,7 +332,7 @@ fn dtype_of(ty: &Type) -> Result<DType> {
     }
 }
 
-/// A value of type `ty` may stand where `declared` is declared, whose extents may be unknown.
+/// Whether a value of type `ty` matches the type `declared`, whose extents may be unknown.
 pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     let dtype = dtype_of(declared)?;
     let Type::Tensor(t) = declared else { return Ok(false) };
@@ -339,7 +340,7 @@ pub(crate) fn fits(declared: &Type, ty: &TensorType) -> Result<bool> {
     Ok(dtype == ty.dtype && t.shape.len() == ty.rank() && t.shape.iter().zip(ty.dims.iter()).all(agree))
 }
 
-/// The type of an argument or result of the whole program: frameworks pass tokens as arrays without elements.
+/// The type of an argument or result of the whole program. Frameworks pass tokens as arrays without elements.
 pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
     if matches!(ty, Type::Token) { TensorType::new(DType::Bool, &[0]) } else { tensor_type(ty) }
 }
@@ -437,7 +438,7 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// This op with these types is not supported.
+    /// The error for an op that is not supported with these types.
     fn unsupported(&self) -> CompileError {
         CompileError::unsupported(name::op(&self.op.kind))
     }
@@ -450,7 +451,7 @@ impl<'m> Cx<'_, 'm> {
         if holds { Ok(()) } else { Err(self.invalid(message())) }
     }
 
-    /// The extents span few enough positions to list them all.
+    /// Checks that the extents span few enough positions to list them all.
     fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
         let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
         if count.is_none_or(|count| count > MAX_OFFSETS) {
@@ -498,15 +499,15 @@ impl<'m> Cx<'_, 'm> {
         self.frame.bind(*id, bind)
     }
 
-    /// Result `index` may be of type `ty`.
+    /// Checks that result `index` may have the type `ty`.
     fn declared(&self, index: usize, ty: &TensorType) -> Result<()> {
         let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
         let declared = type_of(self.frame.func, *id)?;
         self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
     }
 
-    /// Binds all results, whose types must be the declared ones: as many, or one tuple of them, which PyTorch/XLA
-    /// declares for custom calls.
+    /// Binds all results and checks that their types are the declared ones. PyTorch/XLA declares one tuple of all
+    /// results for custom calls.
     fn finish(&mut self, results: Vec<Tv>) -> Result<()> {
         let (want, got) = (self.op.results.len(), results.len());
         if let [id] = self.op.results[..]
@@ -531,7 +532,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![Tv { v, ty }])
     }
 
-    /// An elementwise node; computed right away where all operands are constants, of equal elements or few.
+    /// Adds an elementwise node. If all operands are constants with equal or few elements, computes the result instead.
     fn map(&mut self, map: Map, ins: &[V], ty: &TensorType) -> V {
         let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.l.splat(v)).collect();
         if let Some(splats) = splats {
@@ -545,7 +546,7 @@ impl<'m> Cx<'_, 'm> {
         out
     }
 
-    /// `v` read through a view: `v` itself where that changes nothing.
+    /// Reads `v` through a view. Returns `v` itself if the view is the identity.
     fn load(&mut self, v: V, view: View) -> V {
         let value = &self.l.values[v as usize];
         if let Some(Constant::Splat(bytes)) = value.constant {
@@ -576,7 +577,7 @@ impl<'m> Cx<'_, 'm> {
         out
     }
 
-    /// A node of any other kind. `starts[o]` is the input output `o` starts as.
+    /// Adds a node of another kind. `starts[o]` is the input that output `o` starts as.
     fn kernel(
         &mut self,
         kernel: impl Kernel + 'static,
@@ -594,7 +595,7 @@ impl<'m> Cx<'_, 'm> {
         outs
     }
 
-    /// A constant with a copy of `bytes`.
+    /// Adds a constant with a copy of `bytes`.
     fn dense(&mut self, ty: &TensorType, bytes: &[u8]) -> Result<V> {
         let buffer = Buffer::copy_of(self.l.pool, bytes).map_err(|e| CompileError::unsupported(e.to_string()))?;
         let constant = Some(Constant::Dense(buffer));

@@ -1,8 +1,8 @@
-//! Quantized types written out as what they stand for, before a program is lowered.
+//! Rewrites quantized types as plain arithmetic before a program is lowered.
 //!
-//! Values become tensors of the stored integers. Ops that only move elements, or pass them on, work on those. What the
-//! specification defines by dequantizing, computing and quantizing is written out so, and so are the two ops that
-//! convert.
+//! Values become tensors of the stored integers. Ops that only move elements or pass them on work on the integers. The
+//! specification defines the other ops by dequantizing, computing and quantizing, so they are rewritten in this way. So
+//! are the two ops that convert.
 
 mod types;
 
@@ -16,7 +16,7 @@ use types::{Params, Quantized};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The program without quantized types; `None` where it has none.
+/// Returns the program without quantized types, or `None` if it has none.
 pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
     if !module.funcs.iter().any(quantized) {
@@ -44,7 +44,7 @@ pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
 
 struct Rewrite<'f> {
     values: &'f mut ValueTypes,
-    /// What each value was, if it was quantized.
+    /// The original type of each value, if it was quantized.
     of: Vec<Option<Quantized>>,
 }
 
@@ -104,7 +104,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// The op means the same for the stored integers.
+    /// Whether the op has the same effect on the stored integers.
     fn works_on_storage(&self, op: &Op) -> bool {
         let passes_on = match &op.kind {
             OpKind::BitcastConvert
@@ -148,7 +148,7 @@ impl Rewrite<'_> {
                             | "collective_broadcast"
                     )
             }
-            // What the regions compute is written out in them.
+            // Ops with regions are rewritten inside the regions.
             _ => !op.regions.is_empty(),
         };
         let mut all = op.operands.iter().chain(&op.results).filter_map(|&id| self.quantized(id)).map(|q| &q.params);
@@ -174,7 +174,7 @@ impl Rewrite<'_> {
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// A value for the numbers meant by a quantized result; the result itself where it is not quantized.
+    /// The value that holds the numbers of a quantized result. Returns the result itself if it is not quantized.
     fn meant_for(&mut self, id: ValueId) -> ValueId {
         match self.quantized(id).map(Quantized::meant) {
             Some(ty) => self.value(ty),
@@ -182,7 +182,7 @@ impl Rewrite<'_> {
         }
     }
 
-    /// One number per slice, or one for all, spread over the tensor.
+    /// Broadcasts one number per slice, or one for all, over the tensor.
     fn spread(
         &mut self,
         q: &Quantized,
@@ -230,7 +230,7 @@ impl Rewrite<'_> {
         self.push(OpKind::Convert, vec![wide], TensorType { shape, element }, at, ops)
     }
 
-    /// The numbers a value stands for; the value itself where it is not quantized.
+    /// The numbers that a value represents. Returns the value itself if it is not quantized.
     fn dequantized(&mut self, id: ValueId, at: LocationId, ops: &mut Vec<Op>) -> Result<ValueId> {
         let Some(q) = self.quantized(id).cloned() else { return Ok(id) };
         let integers = self.push(OpKind::Convert, vec![id], q.meant(), at, ops);
@@ -240,7 +240,7 @@ impl Rewrite<'_> {
         Ok(self.push(OpKind::Binary(Binary::Multiply), vec![shifted, scales], q.meant(), at, ops))
     }
 
-    /// Makes the integers `result` that stand for the numbers `x`.
+    /// Emits the integers `result` that represent the numbers `x`.
     fn quantize(
         &mut self,
         x: ValueId,

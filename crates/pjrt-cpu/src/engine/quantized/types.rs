@@ -2,16 +2,16 @@
 
 use stablehlo::ir::{DYNAMIC, ElementType, TensorType, Type};
 
-/// A tensor of quantized elements: integers that stand for `(integer - zero point) * scale`.
+/// A tensor of quantized elements. Each integer stands for `(integer - zero point) * scale`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Quantized {
     pub(super) shape: Vec<i64>,
     pub(super) params: Params,
-    /// The dimension whose slices have scales of their own.
+    /// The dimension whose slices have separate scales.
     pub(super) axis: Option<usize>,
 }
 
-/// What the integers mean.
+/// The parameters of the quantization.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Params {
     pub(super) storage: ElementType,
@@ -23,22 +23,23 @@ pub(super) struct Params {
 }
 
 impl Quantized {
-    /// The tensor of integers.
+    /// The tensor of stored integers.
     pub(super) fn stored(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.storage }
     }
 
-    /// The tensor of the numbers meant.
+    /// The tensor of represented numbers.
     pub(super) fn meant(&self) -> TensorType {
         TensorType { shape: self.shape.clone(), element: self.params.expressed }
     }
 
-    /// The type `tensor<2x!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>>`; `None` for any other.
+    /// Parses a type such as `tensor<2x!quant.uniform<i8<-128:127>:f32:0, {1.0:2, 3.0}>>`. Returns `None` for any other
+    /// type.
     pub(super) fn of(ty: &Type) -> Option<Self> {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;
-        // Bounds of unknown extents would change nothing here; anything after them is no type.
+        // Bounds of unknown extents would not matter here. Any other text after the type is invalid.
         if !encoding.is_empty() && !encoding.ends_with('>') {
             return None;
         }
@@ -57,7 +58,7 @@ impl Quantized {
             }
         };
         let storage = storage.trim();
-        // MLIR spells the unsigned ones `u8` here.
+        // Here MLIR spells unsigned types `u8`.
         let storage = match storage.strip_prefix('u').filter(|width| !width.starts_with('i')) {
             Some(width) => ElementType::from_name(&format!("ui{width}"))?,
             None => ElementType::from_name(storage)?,
