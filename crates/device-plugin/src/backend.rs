@@ -25,10 +25,10 @@ use crate::{
 /// # Drop
 ///
 /// **Finish all work before `drop` returns.** The SDK drops the backend when the framework has destroyed the client and
-/// all of the client's objects. This may happen on any thread, while programs run, and when the process is about to
+/// all objects created from it. This may happen on any thread, while programs run, and when the process is about to
 /// end. Wait for the device's queues, for the driver's callbacks and for your threads. A driver that still works while
-/// the process unloads it crashes. Waiting is safe, because nothing in the SDK waits for the thread that drops
-/// the backend. The only events that may still be pending are those whose completers you drop, which fails them.
+/// the process unloads it crashes. Waiting is safe, because nothing in the SDK waits for the thread that drops the
+/// backend. The only events that may still be pending are those whose completers you drop, which fails them.
 ///
 /// A backend can ignore deferred launches here. Each of them holds the client, so all have ended when the backend is
 /// dropped.
@@ -112,9 +112,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// threads are idle. It does not wait for a backend's own threads. With `Some`, it waits for none of these; use
     /// `Some(Box::new(|| ()))` to disable the wait.
     ///
-    /// A backend with its own threads stops them here, or waits until they are idle, because they must not call a
-    /// driver or the framework once the destructors of static objects run. The closure holds the objects that it needs,
-    /// such as the queue. It must not hold the backend, which may be destroyed at the same time.
+    /// A backend with its own threads stops them in the closure, or waits until they are idle, because they must not
+    /// call a driver or the framework once the destructors of static objects run. The closure holds the objects that it
+    /// needs, such as the queue. It must not hold the backend, which may be destroyed at the same time.
     ///
     /// - **When:** it runs once, in a function that the first client registers with the C library's `atexit`. It runs
     ///   after `main` has returned, or within `exit`, and before the destructors of static objects that were created
@@ -216,7 +216,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever the device reports.
+    /// Any error that the device reports.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
 
     /// Writes a piece of a buffer's data. [`Backend::uninitialized`] created the buffer, and nothing reads it yet.
@@ -340,8 +340,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// The options that a compilation takes by name, in
     /// [`CompileOptions::env_option_overrides`](crate::CompileOptions::env_option_overrides); `jax.jit` calls them
     /// `compiler_options`. By default, which is `None`, all options are passed on unchecked. If a backend lists its
-    /// options here, the SDK rejects unknown names and values of another type with the same messages as XLA. A backend
-    /// that takes the options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
+    /// options here, the SDK rejects unknown names and values of another type, with messages that begin like XLA's. A
+    /// backend that takes the options of XLA's CPU plugin, or ignores them, starts from [`CompileOptionSchema::xla`].
     fn compile_options() -> Option<CompileOptionSchema> {
         None
     }
@@ -469,7 +469,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Whatever prevents it.
+    /// Any error that prevents serialization.
     fn serialize(executable: &Self::Executable) -> Result<Option<Vec<u8>>> {
         let _ = executable;
         Ok(None)

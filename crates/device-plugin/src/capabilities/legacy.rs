@@ -146,8 +146,8 @@ pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> 
     .collect()
 }
 
-/// The non-default fields that PyTorch/XLA ignores for a device with this platform name, because it has a rule but no
-/// variable for them. Empty for a platform that has its own rules.
+/// The non-default fields that PyTorch/XLA ignores for a device with this platform name. It has a rule for each of
+/// them, but no variable sets it. Empty for a platform that has its own rules.
 pub fn unhonoured(capabilities: &Capabilities, platform: &str) -> Vec<&'static str> {
     if OWN_RULES.iter().any(|own| own.eq_ignore_ascii_case(platform)) {
         return Vec::new();
