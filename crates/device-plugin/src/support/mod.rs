@@ -2,7 +2,7 @@
 //!
 //! PJRT has no such call. A framework can only compile a program to find out whether a device supports it, or which
 //! part of it. This module offers plugins two ways to answer. A plugin's manifest may contain a [`SupportTable`]. Any
-//! program can check against it, without a device or the library. The plugin may also implement
+//! tool can check a program against it, without a device or the library. The plugin may also implement
 //! [`DevicePlugin::supports`](crate::DevicePlugin::supports), which can check as much as the vendor likes.
 //!
 //! An answer contains its [`Reason`]s: the operation, the attribute or type at fault, and the location in the program.

@@ -100,7 +100,7 @@ pub enum Verdict {
 }
 
 impl SupportTable {
-    /// An empty table that is to list all supported operations.
+    /// An empty table for listing all supported operations.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
