@@ -32,10 +32,11 @@ macro_rules! from {
     }};
 }
 
-/// The loops that `convert` between two dtypes, in order, each with the type it makes.
+/// The loops that `convert` between two types, in order, each with its result type.
 ///
-/// Narrow floats go through `f32`, narrow integers are bytes with fewer bits in use, complex numbers go through the
-/// real type of their parts (the imaginary part is dropped): no loop is compiled for each pair of types.
+/// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
+/// converted through the real type of their parts, and the imaginary part is dropped. So no loop is needed for each
+/// pair of types.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Map, DType)>> {
     let mut steps = Vec::new();
     push_steps(from, to, &mut steps)?;
@@ -49,7 +50,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<(
     let step = match (from, to) {
         (_, _) if complex::convert(from, to).is_some() => complex::convert(from, to),
         _ if to.part().is_some() => {
-            // A float that holds the number exactly keeps its precision on the way.
+            // Convert through a float that represents the number exactly, so that precision is preserved.
             let part = if to == DType::C64 && from != DType::F64 { DType::F32 } else { DType::F64 };
             push_steps(from, part, steps)?;
             let made = if part == DType::F32 { DType::C64 } else { DType::C128 };
@@ -65,7 +66,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<(
             steps.push((narrow::decode(from)?, DType::F32));
             return push_steps(DType::F32, to, steps);
         }
-        // The bytes are those of the whole type already.
+        // The bytes already are those of the whole type.
         _ if from.narrow_bits().is_some() => return push_steps(from.computed(), to, steps),
         _ if to.is_narrow_float() => {
             let through = if matches!(from, DType::F32 | DType::F16 | DType::Bf16) { DType::F32 } else { DType::F64 };
@@ -106,7 +107,7 @@ fn whole(from: DType, to: DType) -> Option<Map> {
     }))
 }
 
-/// `reduce_precision`: rounds to a float of fewer bits, keeping the type.
+/// `reduce_precision`: rounds to a float of fewer bits. The type stays the same.
 pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: u32) -> Option<Map> {
     let (e, m) = (exponent_bits, mantissa_bits);
     Some(Map::With(match dtype {
@@ -125,7 +126,7 @@ fn reduce_f32(x: f32, exponent_bits: u32, mantissa_bits: u32) -> f32 {
     f32::from_bits(u32::try_from(bits).unwrap_or(u32::MAX))
 }
 
-/// Rounds the bits of a float with `has_e` exponent and `has_m` mantissa bits to `want_e` and `want_m` of them.
+/// Rounds a float with `has_e` exponent bits and `has_m` mantissa bits to `want_e` and `want_m` bits.
 fn reduce(bits: u64, has_e: u32, has_m: u32, want_e: u32, want_m: u32) -> u64 {
     let sign = bits & (1 << (has_e + has_m));
     let mut magnitude = bits ^ sign;
@@ -146,7 +147,7 @@ fn reduce(bits: u64, has_e: u32, has_m: u32, want_e: u32, want_m: u32) -> u64 {
         if exponent > bias + reach {
             magnitude = infinity;
         } else if exponent + reach <= bias {
-            // Subnormal numbers of the narrow format are flushed.
+            // Subnormal numbers of the narrow format become zero.
             magnitude = 0;
         }
     }

@@ -1,4 +1,4 @@
-//! Plain loops over slices, compiled for the best vector instructions of the machine.
+//! Plain loops over slices, compiled for the best vector instructions of each machine.
 
 use std::sync::LazyLock;
 
@@ -69,12 +69,12 @@ pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(s: &[u8], a: &[u8], b: &[u8], o: &mut
     arch().dispatch(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
 }
 
-/// [`map1`] for functions that call into the standard library or never fit vectors: one compiled copy only.
+/// [`map1`] for functions that call the standard library or cannot be vectorized. It has one compiled copy only.
 pub(crate) fn scalar1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
     One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f).call();
 }
 
-/// [`map2`], one compiled copy only.
+/// [`map2`] with one compiled copy only.
 pub(crate) fn scalar2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
     Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f).call();
 }

@@ -1,6 +1,6 @@
-//! Elementary functions of `f32` without branches or calls, so that loops over them become vector code.
+//! Elementary functions of `f32` without branches or calls, so that loops over them are vectorized.
 //!
-//! Each is within a few units in the last place; `f64` and rarely used functions go to the standard library.
+//! Each is accurate to a few units in the last place. `f64` and rarely used functions use the standard library.
 #![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -28,7 +28,7 @@ fn round_small(x: f32) -> (f32, i32) {
 fn exp_parts(x: f32) -> (f32, i32) {
     let (n, exponent) = round_small(x * LOG2_E);
     let r = n.mul_add(-LN2_LO, n.mul_add(-LN2_HI, x));
-    // Taylor series of exp(r) - 1; the first term left out is below a tenth of a unit in the last place.
+    // Taylor series of exp(r) - 1. The first omitted term is below 0.1 units in the last place.
     let q = 1.0f32 / 5040.0;
     let q = q.mul_add(r, 1.0 / 720.0);
     let q = q.mul_add(r, 1.0 / 120.0);
@@ -62,7 +62,7 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     let small = p * (a * b) + (a * b - 1.0);
     let large = (1.0 + p) * a * b;
     let y = if n > 64 { large } else { small };
-    // x itself where it is too small to matter: keeps -0.0 and subnormal numbers.
+    // Return x itself if it is too small to matter. This preserves -0.0 and subnormal numbers.
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn tanh(x: f32) -> f32 {
     let q = u.mul_add(q, 4.671_73e-1);
     let q = u.mul_add(q, 1.0);
     let y = x * p / q;
-    // Rounding may lead beyond 1.
+    // Rounding may exceed 1.
     let y = if y > 1.0 { 1.0 } else { y };
     if y < -1.0 { -1.0 } else { y }
 }

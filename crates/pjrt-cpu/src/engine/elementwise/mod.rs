@@ -1,4 +1,4 @@
-//! Elementwise ops as loops over slices: (op, dtype) is resolved to a function once, at compile time.
+//! Elementwise ops as loops over slices. Each (op, element type) is resolved to a function once, at compile time.
 
 pub(crate) mod chain;
 mod complex;
@@ -31,19 +31,19 @@ pub(crate) type Three = fn(&[u8], &[u8], &[u8], &mut [u8]);
 /// A function of one operand with parameters fixed at compile time.
 pub(crate) type Fixed = Arc<dyn Fn(&[u8], &mut [u8]) + Send + Sync>;
 
-/// A loop over as many elements as its slices hold.
+/// A loop over all elements of its slices.
 #[derive(Clone)]
 pub(crate) enum Map {
     One(One),
     Two(Two),
     Three(Three),
     With(Fixed),
-    /// May be joined to chains.
+    /// A function that can be part of a chain.
     F32(F32),
 }
 
 impl Map {
-    /// Runs the loop; operands the function does not take are ignored.
+    /// Runs the loop. Extra operands are ignored.
     #[inline]
     pub(crate) fn run(&self, a: &[u8], b: &[u8], c: &[u8], out: &mut [u8]) {
         match self {

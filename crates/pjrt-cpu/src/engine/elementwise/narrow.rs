@@ -6,7 +6,7 @@ use super::Map;
 use super::map::scalar1;
 use crate::engine::dtype::DType;
 
-/// What a format does with values beyond its largest finite one, and with "not a number".
+/// How a format represents infinity and NaN.
 #[derive(Clone, Copy, PartialEq)]
 enum Special {
     /// Infinity and NaN as in IEEE 754.
@@ -15,7 +15,7 @@ enum Special {
     Fn,
     /// No infinity, no negative zero; NaN is the pattern of negative zero.
     Fnuz,
-    /// Neither.
+    /// Neither infinity nor NaN.
     Finite,
 }
 
@@ -47,12 +47,12 @@ fn format(dtype: DType) -> Option<Format> {
 }
 
 impl Format {
-    /// Bits besides the sign.
+    /// Number of bits without the sign.
     fn width(&self) -> u32 {
         self.exponent + self.mantissa
     }
 
-    /// The pattern of infinity, where there is one.
+    /// The pattern of infinity, if the format has one.
     fn infinity(&self) -> u32 {
         ((1 << self.exponent) - 1) << self.mantissa
     }
@@ -71,7 +71,7 @@ impl Format {
             Special::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
             Special::Fn => sign | ((1 << self.width()) - 1),
             Special::Fnuz => 1 << self.width(),
-            // There is none: negative zero, as other software has it.
+            // The format has no NaN. Use negative zero, like other software.
             Special::Finite => 1 << self.width(),
         }
     }
@@ -139,7 +139,7 @@ fn decode_e8m0(code: u8) -> f32 {
     }
 }
 
-/// Rounds to the nearest power of two, halfway up; numbers that are not positive become NaN.
+/// Rounds to the nearest power of two, halfway up. Numbers that are not positive become NaN.
 fn encode_e8m0(x: f64) -> u8 {
     if x.is_nan() || x <= 0.0 || x.is_infinite() {
         return 255;
@@ -150,7 +150,7 @@ fn encode_e8m0(x: f64) -> u8 {
     u8::try_from((exponent + up + 127).clamp(0, 255)).unwrap_or(255)
 }
 
-/// The `f32` each pattern stands for.
+/// The `f32` that each pattern represents.
 pub(crate) fn decode(dtype: DType) -> Option<Map> {
     let table: Vec<f32> = match format(dtype) {
         Some(f) => (0..=255).map(|code| f.decode(code)).collect(),
@@ -174,7 +174,7 @@ pub(crate) fn encode(dtype: DType, from: DType) -> Option<Map> {
     }))
 }
 
-/// Keeps the low bits of `i8` or `u8` values: sign- or zero-extended as the type asks.
+/// Keeps the low bits of `i8` or `u8` values, sign- or zero-extended according to the type.
 pub(crate) fn wrap(dtype: DType) -> Option<Map> {
     let drop = 8 - dtype.narrow_bits()?;
     Some(Map::With(if matches!(dtype, DType::I2 | DType::I4) {
@@ -184,7 +184,7 @@ pub(crate) fn wrap(dtype: DType) -> Option<Map> {
     }))
 }
 
-/// The nearest integer of a narrow type for an `f64`: towards zero, saturating, 0 for NaN.
+/// The nearest integer of a narrow type for an `f64`: rounds towards zero and saturates. NaN becomes 0.
 pub(crate) fn from_f64(dtype: DType) -> Option<Map> {
     let bits = dtype.narrow_bits()?;
     let signed = matches!(dtype, DType::I2 | DType::I4);
@@ -204,7 +204,7 @@ pub(crate) fn from_f64(dtype: DType) -> Option<Map> {
     })))
 }
 
-/// `count_leading_zeros` and `popcnt` of the type's own bits.
+/// `count_leading_zeros` and `popcnt`, counting only the bits of the narrow type.
 pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Map> {
     let bits = dtype.narrow_bits()?;
     let mask = (1u8 << bits) - 1;

@@ -1,4 +1,4 @@
-//! Arithmetic of each element type, as the StableHLO specification words it.
+//! Arithmetic of each element type, as the StableHLO specification defines it.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use super::math;
 use crate::engine::dtype::Pred;
 
-/// What `add` .. `power` need; wrapping for integers, or/and for truth values.
+/// The operations from `add` to `power`. Integers wrap, and truth values use or/and.
 pub(crate) trait Num: Pod + PartialOrd + Send + Sync {
     fn add(self, o: Self) -> Self;
     fn sub(self, o: Self) -> Self;
@@ -124,7 +124,7 @@ macro_rules! int {
             fn shl(self, o: Self) -> Self { if (o as $u) < <$u>::BITS as $u { self.wrapping_shl(o as u32) } else { 0 } }
             #[inline(always)]
             fn shr_arithmetic(self, o: Self) -> Self {
-                // The fill is the sign bit, for unsigned types too: the op is named after the operation, not the type.
+                // Fill with the sign bit, for unsigned types too. The operation determines the fill, not the type.
                 let filled = if (self as $u) >> (<$u>::BITS - 1) != 0 { !0 } else { 0 };
                 let shift = o as $u;
                 if shift >= <$u>::BITS as $u { return filled; }
@@ -239,7 +239,8 @@ macro_rules! float {
             fn rem(self, o: Self) -> Self { self % o }
             #[inline(always)]
             fn max(self, o: Self) -> Self {
-                // NaN wins, and +0 over -0 (equal numbers differ in the sign bit only: `and` of the bits is +0).
+                // NaN takes precedence, and +0 over -0. Equal numbers differ only in the sign bit, and `and` of the
+                // bits is +0.
                 let equal = <$t>::from_bits(self.to_bits() & o.to_bits());
                 let larger = if self > o { self } else { o };
                 let number = if self == o { equal } else { larger };
@@ -352,13 +353,13 @@ narrow! {
     f16;
 }
 
-/// Rounds to the nearest even number of the narrower type.
+/// Rounds to the narrower type, ties to even.
 #[inline(always)]
 pub(crate) fn narrowed<T: Narrow>(x: f32) -> T {
     T::narrow(x)
 }
 
-/// Types narrower than `f32` that are computed in it.
+/// Types narrower than `f32` whose arithmetic is done in `f32`.
 pub(crate) trait Narrow: Sized {
     fn narrow(x: f32) -> Self;
 }
@@ -366,7 +367,7 @@ pub(crate) trait Narrow: Sized {
 impl Narrow for bf16 {
     #[inline(always)]
     fn narrow(x: f32) -> Self {
-        // Without a branch, so that loops of it become vector code.
+        // Branch-free, so that loops over it are vectorized.
         let bits = x.to_bits();
         let rounded = bits.wrapping_add(0x7FFF + ((bits >> 16) & 1)) >> 16;
         let quiet = (bits >> 16) | 0x40;

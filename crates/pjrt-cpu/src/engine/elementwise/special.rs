@@ -1,6 +1,6 @@
 //! Functions outside the specification that frameworks call by name: those of CHLO, in `f64`.
 //!
-//! Narrower types are computed here too and rounded once, but for `erf` of `f32`.
+//! Functions of narrower types are also computed in `f64` and rounded once, except `erf` of `f32`.
 
 use half::{bf16, f16};
 
@@ -8,7 +8,7 @@ use super::map::{scalar1, scalar2};
 use super::{F32, Map, One, Two};
 use crate::engine::dtype::DType;
 
-/// The function of one operand of that name.
+/// The function of one operand with that name.
 pub(crate) fn special(name: &str) -> Option<Map> {
     macro_rules! one {
         ($f:expr) => {
@@ -36,12 +36,12 @@ pub(crate) fn special(name: &str) -> Option<Map> {
     Some(Map::One(f))
 }
 
-/// The function of that name that has a loop of its own for `f32`: programs call `erf` for every element of a layer.
+/// The function of that name, if `f32` has a separate loop for it. Programs call `erf` for every element of a layer.
 pub(crate) fn special_f32(name: &str) -> Option<Map> {
     (name == "erf").then_some(Map::F32(F32::Erf))
 }
 
-/// The function of two operands of that name.
+/// The function of two operands with that name.
 pub(crate) fn special2(name: &str) -> Option<Map> {
     let f: Two = match name {
         "polygamma" => |a, b, o| scalar2::<f64, f64>(a, b, o, polygamma),
@@ -51,7 +51,7 @@ pub(crate) fn special2(name: &str) -> Option<Map> {
     Some(Map::Two(f))
 }
 
-/// The neighbour of the first number towards the second, in the numbers' own type.
+/// The next representable number after the first operand, in the direction of the second.
 pub(crate) fn next_after(dtype: DType) -> Option<Map> {
     macro_rules! neighbour {
         ($t:ty) => {
@@ -62,7 +62,7 @@ pub(crate) fn next_after(dtype: DType) -> Option<Map> {
                     } else if x == y {
                         y
                     } else if x.to_bits() << 1 == 0 {
-                        // From either zero to the smallest number of that sign.
+                        // From either zero, the next number is the smallest one of that sign.
                         <$t>::from_bits(1).copysign(y)
                     } else if (x < y) == x.is_sign_positive() {
                         <$t>::from_bits(x.to_bits() + 1)
@@ -109,12 +109,12 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Map> {
     Some(Map::Two(f))
 }
 
-/// Odd to the last digit.
+/// Computed from the absolute value, so that the function is odd to the last digit.
 fn asinh(x: f64) -> f64 {
     libm::asinh(x.abs()).copysign(x)
 }
 
-/// The library's function has values below 1 too.
+/// The library's function also returns values below 1.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
@@ -137,13 +137,13 @@ fn erf_inv(x: f64) -> f64 {
         // The series' next term is x^3 pi / 12.
         return x * (std::f64::consts::PI.sqrt() / 2.0);
     }
-    // Winitzki's closed form is right to some three digits; each step of Halley's method triples that.
+    // Winitzki's closed form is accurate to about three digits. Each step of Halley's method triples their number.
     let l = (rest * (1.0 + x.abs())).ln();
     let a = 0.147;
     let b = 2.0 / (std::f64::consts::PI * a) + l / 2.0;
     let mut y = ((b * b - l / a).sqrt() - b).sqrt();
     for _ in 0..4 {
-        // In the tail the complement keeps the digits.
+        // In the tail, the complement preserves the digits.
         let error = if rest < 0.5 { rest - libm::erfc(y) } else { libm::erf(y) - x.abs() };
         let step = error / (std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp());
         if !step.is_finite() {
@@ -160,7 +160,7 @@ fn digamma(x: f64) -> f64 {
         return f64::NAN;
     }
     if x < 0.0 {
-        // Reflected; the tangent's argument is reduced first, which loses nothing.
+        // Use the reflection formula. Reducing the tangent's argument first loses no precision.
         let fraction = x - x.round();
         return digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * fraction).tan();
     }
@@ -182,7 +182,7 @@ fn digamma(x: f64) -> f64 {
 
 /// The Hurwitz zeta function by Euler's and Maclaurin's formula.
 fn zeta(x: f64, q: f64) -> f64 {
-    /// Terms summed one by one at most, for `q` far below zero.
+    /// Maximum number of terms to sum one by one, for `q` far below zero.
     const MOST: u32 = 1 << 16;
     if x.is_nan() || q.is_nan() || x < 1.0 {
         return f64::NAN;
@@ -258,7 +258,7 @@ fn bessel_i1e(x: f64) -> f64 {
         return x;
     }
     let value = if y <= 40.0 {
-        // Terms are positive: nothing cancels.
+        // All terms are positive, so no digits cancel.
         let square = y * y / 4.0;
         let (mut term, mut sum, mut k) = (y / 2.0, y / 2.0, 1.0);
         while term > sum * 1e-18 {
@@ -293,7 +293,7 @@ mod tests {
         assert!((got / want - 1.0).abs() <= limit, "{got}, want {want}");
     }
 
-    /// From tables.
+    /// Values from published tables.
     #[test]
     fn values_are_those_of_the_tables() {
         near(libm::erf(0.5), 0.520_499_877_813_046_5, 1e-15);
@@ -309,7 +309,7 @@ mod tests {
         near(bessel_i1e(1.0), 0.207_910_415_349_708_45, 1e-15);
         near(bessel_i1e(100.0), 0.039_744_153_025_130_25, 1e-15);
         near(lgamma(0.5), std::f64::consts::PI.sqrt().ln(), 1e-15);
-        // Both forms agree where one takes over from the other.
+        // Both forms must agree where one replaces the other.
         near(bessel_i1e(40.000_000_1), bessel_i1e(40.0), 1e-8);
     }
 
@@ -319,7 +319,7 @@ mod tests {
             near(libm::erf(erf_inv(x)), x, 1e-15);
             assert_eq!(erf_inv(-x), -erf_inv(x));
         }
-        // The complement tells the tail's digits apart.
+        // The complement distinguishes the digits of the tail.
         near(libm::erfc(erf_inv(1.0 - 2f64.powi(-50))), 2f64.powi(-50), 1e-13);
         assert_eq!(erf_inv(1.0), f64::INFINITY);
         assert_eq!(erf_inv(-1.0), f64::NEG_INFINITY);

@@ -1,4 +1,4 @@
-//! From (op, dtype) to the loop that computes it; `None` where the specification or this engine has no such op.
+//! Maps (op, element type) to its loop. Returns `None` if the specification or this engine does not define the op.
 
 use half::{bf16, f16};
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
@@ -8,7 +8,7 @@ use super::num::{Bits, Int, Num, Real};
 use super::{F32, Map, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
-/// `$op` over the listed dtypes; any other gives `None`.
+/// `$op` over the listed element types. Any other type returns `None`.
 macro_rules! over {
     ($dtype:expr, One, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
         match $dtype {
@@ -25,7 +25,7 @@ macro_rules! over {
 }
 
 macro_rules! reals {
-    // Where `f32` has a function that joins chains.
+    // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
             DType::F32 => Some(Map::F32(F32::$chained)),
@@ -80,9 +80,9 @@ macro_rules! bits2 {
     };
 }
 
-/// `$loop` for the types worth vector code, plain loops for the others.
+/// `$loop` for the types that benefit from vector code, plain loops for the others.
 macro_rules! nums2 {
-    // Where `f32` has a function that joins chains.
+    // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
             DType::F32 => Some(Map::F32(F32::$chained)),
@@ -222,8 +222,8 @@ macro_rules! ordered_comparisons {
     }};
 }
 
-/// A key whose unsigned order is the weak order of floating-point numbers: the zeros are one, and so are all NaNs, which
-/// come last.
+/// A key whose unsigned order is the weak order of floating-point numbers. Both zeros are equal, and all NaNs are equal
+/// and come last.
 #[inline(always)]
 fn weak_order<T: Num>(x: T) -> u64 {
     let zero = T::zeroed();
@@ -236,7 +236,7 @@ fn weak_order<T: Num>(x: T) -> u64 {
     }
 }
 
-/// `compare`; the result is a truth value per element.
+/// `compare`. The result is one truth value per element.
 pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Map> {
     if dtype.part().is_some() {
         return complex::compare(direction, dtype);
@@ -269,7 +269,7 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
     Some(Map::Two(f))
 }
 
-/// `select`; moves elements of any type of that size.
+/// `select`. Moves elements of any type of this size.
 pub(crate) fn select(size: usize) -> Map {
     with_size!(size, T => Map::Three(|p, a, b, o| map3::<Pred, T, T>(p, a, b, o, |p, a, b| if p.get() { a } else { b })))
 }

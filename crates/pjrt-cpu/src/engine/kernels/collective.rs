@@ -1,8 +1,8 @@
-//! The collectives: what each member of a group brings to a meeting and takes home.
+//! The collectives: the values that each member of a group contributes, and the results that it receives.
 //!
-//! Values are handed over by reference count, never copied to be sent. A result that is the same for the whole group
-//! is made once, on all cores, and shared. Reductions go through the members in the order of the group, so results
-//! do not depend on who came first.
+//! Members exchange values by reference count, without copies. A result that is the same for the whole group is
+//! computed once, on all cores, and shared. Reductions combine the members in the order of the group, so results do not
+//! depend on the order of arrival.
 
 use std::sync::Arc;
 
@@ -20,14 +20,15 @@ use crate::engine::pool::{Buffer, Pool};
 use crate::engine::stop::Stop;
 use crate::engine::view::View;
 
-/// Bytes of the running result of a reduction: they stay in the first-level cache while the members are added up.
+/// Bytes of a reduction's running result that are processed at a time. They stay in the first-level cache while the
+/// members are added.
 const STRIP: usize = 8 << 10;
 
-/// A step in which members meet, or ask who they are.
+/// A step in which members meet, or query their own ID.
 pub(crate) struct Collective {
-    /// Number of the meeting in the program.
+    /// Number of the collective in the program.
     pub(crate) id: u32,
-    /// The group of each member, by flattened id; a member without one gets zeros.
+    /// The group of each member, by flattened ID. A member without a group gets zeros.
     pub(crate) groups: Vec<Option<Arc<[usize]>>>,
     pub(crate) kind: Kind,
 }
@@ -35,29 +36,29 @@ pub(crate) struct Collective {
 pub(crate) enum Kind {
     PartitionId,
     ReplicaId,
-    /// Inputs are the tensors, of elements of these sizes, then the scalars the body captures.
+    /// Inputs are the tensors, whose elements have these sizes, then the scalars that the body captures.
     AllReduce {
         sizes: Vec<usize>,
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// Bytes each input contributes to one step of the outer dimensions.
+    /// Bytes that each input contributes to one step of the outer dimensions.
     AllGather {
         chunks: Vec<usize>,
     },
     AllToAll(Vec<AllToAll>),
     RaggedAllToAll(RaggedAllToAll),
-    /// The flattened id each member receives from.
+    /// For each member, the flattened ID of the member from which it receives.
     Permute {
         sources: Vec<Option<usize>>,
     },
-    /// Everybody gets what the first of the group has, or, with `rooted`, the member whose place in the group the last
-    /// input gives for each of the others.
+    /// All members receive the values of the first one in the group. With `rooted`, the last input holds, for each
+    /// other input, the position of the sending member in the group.
     Broadcast {
         rooted: bool,
     },
-    /// The reduction of [`Kind::AllReduce`] for one of the group, zeros for the others. With `rooted` the last input says for
-    /// whom, as in a broadcast.
+    /// One member receives the reduction of [`Kind::AllReduce`], and the others receive zeros. With `rooted`, the last
+    /// input selects the member, as in a broadcast.
     Reduce {
         sizes: Vec<usize>,
         body: Body,
@@ -65,7 +66,7 @@ pub(crate) enum Kind {
     },
 }
 
-/// The tensor as `[outer, group, chunk]`; a member gets its own place of the middle dimension.
+/// Treats the tensor as `[outer, group, chunk]`. Each member receives its own index of the middle dimension.
 pub(crate) struct ReduceScatter {
     pub(crate) outer: usize,
     /// Elements.
@@ -74,12 +75,12 @@ pub(crate) struct ReduceScatter {
     pub(crate) body: Body,
 }
 
-/// How one tensor is taken apart and put together.
+/// The cut of a tensor into parts, and their positions in the result.
 pub(crate) struct AllToAll {
-    /// The first part of a sender's tensor, and how far apart parts are.
+    /// The first part of a sender's tensor, and the distance between parts.
     pub(crate) from: View,
     pub(crate) from_step: usize,
-    /// The first part of the result, and how far apart parts are.
+    /// The first part of the result, and the distance between parts.
     pub(crate) to: View,
     pub(crate) to_step: usize,
     pub(crate) size: usize,
@@ -95,7 +96,7 @@ impl Collective {
         }
     }
 
-    /// This member's part. `bytes` are the sizes of the results.
+    /// Runs this member's part. `bytes` are the sizes of the results.
     pub(crate) fn run(
         &self,
         inputs: Vec<Buffer>,
@@ -168,7 +169,7 @@ impl Collective {
         }
     }
 
-    /// What is the same for the whole group.
+    /// Computes the results that are the same for the whole group.
     fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], cx: &Context<'_>) -> Result<Vec<Buffer>, RunError> {
         let pool = cx.pool;
         match &self.kind {
@@ -205,7 +206,7 @@ impl Collective {
     }
 }
 
-/// Places in the group of those who send, or receive, each of the tensors.
+/// For each tensor, the position in the group of the member that sends or receives it.
 fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
     let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
     let root = |number: &[u8; 4]| {
@@ -242,7 +243,7 @@ fn reduce(
 ) -> Result<(), RunError> {
     let failure = par::Failure::default();
     let bytes = out.len().saturating_mul(ins.len());
-    // Strips are whole cache lines, so that every slice of a buffer stays aligned for its type.
+    // Strips consist of whole cache lines, so that every slice of a buffer stays aligned for its type.
     par::chunks_until(stop, out, STRIP, bytes, |first, part| {
         for (strip, acc) in part.chunks_mut(STRIP).enumerate() {
             let from = first + strip * STRIP;
@@ -254,7 +255,7 @@ fn reduce(
         }
     });
     failure.result()?;
-    // Others read the result, which is not whole.
+    // Other members read the result, so return an error if it is incomplete.
     Stop::check(stop)
 }
 

@@ -1,5 +1,5 @@
-//! `convolution` as a matrix product whose one operand, the patches of the input under the window, is only ever made
-//! panel by panel: padding, dilation and the order of dimensions are resolved where a panel is packed.
+//! `convolution` as a matrix product. One operand, the patches of the input under the window, is only materialized one
+//! panel at a time. Packing a panel applies the padding, the dilation and the order of dimensions.
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use pulp::NullaryFnOnce;
@@ -15,10 +15,10 @@ use crate::engine::par;
 use crate::engine::stop::Stop;
 use crate::engine::view::{MAX_RANK, View};
 
-/// Input features, contiguous, from which on whole runs of them are packed.
+/// Minimum number of contiguous input features for packing whole runs of them.
 const RUN: usize = 8;
 
-/// What is computed with.
+/// The element type of the computation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Element {
     F32,
@@ -29,10 +29,10 @@ pub(crate) enum Element {
 /// A spatial dimension of the input under the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
-    /// Extent of the input, and elements from one index to the next.
+    /// Extent of the input, and distance between consecutive indices in elements.
     pub(crate) size: usize,
     pub(crate) stride: usize,
-    /// How far windows are apart, and where the first starts, in the dilated input.
+    /// Distance between windows, and position of the first one, in the dilated input.
     pub(crate) step: usize,
     pub(crate) first: isize,
     /// Dilation of the input.
@@ -40,7 +40,7 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// The input's index at a place in the dilated, padded input, if there is one.
+    /// The index of the input at a position of the dilated, padded input. Returns `None` in the padding.
     #[inline(always)]
     fn index(&self, at: isize) -> Option<usize> {
         let at = usize::try_from(at).ok()?;
@@ -49,36 +49,36 @@ impl Axis {
     }
 }
 
-/// What an index of the output means for the input.
+/// The effect of an output index on the position in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Along {
-    /// The window is moved along this axis.
+    /// The window moves along this axis.
     Axis(usize),
-    /// Another image, this many elements further.
+    /// The next image, at a distance of this many elements.
     Batch(usize),
 }
 
-/// The patches of an input: one for every output position, of all taps of the window and all input features.
+/// The patches of an input. There is one for every output position, with all taps of the window and all input features.
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
-    /// Dimensions of the output a patch belongs to, outermost first.
+    /// Dimensions of the output that a patch belongs to, outermost first.
     pub(crate) outer: Vec<(usize, Along)>,
     pub(crate) lines: Vec<(usize, Along)>,
-    /// Places of each tap along the axes, in the dilated input, and how many taps there are.
+    /// Positions of each tap along the axes, in the dilated input, and the number of taps.
     pub(crate) taps: Vec<isize>,
     pub(crate) tap_count: usize,
     pub(crate) features: usize,
     pub(crate) feature: usize,
 }
 
-/// Where a patch is: its image, and its window's place along each axis.
+/// The position of a patch: its image, and its window's position along each axis.
 #[derive(Clone, Copy, Default)]
 struct Origin {
     image: usize,
     place: [isize; MAX_AXES],
 }
 
-/// Most axes of a window.
+/// Maximum number of axes of a window.
 const MAX_AXES: usize = MAX_RANK - 2;
 
 impl Patches {
@@ -98,7 +98,7 @@ impl Patches {
         origin
     }
 
-    /// The origin of a patch, by its index along some dimensions of the output.
+    /// The origin of a patch, from its index along some dimensions of the output.
     fn origin(&self, mut from: Origin, dims: &[(usize, Along)], mut index: usize) -> Origin {
         for &(extent, along) in dims.iter().rev() {
             let i = index % extent.max(1);
@@ -111,7 +111,8 @@ impl Patches {
         from
     }
 
-    /// Whether the input is the matrix of the patches as it is: a window of one tap that visits every index in order.
+    /// Whether the input already is the matrix of patches, because the window has one tap and visits every index in
+    /// order.
     fn is_matrix(&self) -> bool {
         let mut stride = self.features;
         let follows = self.lines.iter().rev().all(|&(extent, along)| {
@@ -127,7 +128,7 @@ impl Patches {
             stride *= extent;
             fits
         });
-        // An axis of one index may be read in its padding, which is no part of the matrix.
+        // The only index of an axis may be in the padding, which is not part of the matrix.
         let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
         let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
         plain && inside && follows
@@ -137,7 +138,7 @@ impl Patches {
         &self.taps[tap * self.axes.len()..][..self.axes.len()]
     }
 
-    /// Where the first feature of a patch's tap is in the input, if it is not in the padding.
+    /// The position in the input of the first feature of a patch's tap. Returns `None` in the padding.
     #[inline(always)]
     fn position(&self, origin: &Origin, tap: &[isize]) -> Option<usize> {
         let mut at = origin.image;
@@ -192,7 +193,7 @@ impl<'a, T: Operand + Pod> Runs<'a, T> for Source<'a, T> {
 }
 
 impl<T: Operand + Pod> Source<'_, T> {
-    /// Packs a strip, a run of features of each of its lines at a time.
+    /// Packs a strip by copying a run of features of one line at a time.
     fn runs(&self, (first, count): (usize, usize), (start, depth): (usize, usize), width: usize, out: &mut [T::Wide]) {
         let p = self.patches;
         let mut origins = [Origin::default(); MAX_WIDTH];
@@ -217,7 +218,7 @@ impl<T: Operand + Pod> Source<'_, T> {
     }
 }
 
-/// Packs a strip, lines that differ in the innermost dimension alone at a time.
+/// Packs a strip by copying lines that differ only in the innermost dimension.
 struct Segments<'s, 'a, T: Operand> {
     source: &'s Source<'a, T>,
     lines: (usize, usize),
@@ -251,7 +252,7 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
     }
 }
 
-/// One tap and feature of patches that follow one another along the innermost dimension.
+/// Packs one tap and feature of consecutive patches along the innermost dimension.
 #[inline(always)]
 fn segment<T: Operand>(
     p: &Patches,
@@ -285,7 +286,7 @@ fn segment<T: Operand>(
         }
         return;
     }
-    // The places before the input, in it, and after it.
+    // Split the positions into those before the input, inside it and after it.
     let before = usize::try_from(-place).unwrap_or(0).div_ceil(axis.step).min(out.len());
     let offset = usize::try_from(place).unwrap_or(0);
     let left = (axis.size + usize::try_from(-place).unwrap_or(0)).saturating_sub(offset);
@@ -314,14 +315,15 @@ fn strided<T: Operand>(data: &[T], at: usize, stride: usize, out: &mut [T::Wide]
 /// A convolution.
 pub(crate) struct Convolution {
     pub(crate) patches: Patches,
-    /// Elements from the input of one group to that of the next.
+    /// Distance in elements between the inputs of consecutive groups.
     pub(crate) next: usize,
     pub(crate) groups: usize,
-    /// The kernel as `[window, input feature, output feature]`, the output features of all groups.
+    /// The kernel as `[window, input feature, output feature]`, with the output features of all groups.
     pub(crate) kernel: View,
     /// Output features of a group.
     pub(crate) share: usize,
-    /// The output's features are its last dimension; otherwise they come between the outer dimensions and the lines.
+    /// Whether the output's features are its last dimension. Otherwise they are between the outer dimensions and the
+    /// lines.
     pub(crate) features_last: bool,
     pub(crate) element: Element,
 }
@@ -339,7 +341,7 @@ impl Kernel for Convolution {
 }
 
 impl Convolution {
-    /// Calls `f` with the kernel in order.
+    /// Calls `f` with the kernel as a contiguous array.
     fn kernel_first<T: Pod>(&self, kernel: &[u8], cx: &Context<'_>, f: impl FnOnce(&[T])) -> Result<(), RunError> {
         if self.kernel.is_contiguous() && self.kernel.offset() == 0 {
             f(&cast_slice(kernel)[..self.kernel.len()]);
@@ -410,7 +412,7 @@ impl Convolution {
         })
     }
 
-    /// Each feature by itself: rows of features, multiplied and added up.
+    /// Convolves each feature separately: multiplies rows of features and adds them up.
     fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count;
@@ -419,7 +421,7 @@ impl Convolution {
         });
     }
 
-    /// The convolution of integers, which wrap.
+    /// A convolution of integers, which wrap on overflow.
     fn wrapping(&self, input: &[i64], kernel: &[i64], out: &mut [i64], stop: Option<&Stop>) {
         let (p, all, lines) = (&self.patches, self.groups * self.share, self.patches.line_count());
         out.fill(0);

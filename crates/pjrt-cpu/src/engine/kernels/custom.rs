@@ -27,7 +27,7 @@ impl Kernel for Custom {
         true
     }
 
-    /// Nobody knows what a handler does.
+    /// A handler may do anything.
     fn is_pure(&self) -> bool {
         false
     }

@@ -12,7 +12,7 @@ use crate::engine::error::RunError;
 use crate::engine::par;
 use crate::engine::stop::Stop;
 
-/// The transform of a batch. Outputs are complex, of `irfft` real.
+/// The transform of a batch. Outputs are complex, except that those of `irfft` are real.
 pub(crate) struct Fft<T: FftNum> {
     kind: FftType,
     /// Extents of the transformed dimensions of the real or complex signal.
@@ -78,11 +78,11 @@ where
                 let mut scratch = vec![zero; self.plans[outer.len()].get_inplace_scratch_len()];
                 for (x, out) in work.chunks_exact(half).zip(out.chunks_exact_mut(last)) {
                     row[..half].copy_from_slice(x);
-                    // The other half of a real signal's spectrum mirrors this one.
+                    // The other half of a real signal's spectrum is the mirror image of this one.
                     for i in half..last {
                         row[i] = x[last - i].conj();
                     }
-                    // What a real signal cannot have is ignored.
+                    // Ignore imaginary parts that the spectrum of a real signal cannot have.
                     row[0].im = T::zero();
                     if last % 2 == 0 {
                         row[last / 2].im = T::zero();

@@ -1,4 +1,4 @@
-//! Ops that are not elementwise, one file per family: a shape-resolved description and the loop that runs it.
+//! Ops that are not elementwise. Each family has a file, with the op after shape inference and the loop that runs it.
 
 pub(crate) mod collective;
 pub(crate) mod combine;
@@ -41,7 +41,7 @@ impl<'r> Context<'r> {
         Self { pool, stop: None }
     }
 
-    /// An error once the run is to end.
+    /// Returns an error after a stop request.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), RunError> {
         Stop::check(self.stop)
@@ -50,24 +50,24 @@ impl<'r> Context<'r> {
 
 /// A step of a program with all shapes resolved.
 pub(crate) trait Kernel: Send + Sync {
-    /// Computes `outs` from `ins`. An output that starts as a copy of an input holds that copy already; that
-    /// input's own slice may then be empty.
+    /// Computes `outs` from `ins`. If an output starts as a copy of an input, it already holds that copy, and the slice
+    /// of that input may be empty.
     ///
-    /// Kernels that may take long look at [`Context::stop`] now and then. Once the run is to end they may return early,
-    /// with or without an error, and leave any values in `outs`, because no step reads them then.
+    /// Kernels that may take long check [`Context::stop`] from time to time. After a stop request they may return
+    /// early, with or without an error. The contents of `outs` then do not matter, because no later step reads them.
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError>;
 
-    /// The step must run even if nobody reads what it makes.
+    /// Whether the step must run even if its results are not read.
     fn has_side_effect(&self) -> bool {
         false
     }
 
-    /// The step calls a custom call's handler: code from outside the engine, which may take any time.
+    /// Whether the step calls the handler of a custom call, which is code outside the engine and may take any time.
     fn calls_handler(&self) -> bool {
         false
     }
 
-    /// The same inputs always give the same outputs, and nothing else happens.
+    /// Whether the same inputs always produce the same outputs, without side effects.
     fn is_pure(&self) -> bool {
         !self.has_side_effect()
     }
@@ -82,7 +82,7 @@ pub(crate) trait Kernel: Send + Sync {
         None
     }
 
-    /// The view of its operand the step writes out, if that is all it does.
+    /// The view of the operand that the step copies, if it does only that.
     fn view(&self) -> Option<&View> {
         None
     }

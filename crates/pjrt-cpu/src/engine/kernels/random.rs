@@ -1,4 +1,4 @@
-//! `rng`: random numbers of a program's own, a sequence that starts afresh whenever the program is compiled.
+//! `rng`: random numbers that the program generates itself. The sequence restarts when the program is compiled.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::par;
 
-/// What is drawn, given the two scalar operands.
+/// The distribution, with the two scalar operands `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// `f64` in `[a, b)`, of as many random bits as an `f32` or an `f64` can tell apart.
+    /// `f64` in `[a, b)`, with as many random bits as an `f32` or an `f64` can represent.
     Uniform { narrow: bool },
     /// `i64` in `[a, b)`.
     Integers,
@@ -21,9 +21,9 @@ pub(crate) enum Distribution {
 
 pub(crate) struct Rng {
     pub(crate) distribution: Distribution,
-    /// Numbers drawn in earlier runs.
+    /// How many numbers earlier runs have drawn.
     pub(crate) drawn: AtomicU64,
-    /// Tells this op from others of the program.
+    /// Distinguishes this op from others of the program.
     pub(crate) key: u64,
 }
 
@@ -46,7 +46,7 @@ impl Kernel for Rng {
                 let span = b.wrapping_sub(a).cast_unsigned().max(1);
                 par::chunks(cast_slice_mut::<u8, i64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
-                        // The upper half of a product spreads the words over the span.
+                        // The upper half of the product maps a random word to the range.
                         let scaled = (u128::from(bits(start + i, 0)) * u128::from(span)) >> 64;
                         *o = a.wrapping_add((scaled as u64).cast_signed());
                     }
@@ -57,7 +57,7 @@ impl Kernel for Rng {
                 par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
                         let u = bits(start + i, 0);
-                        // So few bits that rounding cannot reach the upper end.
+                        // Use few enough bits that rounding cannot reach the upper bound.
                         let u = if narrow {
                             (u >> 57) as f64 / 128.0 + (u & 0xFFFF) as f64 / (1u64 << 23) as f64
                         } else {
@@ -71,7 +71,7 @@ impl Kernel for Rng {
                 let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
                 par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
-                        // Box and Muller's transform; the logarithm's argument is never 0.
+                        // The Box-Muller transform. The logarithm's argument is never 0.
                         let (u, v) = (1.0 - unit(bits(start + i, 0)), unit(bits(start + i, 1 << 63)));
                         *o = a + b * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
                     }
@@ -82,7 +82,7 @@ impl Kernel for Rng {
     }
 }
 
-/// A bijection of 64-bit words that mixes them well (Steele, Lea and Flood, 2014).
+/// A bijection of 64-bit words with good mixing (Steele, Lea and Flood, 2014).
 fn splitmix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -9,7 +9,7 @@ use crate::engine::par;
 use crate::engine::tile::fill;
 use crate::engine::view::View;
 
-/// The output is the first input under another type.
+/// Reinterprets the first input, which the output starts as, as another type.
 pub(crate) struct Reinterpret;
 
 impl Kernel for Reinterpret {
@@ -18,7 +18,7 @@ impl Kernel for Reinterpret {
     }
 }
 
-/// A strided view of the input, written out: transpose and reverse.
+/// A strided view of the input, written to the output: transpose and reverse.
 pub(crate) struct Gathered {
     pub(crate) view: View,
     pub(crate) size: usize,
@@ -47,7 +47,7 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
     }
     let mut rest = dst;
     let mut tasks = Vec::new();
-    // Multiples of 16 rows keep the blocks of a transpose whole.
+    // Multiples of 16 rows do not divide the blocks of a transpose.
     for (_, part) in view.split(outer.div_ceil(threads * 4).next_multiple_of(16)) {
         let (head, tail) = rest.split_at_mut(part.len());
         tasks.push((part, head));
@@ -85,9 +85,9 @@ impl Kernel for Concatenate {
 
 /// `pad`: inputs are the operand and the padding element.
 pub(crate) struct Pad {
-    /// What is left of the operand after negative padding.
+    /// The part of the operand that remains after negative padding.
     pub(crate) from: View,
-    /// Where that goes.
+    /// The destination of that part.
     pub(crate) to: View,
     pub(crate) size: usize,
 }
@@ -115,7 +115,7 @@ impl Kernel for Pad {
     }
 }
 
-/// Reads integers of any type as `i64`; unsigned numbers beyond its range saturate.
+/// Reads integers of any type as `i64`. Unsigned numbers beyond its range saturate.
 #[derive(Clone, Copy)]
 pub(crate) struct ReadIndex {
     dtype: DType,
@@ -151,7 +151,7 @@ impl ReadIndex {
     }
 }
 
-/// Start of a slice along one dimension, given at run time.
+/// Start of a slice along one dimension, read at run time.
 pub(crate) struct Start {
     pub(crate) read: ReadIndex,
     /// Largest start that keeps the slice inside.
@@ -179,7 +179,7 @@ impl Kernel for DynamicSlice {
     }
 }
 
-/// `dynamic_update_slice`: inputs are the operand (which the output starts as), the update and the starts.
+/// `dynamic_update_slice`: inputs are the operand (whose copy is the initial output), the update and the starts.
 pub(crate) struct DynamicUpdateSlice {
     pub(crate) view: View,
     pub(crate) starts: Vec<Start>,
@@ -194,8 +194,8 @@ impl Kernel for DynamicUpdateSlice {
     }
 }
 
-/// `bitcast_convert` where a type is narrower than a byte: its elements take a byte each, in a wider element the
-/// first takes the lowest bits.
+/// `bitcast_convert` with a type narrower than a byte, whose elements occupy one byte each. The first narrow element
+/// corresponds to the lowest bits of a wider one.
 pub(crate) struct Repack {
     /// Bits of an element of the operand and of the result.
     pub(crate) from: usize,
@@ -205,7 +205,7 @@ pub(crate) struct Repack {
 impl Kernel for Repack {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let (narrow, wide) = (self.from.min(self.to), self.from.max(self.to));
-        // How many of them a byte of the wider type holds.
+        // Number of narrow elements in each byte of the wider type.
         let per = wide.min(8) / narrow;
         let mask = u8::MAX >> (8 - narrow);
         if self.from > self.to {

@@ -1,4 +1,4 @@
-//! `sort`, always stable.
+//! `sort`, which is always stable.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -11,7 +11,7 @@ use crate::engine::par;
 use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
 
-/// Sorts `[outer, n, inner]` tensors along the middle, all by the same comparator.
+/// Sorts `[outer, n, inner]` tensors along the middle dimension, all by the same comparator.
 pub(crate) struct Sort {
     pub(crate) outer: usize,
     pub(crate) n: usize,
@@ -20,9 +20,9 @@ pub(crate) struct Sort {
     pub(crate) order: Order,
 }
 
-/// How rows are compared.
+/// The comparison of rows.
 pub(crate) enum Order {
-    /// By one key computed from one operand.
+    /// By a key that is computed from one operand.
     Key { operand: usize, key: Option<TileProgram>, size: usize, dtype: DType, descending: bool, total: bool },
     /// By a comparator of two elements of every operand, interleaved.
     Comparator(ScalarFn),
@@ -35,7 +35,7 @@ impl Kernel for Sort {
         if self.n == 0 || self.inner == 0 {
             return Ok(());
         }
-        // One task per outer row: its elements are contiguous in every output.
+        // One task per outer row. Its elements are contiguous in every output.
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
         let mut tasks = Vec::with_capacity(self.outer);
         for outer in 0..self.outer {
@@ -105,13 +105,13 @@ impl Sort {
                 let mut pairs: Vec<(u64, u32)> = with_dtype!(*dtype, T => {
                     let zero = T::order(bytemuck::Zeroable::zeroed());
                     cast_slice::<u8, T>(keys).iter().zip(0..).map(|(&k, i)| {
-                        // Outside the total order -0 and +0 are equal; -0 comes right before +0 in it.
+                        // Without the total order, -0 and +0 are equal. In it, -0 immediately precedes +0.
                         let order = k.order();
                         let order = if !*total && dtype.is_float() && order.wrapping_add(1) == zero { zero } else { order };
                         (order ^ flip, i)
                     }).collect()
                 }, _ => Vec::new());
-                // The position breaks ties, so this is stable.
+                // The position breaks ties, so the sort is stable.
                 pairs.sort_unstable();
                 Ok(pairs.into_iter().map(|(_, i)| i).collect())
             }
@@ -119,8 +119,8 @@ impl Sort {
         }
     }
 
-    /// Merge sort whose merges find every element's place by binary search, all searches at once, so that the
-    /// comparator runs over vectors.
+    /// A merge sort that finds the position of every element by binary search. All searches of a merge run together, so
+    /// that the comparator processes vectors.
     fn merge(
         &self,
         body: &ScalarFn,
@@ -138,7 +138,7 @@ impl Sort {
         let mut less = vec![0u8; n];
         let mut width = 1;
         while width < n {
-            // The run an element's place is searched in: the other one of its pair.
+            // The run to search is the other one of the pair.
             for (at, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
                 let left = at / (2 * width) * (2 * width);
                 let middle = (left + width).min(n);
@@ -152,7 +152,7 @@ impl Sort {
                         open = true;
                         other = order[(low[at] + high[at]) / 2];
                     }
-                    // Left elements go before equal ones of the right run: they pass those strictly smaller.
+                    // Left elements precede equal ones of the right run, so they pass only strictly smaller ones.
                     let in_left = at % (2 * width) < width;
                     (first[at], second[at]) = if in_left { (other, mine) } else { (mine, other) };
                 }
@@ -176,7 +176,7 @@ impl Sort {
                     if low[at] < high[at] {
                         let middle = (low[at] + high[at]) / 2;
                         let in_left = at % (2 * width) < width;
-                        // Left: is the other smaller? Right: is the other not greater?
+                        // Left: is the other element smaller? Right: is the other element not greater?
                         if (less[at] != 0) == in_left { low[at] = middle + 1 } else { high[at] = middle }
                     }
                 }

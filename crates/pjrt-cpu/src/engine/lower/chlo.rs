@@ -1,4 +1,4 @@
-//! CHLO: the ops of StableHLO's client dialect, which programs given as text may hold.
+//! CHLO: the ops of StableHLO's client dialect, which programs in text form may contain.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
 
@@ -8,7 +8,7 @@ use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 
 impl<'m> Cx<'_, 'm> {
-    /// Lowers an op by its name; `None` where no op of that name is known.
+    /// Lowers an op by its name. Returns `None` if the name is unknown.
     pub(super) fn chlo(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let name = name.strip_prefix("chlo.")?;
         if let Some(op) = name.strip_prefix("broadcast_") {
@@ -40,7 +40,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// A function of that name, computed in `f64` and rounded once unless it has a loop of its own for the type.
+    /// Applies the function of that name. It computes in `f64` and rounds once, unless the type has a separate loop.
     pub(super) fn special_of(&mut self, name: &str, x: Tv) -> Result<Tv> {
         let dtype = x.ty.dtype;
         let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
@@ -111,7 +111,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// An op on operands that are broadcast to one another first.
+    /// Lowers an op whose operands are first broadcast to one another.
     fn broadcasting(&mut self, op: &str, attributes: &Attributes) -> Result<()> {
         let operands = self.operands()?;
         let dimensions = find(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
@@ -149,7 +149,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// `a` compared with `b`.
+    /// Compares `a` with `b`.
     pub(super) fn compared(
         &mut self,
         direction: ComparisonDirection,
@@ -165,8 +165,8 @@ impl<'m> Cx<'_, 'm> {
         Ok(Tv { v, ty })
     }
 
-    /// The operands with equal extents: dimensions are aligned at the end, or as `dimensions` says for the operand of
-    /// the smaller rank. A scalar predicate stays aligned to everything.
+    /// Broadcasts the operands to equal extents. `dimensions` aligns the operand of smaller rank. By default,
+    /// dimensions are aligned at the end. A scalar predicate needs no alignment.
     fn broadcast_together(&mut self, operands: Vec<Tv>, dimensions: Option<&[i64]>, select: bool) -> Result<Vec<Tv>> {
         let rank = operands.iter().map(|x| x.ty.rank()).max().unwrap_or(0);
         let mut places = Vec::with_capacity(operands.len());
@@ -199,7 +199,7 @@ impl<'m> Cx<'_, 'm> {
     }
 }
 
-/// The last word of an enumeration such as `#chlo<comparison_direction LT>`.
+/// The last word of an enumeration value such as `#chlo<comparison_direction LT>`.
 fn last_word(attribute: &Attribute) -> Option<String> {
     match attribute {
         Attribute::Other(text) => {

@@ -1,4 +1,4 @@
-//! Collectives: who meets whom, and the step that does it.
+//! Lowers collectives: computes the groups of members and the step that they run.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::engine::kernels::combine::Body;
 use crate::engine::view::{View, strides_of};
 use crate::spmd::mesh_groups;
 
-/// Flattened ids of the members of each group.
+/// Flattened IDs of the members of each group.
 type Groups = Vec<Vec<usize>>;
 
-/// How the numbers of `replica_groups` are meant; the specification's names.
+/// The interpretation of the numbers in `replica_groups`, under the specification's names.
 enum Scope {
     CrossReplica,
     CrossPartition,
@@ -26,7 +26,7 @@ enum Scope {
 }
 
 impl<'m> Cx<'_, 'm> {
-    /// An op of this name, if it is a collective.
+    /// Lowers an op by its name. Returns `None` if it is not a collective.
     pub(super) fn collective(&mut self, op: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let a = Named { cx: name::op(&self.op.kind), attributes };
         Some(match op {
@@ -89,7 +89,7 @@ impl<'m> Cx<'_, 'm> {
         self.l.settings.replicas.max(1).saturating_mul(self.l.settings.partitions.max(1))
     }
 
-    /// How many ids a scope has, and what they number.
+    /// The number of IDs in a scope, and a word for what they number.
     fn ids(&self, scope: &Scope) -> (usize, &'static str) {
         match scope {
             Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.l.settings.replicas.max(1), "replicas"),
@@ -98,7 +98,7 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// The groups of flattened ids that lists of numbers stand for.
+    /// Converts lists of numbers to groups of flattened IDs.
     fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
         let (replicas, partitions) = (self.l.settings.replicas.max(1), self.l.settings.partitions.max(1));
         let (count, what) = self.ids(scope);
@@ -123,10 +123,10 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    /// The groups of an op that has `channel_id` and, where `global` says so, `use_global_device_ids`.
+    /// The groups of an op that has `channel_id`. If `global` is set, the op also has `use_global_device_ids`.
     ///
-    /// A group of which the launch has no member is ignored: programs name groups that meet elsewhere. Where each
-    /// group is one member, those of no group are groups of one, as XLA removes such collectives.
+    /// Groups without a member of the launch are ignored, because programs also name groups that meet elsewhere. If
+    /// every group has one member, members of no group form groups of one, because XLA removes such collectives.
     pub(super) fn groups(&self, a: &Named<'_>, global: bool, covers: bool) -> Result<(Groups, usize)> {
         let channel = a.int("channel_id")? > 0;
         let scope = match (channel, global && a.int("use_global_device_ids")? != 0) {
@@ -156,12 +156,12 @@ impl<'m> Cx<'_, 'm> {
         Ok((groups, size))
     }
 
-    /// All groups have `size` members.
+    /// Checks that all groups have `size` members.
     pub(super) fn even(&self, groups: &Groups, size: usize) -> Result<()> {
         self.ensure(groups.iter().all(|g| g.len() == size), || "groups of different sizes".to_owned())
     }
 
-    /// A reduction of scalars of one type. The body's captured scalars become inputs.
+    /// Compiles a reduction of scalars of one type. The scalars that its body captures become inputs.
     fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<V>) -> Result<Body> {
         if let Some(fast) = combine(region).and_then(|c| Body::fast(c, dtype)) {
             return Ok(fast);
@@ -185,7 +185,7 @@ impl<'m> Cx<'_, 'm> {
                  minimum or bitwise operation",
             ));
         }
-        // One meeting for the tensors of each element type.
+        // Emit one collective for all tensors of an element type.
         let mut results: Vec<Option<Tv>> = vec![None; operands.len()];
         while let Some(first) = results.iter().position(Option::is_none) {
             let dtype = operands[first].ty.dtype;
@@ -211,7 +211,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    /// One of the tensors of a `reduce_scatter`.
+    /// Lowers one of the tensors of a `reduce_scatter`.
     fn scattered(&mut self, a: &Named<'_>, x: Tv, groups: Groups, size: usize) -> Result<Vec<Tv>> {
         let d = self.dimension(a, "scatter_dimension", &x.ty)?;
         self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;
@@ -299,7 +299,8 @@ impl<'m> Cx<'_, 'm> {
         self.meeting(Kind::Permute { sources }, groups, &[x.v], vec![ty])
     }
 
-    /// Operands without the last one, which is there if `has_dynamic_root` and gives a root for each of them.
+    /// The operands without the last one. If `has_dynamic_root` is set, the last operand holds a root for each of the
+    /// others.
     fn rooted(&mut self, a: &Named<'_>) -> Result<(Vec<Tv>, Option<V>)> {
         let mut operands = self.operands()?;
         if a.find("has_dynamic_root").is_none() || a.int("has_dynamic_root")? == 0 {
@@ -325,7 +326,7 @@ impl<'m> Cx<'_, 'm> {
         if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
             return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
         }
-        // Unlike those of `all_reduce`, groups with a channel are of partitions unless they say otherwise.
+        // Unlike in `all_reduce`, groups with a channel consist of partitions by default.
         let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0, false)?;
         let region = self.body()?;
         let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
@@ -368,7 +369,7 @@ impl<'m> Named<'m> {
         }
     }
 
-    /// Rows of ids; -1 fills rows up.
+    /// A matrix of IDs. Rows are filled up with -1.
     fn matrix(&self, name: &str) -> Result<Groups> {
         let wrong = || self.wrong(name, "a matrix of ids");
         let Some(Attribute::Tensor(literal)) = self.find(name) else { return Err(wrong()) };
@@ -381,7 +382,7 @@ impl<'m> Named<'m> {
         let row = |row: &[i64]| {
             row.iter().filter(|&&id| id != -1).map(|&id| usize::try_from(id).map_err(|_| wrong())).collect()
         };
-        // A splat of one element has no rows to cut.
+        // A splat has one element, so it cannot be cut into rows.
         let numbers = if numbers.len() == rows * columns {
             numbers
         } else {

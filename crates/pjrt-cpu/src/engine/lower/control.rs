@@ -33,7 +33,7 @@ impl<'m> Cx<'_, 'm> {
         self.bind_all(results)
     }
 
-    /// Results are the operands.
+    /// Binds the results to the operands.
     pub(super) fn pass_through(&mut self) -> Result<()> {
         let binds = self.binds()?;
         self.bind_all(binds)
@@ -109,7 +109,7 @@ impl<'m> Cx<'_, 'm> {
         self.bind_all(binds)
     }
 
-    /// The branch an index known at compile time names: the others may be meant for other platforms or shapes.
+    /// The branch that a constant index selects. The other branches may be for other platforms or shapes.
     fn known_branch(&self, index: V, select: Select, count: usize) -> Option<usize> {
         let bytes = self.known(index)?;
         Some(match select {

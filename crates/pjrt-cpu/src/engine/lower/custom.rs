@@ -1,4 +1,4 @@
-//! `custom_call`: targets frameworks send to every platform, and those of registered handlers.
+//! `custom_call`: targets that frameworks send to every platform, and targets with a registered handler.
 
 use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
@@ -15,8 +15,8 @@ use crate::engine::stored::inverse;
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
 
-/// The result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, …>`;
-/// none where it is inside a tuple.
+/// The result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, …>`.
+/// Returns `None` if the operand is inside a tuple.
 fn read_alias(text: &str) -> Option<(usize, usize)> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
     let after = |name: &str| text.split_once(name).map(|(_, rest)| rest);
@@ -36,7 +36,7 @@ impl<'m> Cx<'_, 'm> {
             return self.handled(target, handler);
         }
         match target {
-            // Annotations for partitioners and memories; on one device there is nothing to do.
+            // Annotations for partitioners and memories have no effect on one device.
             "Sharding"
             | "SPMDFullToShardShape"
             | "SPMDShardToFullShape"
@@ -50,7 +50,7 @@ impl<'m> Cx<'_, 'm> {
             "Eigh" => self.eigh(),
             "ApproxTopK" => self.approx_top_k(),
             "ragged_all_to_all" => self.ragged_all_to_all(),
-            // Keeps what it reads from being dropped before programs reach a device.
+            // It only protects its operands from removal before a program reaches a device.
             "dce_sink" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
@@ -64,7 +64,7 @@ impl<'m> Cx<'_, 'm> {
         let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = &self.op.kind else {
             return Err(self.unsupported());
         };
-        // Tokens order calls, which run in the program's order anyway.
+        // Ignore tokens, because calls run in the program's order anyway.
         let (mut ins, mut operands) = (Vec::new(), Vec::new());
         for (at, &id) in self.op.operands.iter().enumerate() {
             match self.frame.get(id)? {
@@ -114,7 +114,7 @@ impl<'m> Cx<'_, 'm> {
         tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
     }
 
-    /// How a call wants an operand stored, or stores a result.
+    /// The storage order of an operand or a result of the call.
     fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<settings::Order> {
         let Some(Attribute::Array(layouts)) = find(&self.op.attributes, name) else { return Ok(None) };
         let Some(layout) = layouts.get(at) else { return Ok(None) };
@@ -155,7 +155,7 @@ impl<'m> Cx<'_, 'm> {
         Ok(aliases)
     }
 
-    /// `x` in the type the factorisations compute in.
+    /// Converts `x` to the type in which the factorisations compute.
     pub(super) fn factored(&mut self, x: &Tv) -> Result<(Tv, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
@@ -197,7 +197,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// An attribute of the call: its own, or one of the dictionaries frameworks put them in.
+    /// An attribute of the call, or an entry of one of the dictionaries in which frameworks store attributes.
     pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
@@ -214,7 +214,7 @@ impl<'m> Cx<'_, 'm> {
             .or_else(|| within(find(attributes, "mhlo.attributes")?))
     }
 
-    /// The first elements of every row, sorted; exact, which any recall allows.
+    /// The first elements of every row, in sorted order. The result is exact, which satisfies any recall.
     fn first_sorted(
         &mut self,
         inputs: &[Tv],
@@ -274,7 +274,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    /// The extent the first result is declared to have there.
+    /// The declared extent of a dimension of the first result.
     fn declared_extent(&self, dimension: usize) -> Result<usize> {
         let ty = self.op.results.first().and_then(|id| self.frame.func.values.get(id.0 as usize));
         let extent = match ty {
@@ -310,7 +310,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(results)
     }
 
-    /// A function PyTorch/XLA calls by its MHLO name.
+    /// Lowers a function that PyTorch/XLA calls by its MHLO name.
     fn special(&mut self, name: &str) -> Result<()> {
         let [x] = self.take()?;
         let y = self.special_of(name, x)?;

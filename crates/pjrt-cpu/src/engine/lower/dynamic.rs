@@ -1,4 +1,4 @@
-//! Ops whose shapes are operands: resolved where those are constants or the result's type is known.
+//! Ops with shapes as operands. They are resolved if these operands are constants or the result's type is static.
 
 use stablehlo::ir::{Attributes, ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
 
@@ -11,7 +11,7 @@ use crate::engine::kernels::shape::ReadIndex;
 use crate::engine::pool::Buffer;
 
 impl<'m> Cx<'_, 'm> {
-    /// The bytes of a value known at compile time, all elements written out.
+    /// The bytes of a value that is known at compile time, with splats expanded.
     pub(super) fn known(&self, v: V) -> Option<Vec<u8>> {
         let value = &self.l.values[v as usize];
         match value.constant.as_ref()? {
@@ -20,18 +20,18 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// The elements of an integer tensor known at compile time.
+    /// The elements of an integer tensor that is known at compile time.
     pub(super) fn known_ints(&self, x: &Tv) -> Option<Vec<i64>> {
         let bytes = self.known(x.v)?;
         let read = ReadIndex::new(x.ty.dtype.computed())?;
-        // Aligned for every element type.
+        // Copy to memory that is aligned for every element type.
         let mut aligned = vec![0u64; bytes.len().div_ceil(8)];
         let aligned: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut aligned)[..bytes.len()];
         aligned.copy_from_slice(&bytes);
         Some((0..x.ty.elements()).map(|i| read.get(aligned, i)).collect())
     }
 
-    /// The constant integers of an operand that must be known now.
+    /// The integers of an operand that must be constant.
     fn needed_ints(&self, x: &Tv, what: &str) -> Result<Vec<i64>> {
         self.known_ints(x).ok_or_else(|| {
             CompileError::unsupported(format!(
@@ -41,7 +41,7 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    /// The extents of the result: as declared, or where those are unknown as the operand says.
+    /// The declared extents of the result. Unknown ones are taken from the operand.
     fn result_dims(&self, shape: &Tv) -> Result<Vec<usize>> {
         let id = self.op.results.first().ok_or_else(|| self.invalid("no result"))?;
         let Type::Tensor(declared) = type_of(self.frame.func, *id)? else {
@@ -143,7 +143,7 @@ impl<'m> Cx<'_, 'm> {
             let y = self.sliced(&x, &starts, &limits, &steps)?;
             return self.finish(vec![y]);
         }
-        // Of a known size, from anywhere.
+        // The slice has a static size and a dynamic start.
         let ty = self.result_type(0)?;
         if steps.iter().any(|&s| s != 1) {
             return Err(self.unsupported());
@@ -158,7 +158,8 @@ impl<'m> Cx<'_, 'm> {
         self.dynamic_slice_of(&operands, &sizes)
     }
 
-    /// Only to the size the dimension has: results of a smaller one would be of no static shape.
+    /// Supports only the size that the dimension already has, because the result would otherwise not have a static
+    /// shape.
     pub(super) fn set_dimension_size(&mut self, attributes: &Attributes) -> Result<()> {
         let [x, size] = self.take()?;
         let dimension = self.size_of(attributes, "dimension")?;
@@ -174,7 +175,7 @@ impl<'m> Cx<'_, 'm> {
         self.finish(vec![x])
     }
 
-    /// `get_dimension_size`'s kin in programs of unknown shape: a check made at compile time.
+    /// Checks an assertion about extents at compile time. Programs of unknown shape contain such assertions.
     pub(super) fn shape_assertion(&mut self) -> Result<()> {
         let holds = self.operands()?.first().and_then(|x| self.known(x.v));
         match holds.as_deref() {
@@ -184,7 +185,7 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// Results exist and are of a dtype the engine has.
+    /// Checks the number of results, and that the engine supports their element types.
     pub(super) fn has_results(&self, count: usize) -> Result<()> {
         for &id in &self.op.results {
             dtype_of(type_of(self.frame.func, id)?)?;

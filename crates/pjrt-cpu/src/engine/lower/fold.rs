@@ -1,4 +1,5 @@
-//! What is computed at compile time: elementwise ops on equal or few elements, and steps on few.
+//! Constant folding: elementwise ops on constants with equal or few elements, and kernels on constants with few
+//! elements.
 
 use super::{Cx, FOLDED};
 use crate::engine::dtype::TensorType;
@@ -7,7 +8,7 @@ use crate::engine::graph::V;
 use crate::engine::kernels::{Context, Kernel};
 
 impl Cx<'_, '_> {
-    /// The result for constants of equal elements.
+    /// Computes the result for constants of equal elements.
     pub(super) fn fold(&mut self, map: &Map, ins: &[V], splats: &[[u8; 16]], ty: &TensorType) -> V {
         // Aligned for every element type.
         let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
@@ -21,7 +22,7 @@ impl Cx<'_, '_> {
         self.l.splat_value(&element, ty.elements())
     }
 
-    /// The result for constants of a few elements each, such as those shapes are computed from.
+    /// Computes the result for constants of a few elements each, such as those of shape computations.
     pub(super) fn fold_dense(&mut self, map: &Map, ins: &[V], ty: &TensorType) -> Option<V> {
         let constant = |&v: &V| self.l.values[v as usize].constant.is_some();
         let n = ty.elements();
@@ -53,7 +54,7 @@ impl Cx<'_, '_> {
         self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
     }
 
-    /// The results of a step that reads a few elements of constants only, such as those shapes are computed from.
+    /// Computes the results of a kernel on constants of a few elements, such as those of shape computations.
     pub(super) fn fold_kernel(
         &mut self,
         kernel: &impl Kernel,
@@ -65,7 +66,7 @@ impl Cx<'_, '_> {
             let value = &self.l.values[*v as usize];
             value.constant.is_some() && value.n <= FOLDED
         };
-        // A loop may never end, and compiling cannot be stopped.
+        // Do not run loops, because they may never end and a compilation cannot be stopped.
         if ins.is_empty()
             || !kernel.is_pure()
             || kernel.has_loop()

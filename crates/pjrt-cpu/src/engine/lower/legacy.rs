@@ -1,4 +1,5 @@
-//! `einsum`, `unary_einsum` and `torch_index_select`, which the specification has dropped and artifacts still hold.
+//! `einsum`, `unary_einsum` and `torch_index_select`. The specification no longer has them, but artifacts may contain
+//! them.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, DotDimensions, GatherDimensions};
 
@@ -6,7 +7,7 @@ use super::other::find;
 use super::{Cx, Result, Tv};
 use crate::engine::view::{View, strides_of};
 
-/// What a dimension is called: a letter, or one of those an ellipsis stands for, counted from the last.
+/// The label of a dimension: a letter, or the position within an ellipsis, counted from the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Label {
     Letter(char),
@@ -14,7 +15,7 @@ enum Label {
 }
 
 impl Cx<'_, '_> {
-    /// `"ab,bc->ac"` and its like, of one operand or two.
+    /// Lowers `"ab,bc->ac"` and similar expressions, with one or two operands.
     pub(super) fn einsum(&mut self, attributes: &Attributes) -> Result<()> {
         let config = match find(attributes, "einsum_config") {
             Some(Attribute::String(text)) => String::from_utf8_lossy(text).into_owned(),
@@ -56,7 +57,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `x` with each label once: where one is repeated, its diagonal.
+    /// Returns `x` with each label once. A repeated label selects the diagonal.
     fn diagonal(&mut self, x: Tv, labels: Vec<Label>) -> Result<(Tv, Vec<Label>)> {
         let own = strides_of(&x.ty.dims);
         let (mut once, mut dims, mut strides): (Vec<Label>, Vec<usize>, Vec<isize>) = Default::default();
@@ -81,7 +82,7 @@ impl Cx<'_, '_> {
         Ok((Tv { v, ty }, once))
     }
 
-    /// `x` summed over the labels that are not kept.
+    /// Sums `x` over the labels that are not in `kept`.
     fn summed(&mut self, x: Tv, labels: Vec<Label>, kept: &[Label]) -> Result<(Tv, Vec<Label>)> {
         let gone: Vec<usize> = (0..labels.len()).filter(|&d| !kept.contains(&labels[d])).collect();
         if gone.is_empty() {
@@ -124,7 +125,7 @@ impl Cx<'_, '_> {
         Ok((y, batch))
     }
 
-    /// Rows of the operand by index, batch dimension by batch dimension.
+    /// Selects rows of the operand by index, separately for each batch dimension.
     pub(super) fn torch_index_select(&mut self, attributes: &Attributes) -> Result<()> {
         let [x, indices] = self.take()?;
         let (dim, batch) = (self.size_of(attributes, "dim")?, self.size_of(attributes, "batch_dims")?);
@@ -147,7 +148,7 @@ impl Cx<'_, '_> {
     }
 }
 
-/// The labels of `term` for as many dimensions.
+/// The labels of `term` for `rank` dimensions.
 fn labels(term: &str, rank: usize) -> Option<Vec<Label>> {
     let term: String = term.chars().filter(|c| !c.is_whitespace()).collect();
     let letters = |part: &str| -> Option<Vec<Label>> {

@@ -1,4 +1,4 @@
-//! `batch_norm_*`, written out as the specification defines them.
+//! `batch_norm_*`, lowered to the ops by which the specification defines them.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, Unary};
 
@@ -8,7 +8,7 @@ use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::view::{View, strides_of};
 
-/// What all three ops know: the operand in the type they compute in, and the feature dimension.
+/// The common data of all three ops: the operand in the type of the computation, and the feature dimension.
 struct Norm {
     x: Tv,
     feature: usize,
@@ -36,7 +36,7 @@ impl Cx<'_, '_> {
         Ok(Norm { x: self.converted(x, wide)?, feature, epsilon, count, dtype })
     }
 
-    /// One number per feature, for every element.
+    /// Broadcasts one number per feature to every element.
     fn spread(&mut self, n: &Norm, features: &Tv) -> Result<Tv> {
         let extent = n.x.ty.dims[n.feature];
         self.ensure(features.ty.dims[..] == [extent], || format!("{} for {extent} features", features.ty))?;
@@ -47,7 +47,7 @@ impl Cx<'_, '_> {
         Ok(Tv { v, ty: n.x.ty.clone() })
     }
 
-    /// The sum over all but the feature dimension.
+    /// Sums over all dimensions except the feature dimension.
     fn per_feature(&mut self, n: &Norm, x: &Tv) -> Result<Tv> {
         let zero = self.filled(0.0, x.ty.dtype, &[])?;
         let reduced = rest(x.ty.rank(), &[n.feature], &[]);

@@ -1,4 +1,4 @@
-//! Ops the IR has no kind of their own for, by name; and `map`.
+//! Ops that the IR represents by name only, and `map`.
 
 use stablehlo::ir::{Attribute, Attributes};
 
@@ -8,13 +8,13 @@ use crate::engine::error::CompileError;
 use crate::engine::graph::V;
 use crate::engine::kernels::map::Mapped;
 
-/// An attribute of an op.
+/// Finds an attribute of an op.
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
 impl<'m> Cx<'_, 'm> {
-    /// Lowers an op by its name; `None` where no op of that name is known.
+    /// Lowers an op by its name. Returns `None` if the name is unknown.
     pub(super) fn other(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let name = name.strip_prefix("stablehlo.")?;
         Some(match name {
@@ -40,7 +40,7 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    /// A list of dimensions among an op's attributes; empty where absent.
+    /// An attribute with a list of dimensions. Empty if the attribute is missing.
     pub(super) fn dims_of(&self, attributes: &Attributes, name: &str) -> Result<Vec<usize>> {
         let Some(list) = find(attributes, name) else {
             return Ok(Vec::new());
@@ -50,7 +50,7 @@ impl<'m> Cx<'_, 'm> {
         self.sizes(&list, count, name)
     }
 
-    /// A list of integers among an op's attributes; `default` where absent.
+    /// An attribute with a list of integers. Returns `default` if the attribute is missing.
     pub(super) fn ints_of(&self, attributes: &Attributes, name: &str, default: Vec<i64>) -> Result<Vec<i64>> {
         match find(attributes, name) {
             Some(list) => list.as_integers().ok_or_else(|| self.invalid(format!("{name} is no list"))),
@@ -58,13 +58,13 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// A number that is not negative among an op's attributes.
+    /// An integer attribute, which must not be negative.
     pub(super) fn size_of(&self, attributes: &Attributes, name: &str) -> Result<usize> {
         let value = find(attributes, name).and_then(Attribute::as_integer).and_then(|i| usize::try_from(i).ok());
         value.ok_or_else(|| self.invalid(format!("attribute {name} is missing or negative")))
     }
 
-    /// `map`: the region for each element.
+    /// `map`: applies the region to each element.
     fn map_region(&mut self) -> Result<()> {
         let inputs = self.operands()?;
         let Some(first) = inputs.first().cloned() else {

@@ -1,4 +1,4 @@
-//! The custom call `ragged_all_to_all`, which JAX makes for the collective of that name.
+//! The custom call `ragged_all_to_all`, to which JAX lowers the collective of that name.
 
 use stablehlo::ir::{Attribute, OpKind};
 
@@ -33,7 +33,7 @@ impl Cx<'_, '_> {
         }
         let mut ins: Vec<V> = vec![operand.v, output.v];
         let row = x.dims[1..].iter().product::<usize>() * x.dtype.size();
-        // What is received is known from what is sent.
+        // The sizes of received runs follow from those of sent runs.
         for numbers in &numbers[..3] {
             ins.push(self.converted(numbers.clone(), DType::I64)?.v);
         }

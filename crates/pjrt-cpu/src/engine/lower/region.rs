@@ -1,4 +1,4 @@
-//! Regions that compute scalars from scalars: reducers, scatter updates, comparators.
+//! Regions that compute scalars from scalars: reducers, scatter updates and comparators.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Func, OpKind, Region, ValueId};
 
@@ -11,7 +11,7 @@ use crate::engine::fuse::{Compiled, Group, compile_group};
 use crate::engine::graph::{BlockGraph, Node, Op, V, Value};
 use crate::engine::program::Select;
 
-/// What a region of two arguments computes, where it is one of the common cases.
+/// The function of a region with two arguments, if it is one of the common ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Op(Binary),
@@ -19,7 +19,7 @@ pub(crate) enum Combine {
     Second,
 }
 
-/// Recognises `op(a, b)` and `b`.
+/// Recognizes regions that return `op(a, b)` or `b`.
 pub(crate) fn combine(region: &Region) -> Option<Combine> {
     let &[a, b] = &region.args[..] else {
         return None;
@@ -68,7 +68,7 @@ impl<'m> Cx<'_, 'm> {
         Cx { l: self.l, frame: &mut frame, out: self.out, op: self.op }.scalar_fn(&func.body, types)
     }
 
-    /// The part of a region that makes `wanted` from its argument `from` alone, compiled.
+    /// Compiles the part of a region that computes `wanted` from its argument `from` alone.
     pub(super) fn scalar_cone(
         &mut self,
         region: &'m Region,
@@ -97,7 +97,7 @@ impl<'m> Cx<'_, 'm> {
         self.compiled(&[arg], nodes, vec![result]).map(Some)
     }
 
-    /// The nodes with every branch computed and the right results selected: ops have no side effects here.
+    /// Replaces branches: computes all of them and selects the right results. The ops here have no side effects.
     fn without_branches(&mut self, nodes: Vec<Node>) -> Result<Vec<Node>> {
         if !nodes.iter().any(|n| matches!(n.op, Op::Case { .. })) {
             return Ok(nodes);
@@ -115,7 +115,7 @@ impl<'m> Cx<'_, 'm> {
             }
             let Some(mut chosen) = results.pop() else { continue };
             while let Some(others) = results.pop() {
-                // An index outside of the branches is that of the last one.
+                // An index out of range selects the last branch.
                 let takes = match select {
                     Select::Pred => node.ins[0],
                     Select::Index => {
@@ -172,7 +172,7 @@ impl<'m> Cx<'_, 'm> {
         Ok(ScalarFn { code: Code::Vectors(program), captured: ins[fixed.len()..].to_vec(), results: kinds })
     }
 
-    /// Nothing but elementwise ops on scalars, and branches of such.
+    /// Whether all nodes are elementwise ops on scalars, or branches of such ops.
     fn is_straight(&self, nodes: &[Node]) -> bool {
         nodes.iter().all(|n| match &n.op {
             Op::Map(_) | Op::Copy => self.l.values[n.outs[0] as usize].n == 1,

@@ -15,13 +15,13 @@ impl Cx<'_, '_> {
         TensorType::new(dtype, dims).map_err(|e| self.invalid(e.message()))
     }
 
-    /// `list` names different dimensions below `rank`.
+    /// Checks that `list` contains distinct dimensions below `rank`.
     pub(super) fn distinct(&self, list: &[usize], rank: usize, what: &str) -> Result<()> {
         let fits = list.iter().enumerate().all(|(i, &d)| d < rank && !list[..i].contains(&d));
         self.ensure(fits, || format!("{what} = {list:?} for {rank} dimensions"))
     }
 
-    /// A list of extents or positions that must be as long as `rank` and not negative.
+    /// Converts a list of extents or positions, which must have `rank` entries and no negative ones.
     pub(super) fn sizes(&self, list: &[i64], rank: usize, what: &str) -> Result<Vec<usize>> {
         let sizes: Option<Vec<usize>> = list.iter().map(|&x| usize::try_from(x).ok()).collect();
         match sizes {
@@ -37,7 +37,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `x` with its dimensions at those places of `ty`.
+    /// Broadcasts `x` to `ty`, with its dimensions at the given positions.
     pub(super) fn broadcast(&mut self, x: &Tv, ty: TensorType, dimensions: &[usize]) -> Result<Tv> {
         self.distinct(dimensions, ty.rank(), "broadcast_dimensions")?;
         self.ensure(dimensions.len() == x.ty.rank(), || format!("broadcast_dimensions = {dimensions:?} for {}", x.ty))?;
@@ -58,7 +58,7 @@ impl Cx<'_, '_> {
         self.finish_one(x.v, ty)
     }
 
-    /// A view written out by a step of its own, or the value itself where nothing moves.
+    /// Reads a view in a separate step. Returns the value itself if the view moves no elements.
     fn gathered(&mut self, x: &Tv, view: View) -> u32 {
         if self.l.splat(x.v).is_some() || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
         {
@@ -69,7 +69,7 @@ impl Cx<'_, '_> {
         self.kernel(Gathered { view, size }, &[x.v], &[], &[ty])[0]
     }
 
-    /// `x` with its dimensions permuted.
+    /// Permutes the dimensions of `x`.
     pub(super) fn permuted(&mut self, x: &Tv, permutation: &[usize]) -> Result<Tv> {
         let own = strides_of(&x.ty.dims);
         let dims: Vec<usize> = permutation.iter().map(|&p| x.ty.dims[p]).collect();
@@ -109,7 +109,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// A strided part of `x`.
+    /// Takes a strided slice of `x`.
     pub(super) fn sliced(&mut self, x: &Tv, starts: &[i64], limits: &[i64], steps: &[i64]) -> Result<Tv> {
         let rank = x.ty.rank();
         let starts = self.sizes(starts, rank, "start_indices")?;
@@ -130,7 +130,7 @@ impl Cx<'_, '_> {
         Ok(Tv { v, ty })
     }
 
-    /// The scalar start operands of a slice of `sizes` within `dims`.
+    /// The scalar start operands of a slice with extents `sizes` of an array with extents `dims`.
     fn starts(&self, operands: &[Tv], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
         self.ensure(operands.len() == dims.len(), || {
             format!("{} start indices for {} dimensions", operands.len(), dims.len())
@@ -231,7 +231,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `x` with `element` around and between its own.
+    /// Pads `x` with `element` around and between its elements.
     pub(super) fn padded_with(
         &mut self,
         x: &Tv,
@@ -272,14 +272,14 @@ impl Cx<'_, '_> {
     }
 }
 
-/// How a padded tensor is filled: result extents, the part of the operand that is kept, and where it goes.
+/// The extents of a padded tensor, the part of the operand that is kept, and its destination.
 pub(super) struct PadPlan {
     pub(super) dims: Vec<usize>,
     pub(super) from: View,
     pub(super) to: View,
 }
 
-/// `None` where an extent would be negative or overflow.
+/// Plans the padding. Returns `None` if an extent would be negative or overflow.
 pub(super) fn pad_plan(dims: &[usize], low: &[i64], high: &[i64], interior: &[usize]) -> Option<PadPlan> {
     let own = strides_of(dims);
     let mut result = Vec::with_capacity(dims.len());
@@ -290,7 +290,7 @@ pub(super) fn pad_plan(dims: &[usize], low: &[i64], high: &[i64], interior: &[us
         let spread = if dim == 0 { 0 } else { (dim - 1).checked_mul(step)?.checked_add(1)? };
         let extent = spread.checked_add(low[d])?.checked_add(high[d])?;
         result.push(usize::try_from(extent).ok()?);
-        // Elements i with 0 <= low + i * step < extent.
+        // Keep the elements i with 0 <= low + i * step < extent.
         let begin = if low[d] < 0 { low[d].checked_neg()?.checked_add(step - 1)? / step } else { 0 };
         let beyond = if extent > low[d] { extent.checked_sub(low[d])?.checked_add(step - 1)? / step } else { 0 };
         let end = dim.min(beyond);

@@ -27,7 +27,7 @@ struct Spec {
     padding: Vec<(i64, i64)>,
 }
 
-/// The padding step of a window, and the padded extents.
+/// The padding of a window, if any, with the size of the padded tensor; and the padded extents.
 type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl<'m> Cx<'_, 'm> {
@@ -49,7 +49,7 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    /// Pads and dilates `dims` as the window asks.
+    /// Pads and dilates `dims` as the window requires.
     fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
         let low: Vec<i64> = spec.padding.iter().map(|p| p.0).collect();
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();
@@ -63,7 +63,7 @@ impl<'m> Cx<'_, 'm> {
         Ok((Some((Pad { from: plan.from, to: plan.to, size }, elements)), plan.dims))
     }
 
-    /// How many windows fit along each dimension.
+    /// The number of windows along each dimension.
     fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
         let fit = |d: usize| {
             let reach = (spec.dimensions[d].max(1) - 1).checked_mul(spec.dilations[d]).and_then(|r| r.checked_add(1));
@@ -75,7 +75,7 @@ impl<'m> Cx<'_, 'm> {
         (0..padded.len()).map(fit).collect()
     }
 
-    /// The windows over a tensor of these extents, and how many there are along each dimension.
+    /// The windows over a tensor of these extents, and their number along each dimension.
     fn sliding(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<(Sliding, Vec<usize>)> {
         let (pad, padded) = self.padded(dims, spec, size)?;
         let fit = Self::fitting(&padded, spec);
@@ -95,7 +95,7 @@ impl<'m> Cx<'_, 'm> {
     pub(super) fn reduce_window(&mut self, window: &Window) -> Result<()> {
         let (mut inputs, mut inits) = self.inputs_and_inits()?;
         let dtype = inputs[0].ty.dtype;
-        // Sums and products of narrow floats are rounded once, at the end.
+        // Sums and products of narrow floats are rounded only once, at the end.
         let sums = [Combine::Op(Binary::Add), Combine::Op(Binary::Multiply)];
         let region = self.body()?;
         let accumulated = inputs.len() == 1
@@ -248,7 +248,7 @@ impl<'m> Cx<'_, 'm> {
             && per_group * groups == features
             && outputs % count == 0;
         self.ensure(fits, || format!("{groups} feature and {batch_groups} batch groups of {} and {}", x.ty, k.ty))?;
-        // Integers wrap, so that 64 bits give the right bits of every width.
+        // Integers wrap, so computing with 64 bits yields the right bits for every width.
         let (wide, element) = match dtype {
             DType::F64 => (DType::F64, Element::F64),
             DType::F32 | DType::Bf16 | DType::F16 => (DType::F32, Element::F32),
@@ -257,7 +257,7 @@ impl<'m> Cx<'_, 'm> {
         };
         let x = self.converted(x, wide)?;
         let k = self.converted(k, wide)?;
-        // The window over all dimensions of the input, batch and feature included.
+        // A window over all dimensions of the input, including batch and feature.
         let mut spec = Spec {
             dimensions: vec![1; rank],
             strides: vec![1; rank],
@@ -275,7 +275,7 @@ impl<'m> Cx<'_, 'm> {
         let own = strides_of(&x.ty.dims);
         let mut dims = vec![0; rank];
         (dims[d.output_batch], dims[d.output_feature]) = (batch / batch_groups, outputs);
-        // What an index of each dimension of the output means for the input; of the features, nothing.
+        // The meaning of an index in each dimension of the output. The feature dimension is not used.
         let mut along = vec![Along::Batch(own[d.input_batch] as usize); rank];
         let mut axes = Vec::with_capacity(spatial);
         for (i, &s) in d.output_spatial.iter().enumerate() {
@@ -294,7 +294,7 @@ impl<'m> Cx<'_, 'm> {
         let ty = self.typed(wide, &dims)?;
         let all: Vec<(usize, Along)> = dims.iter().copied().zip(along).collect();
         let (before, after) = (&all[..d.output_feature], &all[d.output_feature + 1..]);
-        // Dimensions of one index only do not count.
+        // Ignore dimensions of extent one.
         let features_last = after.iter().all(|&(extent, _)| extent == 1);
         let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };
         let mut lines = lines.to_vec();
@@ -312,7 +312,7 @@ impl<'m> Cx<'_, 'm> {
             };
             taps = taps.iter().flat_map(places).collect();
         }
-        // [taps, input features, output features] of the kernel; reversed taps are walked backwards.
+        // The kernel as [taps, input features, output features]. Reversed taps have negative strides.
         let own_k = strides_of(&k.ty.dims);
         let (mut sizes_k, mut strides_k, mut offset_k) = (Vec::new(), Vec::new(), 0);
         for (i, &s) in d.kernel_spatial.iter().enumerate() {
@@ -348,7 +348,8 @@ impl<'m> Cx<'_, 'm> {
     }
 }
 
-/// The window reaches from each element to the start (or, backwards, the end) of one dimension.
+/// The dimension that the window covers from its start to each element. The flag is set if it covers from each element
+/// to the end.
 fn running(dims: &[usize], spec: &Spec) -> Option<(usize, bool)> {
     let plain = |d: usize| spec.strides[d] == 1 && spec.base[d] == 1 && spec.dilations[d] == 1;
     let mut found = None;
