@@ -218,7 +218,7 @@ static void registering(void) {
     OK(dp_registry_new_empty(&registry, &error));
     FAILS(DP_NOT_FOUND, "", dp_registry_find(registry, "cpu", &toy, &error));
 
-    FAILS(DP_INVALID_ARGUMENT, "the manifest's \"toy\"",
+    FAILS(DP_INVALID_ARGUMENT, "the manifest has \"toy\"",
           dp_registry_register_api(registry, "tay", api, EXCLUSIVE, &toy, &error));
     FAILS(DP_INVALID_ARGUMENT, "name", dp_registry_register_api(registry, "No Name", api, NULL, &toy, &error));
     CHECK(toy == NULL);

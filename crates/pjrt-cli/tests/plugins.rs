@@ -113,7 +113,7 @@ fn plugins_are_listed_with_what_cannot_be_used() {
     assert!(text.starts_with("NAME "), "{text}");
     let line = text.lines().find(|line| line.starts_with("odd ") || line.starts_with("absent ")).unwrap();
     assert!(line.contains(" 400 ") && line.contains(" ok ") && line.contains("libodd_plugin"), "{text}");
-    assert!(text.contains("2 more were found and cannot be used; `pjrt list --all` says why"), "{text}");
+    assert!(text.contains("2 more were found and cannot be used; `pjrt list --all` shows the reasons"), "{text}");
     let all = machine.text(&["list", "--all"]);
     assert!(all.contains("/nonexistent/libgone.so does not exist") && all.contains("refused: missing"), "{all}");
     assert!(all.contains("broken.json") && all.contains("searched"), "{all}");
