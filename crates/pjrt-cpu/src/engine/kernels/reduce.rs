@@ -43,7 +43,7 @@ impl Kernel for Reduce {
     }
 }
 
-/// Elements accumulated in another type: narrow floats in `f32`.
+/// Element types that are accumulated in another type, such as narrow floats in `f32`.
 trait Accumulate: Pod + Send + Sync {
     type Acc: Num;
     fn widen(self) -> Self::Acc;
@@ -80,7 +80,7 @@ accumulate_narrow!(bf16 f16);
 
 /// An associative, commutative operation with an identity.
 trait Monoid<A>: Send + Sync {
-    /// Its function of `f32`s.
+    /// The same operation as a function of `f32`s.
     const FUNCTION: Option<F32> = None;
     fn identity() -> A;
     fn apply(a: A, b: A) -> A;
@@ -128,7 +128,7 @@ macro_rules! monoids {
 }
 
 monoids! {
-    // Negative zero is what leaves every float unchanged.
+    // Negative zero is the only zero that leaves every float unchanged.
     f32: -0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY;
     f64: -0.0, 1.0, f64::NEG_INFINITY, f64::INFINITY;
     i8: 0, 1, i8::MIN, i8::MAX;
@@ -217,9 +217,9 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
-/// Columns accumulated at a time: their accumulators stay in the first-level cache.
+/// Columns accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
-/// Elements of a part of a long reduction; fixed, so that results do not depend on the number of cores.
+/// Elements of a part of a long reduction. The number is fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;
 
 fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
@@ -252,7 +252,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
             }
         });
     }
-    // Rows of the output where there are several, pieces of its only row otherwise.
+    // Divide the output by rows, or its only row into pieces.
     let unit = if shape.outer > 1 { inner } else { COLUMNS };
     par::chunks_until(stop, out, unit, bytes, |first, part| {
         let mut acc = [M::identity(); COLUMNS];
@@ -269,7 +269,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     });
 }
 
-/// Few outputs from many elements: parts of the reduced dimension are reduced on their own, then combined.
+/// For few outputs from many elements: reduces parts of the reduced dimension separately, then combines them.
 fn parts<T: Accumulate, M: Monoid<T::Acc>>(
     shape: &Reduce,
     src: &[T],
@@ -367,7 +367,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
             let end = rows.min(block + FRESH);
             let line = |row: usize| &src[row * stride..][..acc.len()];
             let mut row = block;
-            // Four rows for each time the accumulators are read and written.
+            // Process four rows for each read and write of the accumulators.
             while row + 4 <= end {
                 let (a, b, c, d) = (line(row), line(row + 1), line(row + 2), line(row + 3));
                 for ((((f, &a), &b), &c), &d) in fresh.iter_mut().zip(a).zip(b).zip(c).zip(d) {
@@ -394,8 +394,8 @@ fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usi
     arch().dispatch(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }
 
-/// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the
-/// scalars the body captures.
+/// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the scalars
+/// that the body captures.
 pub(crate) struct ReduceAny {
     /// Each tensor as `[reduced, kept]`.
     pub(crate) view: View,
@@ -455,8 +455,8 @@ impl ReduceAny {
         self.body.run(n, &ins, acc, &alias, cx.stop)
     }
 
-    /// Reduces `left` rows to fewer, in order: rows are cut into segments whose running results form one long
-    /// vector. Returns how many rows are left.
+    /// Reduces `left` rows to fewer, in order. Rows are cut into segments whose running results form one long vector.
+    /// Returns the number of remaining rows.
     fn shorten(
         &self,
         rows: &mut [Buffer],

@@ -15,7 +15,7 @@ use crate::engine::view::View;
 
 /// A sliding window over a padded tensor.
 pub(crate) struct Sliding {
-    /// The padding, and elements of the padded tensor; `None` where nothing is padded.
+    /// The padding, and the number of elements of the padded tensor. `None` without padding.
     pub(crate) pad: Option<(Pad, usize)>,
     /// The first element of every window.
     pub(crate) firsts: View,
@@ -35,7 +35,7 @@ impl Sliding {
     }
 }
 
-/// `reduce_window`. Inputs: the tensors, their initial values, and the scalars the body captures.
+/// `reduce_window`. Inputs are the tensors, their initial values, and the scalars that the body captures.
 pub(crate) struct ReduceWindow {
     pub(crate) slidings: Vec<Sliding>,
     pub(crate) sizes: Vec<usize>,
@@ -57,7 +57,7 @@ impl Kernel for ReduceWindow {
         }
         let sources: Vec<&[u8]> =
             padded.iter().zip(tensors).map(|(p, &t)| p.as_ref().map_or(t, Buffer::bytes)).collect();
-        // Tile by tile, so that the running values stay in the first-level cache.
+        // Work tile by tile, so that the running values stay in the first-level cache.
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|o| &mut **o).collect();
         let mut tasks = Vec::new();
         for start in (0..n).step_by(TILE) {
@@ -100,8 +100,8 @@ impl Kernel for ReduceWindow {
     }
 }
 
-/// A running reduction along the middle of `[outer, n, inner]`: what `reduce_window` computes when its window
-/// reaches from each element to one end. Inputs: the tensor, its initial value, and the scalars the body captures.
+/// A running reduction along the middle of `[outer, n, inner]`. `reduce_window` computes it if its window covers all
+/// elements from one end. Inputs are the tensor, its initial value, and the scalars that the body captures.
 pub(crate) struct Running {
     pub(crate) outer: usize,
     pub(crate) n: usize,
@@ -118,7 +118,8 @@ impl Kernel for Running {
         if outer * n * inner == 0 {
             return Ok(());
         }
-        // Vectors across what is not accumulated: inner dimensions as they are, or the outer one turned inside.
+        // Use vectors across the dimensions that are not accumulated: the inner ones, or the outer one after a
+        // transpose.
         if inner == 1 && outer > 1 {
             let stride = |s: usize| isize::try_from(s).unwrap_or(isize::MAX);
             let (mut turned, mut result) = (cx.pool.alloc(x.len())?, cx.pool.alloc(x.len())?);
@@ -176,10 +177,11 @@ impl Running {
     }
 }
 
-/// `select_and_scatter`. Inputs: operand, source, initial value, and the scalars the bodies capture.
+/// `select_and_scatter`. Inputs are the operand, the source, the initial value, and the scalars that the bodies
+/// capture.
 pub(crate) struct SelectAndScatter {
     pub(crate) sliding: Sliding,
-    /// The same windows over positions; padding has none.
+    /// The same windows over positions. Padding has no position.
     pub(crate) positions: Sliding,
     pub(crate) size: usize,
     pub(crate) select: ScalarFn,

@@ -51,7 +51,7 @@ impl Cx<'_, '_> {
     pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<Tv> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
-        // Types without a loop of their own count in a type that has one.
+        // Types without a separate loop count in a type that has one.
         let counted = match Iota::new(ty.dtype, inner, ty.dims[dimension]) {
             Some(_) => ty.dtype,
             None => DType::I64,
@@ -103,7 +103,7 @@ impl Cx<'_, '_> {
         if made == DType::Bool { Ok(y) } else { self.converted(y, dtype) }
     }
 
-    /// `x` with only the bits its type has.
+    /// Clears or extends the bits of `x` that its type does not use.
     fn wrapped(&mut self, x: Tv) -> Result<Tv> {
         let map = loops::wrap(x.ty.dtype).ok_or_else(|| self.unsupported())?;
         let v = self.map(map, &[x.v], &x.ty);
@@ -137,7 +137,7 @@ impl Cx<'_, '_> {
         if dtype.computed() == dtype {
             return Err(self.unsupported());
         }
-        // Shifts see the bits of the narrow type: zeros above them, or copies of its uppermost.
+        // Shift the bits of the narrow type, extended with zeros or copies of the sign bit.
         let shifted = match (op, dtype) {
             (Binary::ShiftRightLogical, DType::I2) => DType::U2,
             (Binary::ShiftRightLogical, DType::I4) => DType::U4,
@@ -149,7 +149,7 @@ impl Cx<'_, '_> {
         if shifted != dtype {
             a = self.converted(a, shifted)?;
             if shifted == DType::I2 || shifted == DType::I4 {
-                // Amounts stay what they are; they are read as unsigned.
+                // Shift amounts keep their bytes, and are read as unsigned.
                 b = Tv { v: b.v, ty: TensorType { dtype: DType::I8, dims: b.ty.dims } };
             } else {
                 b = self.converted(b, shifted)?;
@@ -212,7 +212,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// `x` converted to another element type.
+    /// Converts `x` to another element type.
     pub(super) fn converted(&mut self, x: Tv, dtype: DType) -> Result<Tv> {
         let steps = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
         let mut y = x;
@@ -220,12 +220,12 @@ impl Cx<'_, '_> {
             let ty = TensorType { dtype, dims: y.ty.dims };
             y = Tv { v: self.map(map, &[y.v], &ty), ty };
         }
-        // Where no loop is needed the bytes are those of the other type already.
+        // If no loop is needed, the bytes already are those of the other type.
         y.ty.dtype = dtype;
         Ok(y)
     }
 
-    /// Reinterprets the bits; between widths the narrower type has one more dimension, which is contiguous.
+    /// Reinterprets the bits. Between different widths, the narrower type has one more dimension, which is contiguous.
     pub(super) fn bitcast_convert(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let dtype = self.result_dtype(0)?;
@@ -245,7 +245,7 @@ impl Cx<'_, '_> {
         let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = Tv { v: x.v, ty };
-            // How a narrow integer fills its byte depends on its sign.
+            // The extension of a narrow integer in its byte depends on the sign.
             let y = if loops::wrap(y.ty.dtype).is_some() {
                 self.wrapped(y)?
             } else if x.ty.dtype.narrow_bits().is_some() {

@@ -15,7 +15,7 @@ use crate::engine::kernels::shape::ReadIndex;
 use crate::engine::kernels::sort::{Order, Sort};
 use crate::engine::view::strides_of;
 
-/// The dimension numbers `gather` and `scatter` share, under `gather`'s names.
+/// The dimension numbers that `gather` and `scatter` share, under `gather`'s names.
 struct Places<'a> {
     collapsed: &'a [usize],
     batching: &'a [usize],
@@ -25,7 +25,7 @@ struct Places<'a> {
 }
 
 impl<'m> Cx<'_, 'm> {
-    /// The windows of `sizes` in a tensor of `dims`, and the index tensor with its vectors last.
+    /// The windows of extents `sizes` in a tensor of extents `dims`, and the index tensor with its vectors last.
     fn windows(&mut self, dims: &[usize], sizes: &[usize], indices: &Tv, p: &Places) -> Result<(Windows, V)> {
         let rank = dims.len();
         let mut dropped = p.collapsed.to_vec();
@@ -51,7 +51,7 @@ impl<'m> Cx<'_, 'm> {
         } else {
             batch.iter().map(|&b| indices.ty.dims[b]).collect()
         })?;
-        // Where each window starts because of the batching dimensions.
+        // The offset of each window along the batching dimensions.
         let mut base = Vec::new();
         if !p.batching.is_empty() {
             base.push(0);
@@ -60,7 +60,7 @@ impl<'m> Cx<'_, 'm> {
                 base = base.iter().flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride)).collect();
             }
         }
-        // A window's contiguous runs: its innermost dimensions that are taken whole, and one more.
+        // The contiguous runs of a window: its innermost dimensions that are taken whole, and one more.
         let (mut run, mut axis) = (1, rank);
         while axis > 0 {
             axis -= 1;
@@ -108,7 +108,7 @@ impl<'m> Cx<'_, 'm> {
         let ty = self.typed(x.ty.dtype, &straight)?;
         let v =
             self.kernel(Gather { windows, size: ty.dtype.size() }, &[x.v, index], &[], std::slice::from_ref(&ty))[0];
-        // From [batch, window] to the places the dimension numbers ask for.
+        // Permute from [batch, window] to the positions in the dimension numbers.
         let mut permutation = vec![0; rank];
         for (i, &to) in rest(rank, &d.offset_dims, &[]).iter().enumerate() {
             permutation[to] = i;
@@ -227,8 +227,8 @@ impl<'m> Cx<'_, 'm> {
         self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
-    /// The key a comparator sorts by, where it is `key(a) < key(b)` or `key(a) > key(b)` for the two elements `a`
-    /// and `b` of one operand; and the scalars the key captures.
+    /// The sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are elements
+    /// of one operand. Also returns the scalars that the key captures.
     fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<V>)>> {
         let Some((ret, ops)) = region.ops.split_last() else {
             return Ok(None);
@@ -250,7 +250,7 @@ impl<'m> Cx<'_, 'm> {
         let ty = tensor_type(type_of(self.frame.func, a)?)?;
         let dtype = ty.dtype.computed();
         if dtype.size() != ty.dtype.size() || dtype.part().is_some() || compare_type == ComparisonType::WeakOrder {
-            // Without an integer key of their own: narrow floats and complex numbers, and an order of two equal zeros.
+            // Narrow floats, complex numbers and an order with two equal zeros have no integer key.
             return Ok(None);
         }
         let total = compare_type == ComparisonType::TotalOrder;
@@ -274,10 +274,10 @@ impl<'m> Cx<'_, 'm> {
     }
 }
 
-/// Pairs of values that are compared to find the two sides of a comparator alike; a sort by any comparator is as right.
+/// Maximum number of pairs of values to compare for symmetry. If it is exceeded, the sort uses the comparator itself.
 const MAX_MIRRORED: usize = 256;
 
-/// The ops that make the first of `made` from the first of `arguments` are those that make the second from the second.
+/// Whether the first of `made` is computed from the first of `arguments` by the same ops as the second from the second.
 fn mirrored(
     ops: &[stablehlo::ir::Op],
     made: [stablehlo::ir::ValueId; 2],
@@ -302,7 +302,7 @@ fn mirrored(
                     && x.operands.len() == y.operands.len()
                     && pairs.all(|(&p, &q)| mirrored(ops, [p, q], arguments, left)))
         }
-        // Made outside the region, or the other argument of some operand: equal only if the same, and constant.
+        // Values from outside the region, or arguments of other operands, match only if they are the same constant.
         _ => false,
     }
 }

@@ -18,7 +18,7 @@ impl Cx<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// A contraction whose dimension numbers are checked first.
+    /// Lowers a contraction after checking its dimension numbers.
     pub(super) fn dot_checked(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
         let mut lists = d.lhs_batching.clone();
         lists.extend_from_slice(&d.lhs_contracting);
@@ -33,7 +33,7 @@ impl Cx<'_, '_> {
         self.dot(a, b, d, dtype)
     }
 
-    /// A contraction with elements of `dtype`.
+    /// Lowers a contraction with elements of `dtype`.
     pub(super) fn dot(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
         if let Some(part) = dtype.part() {
             return self.by_parts(a, b, dtype, |cx, a, b| cx.dot(a, b, d, part));
@@ -44,7 +44,7 @@ impl Cx<'_, '_> {
         }
         let (a, b) = (self.widened(a)?, self.widened(b)?);
         let mixed = a.ty.dtype != b.ty.dtype || dot_fn(a.ty.dtype, dtype).is_none();
-        // Mixed operands are multiplied in the result's type.
+        // Operands of different types are multiplied in the result's type.
         let (a, b) = if mixed { (self.converted(a, dtype)?, self.converted(b, dtype)?) } else { (a, b) };
         let run = dot_fn(a.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
         let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
@@ -65,13 +65,13 @@ impl Cx<'_, '_> {
         Ok(Tv { v, ty })
     }
 
-    /// `x` in the type narrow values are computed in.
+    /// Converts narrow values of `x` to the type in which they are computed.
     pub(super) fn widened(&mut self, x: Tv) -> Result<Tv> {
         let dtype = x.ty.dtype.computed();
         self.converted(x, dtype)
     }
 
-    /// A product of complex tensors from four products of their parts.
+    /// Computes a product of complex tensors as four products of their parts.
     pub(super) fn by_parts(
         &mut self,
         a: Tv,
@@ -91,7 +91,7 @@ impl Cx<'_, '_> {
         self.bin(Binary::Complex, &re, &im)
     }
 
-    /// One operand as a batch of matrices; rearranged first where its dimensions are too scattered for two strides.
+    /// Converts one operand to a batch of matrices. If its dimensions do not fit two strides, it is rearranged first.
     fn side(&mut self, x: Tv, batch: &[usize], free: &[usize], contract: &[usize]) -> Result<(Tv, Side)> {
         self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
         // A transposed operand is read in its original layout, if its dimensions are still those of the transpose.
@@ -127,7 +127,7 @@ pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
 }
 
-/// The stride of several dimensions walked as one, if there is one.
+/// The common stride of several dimensions that are treated as one, if there is one.
 fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
     let list: Vec<usize> = list.iter().copied().filter(|&d| dims[d] != 1).collect();
     for pair in list.windows(2) {
@@ -148,7 +148,7 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
 }
 
 impl Cx<'_, '_> {
-    /// The numbers the dense solvers compute with, and the type that holds them.
+    /// The numbers that the dense solvers compute with, and the type that represents them.
     fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
             DType::F32 | DType::Bf16 | DType::F16 => Ok((Field::F32, DType::F32)),
@@ -221,9 +221,9 @@ impl Cx<'_, '_> {
             FftType::Rfft => ((part, &given), (complex, &halved)),
             FftType::Irfft => ((complex, &halved), (part, &given)),
         };
-        // Tables of that length are made.
+        // The transform creates tables of that length.
         lengths.iter().try_for_each(|&n| self.listable([n]))?;
-        // An empty spectrum has an empty signal.
+        // An empty spectrum belongs to an empty signal.
         let empty = lengths.contains(&0);
         let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
         self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} of {}", x.ty))?;

@@ -1,4 +1,4 @@
-//! Names of ops and places for error messages.
+//! Names of ops and their locations for error messages.
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
@@ -24,7 +24,7 @@ pub(super) fn op(kind: &OpKind) -> String {
     name
 }
 
-/// An op with its types and its place in the user's program.
+/// Describes an op with its types and its location in the user's program.
 pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
     let types = |ids: &[stablehlo::ir::ValueId]| {
         let texts: Vec<String> =

@@ -1,4 +1,4 @@
-//! `chlo.ragged_dot`: a contraction whose rows, or terms, belong to groups of different sizes.
+//! `chlo.ragged_dot`: a contraction whose rows or terms belong to groups of different sizes.
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions};
 
@@ -7,7 +7,7 @@ use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::Concatenate;
 
-/// Groups a program may have: each becomes a contraction.
+/// Maximum number of groups. Each becomes a contraction.
 const MAX_GROUPS: usize = 1024;
 
 impl Cx<'_, '_> {
@@ -35,7 +35,7 @@ impl Cx<'_, '_> {
         self.distinct(&[&d.rhs_batching[..], &d.rhs_contracting, &group].concat(), b.ty.rank(), "rhs dimensions")?;
         let dtype = self.result_dtype(0)?;
         if d.lhs_batching.contains(&ragged) {
-            // Groups of whole batches change nothing.
+            // Groups of whole batches do not change the result.
             let y = self.dot_checked(a, b, &d, dtype)?;
             return self.finish(vec![y]);
         }
@@ -45,7 +45,7 @@ impl Cx<'_, '_> {
         let groups = sizes.ty.dims[0];
         let contracting = d.lhs_contracting.contains(&ragged);
         self.ensure(group.len() == usize::from(!contracting), || format!("rhs_group_dimensions = {group:?}"))?;
-        // Where each group begins and ends, along the ragged dimension.
+        // The start and the end of each group along the ragged dimension.
         let sizes = self.converted(sizes, DType::I64)?;
         let positions = self.counted(TensorType { dtype: DType::I64, dims: a.ty.dims.clone() }, ragged)?;
         let zero = self.typed(a.ty.dtype, &a.ty.dims)?;
@@ -94,7 +94,7 @@ impl Cx<'_, '_> {
         self.finish(vec![sum])
     }
 
-    /// The part of `b` for group `g`, without the group dimension, and the dimensions of the rest.
+    /// The part of `b` for group `g`, without the group dimension, and the remaining dimension numbers.
     fn one_group(&mut self, b: &Tv, of: usize, g: usize, d: &DotDimensions) -> Result<(Tv, DotDimensions)> {
         let extents: Vec<i64> = b.ty.dims.iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect();
         let (mut starts, mut limits) = (vec![0; extents.len()], extents);

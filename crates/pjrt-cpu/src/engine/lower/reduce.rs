@@ -11,7 +11,7 @@ use crate::engine::kernels::reduce::{Reduce, ReduceAny, reduce_fn};
 use crate::engine::view::{View, strides_of};
 
 impl<'m> Cx<'_, 'm> {
-    /// Operands split into inputs and initial values, which must be scalars of the inputs' types.
+    /// Splits the operands into inputs and initial values, which must be scalars of the inputs' types.
     pub(super) fn inputs_and_inits(&self) -> Result<(Vec<Tv>, Vec<Tv>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;
@@ -24,7 +24,7 @@ impl<'m> Cx<'_, 'm> {
         Ok((inputs, inits))
     }
 
-    /// The only region.
+    /// The op's only region.
     pub(super) fn body(&self) -> Result<&'m stablehlo::ir::Region> {
         match &self.op.regions[..] {
             [body] => Ok(body),
@@ -32,7 +32,7 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    /// Scalars of the tensors' element types, twice: what a reducer takes.
+    /// The parameters of a reducer: scalars of the tensors' element types, twice.
     pub(super) fn reducer_types(&self, inputs: &[Tv]) -> Result<Vec<TensorType>> {
         let once: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
         let once = once?;
@@ -79,8 +79,8 @@ impl<'m> Cx<'_, 'm> {
         self.finish(outs.into_iter().zip(results).map(|(v, ty)| Tv { v, ty }).collect())
     }
 
-    /// A reduction by `op`, where there is a loop for it: narrow types in the type they are computed in, complex sums
-    /// part by part.
+    /// A reduction by `op`, if there is a loop for it. Narrow types use the type in which they are computed. Complex
+    /// sums are computed separately for each part.
     pub(super) fn reduced(&mut self, op: Binary, x: &Tv, init: &Tv, dimensions: &[usize]) -> Result<Option<Tv>> {
         let dtype = x.ty.dtype;
         if dtype.part().is_some() && op == Binary::Add {
@@ -110,9 +110,10 @@ impl<'m> Cx<'_, 'm> {
         Ok(Some(Tv { v, ty }))
     }
 
-    /// `x` as `[outer, reduced, inner]`; rearranged where reduced and kept dimensions alternate more than that.
+    /// Returns `x` as `[outer, reduced, inner]`. If reduced and kept dimensions alternate more often, `x` is
+    /// rearranged.
     fn three_parts(&mut self, x: &Tv, reduced: &[usize], kept: &[usize]) -> Result<(V, [usize; 3])> {
-        // Runs of dimensions of the same kind; those of extent one fit any run.
+        // Runs of dimensions of the same kind. A dimension of extent one belongs to any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
             let kind = reduced.contains(&d);

@@ -1,4 +1,4 @@
-//! A compiled region of scalars: vector code where it is a straight line, steps run element by element where it is not.
+//! A compiled region of scalars: vector code if it is straight-line code, otherwise steps that run element by element.
 
 use super::Result;
 use crate::engine::dtype::TensorType;
@@ -24,8 +24,8 @@ pub(super) enum Code {
 }
 
 impl ScalarFn {
-    /// Runs for `n` elements. `alias[o]` names the argument whose elements output `o` holds and overwrites; that
-    /// argument's slice is not read. Returns an error once the run is to end.
+    /// Runs for `n` elements. `alias[o]` is the argument whose elements output `o` already holds and overwrites. The
+    /// slice of that argument is not read. Returns an error after a stop request.
     pub(crate) fn run(
         &self,
         n: usize,
@@ -44,7 +44,7 @@ impl ScalarFn {
         }
     }
 
-    /// Whether it has a loop, so that it may take any time.
+    /// Whether it has a loop, so that it may take unlimited time.
     pub(crate) fn has_loop(&self) -> bool {
         match &self.code {
             Code::Vectors(_) => false,
@@ -52,7 +52,7 @@ impl ScalarFn {
         }
     }
 
-    /// The vector code, if that is what it is.
+    /// The vector code, if the region was compiled to it.
     pub(super) fn into_vectors(self) -> Option<(TileProgram, Vec<V>)> {
         match self.code {
             Code::Vectors(program) => Some((program, self.captured)),
@@ -73,7 +73,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Compiles a region's nodes; also gives the values it captures.
+    /// Compiles a region's nodes. Also returns the values that it captures.
     pub(super) fn compile(block: BlockGraph, args: &[V], values: &[Value], pool: &Pool) -> Result<(Self, Vec<V>)> {
         let mut captured = Vec::new();
         let mut made = args.to_vec();
@@ -122,7 +122,7 @@ impl Steps {
     }
 }
 
-/// Adds the values a block's nodes make, those in their regions included.
+/// Collects the values that a block's nodes define, including those in their regions.
 fn made_by(block: &BlockGraph, made: &mut Vec<V>) {
     for node in &block.nodes {
         made.extend(&node.outs);
@@ -138,7 +138,7 @@ fn made_by(block: &BlockGraph, made: &mut Vec<V>) {
     }
 }
 
-/// Members meet in one of the nodes.
+/// Whether any of the nodes is a collective.
 pub(super) fn meets(nodes: &[Node]) -> bool {
     nodes.iter().any(|node| match &node.op {
         Op::Collective(_) => true,

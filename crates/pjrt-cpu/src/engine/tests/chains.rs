@@ -1,9 +1,9 @@
-//! Chains of `f32` functions: a fused program computes, bit for bit, what its operations do one by one.
+//! Chains of `f32` functions. A fused program must compute the same bits as its operations one by one.
 
 use super::{DType, Tensor, program, tensor};
 use crate::engine::elementwise::num::{Num, Real};
 
-/// Numbers that are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -48,7 +48,7 @@ const ONE: [(&str, Function); 9] = [
     ("sine", |a, _| a.sin()),
 ];
 
-/// A random program of `length` operations on `rows x columns` elements, its inputs, and what it returns.
+/// Checks a random program of `length` operations on `rows x columns` elements.
 fn random_program(rows: usize, columns: usize, length: usize, random: &mut Random) {
     let full = format!("tensor<{rows}x{columns}xf32>");
     let inputs =
@@ -71,7 +71,7 @@ fn random_program(rows: usize, columns: usize, length: usize, random: &mut Rando
          %v4 = stablehlo.constant dense<0.75> : {full}\n"
     );
     for at in values.len()..values.len() + length {
-        // Mostly what was made last, so that chains get long.
+        // Mostly choose the most recent value, so that chains become long.
         let mut pick = || if random.below(3) > 0 { at - 1 } else { random.below(at) };
         let (a, b) = (pick(), pick());
         let made = |function: Function| -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! Programs of several members, each on its own thread.
+//! Programs with several members, each on its own thread.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use super::tensor;
 use crate::engine::{CompileSettings, DType, Member, Pool, Program, RunError, Tensor, World, compile_with};
 
-/// A program of one function `main` for a world of that size.
+/// A program with one function `main` for a world of the given size.
 pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
     let module = stablehlo::parse(text).expect("the test's program parses");
@@ -16,7 +16,7 @@ pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, resu
     compile_with(&module, &settings, Pool::global()).expect("the test's program compiles")
 }
 
-/// Runs a program on all members of a world; `inputs(flattened id)` are a member's own.
+/// Runs a program on all members of a world. `inputs(flattened id)` returns the inputs of a member.
 pub(super) fn launch(
     program: &Program,
     inputs: impl Fn(usize) -> Vec<Tensor> + Sync,
@@ -40,7 +40,7 @@ pub(super) fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<T
     outputs.into_iter().map(one).collect()
 }
 
-/// The attributes of groups in one of the specification's ways to number their members.
+/// The attributes of groups, in one of the ways in which the specification numbers members.
 pub(super) fn groups(list: &str, channel: bool, global: bool) -> String {
     let rows = list.matches('[').count() - 1;
     let columns = list.split(']').next().map_or(0, |row| row.split(',').count());
@@ -69,13 +69,13 @@ fn all_reduce_numbers_members_as_the_specification_says() {
         let bits = |id: usize| vec![tensor(DType::I32, &[1], &[1i32 << id])];
         results::<i32>(&program, bits).concat()
     };
-    // Ids are replica * 2 + partition. Groups of replicas, each partition apart.
+    // IDs are replica * 2 + partition. These are groups of replicas, separate for each partition.
     assert_eq!(sum(2, 2, "[[0, 1]]", false, false), [0b0101, 0b1010, 0b0101, 0b1010]);
     assert_eq!(sum(2, 2, "[[0], [1]]", false, false), [1, 2, 4, 8]);
-    // A channel: all partitions of the group's replicas.
+    // With a channel, a group contains all partitions of its replicas.
     assert_eq!(sum(2, 2, "[[0], [1]]", true, false), [0b0011, 0b0011, 0b1100, 0b1100]);
     assert_eq!(sum(2, 2, "[[0, 1]]", true, false), [15; 4]);
-    // Global ids: any set.
+    // With global IDs, a group is any set.
     assert_eq!(sum(1, 4, "[[0, 3], [1, 2]]", true, true), [0b1001, 0b0110, 0b0110, 0b1001]);
     assert_eq!(sum(4, 1, "[[0, 1, 2, 3]]", false, false), [15; 4]);
 }
@@ -107,7 +107,7 @@ fn every_reducer_and_element_type() {
 
 #[test]
 fn a_reducer_may_be_any_scalar_function() {
-    // a + 2 b, which shows the order of the members too.
+    // a + 2 b, which also shows the order of the members.
     let body = format!(
         "%two = stablehlo.constant dense<2> : tensor<i32>
         %0 = \"stablehlo.all_reduce\"(%x) <{{{}}}> ({{
@@ -238,7 +238,7 @@ fn members_know_their_numbers() {
     assert_eq!(results::<u32>(&program, |_| Vec::new()).concat(), [0, 1, 10, 11]);
 }
 
-/// `rounds` times the sum over all members, minus one for each round: a loop with a meeting in its body.
+/// Replaces the value by its sum over all members minus one, `rounds` times. The loop has a collective in its body.
 fn looping(rounds: &str) -> Program {
     let body = format!(
         "%zero = stablehlo.constant dense<0> : tensor<i32>
@@ -268,7 +268,7 @@ fn looping(rounds: &str) -> Program {
 fn members_meet_in_loops_again_and_again() {
     let program = looping("stablehlo.constant dense<20> : tensor<i32>");
     for _ in 0..20 {
-        // The first round makes 0 + 1 - 1 of them on both, then v becomes 2 v - 1.
+        // The first round computes 0 + 1 - 1 on both members, then v becomes 2 v - 1.
         let want = (1..20).fold(0, |v, _| 2 * v - 1);
         let got = results::<i32>(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
         assert_eq!(got.concat(), [want; 2]);
@@ -277,7 +277,7 @@ fn members_meet_in_loops_again_and_again() {
 
 #[test]
 fn a_member_that_leaves_early_releases_the_others() {
-    // The trip count is the member's own number: member 1 waits for a member 0 that has ended.
+    // The trip count is the member's own number, so member 1 waits for member 0, which has ended.
     let program = looping("stablehlo.add %x, %zero : tensor<i32>");
     let got = launch(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
     assert!(got[0].is_ok());
@@ -289,7 +289,7 @@ fn a_member_that_leaves_early_releases_the_others() {
 #[test]
 fn a_failing_member_releases_the_others() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
-    // Of the wrong type.
+    // An input of the wrong type.
     let got = launch(&program, |id| {
         vec![if id == 0 { tensor(DType::I32, &[], &[1]) } else { tensor(DType::F32, &[], &[1.0f32]) }]
     });

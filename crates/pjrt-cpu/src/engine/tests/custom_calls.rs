@@ -54,7 +54,7 @@ fn a_call_with_side_effects_runs_though_nobody_reads_its_results() {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-/// PyTorch/XLA's StableHLO declares one tuple where JAX declares several results.
+/// PyTorch/XLA declares one tuple where JAX declares several results.
 #[test]
 fn a_call_may_declare_a_tuple_of_its_results() {
     let program = |results: &str| {
@@ -91,7 +91,7 @@ fn eigenvalues_are_those_of_the_named_triangle() {
             ),
         )
     };
-    // With 1 beside the diagonal the eigenvalues of the one are 1 and 3, with 2 of the other 0 and 4.
+    // With 1 beside the diagonal the eigenvalues of one matrix are 1 and 3. With 2, those of the other are 0 and 4.
     for (config, expected) in [("1,1,100,1e-6", [1.0f32, 3.0]), ("0,1,100,1e-6", [0.0, 4.0])] {
         let x = tensor(DType::F32, &[2, 2], &[2.0f32, 2.0, 1.0, 2.0]);
         let w = run::<f32>(&eigh(config), vec![x]);
@@ -121,7 +121,7 @@ fn an_aliased_result_is_its_operand_at_first() {
     };
     let x = tensor(DType::I32, &[2], &[41, 7]);
     assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
-    // Of another type, and none at all.
+    // An operand of another type, and a missing operand.
     for wrong in ["0", "2"] {
         let error = call(wrong).expect_err("the alias is wrong");
         assert!(error.contains("output_") && error.contains("alias"), "{error}");

@@ -1,8 +1,8 @@
-//! Programs whose shapes are worked out from constants.
+//! Programs whose shapes are computed from constants.
 
 use super::{DType, compile, program, run, tensor};
 
-/// Extents flow from `get_dimension_size` through arithmetic into shapes of unknown extent.
+/// Extents are computed from `get_dimension_size` and used in shapes of unknown extent.
 #[test]
 fn shapes_computed_from_shapes_are_known_at_compile_time() {
     let p = program(

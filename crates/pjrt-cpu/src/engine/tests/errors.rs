@@ -1,4 +1,4 @@
-//! What is refused, and how.
+//! Rejected programs and their errors.
 
 use stablehlo::ir::{OpKind, Type};
 
@@ -28,7 +28,8 @@ fn unsupported_types_and_ops_are_named_at_compile_time() {
     assert!(error.message().contains("@mystery"), "{error}");
 }
 
-/// In program order, each once however often its function is called, and the types of what they would make assumed.
+/// Unsupported ops appear in program order, each once however often its function is called. Their result types are
+/// assumed.
 #[test]
 fn every_op_that_is_not_supported_is_named() {
     let error = refused(
@@ -55,7 +56,7 @@ fn every_op_that_is_not_supported_is_named() {
     assert!(error.to_string().ends_with("and 1 more"), "{error}");
 }
 
-/// The reader refuses this already; the engine does not rely on it.
+/// The reader already rejects this, but the engine does not rely on it.
 #[test]
 fn recursion_is_refused() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<f32> {
@@ -69,7 +70,7 @@ fn recursion_is_refused() {
     assert!(error.message().contains("calls itself"), "{error}");
 }
 
-/// Each function calls the next twice: 2^60 ops after inlining.
+/// Each function calls the next one twice, which would be 2^60 ops after inlining.
 #[test]
 fn doubling_calls_are_refused_not_run_out_of_memory() {
     let mut text = String::from(
@@ -93,7 +94,7 @@ fn doubling_calls_are_refused_not_run_out_of_memory() {
     assert_eq!(refused(&text).kind(), CompileErrorKind::Unsupported);
 }
 
-/// The reader refuses this already; the engine does not rely on it.
+/// The reader already rejects this, but the engine does not rely on it.
 #[test]
 fn tensors_beyond_the_address_space_are_refused() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<2x2xf32> {

@@ -1,4 +1,4 @@
-//! What becomes one step.
+//! Ops that are fused into one step.
 
 use super::{DType, program, run, tensor};
 
@@ -25,7 +25,7 @@ fn a_chain_is_one_step_and_calls_cost_none() {
     assert_eq!(got, want);
 }
 
-/// Two results of one group, one of which overwrites a donated input the other still reads.
+/// Two results of one group. One of them overwrites a donated input that the other still reads.
 #[test]
 fn groups_with_several_results_do_not_overwrite_what_they_read() {
     let ty = "tensor<3000xi32>";
@@ -45,7 +45,7 @@ fn groups_with_several_results_do_not_overwrite_what_they_read() {
     assert_eq!(out[1].as_slice::<i32>().unwrap(), differences);
 }
 
-/// A value made in the group, broadcast into another, and used again: three steps in the right order.
+/// A value of the group is broadcast into another group and used again. This takes three steps in the right order.
 #[test]
 fn broadcasts_between_groups_keep_their_order() {
     let program = program(
@@ -64,7 +64,7 @@ fn broadcasts_between_groups_keep_their_order() {
     assert_eq!(out[1].as_slice::<f32>().unwrap(), [2.0, 8.0, 18.0, 32.0]);
 }
 
-/// Long enough for several threads, of odd length, with a strided operand and an iota.
+/// Long enough for several threads, with an odd length, a strided operand and an iota.
 #[test]
 fn parts_on_several_threads_fit_together() {
     let (rows, columns) = (701, 997);

@@ -1,4 +1,4 @@
-//! Groups that name members the launch does not have, and collectives in unusual forms.
+//! Groups with members that the launch does not have, and collectives in unusual forms.
 
 use super::collectives::{all_reduce, groups, launch, program, results};
 use super::tensor;
@@ -111,7 +111,7 @@ fn all_reduce_of_several_element_types() {
     for outputs in outputs {
         let outputs = outputs.unwrap();
         assert_eq!(outputs[0].as_slice::<f32>().unwrap(), [11.0, -11.0]);
-        // Not by way of a float, which would round it.
+        // The conversion must not use a float, which would round the number.
         assert_eq!(outputs[1].as_slice::<i32>().unwrap(), [(1 << 24) + 3]);
         assert_eq!(outputs[2].as_slice::<f32>().unwrap(), [11.0]);
     }
@@ -141,7 +141,7 @@ fn reduce_scatter_of_several_tensors() {
 mod ragged_all_to_all {
     use super::*;
 
-    /// Two members; operands of 3 rows of 2, outputs of 4 rows.
+    /// Two members. Operands have 3 rows of 2, outputs 4 rows.
     fn exchange() -> Program {
         let body = "%0 = stablehlo.custom_call @ragged_all_to_all(%x, %y, %i, %s, %o, %r) {api_version = 4 : i32,
               backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}

@@ -1,4 +1,4 @@
-//! What is shared, reused and copied.
+//! Sharing, reuse and copies of memory.
 
 use super::{DType, program, tensor};
 use crate::engine::{Parameter, Pool, Tensor, compile_in};
@@ -40,7 +40,7 @@ fn an_input_returned_as_it_is_shares_its_elements() {
     assert_eq!((out[0].dims(), out[1].dims()), (&[2, 3][..], &[6][..]));
 }
 
-/// A loop that writes one row per iteration must not copy the tensor it carries.
+/// A loop that writes one row per iteration must not copy the carried tensor.
 #[test]
 fn a_loop_updates_what_it_carries_in_place() {
     let pool = Pool::new(64 << 20);

@@ -1,4 +1,4 @@
-//! Tests of the engine through its public API: values worked out by hand, and what the steps do with memory.
+//! Tests of the engine through its public API: values computed by hand, and the use of memory by steps.
 
 mod bounded;
 mod chains;
@@ -22,7 +22,7 @@ use bytemuck::Pod;
 
 use super::{DType, Program, Tensor, compile};
 
-/// A program of one function `main`.
+/// A program with one function `main`.
 fn program(parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
     compile(&stablehlo::parse(text).expect("the test's program parses")).expect("the test's program compiles")
@@ -32,14 +32,14 @@ fn tensor<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Tensor {
     Tensor::from_slice(dtype, dims, elements).expect("a tensor of the test")
 }
 
-/// Runs a program of one result.
+/// Runs a program with one result.
 fn run<T: Pod>(program: &Program, inputs: Vec<Tensor>) -> Vec<T> {
     let outputs = program.run(inputs).expect("the test's program runs");
     assert_eq!(outputs.len(), 1);
     outputs[0].as_slice().expect("elements of that size").to_vec()
 }
 
-/// One op of operands and result of one type.
+/// Runs one op whose operands and result have the same type.
 fn op<T: Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T> {
     let n = operands[0].len();
     let ty = format!("tensor<{n}x{}>", dtype.name());

@@ -1,4 +1,5 @@
-//! Types of less than a byte and random numbers: what JAX's own backend does not run, or runs differently each time.
+//! Types of less than a byte, and random numbers. JAX's own backend does not support them or returns different numbers
+//! in each run.
 
 use super::{DType, op, program, run, tensor};
 
@@ -21,7 +22,7 @@ fn counts_and_shifts_see_only_the_type_s_own_bits() {
     assert_eq!(op("shift_left", DType::I4, &[&[1i8, 3, 1], &[3, 2, 4]]), [-8, -4, 0]);
 }
 
-/// A caller may leave anything in the bits an integer does not have.
+/// A caller may leave any values in the unused bits of a narrow integer.
 #[test]
 fn parameters_are_read_by_their_own_bits() {
     assert_eq!(op("negate", DType::I4, &[&[0x0Fu8, 0xF8]]), [1, 0xF8]);
@@ -29,7 +30,7 @@ fn parameters_are_read_by_their_own_bits() {
 
 #[test]
 fn floats_of_six_bits() {
-    // 2^(e - 1) * (1 + m / 8): 7.5 is the largest, 0.125 the smallest.
+    // 2^(e - 1) * (1 + m / 8), so 7.5 is the largest number and 0.125 the smallest.
     let x = [0b011111u8, 0b000001, 0b101000];
     let p = program(
         "%a: tensor<3xf6E2M3FN>",
@@ -38,7 +39,7 @@ fn floats_of_six_bits() {
     );
     assert_eq!(run::<f32>(&p, vec![tensor(DType::F6E2M3FN, &[3], &x)]), [7.5, 0.125, -1.0]);
     assert_eq!(op("add", DType::F6E2M3FN, &[&x, &x]), [0b011111, 0b000010, 0b110000]);
-    // 28 is the largest of the other format.
+    // The largest number of the other format is 28.
     assert_eq!(
         op("multiply", DType::F6E3M2FN, &[&[0b011111u8, 0b001100], &[0b001100, 0b101100]]),
         [0b011111, 0b101100]

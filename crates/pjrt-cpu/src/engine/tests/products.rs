@@ -1,12 +1,12 @@
-//! `dot_general` and `convolution` of random shapes, dimension numbers and types, beside their definitions.
+//! Compares `dot_general` and `convolution` of random shapes, dimension numbers and types with their definitions.
 
 use super::{DType, program, run, tensor};
 
-/// Random numbers that are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Random(u64);
 
 impl Random {
-    /// Less than `bound`.
+    /// A number less than `bound`.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % bound
@@ -16,7 +16,7 @@ impl Random {
         list[self.below(list.len())]
     }
 
-    /// The numbers below `count` in some order.
+    /// A permutation of the numbers below `count`.
     fn order(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
         for i in (1..count).rev() {
@@ -25,7 +25,7 @@ impl Random {
         order
     }
 
-    /// Small numbers, whose products and sums every type here holds exactly.
+    /// Small numbers. All types here represent their products and sums exactly.
     fn values(&mut self, dims: &[usize]) -> Vec<i32> {
         (0..dims.iter().product()).map(|_| i32::try_from(self.below(7)).unwrap() - 3).collect()
     }
@@ -51,7 +51,7 @@ fn flat(dims: &[usize], index: &[usize]) -> usize {
     dims.iter().zip(index).fold(0, |flat, (&d, &i)| flat * d + i)
 }
 
-/// Runs a program of two operands and one result as each type, and compares.
+/// Runs a program with two operands and one result in each type, and compares the results.
 fn check(
     names: &[&str],
     a: (&[usize], &[i32]),
@@ -91,7 +91,7 @@ fn contractions_of_all_dimension_numbers_match_the_definition() {
             .iter()
             .map(|&n| (0..n).map(|_| r.pick(if case % 8 == 0 { &sizes } else { &sizes[1..] })).collect())
             .collect();
-        // Dimensions of each operand: batch, contracted, free; then in some order.
+        // Dimensions of each operand: batch, contracted and free, then permuted.
         let side = |r: &mut Random, free: &Vec<usize>| {
             let dims = [&extents[0][..], &extents[1], free].concat();
             let order = r.order(dims.len());
@@ -169,7 +169,8 @@ fn convolutions_of_all_dimension_numbers_match_the_definition() {
             continue;
         }
         cases += 1;
-        // Extents as [batch, feature, spatial...], [input feature, output feature, spatial...], and where each goes.
+        // Extents as [batch, feature, spatial...], [input feature, output feature, spatial...], and their permuted
+        // positions.
         let mixed = |r: &mut Random, dims: Vec<usize>, names: [&str; 2]| {
             let order = r.order(dims.len());
             let text: Vec<String> =

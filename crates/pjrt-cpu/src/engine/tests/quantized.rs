@@ -1,4 +1,4 @@
-//! Quantized types: integers that stand for numbers.
+//! Quantized types, whose integers represent real numbers.
 
 use super::{program, run, tensor};
 use crate::engine::DType;
@@ -20,7 +20,7 @@ fn sums_are_computed_in_the_expressed_type() {
     );
     let inputs = vec![tensor(DType::F32, &[2], &[1f32, 2.0]), tensor(DType::F32, &[2], &[3f32, 400.0])];
     let outputs = p.run(inputs).expect("it runs");
-    // (1 + 3) / 0.5 - 20, and what exceeds the range.
+    // (1 + 3) / 0.5 - 20, and a number that exceeds the range.
     assert_eq!(outputs[0].as_slice::<i8>().unwrap(), [-12, 127]);
     assert_eq!(outputs[1].as_slice::<f32>().unwrap(), [4.0, 73.5]);
 }
@@ -60,6 +60,6 @@ fn reducers_and_parameters_may_be_quantized() {
              return %0 : tensor<{q}>"
         ),
     );
-    // 0.5 + 1 + 1.5 = 3, which is 9.
+    // 0.5 + 1 + 1.5 = 3, which is represented by 9.
     assert_eq!(run::<u8>(&p, vec![tensor(DType::U8, &[3], &[4u8, 5, 6])]), [9]);
 }

@@ -1,9 +1,9 @@
-//! Regions of scalars that are more than a straight line: run element by element.
+//! Regions of scalars that are not straight-line code, so they run element by element.
 
 use super::{program, run, tensor};
 use crate::engine::DType;
 
-/// Doubles its first argument as often as its second says, in a loop.
+/// Doubles its first argument in a loop, as often as the second argument specifies.
 const LOOP: &str = "%n0 = stablehlo.convert %y : (tensor<i32>) -> tensor<i32>
     %w:2 = stablehlo.while(%v = %x, %n = %n0) : tensor<i32>, tensor<i32>
      cond {
@@ -93,13 +93,13 @@ fn a_loop_in_a_region_is_a_loop_of_the_program() {
     };
     let plain = p("%s = stablehlo.add %x, %y : tensor<i32>", "%s");
     assert!(!plain.footprint().loops);
-    // The compiler does not run it.
+    // The compiler does not run the loop.
     let looped = p(LOOP, "%w#0");
     assert!(looped.footprint().loops && looped.step_count() > 0);
     assert_eq!(run::<i32>(&looped, Vec::new()), [8, 32]);
 }
 
-/// The comparator looks its operands' ranks up in a table made outside of it.
+/// The comparator looks up the ranks of its operands in a table defined outside it.
 #[test]
 fn a_comparator_that_reads_a_table() {
     let p = program(
@@ -119,7 +119,7 @@ fn a_comparator_that_reads_a_table() {
     assert_eq!(run::<i32>(&p, inputs), [1, 3, 0, 2]);
 }
 
-/// Each step doubles the ways from the result to the argument: looking at all of them would never end.
+/// Each step doubles the number of paths from the result to the argument. Visiting all of them would take forever.
 #[test]
 fn a_comparator_with_many_ways_to_its_arguments() {
     let mut steps = String::new();

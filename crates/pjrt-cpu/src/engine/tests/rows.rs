@@ -1,4 +1,4 @@
-//! Reductions of rows with the elementwise work around them, as one step.
+//! Reductions of rows, fused with the elementwise work around them.
 
 use super::{DType, program, run, tensor};
 
@@ -68,7 +68,7 @@ fn empty_and_short_rows_work_as_before() {
     }
 }
 
-/// Values between the parts are also results; rows' own values are computed with; another dtype.
+/// Intermediate values are also results, values per row are used in computations, and the type is not `f32`.
 #[test]
 fn values_between_the_parts_may_be_results() {
     let program = program(
@@ -99,7 +99,7 @@ fn values_between_the_parts_may_be_results() {
     assert_eq!(out[2].as_slice::<i32>().unwrap(), last);
 }
 
-/// A transposed read of a value made before it needs all rows: it cannot be in the same step.
+/// A transposed read of an earlier value requires all rows, so it cannot be in the same step.
 #[test]
 fn reads_across_rows_stay_apart() {
     let program = program(

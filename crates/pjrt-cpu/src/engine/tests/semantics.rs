@@ -1,4 +1,4 @@
-//! Edges of the specification.
+//! Edge cases of the specification.
 
 use half::bf16;
 
@@ -57,7 +57,7 @@ fn conversions_saturate_and_round() {
         "tensor<3xbf16>",
         "%0 = stablehlo.convert %a : (tensor<3xf32>) -> tensor<3xbf16>\n return %0 : tensor<3xbf16>",
     );
-    // Halfway between two neighbours: to the even one.
+    // A number halfway between two neighbours rounds to the even one.
     let x = tensor(DType::F32, &[3], &[f32::from_bits(0x3F80_8000), f32::from_bits(0x3F81_8000), f32::NAN]);
     let y = run::<bf16>(&to_bf16, vec![x]);
     assert_eq!([y[0].to_bits(), y[1].to_bits()], [0x3F80, 0x3F82]);
@@ -94,7 +94,7 @@ fn weak_order_of_floats() {
     assert_eq!(compared("EQ"), [1, 0, 1, 0, 0, 0]);
     assert_eq!(compared("LT"), [0, 1, 0, 0, 1, 0]);
     assert_eq!(compared("GE"), [1, 0, 1, 1, 0, 1]);
-    // The comparator of a sort, which keeps what is equal in order.
+    // The comparator of a sort, which keeps equal elements in order.
     let sort = program(
         &format!("%a: {ty}"),
         ty,
@@ -183,7 +183,7 @@ fn long_sums_stay_accurate() {
 
 #[test]
 fn casts_of_sub_byte_results_move_bytes() {
-    // Types the engine does not compute with can still be moved.
+    // The engine can move elements of types that it cannot compute with.
     let ty = "tensor<2x3xf8E4M3FN>";
     let transpose = program(
         &format!("%a: {ty}"),
@@ -210,7 +210,7 @@ fn windows_of_nothing_are_zeros() {
          return %0 : tensor<3x4xf32>",
     );
     for _ in 0..3 {
-        // Memory that held something, to be taken again.
+        // Free a block that is not zero, so that it is reused.
         drop(tensor(DType::F32, &[3, 4], &[7.0f32; 12]));
         let ins = vec![tensor::<f32>(DType::F32, &[0, 4], &[]), tensor(DType::I32, &[3, 1], &[0, 1, 2])];
         assert_eq!(run::<f32>(&gather, ins), [0.0; 12]);

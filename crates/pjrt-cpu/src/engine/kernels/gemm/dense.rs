@@ -1,5 +1,5 @@
-//! Products of matrices as they are in memory, by faer: its kernels beat what safe code makes of the same loops. The
-//! threads are the device's own.
+//! Products of matrices in their memory layout, by faer. Its kernels are faster than safe code for the same loops. They
+//! run on the device's own threads.
 
 use faer::linalg::matmul::matmul;
 use faer::traits::math_utils::one;
@@ -11,19 +11,18 @@ use super::{cuts, work};
 use crate::engine::par;
 use crate::engine::stop::Stop;
 
-/// Multiplications from which on a piece is worth being one of more than there are threads: the rest need not wait for
-/// an unlucky one.
+/// Minimum multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does not delay
+/// the others.
 const PIECE: usize = 32 << 20;
-/// Multiplications of a piece after which a request to stop is looked at, a second or two.
+/// Multiplications after which a piece checks for a stop request. They take a second or two.
 const LONG: usize = 64 << 30;
-/// Rows and columns of the output from which on another piece of it pays, and rows from which on it does where
-/// threads would have nothing to do.
+/// Minimum rows and columns of the output for another piece, and minimum rows if threads would otherwise be idle.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
-/// Rows and columns that stay together.
+/// Units of rows and columns that are not divided.
 const TOGETHER: (usize, usize) = (8, 64);
 
-/// A matrix as faer's, if one of its strides is 1.
+/// Converts a matrix to faer's type, if one of its strides is 1.
 fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<'a, W>> {
     let data = m.data.get(m.offset..)?;
     if m.column == 1 {
@@ -35,7 +34,7 @@ fn view<'a, W>(m: &Matrix<'a, W>, rows: usize, columns: usize) -> Option<MatRef<
     }
 }
 
-/// How many pieces of rows and of columns the output is made in.
+/// The number of pieces of rows and of columns of the output.
 pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize, usize) {
     let size = m.saturating_mul(k).saturating_mul(n);
     if threads == 1 && size <= LONG {
@@ -43,14 +42,14 @@ pub(super) fn pieces((m, k, n): (usize, usize, usize), threads: usize) -> (usize
     }
     let large = size / PIECE >= 2 * threads;
     let wanted = (if large { 2 * threads } else { threads }).max(size / LONG);
-    // Columns first: pieces that are wide and low make faer pack more.
+    // Cut columns first, because faer packs more for wide and low pieces.
     let across = (n / SIDE).clamp(1, wanted);
     let down = wanted.div_ceil(across).min((m / SIDE).max(1));
     let idle = down * across < threads;
     (if idle { threads.div_ceil(across).clamp(down, (m / ROWS).max(down)) } else { down }, across)
 }
 
-/// Computes a product, none of whose extents is zero, and is true, or is false if a matrix has no stride of 1.
+/// Computes a product whose extents are not zero. Returns false if a matrix has no stride of 1.
 pub(super) fn product<W: Wide>(
     m: usize,
     k: usize,

@@ -1,5 +1,5 @@
-//! Products whose first operand is read where it is, by runs of contiguous numbers: with few columns every number of
-//! it is used so few times that packing it would cost as much as the product.
+//! Products whose first operand is read in place, in runs of contiguous numbers. With few columns each number is used
+//! so few times that packing it would cost as much as the product.
 
 use std::marker::PhantomData;
 
@@ -13,25 +13,25 @@ use crate::engine::elementwise::map::arch;
 use crate::engine::par;
 use crate::engine::stop::Stop;
 
-/// Most bytes of the second operand: it stays in the second-level cache.
+/// Maximum bytes of the second operand, which stays in the second-level cache.
 const HELD: usize = 512 << 10;
-/// Least length of a run.
+/// Minimum length of a run.
 const RUN: usize = 16;
 
-/// The rows of an operand, each of as many runs.
+/// The rows of an operand, each with the same number of runs.
 pub(crate) trait Runs<'a, W>: Sync {
-    /// Numbers of a run, and runs of a row.
+    /// Length of a run, and number of runs per row.
     fn shape(&self) -> (usize, usize);
-    /// Writes the runs of a row to every `stride`th place.
+    /// Writes the runs of a row to every `stride`th element of `to`.
     fn row(&self, row: usize, to: &mut [&'a [W]], stride: usize);
 }
 
-/// Whether a product of these runs, depth and columns is better made so.
+/// Whether this method suits a product with these runs, depth and columns.
 pub(crate) fn suits<W>(run: usize, k: usize, n: usize) -> bool {
     run >= RUN && k.saturating_mul(n).saturating_mul(size_of::<W>()) <= HELD
 }
 
-/// The product of `a` and `b`, which is given by its columns; none of the extents is zero.
+/// The product of `a` and `b`, which is given by its columns. The extents must not be zero.
 pub(crate) fn product<'a, T: Operand>(
     m: usize,
     n: usize,
@@ -79,12 +79,12 @@ impl<'a, W: Wide, R: Runs<'a, W>> Direct<'_, '_, R, W> {
         let Direct { a, b, n, first, out, to } = self;
         let (run, runs) = a.shape();
         let nr = 2 * W::lanes::<S>();
-        // Runs of as many rows as a register block has, the first of every row, then the second...
+        // Interleave the runs of the rows of a register block: the first run of every row, then the second, and so on.
         let mut starts: Vec<&[W]> = vec![&[]; MR * runs];
         for (block, out) in out.chunks_mut(MR * to.row).enumerate() {
             let count = out.len() / to.row;
             for i in 0..MR {
-                // Rows that are not there are computed from the last one, and not written.
+                // Missing rows are computed from the last one and not written.
                 a.row(first + block * MR + i.min(count - 1), &mut starts[i..], MR);
             }
             for (j, b) in b.chunks_exact(nr * run * runs).enumerate() {

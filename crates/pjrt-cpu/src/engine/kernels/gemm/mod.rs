@@ -18,17 +18,17 @@ use crate::engine::elementwise::map::arch;
 use crate::engine::par;
 use crate::engine::stop::Stop;
 
-/// Most depth of a packed panel: the strips of it stay in the first and second-level caches.
+/// Maximum depth of a packed panel, so that its strips stay in the first- and second-level caches.
 const KC: usize = 384;
-/// Most rows and columns of the output made by one task: its part of a panel of A, and the output's, stay in the
+/// Maximum rows and columns of the output per task, so that the output and its part of a panel of A stay in the
 /// second-level cache.
 const MC: usize = 240;
 const NT: usize = 512;
-/// Rows, columns and depth of what is packed before threads wait for one another.
+/// Rows, columns and depth that are packed before threads wait for one another.
 const ROWS: usize = 2048;
 const COLUMNS: usize = 2048;
 const DEEP: usize = 4096;
-/// Most elements packed of one operand.
+/// Maximum packed elements of one operand.
 const PACKED: usize = 4 << 20;
 
 /// Work of a product in the unit of [`par::threads`], bytes of memory-bound work.
@@ -36,7 +36,7 @@ pub(crate) fn work(m: usize, k: usize, n: usize) -> usize {
     m.saturating_mul(n).saturating_mul(k) / 16
 }
 
-/// `out = a * b` for a row-major `m x n` output, or part of it once the run is to end.
+/// `out = a * b` for a row-major `m x n` output. After a stop request it may compute only a part.
 pub(crate) fn gemm<T: Operand>(
     m: usize,
     k: usize,
@@ -61,7 +61,7 @@ pub(crate) fn gemm<T: Operand>(
     }
     let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let cost = |m: usize, n: usize| m.next_multiple_of(mr) * n.next_multiple_of(nr);
-    // Few columns leave most of a vector empty: the rows are made its lanes instead.
+    // Few columns would leave most of a vector empty, so use the rows as its lanes.
     if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
         return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {
             gemm(n, k, m, b.transposed(), a.transposed(), turned, stop);
@@ -85,7 +85,7 @@ struct Packing<'a, W> {
     to: &'a mut [W],
 }
 
-/// Splits what is packed of an operand into panels of depth `kc`, and those into pieces.
+/// Splits the packed part of an operand into panels of depth `kc`, and those into pieces.
 fn packings<'a, W>(
     all: &mut Vec<Packing<'a, W>>,
     of_b: bool,
@@ -108,7 +108,7 @@ fn packings<'a, W>(
     }
 }
 
-/// How many blocks of rows and of columns the output is made in: as suit the caches, and enough for all threads.
+/// The number of blocks of rows and of columns of the output, such that they fit the caches and occupy all threads.
 fn blocks(m: usize, n: usize, (mr, nr): (usize, usize), threads: usize) -> (usize, usize) {
     let (mut down, mut across) = (m.div_ceil(MC), n.div_ceil(NT));
     let wanted = if threads > 1 { threads * 4 } else { 1 };
@@ -124,21 +124,22 @@ fn blocks(m: usize, n: usize, (mr, nr): (usize, usize), threads: usize) -> (usiz
     (down, across)
 }
 
-/// Where the blocks begin, and the end: whole strips of `width` lines, as evenly as they go.
+/// The starts of the blocks, and the end. Blocks consist of whole strips of `width` lines, distributed as evenly as
+/// possible.
 fn cuts(lines: usize, width: usize, blocks: usize) -> Vec<usize> {
     let strips = lines.div_ceil(width);
     let blocks = blocks.min(strips);
     (0..=blocks).map(|i| (strips * i / blocks * width).min(lines)).collect()
 }
 
-/// Where a product goes: elements from one row to the next, and the first column.
+/// The destination of a product: elements from one row to the next, and the first column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out {
     pub(crate) row: usize,
     pub(crate) column: usize,
 }
 
-/// The product of any two operands, none of whose extents is zero; `b` is given by its columns.
+/// The product of any two operands with extents other than zero. `b` is given by its columns.
 pub(crate) fn product<T: Operand>(
     (m, k, n): (usize, usize, usize),
     a: &impl Lines<T>,
@@ -153,7 +154,8 @@ pub(crate) fn product<T: Operand>(
     let deep = DEEP.min(k);
     let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
     let (down, across) = blocks(rows, columns, shape, threads);
-    // What one task alone reads it packs itself, into its own caches; then all rows are made at once.
+    // If only one task reads an operand, it packs that operand itself, into its own caches. Then all rows are computed
+    // at once.
     let alone = across == 1;
     let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
     let size_a = if alone { 0 } else { rows.next_multiple_of(mr) * deep };
@@ -213,13 +215,13 @@ pub(crate) fn product<T: Operand>(
     });
 }
 
-/// Packed operands: panels of depth `kc`, each of all lines.
+/// Packed operands: panels of depth `kc`, each with all lines.
 struct Panels<'a, W> {
     a: Option<&'a [W]>,
     b: &'a [W],
-    /// Lines of both, whole strips.
+    /// Lines of both operands, in whole strips.
     lines: (usize, usize),
-    /// What of the summed dimension is packed.
+    /// The packed part of the summed dimension.
     depth: (usize, usize),
     kc: usize,
     shape: (usize, usize),
@@ -227,9 +229,9 @@ struct Panels<'a, W> {
 
 /// A block of the output.
 struct Task<'a, W> {
-    /// The row of the output that the panels' first line is.
+    /// The output row of the panels' first line.
     first: usize,
-    /// First line of both in the panels.
+    /// First line of both operands in the panels.
     at: (usize, usize),
     columns: usize,
     rows: Vec<&'a mut [W]>,
@@ -240,8 +242,8 @@ impl<W: Wide> Panels<'_, W> {
         let ((mr, nr), (from, kd)) = (self.shape, self.depth);
         let (lines_a, lines_b) = (task.rows.len().next_multiple_of(mr), task.columns.next_multiple_of(nr));
         let own = if self.a.is_some() { 0 } else { lines_a * self.kc };
-        // The block grows in a corner of its own and is written out row by row: the tiles' short lines in rows far
-        // apart would each wait for memory.
+        // Compute the block in a separate buffer and copy it row by row. Writing the tiles' short lines to rows far
+        // apart would wait for memory each time.
         with_panel(&BLOCK, lines_a * lines_b + own, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
             for start in (0..kd).step_by(self.kc) {

@@ -1,12 +1,12 @@
-//! The numbers that matrices are multiplied in, as vectors.
+//! The number types of matrix products, as vectors.
 
 use pulp::Simd;
 
-/// Numbers multiplied as another type: itself, or `f32` for the narrow floats.
+/// A number and the type in which it is multiplied: itself, or `f32` for the narrow floats.
 pub(crate) trait Operand: Copy + Send + Sync {
     type Wide: Wide;
     fn widen(self) -> Self::Wide;
-    /// The numbers as what they are multiplied as, where that is the same.
+    /// The numbers in the type in which they are multiplied, if it is the same type.
     fn as_wide(slice: &[Self]) -> Option<&[Self::Wide]>;
 }
 
@@ -66,7 +66,7 @@ pub(crate) trait Wide:
     fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     fn vectors_mut<S: Simd>(slice: &mut [Self]) -> &mut [Self::Vector<S>];
-    /// `out[p * width + i] = lines[i][p]`, for as many `p` as `out` has room for.
+    /// `out[p * width + i] = lines[i][p]`, for each `p` that fits into `out`.
     fn interleave(lines: &[&[Self]], out: &mut [Self], width: usize);
 }
 
@@ -106,11 +106,11 @@ macro_rules! wide {
     };
 }
 
-// `mul_add_e` is fused where the machine can, and two operations where it cannot.
+// `mul_add_e` is fused if the machine supports it, and consists of two operations otherwise.
 wide!(f32, f32s, F32_LANES, splat_f32s, add_f32s, mul_add_e_f32s, as_simd_f32s, as_mut_simd_f32s, singles);
 wide!(f64, f64s, F64_LANES, splat_f64s, add_f64s, mul_add_e_f64s, as_simd_f64s, as_mut_simd_f64s, one_by_one);
 
-/// `out[p * width + i] = f(lines[i][p])`: a cache line of each line at a time.
+/// `out[p * width + i] = f(lines[i][p])`. It reads one cache line of each line at a time.
 #[inline(always)]
 pub(super) fn interleave<T: Copy, R>(lines: &[&[T]], out: &mut [R], width: usize, f: impl Fn(T) -> R) {
     const BLOCK: usize = 16;
@@ -136,8 +136,8 @@ fn singles(lines: &[&[f32]], out: &mut [f32], width: usize) {
     one_by_one(lines, out, width);
 }
 
-/// Transposition in registers, which compilers do not find: one number at a time it costs as much as a product of
-/// few columns.
+/// Transposes in registers. Compilers do not find this form, and transposing one number at a time costs as much as a
+/// product of few columns.
 #[cfg(target_arch = "x86_64")]
 mod shuffle {
     use std::arch::x86_64::__m256;
@@ -156,7 +156,7 @@ mod shuffle {
     impl WithSimd for Interleave<'_> {
         type Output = ();
 
-        // Arrays are taken apart by hand: `map` is not compiled for the vector instructions.
+        // Arrays are destructured by hand, because `map` is not compiled for the vector instructions.
         #[inline(always)]
         fn with_simd<S: Simd>(self, _: S) {
             let Interleave { simd, lines, out, width } = self;

@@ -1,4 +1,4 @@
-//! Operands in the order the inner loop reads them.
+//! Packs operands in the order in which the inner loop reads them.
 
 use std::cell::RefCell;
 use std::thread::LocalKey;
@@ -27,9 +27,9 @@ impl<T> Matrix<'_, T> {
 /// The part of an operand that is packed: lines (rows of the first operand, columns of the second) over some depth.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    /// First line and how many.
+    /// First line, and number of lines.
     pub(crate) lines: (usize, usize),
-    /// First index along the summed dimension and how many.
+    /// First index along the summed dimension, and number of indices.
     pub(crate) depth: (usize, usize),
 }
 
@@ -52,10 +52,10 @@ struct Pack<'a, T: Operand> {
     to: &'a mut [T::Wide],
 }
 
-/// Strips packed at a time from a matrix whose lines are interleaved already: long runs of it are read, and not too
-/// many places written.
+/// Strips packed at a time from a matrix whose lines are already interleaved. Several strips mean long reads, but they
+/// must not write to too many positions.
 const ABREAST: usize = 4;
-/// Most lines of a strip.
+/// Maximum number of lines of a strip.
 pub(crate) const MAX_WIDTH: usize = 32;
 
 impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
@@ -106,7 +106,7 @@ impl<T: Operand> NullaryFnOnce for Pack<'_, T> {
     }
 }
 
-/// Writes lines of a strip, given one by one.
+/// Writes the lines of a strip, which are given separately.
 #[inline(always)]
 pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width: usize) {
     let mut wide: [&[T::Wide]; MAX_WIDTH] = [&[]; MAX_WIDTH];
@@ -120,14 +120,14 @@ pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width
 }
 
 thread_local! {
-    /// Packed panels, kept between products: fresh pages would cost more than the packing.
+    /// Packed panels, kept between products, because fresh pages would cost more than the packing.
     pub(super) static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static BLOCK: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static TURNED: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Calls `f` with `len` elements of a thread's panel. A product run meanwhile by the same thread gets another.
+/// Calls `f` with `len` elements of a thread's panel. A nested product on the same thread gets another panel.
 pub(super) fn with_panel<W: Wide>(panel: &'static LocalKey<RefCell<Vec<Line>>>, len: usize, f: impl FnOnce(&mut [W])) {
     let mut lines = panel.take();
     let needed = (len * size_of::<W>()).div_ceil(LINE);

@@ -1,17 +1,17 @@
 use super::*;
 
-/// Numbers in no order, which products of any size keep exact.
+/// Irregular numbers for which products of any size are exact.
 fn values(count: usize, seed: usize) -> Vec<f64> {
     let value = |i: usize| ((i + seed).wrapping_mul(2654435761) >> 7) % 17;
     (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()
 }
 
-/// One of [`values`] as a single, which holds them exactly.
+/// One of [`values`] as an `f32`, which represents it exactly.
 fn narrow(x: f64) -> f32 {
     half::bf16::from_f64(x).to_f32()
 }
 
-/// The product by its definition.
+/// The product, computed by its definition.
 fn defined(m: usize, k: usize, n: usize, a: Matrix<'_, f64>, b: Matrix<'_, f64>) -> Vec<f64> {
     let mut out = vec![0.0; m * n];
     for i in 0..m {
@@ -84,7 +84,7 @@ fn products_of_all_layouts_sizes_and_types_are_exact() {
 
 #[test]
 fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
-    // Sums that are rounded, with single rows and columns, shallow and deep ones among them.
+    // Products with rounded sums, including single rows and columns, and shallow and deep products.
     let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
     let bits = |out: &[f32]| out.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     let with_threads = |threads: usize, f: &(dyn Fn() + Sync)| {

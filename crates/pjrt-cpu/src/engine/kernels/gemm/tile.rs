@@ -10,8 +10,8 @@ use super::number::Wide;
 pub(super) const FEW_ROWS: usize = 6;
 pub(super) const MANY_ROWS: usize = 12;
 
-/// Calls a method with the rows of this machine's register block as its last generic argument: the one place where
-/// that is decided.
+/// Calls a method with the rows of this machine's register block as its last generic argument. This is the only place
+/// that chooses the number of rows.
 macro_rules! with_rows {
     ($S:ident, $rows:ident => $call:expr) => {
         if $S::REGISTER_COUNT >= 32 {
@@ -44,9 +44,9 @@ pub(super) struct Block<'a, W> {
     /// Strips of both operands.
     pub(super) a: &'a [W],
     pub(super) b: &'a [W],
-    /// The block: for each strip of B all rows.
+    /// The block: for each strip of B, all rows.
     pub(super) to: &'a mut [W],
-    /// The first panel sets what the others add to.
+    /// Whether this is the first panel. It sets the values to which the others add.
     pub(super) first: bool,
 }
 
@@ -83,7 +83,7 @@ impl<W: Wide> Block<'_, W> {
 fn product<W: Wide, S: Simd, const MR: usize>(simd: S, a: &[W], b: &[W]) -> [[W::Vector<S>; 2]; MR] {
     let zero = W::splat(simd, W::default());
     let mut acc = [[zero; 2]; MR];
-    // Indices rather than iterators: whether their adapters are compiled into the loop hangs on the build's settings.
+    // Use indices, because whether iterator adapters are compiled into the loop depends on the build's settings.
     let (a, b) = (a.as_chunks::<MR>().0, W::vectors::<S>(b).as_chunks::<2>().0);
     let depth = a.len().min(b.len());
     let (a, b) = (&a[..depth], &b[..depth]);

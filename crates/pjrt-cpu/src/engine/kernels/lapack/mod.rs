@@ -1,8 +1,9 @@
-//! Factorisations as LAPACK's routines define them, which JAX calls by name on the platform `cpu`: eigenvalues and
-//! singular values by `faer`, the packed forms that need LAPACK's own conventions by their definitions.
+//! Factorisations as LAPACK's routines define them. JAX calls them by name on the platform `cpu`. `faer` computes
+//! eigenvalues and singular values. The packed forms follow their definitions, because they require LAPACK's own
+//! conventions.
 //!
-//! Matrices are row-major and computed in `f64` or complex `f64`; `info` is not zero where the routine fails, as for an
-//! operand that is not finite.
+//! Matrices are row-major and computed in `f64` or complex `f64`. `info` is not zero if the routine fails, for example
+//! if an operand is not finite.
 
 mod packed;
 mod schur;
@@ -17,16 +18,17 @@ use crate::engine::error::RunError;
 
 pub(crate) type C64 = Complex<f64>;
 
-/// What is computed, of operands and results that are there for every matrix of the batch.
+/// The routine, with its results. Operands and results exist for every matrix of the batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Routine {
     /// `syevd`, `heevd`: eigenvectors, eigenvalues ascending, info. Only one triangle is read.
     Symmetric { lower: bool },
     /// `gesdd`: the operand, singular values descending, `u`, `v` adjoint, info.
     Singular { full: bool, vectors: bool },
-    /// `geev`: eigenvalues (real and imaginary parts apart for a real matrix), left and right eigenvectors, info.
+    /// `geev`: eigenvalues (separate real and imaginary parts for a real matrix), left and right eigenvectors, info.
     General { left: bool, right: bool },
-    /// `gees`: Schur form, Schur vectors, eigenvalues as of `General`, how many are sorted first (none), info.
+    /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of eigenvalues sorted first (always
+    /// 0), info.
     Schur { vectors: bool },
     /// `gehrd`: packed Hessenberg form, factors of the reflections, info.
     Hessenberg,
@@ -34,7 +36,7 @@ pub(crate) enum Routine {
     Tridiagonal { lower: bool },
     /// `getrf`: packed factors, rows exchanged (from 1), info.
     Lu,
-    /// `geqp3`: packed factors, order of the columns (from 1), factors of the reflections. The second operand names
+    /// `geqp3`: packed factors, order of the columns (from 1), factors of the reflections. The second operand selects
     /// columns to keep in front.
     PivotedQr,
 }
@@ -44,9 +46,9 @@ pub(crate) struct Lapack {
     pub(crate) routine: Routine,
     pub(crate) m: usize,
     pub(crate) n: usize,
-    /// How many matrices.
+    /// Number of matrices.
     pub(crate) batch: usize,
-    /// Of complex numbers.
+    /// Whether the matrices are complex.
     pub(crate) complex: bool,
 }
 
@@ -58,7 +60,7 @@ fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
 
 impl Kernel for Lapack {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
-        // Routines leave results alone that are not asked for, and all of them where they fail.
+        // Clear the results, because routines do not write those that were not requested, and write none if they fail.
         outs.iter_mut().for_each(|out| out.fill(0));
         let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
         for index in 0..self.batch {
@@ -73,7 +75,7 @@ impl Kernel for Lapack {
     }
 }
 
-/// Whether the routine succeeded, in LAPACK's words.
+/// Stores whether the routine succeeded, as LAPACK reports it.
 fn tell(info: &mut [u8], success: bool) -> Option<()> {
     info.copy_from_slice(&i32::from(!success).to_ne_bytes());
     Some(())
@@ -116,7 +118,7 @@ impl Lapack {
         }
     }
 
-    /// The routines that are the same for real and complex matrices.
+    /// Runs the routines that are the same for real and complex matrices.
     fn common<T: Scalar + spectral::Number>(&self, a: &[T], ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
         let (m, n) = (self.m, self.n);
         match (self.routine, outs) {

@@ -1,8 +1,9 @@
-//! Packed factors, whose exact form LAPACK defines: reflections `I - tau v v*` with `v` below (or beside) the result.
+//! Packed factors in LAPACK's format: reflections `I - tau v v*` with `v` below (or beside) the result.
 
 use crate::engine::kernels::linalg::Scalar;
 
-/// The reflection that leaves only the first of those elements, which becomes real. Gives `tau` and that element.
+/// Computes the reflection that zeroes all of these elements except the first, which becomes real. Returns `tau` and
+/// that element.
 fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
     let alpha = a[first];
     let below = rest.iter().fold(0.0, |sum: f64, &i| sum.hypot(a[i].abs()));
@@ -17,17 +18,17 @@ fn reflect<T: Scalar>(a: &mut [T], first: usize, rest: &[usize]) -> (T, f64) {
     (tau, beta)
 }
 
-/// `a` becomes the Hessenberg form with the reflections' vectors below the subdiagonal.
+/// Replaces `a` by its Hessenberg form, with the reflections' vectors below the subdiagonal.
 pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
     tau.fill(T::real(0.0));
-    // The last one makes a complex element real.
+    // The last reflection makes a complex element real.
     for k in 0..n.saturating_sub(1) {
         let rest: Vec<usize> = (k + 2..n).map(|i| i * n + k).collect();
         let (factor, _) = reflect(a, (k + 1) * n + k, &rest);
         tau[k] = factor;
         let mut v = vec![T::real(1.0)];
         v.extend(rest.iter().map(|&at| a[at]));
-        // From the right, then its adjoint from the left.
+        // Apply the reflection from the right, and its adjoint from the left.
         for row in a.chunks_exact_mut(n) {
             let row = &mut row[k + 1..];
             let dot = row.iter().zip(&v).fold(T::real(0.0), |sum, (x, v)| sum.add(x.mul(*v))).mul(factor);
@@ -45,9 +46,9 @@ pub(super) fn hessenberg<T: Scalar>(a: &mut [T], n: usize, tau: &mut [T]) {
     }
 }
 
-/// One triangle of `a` becomes the tridiagonal form with the reflections' vectors beyond it.
+/// Replaces one triangle of `a` by the tridiagonal form, with the reflections' vectors beyond it.
 pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut [f64], e: &mut [f64], tau: &mut [T]) {
-    // The upper triangle, read from its end, is a lower one.
+    // The upper triangle, read from its end, is a lower triangle.
     let at = |i: usize, j: usize| if lower { i * n + j } else { (n - 1 - i) * n + (n - 1 - j) };
     let place = |k: usize, count: usize| if lower { k } else { count - 1 - k };
     for k in 0..n.saturating_sub(1) {
@@ -55,7 +56,7 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
         let (factor, beta) = reflect(a, at(k + 1, k), &rest);
         let mut v = vec![T::real(1.0)];
         v.extend(rest.iter().map(|&at| a[at]));
-        // The rest of the matrix, of which one triangle is there, times the vector.
+        // Multiply the rest of the matrix, of which one triangle is stored, by the vector.
         let count = n - k - 1;
         let element = |a: &[T], i: usize, j: usize| {
             let (i, j) = (i + k + 1, j + k + 1);
@@ -89,12 +90,13 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
     }
 }
 
-/// `a` becomes the packed factors; `rows[k]` is the row, from 1, that row `k` was exchanged with. Gives the first
+/// Replaces `a` by its packed factors. `rows[k]` is the row, from 1, that row `k` was exchanged with. Returns the first
 /// diagonal element, from 1, that is zero, or 0.
 pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
     let mut zero = 0;
     for k in 0..m.min(n) {
-        // The first of the largest, as LAPACK measures complex numbers; what is not a number comes before all.
+        // Choose the first of the largest elements, measured as LAPACK measures complex numbers. NaN counts as
+        // infinity.
         let size = |i: usize| {
             let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
             if size.is_nan() { f64::INFINITY } else { size }
@@ -121,8 +123,8 @@ pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -
     zero
 }
 
-/// `a` becomes the packed factors of its columns in the order of `columns`, from 1. Columns that are not 0 at first
-/// come in front.
+/// Replaces `a` by the packed factors of its columns in the order of `columns`, from 1. Columns whose initial entry is
+/// not 0 are moved to the front.
 pub(super) fn pivoted_qr<T: Scalar>(a: &mut [T], m: usize, n: usize, columns: &mut [i32], tau: &mut [T]) {
     let exchange = |a: &mut [T], columns: &mut [i32], p: usize, q: usize| {
         (0..m).for_each(|i| a.swap(i * n + p, i * n + q));

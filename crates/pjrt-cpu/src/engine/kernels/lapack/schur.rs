@@ -1,5 +1,5 @@
-//! Schur forms: a Hessenberg form, then shifted QR steps until nothing is left below the diagonal (or, of a real matrix,
-//! below its blocks of two).
+//! Schur forms: a Hessenberg form, then shifted QR steps until all elements below the diagonal are zero (or, for a real
+//! matrix, below its blocks of two).
 
 use super::C64;
 use super::packed::hessenberg;
@@ -7,10 +7,10 @@ use super::spectral::finite;
 use crate::engine::kernels::householder::{HouseholderProduct, form};
 use crate::engine::kernels::linalg::Scalar;
 
-/// Steps for one eigenvalue before it counts as failure.
+/// Maximum number of steps for one eigenvalue. More steps count as failure.
 const STEPS: usize = 60;
 
-/// `t` becomes its Hessenberg form and `z` the unitary matrix that makes it.
+/// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of the transformation.
 fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     let mut tau = vec![T::real(0.0); n.saturating_sub(1)];
     hessenberg(t, n, &mut tau);
@@ -43,7 +43,7 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     }
 }
 
-/// Where the block that ends at `last` begins: below the last subdiagonal element that is as good as zero.
+/// The start of the block that ends at `last`: below the last subdiagonal element that is negligible.
 fn block<T: Scalar>(t: &mut [T], n: usize, last: usize) -> usize {
     let norm = t.iter().fold(0.0, |sum: f64, x| sum.max(x.abs()));
     let mut l = last;
@@ -59,7 +59,7 @@ fn block<T: Scalar>(t: &mut [T], n: usize, last: usize) -> usize {
     l
 }
 
-/// A rotation of two neighbours, `[c s; -conj(s) c]`.
+/// A rotation of two adjacent rows or columns, `[c s; -conj(s) c]`.
 #[derive(Clone, Copy)]
 struct Rotation {
     c: f64,
@@ -67,7 +67,7 @@ struct Rotation {
 }
 
 impl Rotation {
-    /// The one that makes `g` zero.
+    /// The rotation that makes `g` zero.
     fn zeroing(f: C64, g: C64) -> Self {
         let r = f.norm().hypot(g.norm());
         if r == 0.0 {
@@ -85,7 +85,7 @@ impl Rotation {
         }
     }
 
-    /// Its adjoint from the right.
+    /// Applies its adjoint from the right.
     fn columns(self, a: &mut [C64], n: usize, k: usize, rows: std::ops::Range<usize>) {
         for i in rows {
             let (x, y) = (a[i * n + k], a[i * n + k + 1]);
@@ -95,7 +95,7 @@ impl Rotation {
     }
 }
 
-/// `t` becomes upper triangular, `z` the Schur vectors (where there is room for them), `w` the eigenvalues.
+/// Replaces `t` by the triangular form, `z` by the Schur vectors (unless it is empty), and `w` by the eigenvalues.
 pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> bool {
     if n == 0 {
         return true;
@@ -119,7 +119,7 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> 
         let shift = if steps % 10 == 0 {
             at(last, last) + C64::new(0.75 * at(last, last - 1).norm(), 0.0)
         } else {
-            // The eigenvalue of the last two rows that is nearer to the last element.
+            // The eigenvalue of the last two rows that is closer to the last element.
             let (a, b, c, d) = (at(last - 1, last - 1), at(last - 1, last), at(last, last - 1), at(last, last));
             let half = (a - d) * 0.5;
             let root = (half * half + b * c).sqrt();
@@ -147,8 +147,8 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> 
     true
 }
 
-/// `t` becomes triangular but for blocks of two on the diagonal, whose diagonal elements are equal and whose others
-/// differ in sign; `z` the Schur vectors; the eigenvalues by part.
+/// Replaces `t` by a form that is triangular except for blocks of two on the diagonal. In a block, the diagonal
+/// elements are equal and the others differ in sign. `z` receives the Schur vectors, and `re` and `im` the eigenvalues.
 pub(super) fn real(t: &mut [f64], z: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64]) -> bool {
     if n == 0 {
         return true;
@@ -179,7 +179,7 @@ pub(super) fn real(t: &mut [f64], z: &mut [f64], n: usize, re: &mut [f64], im: &
     true
 }
 
-/// One step with two shifts on rows `l` to `last`, of which there are three at least.
+/// Runs one step with two shifts on rows `l` to `last`. There must be at least three rows.
 fn double_step(t: &mut [f64], z: &mut [f64], n: usize, l: usize, last: usize, step: usize) {
     let at = |i: usize, j: usize| t[i * n + j];
     let (mut x, mut y) = (at(last, last), at(last - 1, last - 1));
@@ -188,7 +188,7 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, l: usize, last: usize, st
         let s = at(last, last - 1).abs() + at(last - 1, last - 2).abs();
         (x, y, w) = (0.75 * s, 0.75 * s, -0.4375 * s * s);
     }
-    // The first column of (t - x)(t - y) - w, where the step may begin as far down as small elements allow.
+    // The first column of (t - x)(t - y) - w. The step may begin as far down as small elements allow.
     let mut m = last - 2;
     let (mut p, mut q, mut r);
     loop {
@@ -254,8 +254,8 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, l: usize, last: usize, st
     }
 }
 
-/// Turns the block at `k` so that it is triangular, or has equal diagonal elements and two eigenvalues that are not
-/// real. Gives its eigenvalues by part.
+/// Rotates the block at `k` so that it is triangular, or has equal diagonal elements and two eigenvalues that are not
+/// real. Returns the real and imaginary parts of its eigenvalues.
 fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize) -> ((f64, f64), (f64, f64)) {
     let [a, b, c, d] = [(k, k), (k, k + 1), (k + 1, k), (k + 1, k + 1)].map(|(i, j)| t[i * n + j]);
     let half = 0.5 * (a - d);
@@ -263,12 +263,12 @@ fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize) -> ((f64, f64),
     let (cs, sn) = if c == 0.0 {
         (1.0, 0.0)
     } else if discriminant >= 0.0 {
-        // Real eigenvalues: the eigenvector of one comes first.
+        // If the eigenvalues are real, the eigenvector of one becomes the first basis vector.
         let root = half + discriminant.sqrt().copysign(half);
         let length = c.hypot(root);
         (root / length, c / length)
     } else {
-        // The angle at which the diagonal elements are equal.
+        // Otherwise, rotate by the angle that makes the diagonal elements equal.
         let sigma = b + c;
         let length = sigma.hypot(a - d);
         let cs = if length == 0.0 { 1.0 } else { (0.5 * (1.0 + sigma.abs() / length)).sqrt() };

@@ -9,7 +9,7 @@ use faer::{Mat, MatRef, Par, Side};
 use super::C64;
 use crate::engine::kernels::linalg::Scalar;
 
-/// Numbers `faer` computes with.
+/// A number type that `faer` computes with.
 pub(super) trait Number: ComplexField<Real = f64> + Copy {}
 
 impl Number for f64 {}
@@ -19,7 +19,7 @@ pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
     a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
 }
 
-/// Row-major, from the columns of `from`.
+/// Stores the columns of `from` in row-major order.
 fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
     for (i, row) in to.chunks_exact_mut(from.ncols().max(1)).enumerate() {
         for (j, x) in row.iter_mut().enumerate() {
@@ -32,10 +32,10 @@ pub(super) fn symmetric<T: Scalar + Number>(a: &[T], n: usize, lower: bool, v: &
     if n == 0 {
         return true;
     }
-    // The other triangle may hold anything.
+    // The other triangle may contain any values.
     let own = |i: usize, j: usize| if lower { j <= i } else { j >= i };
     let read = |i: usize, j: usize| match i == j {
-        // Nor does the diagonal's imaginary part count.
+        // The diagonal's imaginary part is ignored.
         true => T::real(a[i * n + i].real_part()),
         false if own(i, j) => a[i * n + j],
         false => a[j * n + i].conj(),
@@ -87,7 +87,7 @@ pub(super) fn singular<T: Scalar + Number>(
     true
 }
 
-/// Left and right eigenvectors, where they are wanted.
+/// Left and right eigenvectors, if they are requested.
 type Vectors<'a> = [Option<&'a mut [C64]>; 2];
 
 fn wanted(vectors: Option<&&mut [C64]>) -> ComputeEigenvectors {
@@ -168,7 +168,7 @@ pub(super) fn general_real(a: &[f64], n: usize, re: &mut [f64], im: &mut [f64], 
                 j += 1;
                 continue;
             }
-            // A pair: the real parts in the first column, the imaginary ones in the second.
+            // A pair of conjugate vectors: the first column holds the real parts, the second one the imaginary parts.
             for i in 0..n {
                 let x = C64::new(from[(i, j)], from[(i, j + 1)]);
                 (to[i * n + j], to[i * n + j + 1]) = (x, x.conj());
@@ -180,7 +180,7 @@ pub(super) fn general_real(a: &[f64], n: usize, re: &mut [f64], im: &mut [f64], 
     true
 }
 
-/// Columns of length one, whose largest element is real unless it is so already.
+/// Scales the columns to length one. The largest element becomes real, unless it already is.
 fn normalize(v: &mut [C64], n: usize) {
     for j in 0..n {
         let norm = (0..n).map(|i| v[i * n + j].norm_sqr()).sum::<f64>().sqrt();
