@@ -1,15 +1,15 @@
-//! The embedded device beside XLA's CPU plugin: the same programs, by the same caller, in turns, in one process.
+//! Compares the embedded device with XLA's CPU plugin: the same programs and the same caller, in turns, in one process.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The first library named there is the
-//! other side. Prints medians of the time from execute to the last output's readiness, their ratio, the ratio of the
-//! processor time of all threads (which other work on the machine disturbs far less) and the ratio aimed at, then the
-//! same for compiling. Outputs are compared first: a fast wrong answer is no answer.
+//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The first library in the variable is
+//! the plugin to compare with. Prints medians of the time from execute to the last output's readiness, their ratio, the
+//! ratio of the processor time of all threads (which other work on the machine disturbs far less) and the target ratio,
+//! then the same for compiling. Outputs are compared first, so that a fast wrong answer does not count.
 
 use std::time::{Duration, Instant};
 
 use pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Program, Shape};
 
-/// A program and the ratio to XLA's time aimed at.
+/// A program and the target for its ratio to XLA's time.
 struct Case {
     name: &'static str,
     text: &'static str,
@@ -40,7 +40,7 @@ const CASES: &[Case] = cases! {
     "transformer_block" 1.2
 };
 
-/// The ratio aimed at for compiling.
+/// The target ratio for compiling.
 const COMPILE: f64 = 0.1;
 
 /// One program on one plugin.
@@ -98,14 +98,14 @@ fn shapes(text: &str) -> Vec<Shape> {
     main.args().iter().map(shape).collect()
 }
 
-/// Seconds: on the clock, and of all threads together on processors.
+/// Seconds of wall time, and of processor time of all threads together.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     wall: f64,
     processors: f64,
 }
 
-/// Processor time of this process so far; stands still where the system has no such clock.
+/// Processor time of this process so far. Constant if the system has no such clock.
 fn processors() -> Duration {
     #[cfg(unix)]
     {
@@ -127,7 +127,7 @@ fn median(samples: &mut [f64]) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// What a run takes: the median on the clock, the mean on processors.
+/// The times of runs: the median wall time, the mean processor time.
 #[derive(Default)]
 struct Samples {
     wall: Vec<f64>,
@@ -148,9 +148,9 @@ impl Samples {
     }
 }
 
-/// What runs of both take, in turns for about `length`.
+/// Measures both sides in turns for about `length`.
 fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (Spent, Spent) {
-    // Batches long enough for the clock.
+    // Batches are long enough for the clock's resolution.
     let batch = |work: &mut dyn FnMut()| {
         let once = time(&mut *work).wall.min(time(&mut *work).wall);
         (1..1000).find(|&count| f64::from(count) * once >= 20e-6).unwrap_or(1000)

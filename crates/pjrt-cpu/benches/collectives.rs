@@ -35,7 +35,7 @@ fn program(n: usize, op: &str, result: usize) -> Program {
     compile_with(&module, &settings, Pool::global()).expect("the benchmark's program compiles")
 }
 
-/// From the first member's start to the last one's end.
+/// The time from the first member's start to the last one's end.
 fn launch(program: &Program, inputs: &[Tensor]) -> Duration {
     let members: Vec<Member> = World::new(1, MEMBERS).members();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Times of typical programs; best and median of many runs. `cargo bench -p pjrt-cpu [-- FILTER]`.
+//! Times of typical programs: the best and the median of many runs. `cargo bench -p pjrt-cpu [-- FILTER]`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) 
     run();
     run();
     let once = (start.elapsed() / 2).max(Duration::from_nanos(50));
-    // Batches long enough for the clock.
+    // Batches are long enough for the clock's resolution.
     let batch = (Duration::from_micros(20).as_nanos() / once.as_nanos()).max(1);
     let mut samples = Vec::new();
     let start = Instant::now();

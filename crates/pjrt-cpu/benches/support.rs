@@ -1,8 +1,8 @@
-//! What it costs to ask whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
+//! Cost of the query whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
 //!
-//! Of each program, the median time of an answer from a table with rules for all its operations, and of this device's own,
-//! which compiles the program. A program of 7 KB shall cost a table a millisecond at most: the last column is what as many
-//! bytes of this program cost, for machines as quiet as the one that runs it.
+//! For each program, prints the median time of an answer from a table with rules for all its operations, and of this
+//! device's own answer, which compiles the program. The target for a table is at most a millisecond for a program of 7
+//! KB. The last column scales the cost to a program of this size. Compare it on a quiet machine.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -13,7 +13,7 @@ use device_plugin::{DevicePlugin, Program};
 use pjrt_cpu::Cpu;
 use stablehlo::ir::{Module, Region};
 
-/// Bytes of the last column.
+/// Program size for the last column.
 const SIZE: f64 = 7.0 * 1024.0;
 
 const PROGRAMS: [(&str, &str); 5] = [
@@ -37,7 +37,7 @@ fn operations(module: &Module) -> Vec<String> {
     names
 }
 
-/// Rules for all operations of a program, each with types and an attribute to look at.
+/// Rules for all operations of a program, each with types and an attribute to check.
 fn table(module: &Module) -> SupportTable {
     let types = ["i1", "i8", "i32", "i64", "ui8", "ui32", "ui64", "bf16", "f16", "f32", "f64"];
     let mut table = SupportTable::complete().type_group("all", types);
@@ -51,7 +51,7 @@ fn table(module: &Module) -> SupportTable {
     table
 }
 
-/// The median of the runs that half a second holds.
+/// The median over as many runs as fit into half a second.
 fn median(mut run: impl FnMut()) -> Duration {
     let start = Instant::now();
     let mut times = Vec::new();

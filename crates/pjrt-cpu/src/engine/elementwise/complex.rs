@@ -1,5 +1,5 @@
-//! Elementary functions of complex numbers. `complex<f32>` is computed in `f64`, which leaves no room for
-//! cancellation or overflow half way; only sums and products are worth a loop of their own.
+//! Elementary functions of complex numbers. `complex<f32>` is computed in `f64`, which avoids cancellation and
+//! intermediate overflow. Only sums and products have separate loops.
 #![expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
 
 use bytemuck::Pod;
@@ -21,7 +21,7 @@ pub(super) fn narrow(z: C64) -> C32 {
     C32::new(z.re as f32, z.im as f32)
 }
 
-/// `x * y`, where a factor of zero gives zero whatever the other is.
+/// `x * y`, except that a zero `x` makes the result zero, whatever `y` is.
 fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 { x * y.signum() } else { x * y }
 }
@@ -31,11 +31,11 @@ fn exp(z: C64) -> C64 {
         return C64::new(z.re.exp(), z.im);
     }
     if !z.im.is_finite() {
-        // Whatever the size: an infinite angle has no sine, as XLA has it.
+        // An infinite angle has no sine, whatever the magnitude. XLA also returns NaN.
         return C64::new(f64::NAN, f64::NAN);
     }
     let (sin, cos) = z.im.sin_cos();
-    // In two factors, since the first alone may overflow where the product does not.
+    // Multiply by two factors, because `exp(re)` alone may overflow when the product does not.
     let half = (z.re / 2.0).exp();
     C64::new(half * cos * half, half * sin * half)
 }
@@ -98,7 +98,7 @@ fn sqrt(z: C64) -> C64 {
     }
     let large = z.re.abs().max(z.im.abs());
     let tiny = large < 1e-290;
-    // Scaled by an even power of two, away from where squares and sums overflow or vanish.
+    // Scale by an even power of two, so that squares and sums neither overflow nor vanish.
     let (scale, back) = if large > 1e300 {
         (2f64.powi(-4), 4.0)
     } else if tiny {
@@ -147,7 +147,7 @@ fn cbrt(z: C64) -> C64 {
     C64::new(r * angle.cos(), r * angle.sin())
 }
 
-/// Quotient without overflow half way; by zero each part of the dividend is divided by it.
+/// Divides without intermediate overflow. Division by zero divides each part of the dividend by zero.
 fn div(a: C64, b: C64) -> C64 {
     if b.re == 0.0 && b.im == 0.0 {
         let zero = b.re.abs().copysign(b.re);
@@ -166,7 +166,7 @@ fn div(a: C64, b: C64) -> C64 {
         return C64::new(0.0 * (a.re * p + a.im * q), 0.0 * (a.im * p - a.re * q));
     }
     if b.re.abs().max(b.im.abs()) > 1e300 && finite(b) {
-        // Far enough below the largest number that sums do not exceed it.
+        // Scale down far enough that sums stay below the largest number.
         let down = |z: C64| C64::new(z.re * 1e-10, z.im * 1e-10);
         return div(down(a), down(b));
     }
@@ -219,7 +219,7 @@ fn recip_sqrt(z: C64) -> C64 {
     div(C64::new(1.0, 0.0), sqrt(z))
 }
 
-/// Pairs are ordered by the real part, then by the imaginary one.
+/// Compares the real parts, then the imaginary ones.
 fn less<T: PartialOrd>(a: Complex<T>, b: Complex<T>) -> bool {
     a.re < b.re || (a.re == b.re && a.im < b.im)
 }
@@ -244,7 +244,7 @@ macro_rules! with2 {
     };
 }
 
-/// Both types with one expression, in their own precision.
+/// Both types with one expression, each in its own precision.
 macro_rules! own {
     ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
         match $dtype {
@@ -255,7 +255,7 @@ macro_rules! own {
     };
 }
 
-/// An op of one complex operand; `abs`, `real` and `imag` give real numbers.
+/// An op of one complex operand. `abs`, `real` and `imag` return real numbers.
 pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
     macro_rules! to_real {
         ($f32:expr, $f64:expr) => {
@@ -307,7 +307,7 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
     }
 }
 
-/// `complex`: two real numbers to one complex.
+/// `complex`: combines two real numbers.
 pub(crate) fn complex(part: DType) -> Option<Map> {
     match part {
         DType::F32 => Some(Map::Two(|a, b, o| map2::<f32, C32>(a, b, o, C32::new))),
@@ -360,7 +360,7 @@ pub(crate) fn clamp(dtype: DType) -> Option<Map> {
     }
 }
 
-/// `convert` between the two complex types, or from a real one of the same width with an imaginary part of zero.
+/// `convert` between the two complex types, or from a real type of the same width. The imaginary part is then zero.
 pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
     let f: One = match (from, to) {
         (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),

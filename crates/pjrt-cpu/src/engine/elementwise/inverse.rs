@@ -1,6 +1,7 @@
 //! Inverse trigonometric and hyperbolic functions of complex numbers, and CHLO's other complex functions.
 //!
-//! Arcsine and arccosine follow Hull, Fairgrieve and Tang (1997): every form avoids the cancellation of the plain one.
+//! Arcsine and arccosine follow Hull, Fairgrieve and Tang (1997). Their formulas avoid the cancellation of the direct
+//! ones.
 
 use num_complex::Complex;
 
@@ -12,7 +13,7 @@ use crate::engine::dtype::DType;
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// Beyond these, squares leave the range of numbers.
+/// Beyond these limits, squares overflow or vanish.
 const HUGE: f64 = 1e150;
 const TINY: f64 = 1e-150;
 
@@ -26,7 +27,7 @@ fn turned_back(z: C64) -> C64 {
     C64::new(z.im, -z.re)
 }
 
-/// For `x, y >= 0`: the real parts of arcsine and arccosine, and the imaginary part of the former.
+/// For `x, y >= 0`: the real parts of arcsine and arccosine, and the imaginary part of arcsine.
 fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     let (r, s) = ((x + 1.0).hypot(y), (x - 1.0).hypot(y));
     if x.max(y) > HUGE || !r.is_finite() {
@@ -92,7 +93,7 @@ fn asinh(z: C64) -> C64 {
 fn atanh(z: C64) -> C64 {
     let (x, y) = (z.re.abs(), z.im);
     if x.max(y.abs()) > HUGE {
-        // Smaller by four, so that the size is a number where the parts are.
+        // Divide by four, so that the magnitude is finite if the parts are.
         let size = (x / 4.0).hypot(y / 4.0);
         let re = if size.is_infinite() { 0.0 } else { x / 4.0 / size / size / 4.0 };
         return C64::new(re.copysign(z.re), std::f64::consts::FRAC_PI_2.copysign(y));
@@ -100,7 +101,7 @@ fn atanh(z: C64) -> C64 {
     if x == 1.0 && y == 0.0 {
         return C64::new(f64::INFINITY.copysign(z.re), y);
     }
-    // |1 - z|^2, whose square would vanish.
+    // Do not compute |1 - z|^2, which would vanish.
     let re = if x == 1.0 && y.abs() < TINY {
         0.5 * (std::f64::consts::LN_2 - y.abs().ln())
     } else {
@@ -122,7 +123,7 @@ fn sinh(z: C64) -> C64 {
     turned_back(sin(turned(z)))
 }
 
-/// Squares of the parts may overflow where their difference does not.
+/// Squares of the parts may overflow when their difference does not.
 fn square(z: C64) -> C64 {
     let equal = z.re.abs() == z.im.abs() && z.re.is_finite();
     let re = if equal { 0.0 } else { (z.re - z.im) * (z.re + z.im) };
@@ -134,7 +135,7 @@ fn conj(z: C64) -> C64 {
     z.conj()
 }
 
-/// The complex function of that name.
+/// The complex function with that name.
 pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Map> {
     macro_rules! of {
         ($f:path) => {
@@ -187,7 +188,7 @@ mod tests {
         near(asin(C64::new(1e-200, 1e-200)), C64::new(1e-200, 1e-200));
         near(atanh(C64::new(1e-20, 1e-30)), C64::new(1e-20, 1e-30));
         near(acos(C64::new(2.0, 1e-20)), C64::new(5.773_502_691_896_258e-21, -1.316_957_896_924_816_7));
-        // The imaginary part is ln |2z| where |z| is large: |z| is the square root of 2 times 10^300 here.
+        // The imaginary part is ln |2z| if |z| is large. Here |z| is the square root of 2 times 10^300.
         let size = 1.5 * std::f64::consts::LN_2 + 300.0 * std::f64::consts::LN_10;
         near(asin(C64::new(1e300, 1e300)), C64::new(std::f64::consts::FRAC_PI_4, size));
         near(

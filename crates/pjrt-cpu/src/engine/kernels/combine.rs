@@ -11,7 +11,7 @@ use crate::engine::stop::Stop;
 
 /// A body of `2 n` arguments that combines `n` running values with `n` new ones.
 pub(crate) enum Body {
-    /// One value, a common operation.
+    /// A common operation on one value.
     Fast(fn(&mut [u8], &[u8])),
     Any(ScalarFn),
 }
@@ -37,7 +37,7 @@ impl Body {
         })), _ => None)
     }
 
-    /// Scalars the body reads besides its arguments.
+    /// Scalars that the body reads in addition to its arguments.
     pub(crate) fn captured(&self) -> &[u32] {
         match self {
             Body::Fast(_) => &[],
@@ -53,7 +53,7 @@ impl Body {
         }
     }
 
-    /// Combines `n` elements. A body that is not fast ends with an error once the run is to end.
+    /// Combines `n` elements. A body without a fast loop returns an error after a stop request.
     pub(crate) fn apply(
         &self,
         n: usize,

@@ -16,12 +16,12 @@ use crate::engine::stop::Stop;
 pub(crate) struct Side {
     /// Offset of each batch.
     pub(crate) batch: Vec<usize>,
-    /// Stride along the dimension that stays, and along the one that is summed over.
+    /// Stride along the dimension that remains, and along the one that is summed over.
     pub(crate) free: usize,
     pub(crate) contract: usize,
 }
 
-/// A batch of `m x k` by `k x n` products; the output is row-major `[batch, m, n]`.
+/// A batch of `m x k` by `k x n` products. The output is row-major `[batch, m, n]`.
 pub(crate) struct Dot {
     pub(crate) m: usize,
     pub(crate) k: usize,
@@ -70,7 +70,8 @@ impl Kernel for Dot {
 }
 
 impl Dot {
-    /// The transpose of this product of `rows x columns`, from its operands in the other order; not of a batch.
+    /// The transpose of this product of `rows x columns`, computed by swapping the operands. Returns `None` for a
+    /// batch.
     pub(crate) fn swapped(&self, rows: usize, columns: usize) -> Option<Dot> {
         let fits = self.lhs.batch.len() == 1 && (self.m, self.n) == (rows, columns);
         fits.then(|| Dot {
@@ -134,7 +135,7 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
         gemm(dot.m, dot.k, dot.n, a, b, out, stop);
     };
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
-    // Enough products for all cores: each stays on one.
+    // There are enough products for all cores, so each runs on one core.
     if tasks.len() >= 2 * par::threads(dot.work()) {
         par::each_until(stop, tasks, dot.work(), |task| par::alone(|| one(task)));
     } else {
@@ -142,7 +143,8 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     }
 }
 
-/// Any other numbers: rows of B scaled and added up, which keeps the inner loop contiguous in the output.
+/// The loop for all other numbers. It scales rows of B and adds them up, so that the inner loop is contiguous in the
+/// output.
 fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     dot: &Dot,
     a: &[u8],

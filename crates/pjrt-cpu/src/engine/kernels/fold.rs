@@ -8,13 +8,13 @@ use crate::engine::elementwise::chain::{lanes, max, min};
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::Num;
 
-/// Accumulators of a contiguous reduction: as many vectors as hide the latency of `max`, which takes several steps.
+/// Number of accumulators of a contiguous reduction. They hide the latency of `max`, which takes several steps.
 pub(super) const LANES: usize = 64;
-/// Elements of a lane after which a running sum starts afresh, so that rounding errors grow with the square root of
-/// the length.
+/// Elements of a lane after which a new running sum begins, so that rounding errors grow with the square root of the
+/// length.
 pub(super) const FRESH: usize = 64;
 
-/// `function` of all elements; they are combined in an order that does not depend on the machine's vectors.
+/// Applies `function` to all elements. The order of combination does not depend on the machine's vectors.
 pub(super) fn fold(function: F32, row: &[f32]) -> f32 {
     arch().dispatch(Fold { function, row })
 }
@@ -39,7 +39,7 @@ impl WithSimd for Fold<'_> {
     }
 }
 
-/// As many vectors as there are lanes.
+/// Selects the number of vectors that holds all lanes.
 #[inline(always)]
 fn by_width<S: Simd>(
     s: S,
@@ -57,7 +57,7 @@ fn by_width<S: Simd>(
     }
 }
 
-/// `N` vectors have [`LANES`] elements.
+/// Folds with `N` vectors of [`LANES`] elements in total.
 #[inline(always)]
 fn vectors<S: Simd, const N: usize>(
     s: S,
@@ -77,7 +77,7 @@ fn vectors<S: Simd, const N: usize>(
             }
         }
         if more.is_empty() && rest.is_empty() {
-            // Halves are combined as below, while they are whole vectors.
+            // Combine halves while they are whole vectors.
             let mut width = N / 2;
             while width > 0 {
                 for i in 0..width {
@@ -101,7 +101,7 @@ fn vectors<S: Simd, const N: usize>(
     total
 }
 
-/// The first half of the lanes with the second half, until one is left.
+/// Combines the first half of the lanes with the second half, until one lane is left.
 #[inline(always)]
 fn halves(lanes: &[f32], one: fn(f32, f32) -> f32) -> f32 {
     let mut room = [0f32; LANES];

@@ -1,5 +1,5 @@
-//! QR factorisation by Householder reflections, in the packed form LAPACK defines: `R` above the diagonal, the
-//! reflections' vectors below, their factors apart.
+//! QR factorisation by Householder reflections, in LAPACK's packed form: `R` above the diagonal, the reflections'
+//! vectors below it, and their factors in a separate array.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
@@ -8,8 +8,8 @@ use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::stop::Stop;
 
-/// Batches of `m x n` factorisations. Outputs: the packed factors, which start as the input, and the
-/// `min(m, n)` factors `tau`.
+/// Batches of `m x n` factorisations. Outputs are the packed factors, which start as the input, and the `min(m, n)`
+/// factors `tau`.
 pub(crate) struct Qr {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -37,7 +37,7 @@ pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8], stop: Opt
             if Stop::check(stop).is_err() {
                 return;
             }
-            // The reflection that leaves only the first of the column's elements from the diagonal on.
+            // The reflection that zeroes the column's elements below the diagonal.
             let alpha = a[k * n + k];
             let below = (k + 1..m).fold(0.0, |sum: f64, i| sum.hypot(a[i * n + k].abs()));
             if below == 0.0 && alpha.imaginary() == 0.0 {
@@ -66,7 +66,7 @@ pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8], stop: Opt
     }
 }
 
-/// Batches of the first `n` columns of the product of `k` reflections of `m` elements. Inputs: the packed vectors
+/// Batches of the first `n` columns of the product of `k` reflections of `m` elements. Inputs are the packed vectors
 /// (`m x n`), which the output starts as, and the factors `tau`.
 pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
@@ -96,7 +96,7 @@ pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8], 
                 q[i * n + j] = T::real(if i == j { 1.0 } else { 0.0 });
             }
         }
-        // From the last reflection to the first; each one's column is overwritten once it has been applied.
+        // Apply the reflections from the last to the first. Each one's column is overwritten after it was applied.
         for r in (0..k).rev() {
             if Stop::check(stop).is_err() {
                 return;

@@ -9,14 +9,14 @@ use crate::engine::dtype::with_size;
 use crate::engine::error::RunError;
 use crate::engine::par;
 
-/// Windows of a tensor whose places are read from an index tensor of shape `[windows, parts]`.
+/// Windows of a tensor. Their positions are read from an index tensor of shape `[windows, parts]`.
 pub(crate) struct Windows {
     pub(crate) read: ReadIndex,
     /// Number of windows.
     pub(crate) count: usize,
     /// For each part of an index vector: the largest start that keeps the window inside, and its stride.
     pub(crate) parts: Vec<(usize, usize)>,
-    /// Where the batching dimensions put each window; empty if there are none.
+    /// The offset of each window along the batching dimensions. Empty if there are none.
     pub(crate) base: Vec<usize>,
     /// Offsets of the contiguous runs of a window, and their length.
     pub(crate) runs: Vec<usize>,
@@ -28,7 +28,7 @@ impl Windows {
         self.base.get(window).copied().unwrap_or(0)
     }
 
-    /// Offset of a window moved inside the tensor.
+    /// Offset of a window, clamped to lie inside the tensor.
     fn clamped(&self, indices: &[u8], window: usize) -> usize {
         let first = window * self.parts.len();
         let starts = self.parts.iter().enumerate();
@@ -52,7 +52,7 @@ impl Windows {
     }
 }
 
-/// `gather` to `[windows, window]`; starts outside the operand are moved inside. Inputs: operand, indices.
+/// `gather` to `[windows, window]`. Starts outside the operand are clamped. Inputs are the operand and the indices.
 pub(crate) struct Gather {
     pub(crate) windows: Windows,
     pub(crate) size: usize,
@@ -62,7 +62,7 @@ impl Kernel for Gather {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], _: &Context<'_>) -> Result<(), RunError> {
         let w = &self.windows;
         if w.len() == 0 {
-            // Collapsed dimensions of an empty operand leave results that have elements, of which there are none.
+            // If empty dimensions of the operand are collapsed, the result has elements although the operand has none.
             outs[0].fill(0);
             return Ok(());
         }
@@ -83,11 +83,12 @@ impl Kernel for Gather {
     }
 }
 
-/// Windows that are scattered between two looks at a request to stop.
+/// Number of windows to scatter between two checks for a stop request.
 const BETWEEN_LOOKS: usize = 1024;
 
-/// `scatter` of updates `[windows, window]`, in order; a window that is not wholly inside is skipped. Inputs: the
-/// tensors (which the outputs start as), indices, one update per tensor, and the scalars the body captures.
+/// `scatter` of updates `[windows, window]`, in order. A window that is not completely inside is skipped. Inputs are
+/// the tensors (which the outputs start as), the indices, one update per tensor, and the scalars that the body
+/// captures.
 pub(crate) struct Scatter {
     pub(crate) windows: Windows,
     pub(crate) sizes: Vec<usize>,

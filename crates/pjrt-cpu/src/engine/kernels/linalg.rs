@@ -14,7 +14,7 @@ pub(crate) trait Scalar: Pod {
     fn mul(self, o: Self) -> Self;
     fn div(self, o: Self) -> Self;
     fn conj(self) -> Self;
-    /// Square root of a diagonal element, whose imaginary part does not count.
+    /// Square root of a diagonal element, whose imaginary part is ignored.
     fn root(self) -> Self;
     fn abs(self) -> f64;
     fn real_part(self) -> f64;
@@ -109,7 +109,7 @@ impl Scalar for Complex<f64> {
     }
 }
 
-/// Which numbers.
+/// The number type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     F32,
@@ -117,7 +117,7 @@ pub(crate) enum Field {
     C128,
 }
 
-/// Batches of `n x n` factorisations; the half not asked for is zero.
+/// Batches of `n x n` factorisations. The triangle that was not requested is zero.
 pub(crate) struct Cholesky {
     pub(crate) n: usize,
     pub(crate) lower: bool,
@@ -151,7 +151,7 @@ impl Cholesky {
                 for k in 0..j {
                     d = d.sub(l[at(j, k)].mul(l[at(j, k)].conj()));
                 }
-                // A matrix that is not positive definite has no factor, as XLA has it too.
+                // A matrix that is not positive definite has no factor. XLA also handles it this way.
                 if d.real_part().is_nan() || d.real_part() <= 0.0 {
                     for i in 0..n {
                         (0..=i).for_each(|k| l[at(i, k)] = T::real(f64::NAN));
@@ -163,7 +163,8 @@ impl Cholesky {
                 for i in j + 1..n {
                     let mut s = a[at(i, j)];
                     for k in 0..j {
-                        // The same either way: the upper factor's transpose is the lower one's conjugate.
+                        // The expression is the same for both, because the upper factor's transpose is the lower one's
+                        // conjugate.
                         s = s.sub(l[at(i, k)].mul(l[at(j, k)].conj()));
                     }
                     l[at(i, j)] = s.div(d);
@@ -174,7 +175,7 @@ impl Cholesky {
     }
 }
 
-/// Batches of solutions of `op(a) x = b` or `x op(a) = b`. The output starts as `b`. Inputs: `a`, `b`.
+/// Batches of solutions of `op(a) x = b` or `x op(a) = b`. Inputs are `a` and `b`. The output starts as `b`.
 pub(crate) struct TriangularSolve {
     pub(crate) n: usize,
     pub(crate) rows: usize,
@@ -183,7 +184,7 @@ pub(crate) struct TriangularSolve {
     pub(crate) lower: bool,
     pub(crate) unit: bool,
     pub(crate) transpose: bool,
-    /// Coefficients are conjugated.
+    /// Whether coefficients are conjugated.
     pub(crate) conjugate: bool,
     pub(crate) field: Field,
 }
@@ -205,7 +206,7 @@ impl TriangularSolve {
         if x.is_empty() {
             return Ok(());
         }
-        // x op(a) = b is op(a)^T x^T = b^T: transposed once more, with x read by columns.
+        // x op(a) = b is op(a)^T x^T = b^T. So transpose once more, and read x by columns.
         let flipped = self.transpose == self.left;
         let at = |i: usize, k: usize| if flipped { k * n + i } else { i * n + k };
         let forwards = self.lower != flipped;

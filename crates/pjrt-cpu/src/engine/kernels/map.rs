@@ -4,7 +4,7 @@ use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::lower::ScalarFn;
 
-/// Inputs: the tensors, then the scalars the body captures.
+/// Inputs are the tensors, then the scalars that the body captures.
 pub(crate) struct Mapped {
     pub(crate) n: usize,
     pub(crate) body: ScalarFn,

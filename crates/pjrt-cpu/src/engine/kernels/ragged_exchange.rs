@@ -1,4 +1,4 @@
-//! `ragged_all_to_all`: members exchange runs of rows whose places and lengths are known only at run time.
+//! `ragged_all_to_all`: members exchange runs of rows whose positions and lengths are known only at run time.
 
 use bytemuck::pod_read_unaligned;
 
@@ -16,12 +16,12 @@ const OUTPUT_OFFSETS: usize = 4;
 pub(crate) struct RaggedAllToAll {
     /// Bytes of a row.
     pub(crate) row: usize,
-    /// Runs that each member sends to each.
+    /// Number of runs that each member sends to each member.
     pub(crate) runs: usize,
 }
 
 impl RaggedAllToAll {
-    /// Writes what the member at `place` of the group receives over its own output.
+    /// Copies the member's own output, and writes the rows that the member at `place` of the group receives over it.
     pub(crate) fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
         out.copy_from_slice(brought[place][OUTPUT].bytes());
         for (sender, inputs) in brought.iter().enumerate() {
@@ -47,7 +47,7 @@ impl RaggedAllToAll {
         Ok(())
     }
 
-    /// The bytes of that many rows, if a tensor of `bytes` has them.
+    /// The bytes of the given rows, if a tensor of `bytes` contains them.
     fn range(&self, first: i64, rows: i64, bytes: usize) -> Option<std::ops::Range<usize>> {
         let rows = usize::try_from(rows).ok()?;
         if rows == 0 {

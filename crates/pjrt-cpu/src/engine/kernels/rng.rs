@@ -1,4 +1,4 @@
-//! `rng_bit_generator`: counter-based generators, bit for bit as XLA computes them.
+//! `rng_bit_generator`: counter-based generators that produce the same bits as XLA.
 #![expect(clippy::cast_possible_truncation, reason = "counters and products are cut into 32-bit words")]
 
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -7,7 +7,7 @@ use super::{Context, Kernel};
 use crate::engine::error::RunError;
 use crate::engine::par;
 
-/// Which generator.
+/// The generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Generator {
     /// Philox 4x32 with 10 rounds: each counter gives four words.
@@ -17,7 +17,7 @@ pub(crate) enum Generator {
     ThreeFry { extent: usize, inner: usize },
 }
 
-/// Inputs: the state, `u64[2]` (or `u64[3]` for Philox). Outputs: the next state, the random bits.
+/// Inputs: the state, `u64[2]` (or `u64[3]` for Philox). Outputs: the next state and the random bits.
 pub(crate) struct RngBits {
     pub(crate) generator: Generator,
     /// Bytes of an element.
@@ -36,7 +36,7 @@ impl Kernel for RngBits {
         next.copy_from_slice(state);
         match self.generator {
             Generator::Philox => {
-                // A state of two words has the key for the upper half of the counter.
+                // A state of two words also uses the key as the upper half of the counter.
                 let first = u128::from(counter) | u128::from(state.get(2).copied().unwrap_or(key)) << 64;
                 let per = if self.size == 8 { 2 } else { 4 };
                 let used = first.wrapping_add(n.div_ceil(per) as u128);
@@ -66,7 +66,7 @@ impl Kernel for RngBits {
 }
 
 impl RngBits {
-    /// Writes elements, `per` of which share a counter: `word(counter index, word)` gives 32 bits.
+    /// Writes elements. Each counter yields `per` of them. `word(counter index, word)` returns 32 bits.
     fn fill(&self, out: &mut [u8], per: usize, word: impl Fn(usize, usize) -> u32 + Sync) {
         let size = self.size;
         let work = out.len().saturating_mul(8);
@@ -78,7 +78,7 @@ impl RngBits {
                     let bits = u64::from(word(counter, 2 * at)) | u64::from(word(counter, 2 * at + 1)) << 32;
                     to.copy_from_slice(&bits.to_ne_bytes());
                 } else {
-                    // Little end first: narrow elements take the low bits.
+                    // Little-endian, so that narrow elements take the low bits.
                     to.copy_from_slice(&word(counter, at).to_le_bytes()[..size]);
                 }
             }
@@ -127,7 +127,7 @@ mod tests {
         (next.to_vec(), out)
     }
 
-    /// The expected words were computed by XLA's CPU backend; the counter overflows its lower half.
+    /// XLA's CPU backend computed the expected words. The counter overflows its lower half.
     #[test]
     fn philox_matches_xla() {
         let (next, out) = bits(Generator::Philox, 10);

@@ -1,5 +1,5 @@
-//! LAPACK's routines by the names JAX calls them on the platform `cpu`, such as `lapack_dsyevd_ffi`: what a program
-//! exported for that platform holds, and what a plugin's package makes JAX send to this device.
+//! LAPACK's routines under the names that JAX uses on the platform `cpu`, such as `lapack_dsyevd_ffi`. Programs
+//! exported for that platform contain them, and a plugin's Python package makes JAX emit them for this device.
 
 use stablehlo::ir::{Attribute, OpKind};
 
@@ -7,7 +7,7 @@ use super::{Cx, Result, Tv};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::lapack::{Lapack, Routine};
 
-/// A routine's letter for its element type, and its name.
+/// The element type, from the letter in a routine's name, and the rest of the name.
 fn split(target: &str) -> Option<(DType, &str)> {
     let name = target.strip_prefix("lapack_")?.strip_suffix("_ffi")?;
     let dtype = match name.get(..1)? {
@@ -21,9 +21,9 @@ fn split(target: &str) -> Option<(DType, &str)> {
 }
 
 impl Cx<'_, '_> {
-    /// One of LAPACK's routines; `None` where the target is none of those.
+    /// Lowers one of LAPACK's routines. Returns `None` if the target is a different one.
     ///
-    /// Layouts that the call states are those of memory: what a matrix is does not depend on them.
+    /// The call's layouts describe memory. The matrices do not depend on them.
     pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
         let (dtype, name) = split(target)?;
         let letter = |name: &str| {
@@ -51,8 +51,8 @@ impl Cx<'_, '_> {
         Some(self.factorise(routine, dtype))
     }
 
-    /// XLA's `Eigh`: eigenvectors, then ascending eigenvalues, of the triangle that the configuration names with its
-    /// first number, `1` for the lower. The others bound sweeps of an iteration that is not the one used here.
+    /// XLA's `Eigh`: computes eigenvectors, then ascending eigenvalues. The first number of the configuration selects
+    /// the triangle, `1` for the lower one. The other numbers limit the sweeps of an iteration that is not used here.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
