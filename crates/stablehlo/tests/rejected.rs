@@ -123,7 +123,7 @@ fn ops_without_a_kind_are_checked_too() {
         ),
         (
             format!("%0 = \"stablehlo.all_gather\"(%x) <{{all_gather_dim = 1 : i64, {groups}}}> : (tensor<4x6xf32>) -> tensor<4x13xf32>"),
-            "no multiple",
+            "is not a multiple",
         ),
         (
             format!("%0 = \"stablehlo.all_reduce\"(%x) <{{{groups}}}> {add} : (tensor<4x6xf32>) -> tensor<4x5xf32>"),
@@ -135,7 +135,7 @@ fn ops_without_a_kind_are_checked_too() {
         ),
         (
             format!("%0 = \"stablehlo.reduce_scatter\"(%x) <{{scatter_dimension = 1 : i64, {groups}}}> {add} : (tensor<4x6xf32>) -> tensor<4x4xf32>"),
-            "no multiple",
+            "is not a multiple",
         ),
         (
             "%0 = \"stablehlo.all_to_all\"(%x) <{split_dimension = 1 : i64, concat_dimension = 0 : i64, split_count = 4 : i64, replica_groups = dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>}> : (tensor<4x6xf32>) -> tensor<16x1xf32>".to_owned(),

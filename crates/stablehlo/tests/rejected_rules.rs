@@ -155,7 +155,7 @@ fn custom_calls() {
     refused(
         "%x: memref<2xf32>",
         "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]}> : (memref<2xf32>) -> memref<2xf32>",
-        &[("output_operand_aliases", "my_aliases", "needs an alias")],
+        &[("output_operand_aliases", "my_aliases", "add an alias")],
     );
     refused(
         "%x: tensor<2xf32>",
