@@ -25,7 +25,7 @@ echo "$found"
 grep -q '1.0, 2.0, 3.0, 4.0' <<<"$found"
 
 echo "== a wheel for JAX and PyTorch/XLA"
-"$pjrt" package --library "$library" --out "$target/wheels" --force
+"$pjrt" package --library "$library" --output "$target/wheels" --force
 
 echo "== JAX"
 if "$python" -c 'import jax' 2>/dev/null; then
