@@ -28,7 +28,7 @@ typedef struct PJRT_Api PJRT_Api;
 /* The function of a shared library that describes its plugin: `const dp_descriptor *(void)`. It never returns NULL. */
 #define DP_GET_DESCRIPTOR "DevicePlugin_GetDescriptor"
 
-/** RngBitGenerator default: What the compiler chooses. */
+/** RngBitGenerator default: Chosen by the compiler. */
 #define DP_RNG_BIT_GENERATOR_DEFAULT 0
 
 /** RngBitGenerator philox: Philox 4x32. */
@@ -64,7 +64,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** Int64Policy remapped: Frameworks store and compute them as 32-bit integers. */
 #define DP_INT64_REMAPPED 2
 
-/** Bf16Policy native: Types stay what the program says. */
+/** Bf16Policy native: Types stay as the program declares them. */
 #define DP_BF16_NATIVE 0
 
 /** Bf16Policy downcast: f32 is stored as bf16, and f64 as f32. */
@@ -136,7 +136,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact. */
 #define DP_PROGRAM_FORMAT_MLIR 3
 
-/** OptimizedProgram available: PJRT_Executable_OptimizedProgram gives it; PyTorch/XLA cannot compile without. */
+/** OptimizedProgram available: PJRT_Executable_OptimizedProgram returns it, as PyTorch/XLA requires. */
 #define DP_OPTIMIZED_PROGRAM_AVAILABLE 0
 
 /** OptimizedProgram unavailable: It does not. */
@@ -154,10 +154,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** Spmd supported: It does. */
 #define DP_SPMD_SUPPORTED 0
 
-/** Spmd unsupported: It does not; frameworks compile one program a device. */
+/** Spmd unsupported: It does not; frameworks compile one program for each device. */
 #define DP_SPMD_UNSUPPORTED 1
 
-/** Spmd reinitialize: It does, and the plugin's set-up has to run once more when the framework switches to it. */
+/** Spmd reinitialize: It does, and the plugin's set-up must run again when the framework switches to it. */
 #define DP_SPMD_REINITIALIZE 2
 
 /** DlpackDevice cpu: The host. */
@@ -187,10 +187,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** DlpackDevice rocm_host: Host memory pinned by ROCm. */
 #define DP_DLPACK_ROCM_HOST 11
 
-/** DlpackDevice ext_dev: A device that DLPack has no name for. */
+/** DlpackDevice ext_dev: A device for which DLPack has no name. */
 #define DP_DLPACK_EXT_DEV 12
 
-/** DlpackDevice cuda_managed: CUDA memory that the host can read too. */
+/** DlpackDevice cuda_managed: CUDA memory that the host can also read. */
 #define DP_DLPACK_CUDA_MANAGED 13
 
 /** DlpackDevice oneapi: oneAPI devices through unified shared memory. */
@@ -211,7 +211,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** DlpackDevice tpu_host: Host memory pinned by the TPU runtime; JAX's number, not one of DLPack 1.1. */
 #define DP_DLPACK_TPU_HOST 20
 
-/** MemoryStatsReport unstated: Not known before it is asked. PyTorch/XLA takes a limit for granted, JAX does not. */
+/** MemoryStatsReport unstated: Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not. */
 #define DP_MEMORY_STATS_UNSTATED 0
 
 /** MemoryStatsReport none: Nothing. */
@@ -220,7 +220,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** MemoryStatsReport in_use: How much memory is in use. */
 #define DP_MEMORY_STATS_IN_USE 2
 
-/** MemoryStatsReport with_limit: How much memory is in use, and how much there is (bytes_limit). */
+/** MemoryStatsReport with_limit: How much memory is in use, and the limit (bytes_limit). */
 #define DP_MEMORY_STATS_WITH_LIMIT 3
 
 /** Row-major. */
@@ -229,7 +229,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** Tiles of layout_tile over the last two dimensions. */
 #define DP_LAYOUT_TILED 1
 
-/** The user has to name a coordinator. */
+/** The user has to specify a coordinator. */
 #define DP_MASTER_ADDRESS_UNKNOWN 0
 
 /** Ask the metadata service, or the other processes. */
@@ -253,7 +253,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** The value is bool_value. */
 #define DP_FEATURE_BOOL 4
 
-/** Version of the interface. A reader refuses a descriptor of another one; what is appended does not change it. */
+/** Version of the interface. Readers reject descriptors of other versions. Appended fields do not change it. */
 #define DP_DESCRIPTOR_VERSION 1
 
 /** The table is that of `get_pjrt_api`. */
@@ -265,10 +265,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search. */
 #define DP_LIBRARY_PATH 3
 
-/** The path of the PJRT library is what `library_path` says. */
+/** The path of the PJRT library is the one that `library_path` reports. */
 #define DP_LIBRARY_COMPUTED 4
 
-/** It is not said which devices of its host the process takes: one where it shares the host, else all. */
+/** Default: one device if the process shares its host, otherwise all devices. */
 #define DP_DEVICE_SHARE_DEFAULT 0
 
 /** The process takes one device, that of its local rank. */
@@ -286,7 +286,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** And by their types. */
 #define DP_EFFORT_TYPES 3
 
-/** And by all that compiling finds out. */
+/** And by everything that compiling checks. */
 #define DP_EFFORT_COMPILE 4
 
 /** Applying the step changes the variable. Without this flag, the variable has its value already. */
@@ -375,7 +375,7 @@ typedef uint32_t dp_code;
 
 /** UTF-8 text by pointer and length. */
 typedef struct dp_string {
-    /** The bytes; do not rely on a 0 behind them. Null where there is no text; where it is empty, null or not. */
+    /** The bytes; do not rely on a 0 behind them. Null if there is no text. Empty text may be null or not. */
     const char *data;
     /** Length in bytes. 0: empty. */
     size_t size;
@@ -459,37 +459,37 @@ typedef struct dp_replica_order {
 typedef struct dp_feature {
     /** The name. Never empty. */
     dp_string name;
-    /** The integer. 0 but with DP_FEATURE_INT64. */
+    /** The integer. 0 except with DP_FEATURE_INT64. */
     int64_t int64_value;
-    /** The text. Empty but with DP_FEATURE_STRING. */
+    /** The text. Empty except with DP_FEATURE_STRING. */
     dp_string string_value;
-    /** The integers. Null but with DP_FEATURE_INT64_LIST. */
+    /** The integers. Null except with DP_FEATURE_INT64_LIST. */
     const int64_t *int64_list;
     /** Number of elements of int64_list. */
     size_t int64_list_size;
-    /** The float. 0 but with DP_FEATURE_FLOAT. */
+    /** The float. 0 except with DP_FEATURE_FLOAT. */
     float float_value;
-    /** The flag, 0 or 1. 0 but with DP_FEATURE_BOOL. */
+    /** The flag, 0 or 1. 0 except with DP_FEATURE_BOOL. */
     uint32_t bool_value;
-    /** Which of these holds the value, DP_FEATURE_*. 0: string_value. */
+    /** The field that holds the value, DP_FEATURE_*. 0: string_value. */
     uint32_t kind;
 } dp_feature;
 
 /**
- * What the devices of a plugin can do and want.
+ * The capabilities of the devices of a plugin.
  *
- * Zero the struct, set struct_size to its sizeof, then the fields that differ from what frameworks assume of a device
- * they do not know. Everything it points to is read within the call that takes it, and lives as long as the object
- * that gave it out. The Rust type Capabilities says at length what each field means.
+ * Zero the struct, set struct_size to its sizeof, then set the fields that differ from what frameworks assume of an
+ * unknown device. Everything it points to is read during the call that takes it, and lives as long as the object that
+ * returned it. The Rust type Capabilities documents each field in detail.
  */
 typedef struct dp_capabilities {
-    /** Bytes of this struct that its maker knew, from its start. What lies beyond counts as 0. */
+    /** Size in bytes of this struct as its creator knew it. Fields beyond it count as 0. */
     size_t struct_size;
     /** Lower a gather densely while the gathered dimension has at most ten times this many elements. 0: always gather. */
     uint32_t dense_gather_factor;
-    /** Lower a scatter densely where the index has one element for this many of the input, or more. 0: always scatter. */
+    /** Lower a scatter densely if the index has at least one element for this many of the input. 0: always scatter. */
     uint32_t dense_scatter_factor;
-    /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: what the compiler chooses. */
+    /** Algorithm for random bits, DP_RNG_BIT_GENERATOR_*. 0: chosen by the compiler. */
     uint32_t rng_bit_generator;
     /** PyTorch's dispatch key for autocast, DP_AUTOCAST_DISPATCH_KEY_*. 0: AutocastXLA. */
     uint32_t autocast_dispatch_key;
@@ -499,13 +499,13 @@ typedef struct dp_capabilities {
     size_t autocast_dtypes_size;
     /** The type used when the user chooses none, one of autocast_dtypes. 0 only without autocast_kind. */
     uint32_t autocast_default_dtype;
-    /** Which operations run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
+    /** Operations that run in the shorter type, DP_AUTOCAST_*. 0: no automatic mixed precision. */
     uint32_t autocast_kind;
-    /** Where operations without a lowering run, DP_EAGER_FALLBACK_*. 0: on the host. */
+    /** Device for operations without a lowering, DP_EAGER_FALLBACK_*. 0: the host. */
     uint32_t eager_fallback;
-    /** What happens to 64-bit integers, DP_INT64_*. 0: the device computes with them. */
+    /** Handling of 64-bit integers, DP_INT64_*. 0: the device computes with them. */
     uint32_t int64_policy;
-    /** Element types programs may use, as PJRT_Buffer_Type numbers. None: not stated. */
+    /** Element types that programs may use, as PJRT_Buffer_Type numbers. None: not stated. */
     const uint32_t *supported_dtypes;
     /** Number of elements of supported_dtypes. */
     size_t supported_dtypes_size;
@@ -513,11 +513,11 @@ typedef struct dp_capabilities {
     const dp_dtype_remap *remapped_dtypes;
     /** Number of elements of remapped_dtypes. */
     size_t remapped_dtypes_size;
-    /** Which floats are stored as bf16, DP_BF16_*. 0: those the program says. */
+    /** Floats that are stored as bf16, DP_BF16_*. 0: those that the program declares. */
     uint32_t bf16_policy;
-    /** Elements of a tile along the last but one and the last dimension. Unused but with DP_LAYOUT_TILED. */
+    /** Elements of a tile along the last two dimensions. Used only with DP_LAYOUT_TILED. */
     uint32_t layout_tile[2];
-    /** Keep the row-major order while padding multiplies the memory by less than this. Unused but with DP_LAYOUT_TILED. */
+    /** Keep the row-major order if padding multiplies the memory by less than this. Used only with DP_LAYOUT_TILED. */
     float layout_max_padding;
     /** Layout of arrays sent to the device, DP_LAYOUT_*. 0: row-major. */
     uint32_t layout_policy;
@@ -529,7 +529,7 @@ typedef struct dp_capabilities {
     uint32_t upsample_bilinear_backward;
     /** Whether one program may be partitioned for several devices, DP_SPMD_*. 0: it may. */
     uint32_t spmd;
-    /** Device attribute that holds a device's coordinates in the physical mesh. Empty: there is no mesh. */
+    /** Device attribute that holds a device's coordinates in the physical mesh. Empty: devices form no mesh. */
     const char *mesh_coordinates;
     /** Length of mesh_coordinates in bytes. */
     size_t mesh_coordinates_size;
@@ -537,17 +537,17 @@ typedef struct dp_capabilities {
     const dp_replica_order *replica_orders;
     /** Number of elements of replica_orders. */
     size_t replica_orders_size;
-    /** Environment variable that holds the address of the first process. Unused but with DP_MASTER_ADDRESS_VARIABLE. */
+    /** Environment variable with the address of the first process. Used only with DP_MASTER_ADDRESS_VARIABLE. */
     const char *master_address_variable;
     /** Length of master_address_variable in bytes. */
     size_t master_address_variable_size;
-    /** How processes find the first one, DP_MASTER_ADDRESS_*. 0: not at all. */
+    /** How processes find the first one, DP_MASTER_ADDRESS_*. 0: they do not. */
     uint32_t master_address;
     /** 1: a program may reuse the memory of its inputs for its outputs. 0: it may not. */
     uint32_t donation;
     /** 1: compiled programs may be kept on disk for other processes. 0: they may not. */
     uint32_t persistent_cache;
-    /** 1: the key of that cache leaves the device assignment out. 0: it does not. */
+    /** 1: the key of that cache omits the device assignment. 0: it does not. */
     uint32_t cache_key_strip_device_assignment;
     /** 1: callbacks may come from partitioned programs. 0: they may not. Unused without host_callbacks. */
     uint32_t host_callbacks_partitioned;
@@ -555,29 +555,29 @@ typedef struct dp_capabilities {
     uint32_t host_callbacks_empty_arrays;
     /** 1: a running program may call back into the host. 0: it may not. */
     uint32_t host_callbacks;
-    /** Pass the arguments of a program as one tuple when there are more than this many. 0: never. */
+    /** Pass the arguments of a program as one tuple if there are more than this many. 0: never. */
     uint32_t tuple_args_threshold;
-    /** Forms of programs the compiler takes, DP_PROGRAM_FORMAT_*, the preferred one first. None: HLO, then MLIR. */
+    /** Program formats that the compiler accepts, DP_PROGRAM_FORMAT_*, preferred one first. None: HLO, then MLIR. */
     const uint32_t *program_formats;
     /** Number of elements of program_formats. */
     size_t program_formats_size;
-    /** Oldest version of StableHLO the compiler reads: major, minor, patch. Unused without stablehlo_current. */
+    /** Oldest version of StableHLO that the compiler reads: major, minor, patch. Unused without stablehlo_current. */
     uint32_t stablehlo_minimum[3];
-    /** Newest version of StableHLO the compiler reads: major, minor, patch. 0.0.0: not stated. */
+    /** Newest version of StableHLO that the compiler reads: major, minor, patch. 0.0.0: not stated. */
     uint32_t stablehlo_current[3];
-    /** Whether executables give their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do. */
+    /** Whether executables return their optimized program, DP_OPTIMIZED_PROGRAM_*. 0: they do. */
     uint32_t optimized_program;
-    /** Arrays of extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none. */
+    /** Arrays with extents known only at run time, DP_DYNAMIC_SHAPES_*. 0: none. */
     uint32_t dynamic_shapes;
     /** DLDeviceType of the device's memory, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
     uint32_t dlpack_device;
     /** DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
     uint32_t dlpack_host_device;
-    /** Memories of others that buffers can be made of without a copy, DP_DLPACK_*. None: all are copied. */
+    /** Foreign memories that buffers can use without a copy, DP_DLPACK_*. None: all are copied. */
     const uint32_t *zero_copy_import;
     /** Number of elements of zero_copy_import. */
     size_t zero_copy_import_size;
-    /** Memories as which others can take buffers without a copy, DP_DLPACK_*. None: all are copied. */
+    /** Memories through which others can use buffers without a copy, DP_DLPACK_*. None: all are copied. */
     const uint32_t *zero_copy_export;
     /** Number of elements of zero_copy_export. */
     size_t zero_copy_export_size;
@@ -585,27 +585,27 @@ typedef struct dp_capabilities {
     const dp_string *memory_kinds;
     /** Number of elements of memory_kinds. */
     size_t memory_kinds_size;
-    /** The memory arrays go to when the user names none, one of memory_kinds. Empty: only the client knows. */
+    /** The memory for arrays if the user names none, one of memory_kinds. Empty: only the client knows. */
     const char *default_memory_kind;
     /** Length of default_memory_kind in bytes. */
     size_t default_memory_kind_size;
     /** 1: a program may keep arrays in a memory of the host while it runs. 0: it may not. */
     uint32_t host_offload;
-    /** What the device tells of its memory, DP_MEMORY_STATS_*. 0: not stated. */
+    /** Memory statistics that the device reports, DP_MEMORY_STATS_*. 0: not stated. */
     uint32_t memory_stats;
-    /** Dot products of operands that differ in type, DP_MIXED_DOT_*. 0: frameworks convert first. */
+    /** Dot products of operands with different types, DP_MIXED_DOT_*. 0: frameworks convert first. */
     uint32_t mixed_dot;
-    /** Dot algorithms the compiler honours, DP_DOT_ALGORITHM_*. None: all. */
+    /** Dot algorithms that the compiler supports, DP_DOT_ALGORITHM_*. None: all. */
     const uint32_t *dot_algorithms;
     /** Number of elements of dot_algorithms. */
     size_t dot_algorithms_size;
-    /** What has no field yet, by name, in the order of the names. None: nothing. */
+    /** Capabilities without a field of their own, in the order of their names. None: there are none. */
     const dp_feature *features;
     /** Number of elements of features. */
     size_t features_size;
 } dp_capabilities;
 
-/** An environment variable. It never grows, for there are arrays of it. */
+/** An environment variable. It never grows, because it is used in arrays. */
 typedef struct dp_variable {
     /** Its name. */
     dp_string name;
@@ -615,11 +615,11 @@ typedef struct dp_variable {
 
 /** The place of a process among those that run one program together. */
 typedef struct dp_topology {
-    /** Size of the struct in bytes, as whoever filled it in knows it. */
+    /** Size of the struct in bytes, as known to the code that fills it in. */
     size_t struct_size;
     /** Rank among all processes. */
     uint32_t global_rank;
-    /** Number of processes; 0 stands for a process alone, whatever the other numbers are. */
+    /** Number of processes; 0 for a single process, whatever the other numbers are. */
     uint32_t world_size;
     /** Rank among the processes on this host. */
     uint32_t local_rank;
@@ -629,21 +629,21 @@ typedef struct dp_topology {
     uint32_t host_index;
     /** Number of hosts of all slices. */
     uint32_t host_count;
-    /** The slice this host is in: hosts whose devices have a network of their own. */
+    /** The slice that contains this host: hosts whose devices share a network. */
     uint32_t slice_index;
-    /** Number of slices; 0 and 1 stand for a single one. */
+    /** Number of slices; 0 and 1 both mean a single one. */
     uint32_t slice_count;
     /** Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`. */
     uint32_t device_share;
     /** 0. */
     uint32_t reserved;
-    /** Where the coordinator listens, as `host:port`; empty where it is not known. */
+    /** Address on which the coordinator listens, as `host:port`; empty if unknown. */
     dp_string coordinator;
-    /** Names of the hosts of this process's slice, in order; null where they are not known. */
+    /** Names of the hosts of this process's slice, in order; null if unknown. */
     const dp_string *hosts;
     /** Their number. */
     size_t num_hosts;
-    /** What else is known, under the name of the variable that would say it. */
+    /** Other known values, each under the name of its environment variable. */
     const dp_variable *attributes;
     /** Their number. */
     size_t num_attributes;
@@ -662,17 +662,17 @@ typedef struct dp_api_version {
 typedef const PJRT_Api *(*dp_get_pjrt_api)(void);
 
 /**
- * Takes the answer of a function: UTF-8, valid during the call. `user` is what the function was given beside it. It
- * is called once, within the function and on its thread.
+ * Receives the result of a function: UTF-8, valid during the call. `user` is the pointer passed with the sink. The
+ * sink is called once, before the function returns and on its thread.
  */
 typedef void (*dp_sink)(void *user, const char *data, size_t len);
 
-/** Tells the path of the PJRT library. Returns 0 and hands the path to `sink`, or a `PJRT_Error_Code` and the reason. */
+/** Passes the path of the PJRT library to `sink` and returns 0, or passes the reason and returns a `PJRT_Error_Code`. */
 typedef uint32_t (*dp_library_path)(dp_sink sink, void *user);
 
 /**
- * Works out the set-up of one process. Returns 0 and hands the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
- * reason. `environment` is the variables that process has. The plan is an object of
+ * Computes the set-up of one process. Returns 0 and passes the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
+ * reason. `environment` holds the variables of that process. The plan is an object of
  *
  * - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
  *   "reason": …}`;
@@ -680,7 +680,7 @@ typedef uint32_t (*dp_library_path)(dp_sink sink, void *user);
  *   `string`, `int64`, `int64_list`, `float` or `bool`; and
  * - `coordinator`, the `host:port` of the key-value store that clients need, or null.
  *
- * All three, and whatever does not matter in a step, may be left out.
+ * All three may be omitted, and so may optional fields of a step.
  */
 typedef uint32_t (*dp_configure)(const dp_topology *topology,
                                  const dp_variable *environment,
@@ -688,13 +688,13 @@ typedef uint32_t (*dp_configure)(const dp_topology *topology,
                                  dp_sink sink,
                                  void *user);
 
-/** Called once, after the last client is gone. */
+/** Called once, after the last client is destroyed. */
 typedef void (*dp_shutdown)(void);
 
 /**
- * Tells whether the devices can run a program: `code`, of a format such as `mlir`. Returns 0 and hands the answer to
- * `sink` as JSON, or a `PJRT_Error_Code` and the reason; `PJRT_Error_Code_UNIMPLEMENTED` where the manifest says all the
- * plugin knows. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+ * Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
+ * `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin knows
+ * only its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
  *
  * - `answer`: `yes`, `no` or `maybe`; and
  * - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
@@ -706,36 +706,36 @@ typedef uint32_t (*dp_supports)(dp_string format,
                                 dp_sink sink,
                                 void *user);
 
-/** What a plugin says of itself. It lives, unchanged, until the process ends. */
+/** A plugin's description. It remains valid and unchanged until the process ends. */
 typedef struct dp_descriptor {
-    /** Size of the struct in bytes, as the plugin knows it. */
+    /** Size of the struct in bytes, as known to the plugin. */
     size_t struct_size;
     /** `DP_DESCRIPTOR_VERSION`. */
     uint32_t version;
     /** Where the PJRT library is: one of `DP_LIBRARY_*`. */
     uint32_t library_kind;
-    /** Why the plugin cannot be described. Where it is not empty, nothing after `name` is to be read. */
+    /** Why the plugin cannot be described. If it is not empty, ignore all fields after `name`. */
     dp_string error;
     /** Name by which frameworks register the plugin. */
     dp_string name;
     /**
-     * All the plugin says of itself, as the JSON of `pjrt_plugin.json`. Empty for a plugin that leaves it at a name and
+     * The complete description, as the JSON of `pjrt_plugin.json`. Empty if the plugin provides only a name and
      * `capabilities`.
      */
     dp_string manifest;
     /** The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`. */
     dp_string library;
-    /** What its devices can do and want. May be null; where the manifest says it too, the manifest counts. */
+    /** Capabilities of its devices. May be null. Those in the manifest take precedence, if present. */
     const dp_capabilities *capabilities;
     /** The table, for `DP_LIBRARY_THIS`. */
     dp_get_pjrt_api get_pjrt_api;
     /** The library's path, for `DP_LIBRARY_COMPUTED`. */
     dp_library_path library_path;
-    /** The set-up of one process; null where the plan of the manifest says it all. */
+    /** Computes the set-up of one process; null if the manifest's plan is complete. */
     dp_configure configure;
     /** May be null. */
     dp_shutdown shutdown;
-    /** Which programs the devices can run; null where the manifest says all the plugin knows. */
+    /** Checks whether the devices can run a program; null if only the manifest describes that. */
     dp_supports supports;
 } dp_descriptor;
 
