@@ -153,7 +153,7 @@ fn closed() -> MutexGuard<'static, Vec<Arc<HazardDomain>>> {
     CLOSED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Frees the owners of closed domains that are no longer in use.
+/// Frees the owners of closed domains after their last use.
 pub(crate) fn free_unused() {
     let all = closed().clone();
     for domain in all {

@@ -363,7 +363,7 @@ impl<B: Backend> BufferHandle<B> {
         }
         let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
         if before & USES == 0 {
-            // SAFETY: V7 (counting); with no use left, none of them frees it.
+            // SAFETY: V7 (counting): the last use has ended, so this thread alone frees the buffer.
             unsafe { buffer_pool::free(this) };
         }
     }

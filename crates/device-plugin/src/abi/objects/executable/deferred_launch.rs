@@ -80,7 +80,7 @@ impl<B: Backend> Promise<B> {
 }
 
 /// The launches of a call, with everything that they need.
-struct BufferUse<B: Backend> {
+struct HeldLaunches<B: Backend> {
     devices: Vec<usize>,
     placements: Vec<Vec<Placement>>,
     donated: Vec<bool>,
@@ -90,7 +90,7 @@ struct BufferUse<B: Backend> {
     executable: Arc<LoadedExecutable<B>>,
 }
 
-impl<B: Backend> BufferUse<B> {
+impl<B: Backend> HeldLaunches<B> {
     /// Passes the launches to the backend, and the output values to their buffers.
     fn start(&mut self, promises: &[Promise<B>]) -> Result<Vec<Event>> {
         let executable = &*self.executable;
@@ -127,7 +127,7 @@ impl<B: Backend> BufferUse<B> {
 
 /// A call whose launches wait for their arguments.
 struct Call<B: Backend> {
-    held: BufferUse<B>,
+    held: HeldLaunches<B>,
     promises: Vec<Promise<B>>,
     awaited: Option<Awaited>,
 }
@@ -282,7 +282,7 @@ pub(crate) unsafe fn defer<B: Backend>(
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
         handles.iter().map(argument).collect()
     });
-    let held = BufferUse {
+    let held = HeldLaunches {
         devices: launches.devices.to_vec(),
         placements: launches.placements.iter().map(|placements| placements.to_vec()).collect(),
         donated: launches.donated.to_vec(),

@@ -56,7 +56,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.placements.get(index).copied()
     }
 
-    /// Adds an output. Returns false if there is no place for it.
+    /// Adds an output. Returns false if the list is full.
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;

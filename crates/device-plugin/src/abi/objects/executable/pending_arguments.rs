@@ -54,7 +54,7 @@ fn unready<B: Backend>(
 ///
 /// # Safety
 ///
-/// A guard shows the arguments, and none of them was deleted before it did.
+/// A guard protects the arguments, and all of them were live when it began to.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
     // SAFETY: the caller's contract.
     let unready = unready(lists, |handle| !B::QUEUED || unsafe { handle.value() }.get().is_none())?;
