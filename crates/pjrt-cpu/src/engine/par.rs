@@ -36,7 +36,7 @@ pub(crate) fn threads(bytes: usize) -> usize {
 
 /// Calls `f(index of the first element, chunk)` for consecutive chunks of `out`, whose ends are multiples of `unit`.
 pub(crate) fn chunks<T: Send>(out: &mut [T], unit: usize, bytes: usize, f: impl Fn(usize, &mut [T]) + Sync) {
-    chunks_until(None, out, unit, bytes, f);
+    each_chunk(None, out, unit, bytes, &f);
 }
 
 /// Like [`chunks`], but skips the remaining chunks after a stop request.
@@ -46,6 +46,17 @@ pub(crate) fn chunks_until<T: Send>(
     unit: usize,
     bytes: usize,
     f: impl Fn(usize, &mut [T]) + Sync,
+) {
+    each_chunk(stop, out, unit, bytes, &f);
+}
+
+/// Takes `f` as an object, so that the compiler translates this function once for each type of element.
+fn each_chunk<T: Send>(
+    stop: Option<&Stop>,
+    out: &mut [T],
+    unit: usize,
+    bytes: usize,
+    f: &(dyn Fn(usize, &mut [T]) + Sync),
 ) {
     let threads = threads(bytes);
     let unit = unit.max(1);
@@ -68,28 +79,47 @@ pub(crate) fn chunks_until<T: Send>(
     if threads == 1 {
         out.chunks_mut(chunk).enumerate().for_each(run);
     } else {
-        out.par_chunks_mut(chunk).enumerate().for_each(run);
+        take_each(out.chunks_mut(chunk).enumerate(), &run);
     }
 }
 
 /// Runs independent tasks, on several threads if `bytes` of work justify it.
-pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
-    each_until(None, tasks, bytes, f);
+pub(crate) fn each<T: Send>(tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync) {
+    each_task(None, tasks, bytes, &f);
 }
 
 /// Like [`each`], but skips the remaining tasks after a stop request.
-pub(crate) fn each_until<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync + Send) {
-    let f = |task| {
+pub(crate) fn each_until<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usize, f: impl Fn(T) + Sync) {
+    each_task(stop, tasks, bytes, &f);
+}
+
+fn each_task<T: Send>(stop: Option<&Stop>, tasks: Vec<T>, bytes: usize, f: &(dyn Fn(T) + Sync)) {
+    let run = |task| {
         if Stop::check(stop).is_ok() {
             f(task);
         }
     };
     if threads(bytes) == 1 || tasks.len() < 2 {
-        tasks.into_iter().for_each(f);
+        tasks.into_iter().for_each(run);
     } else {
-        // Hand out tasks one by one, so that one slow thread does not delay the others.
-        tasks.into_par_iter().with_max_len(1).for_each(f);
+        take_each(tasks.into_iter(), &run);
     }
+}
+
+/// Calls `f` for each item on the threads of the pool.
+fn take_each<T: Send>(items: impl Iterator<Item = T>, f: &(dyn Fn(T) + Sync)) {
+    let items: Vec<_> = items.map(|item| Mutex::new(Some(item))).collect();
+    on_pool(items.len(), &|i| {
+        let item = items[i].lock().unwrap_or_else(PoisonError::into_inner).take();
+        item.into_iter().for_each(f);
+    });
+}
+
+/// Calls `f` for each number below `count` on the threads of the pool. They are handed out one by one, so that one slow
+/// thread does not delay the others. This is the only use of rayon: its generic code is large, and a copy for each
+/// kernel would take a quarter of the crate's build time.
+fn on_pool(count: usize, f: &(dyn Fn(usize) + Sync)) {
+    (0..count).into_par_iter().with_max_len(1).for_each(f);
 }
 
 /// The first error in loops on several threads.
