@@ -14,6 +14,10 @@ struct Report {
     failed: u64,
     skipped: Vec<String>,
     broken: Vec<String>,
+    /// Outputs of failed Rust tests, without the frames of backtraces.
+    failures: Vec<String>,
+    /// Whether the current line belongs to the output of a failed test.
+    in_failures: bool,
 }
 
 /// Runs the tests, with every version of JAX if `all` is set.
@@ -190,8 +194,15 @@ impl Report {
         }
     }
 
-    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`.
+    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`, and keeps the output of failed tests.
     fn cargo_line(&mut self, line: &str) {
+        match line {
+            "failures:" => self.in_failures = true,
+            "successes:" => self.in_failures = false,
+            _ if line.starts_with("test result: ") => self.in_failures = false,
+            _ if self.in_failures && !is_frame(line) => self.failures.push(line.to_owned()),
+            _ => {}
+        }
         if let Some(counts) = line.strip_prefix("test result: ") {
             self.passed += sh::number_before(counts, " passed");
             self.failed += sh::number_before(counts, " failed");
@@ -215,6 +226,10 @@ impl Report {
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
+        // The output of passing tests fills thousands of lines, so repeat that of the failed ones here.
+        for line in self.failures.iter().filter(|line| !line.trim().is_empty()) {
+            println!("failed: {line}");
+        }
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
         self.verdict()
     }
@@ -232,6 +247,12 @@ fn step(name: &str) {
     println!("\n== {name}");
 }
 
+/// Whether a line belongs to a backtrace: `  12: core::panicking::panic_fmt` or `             at src/lib.rs:3:5`.
+fn is_frame(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("at ") || line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,5 +267,16 @@ mod tests {
         assert_eq!(report.skipped, ["layout: no headers"]);
         assert!(report.verdict().is_err());
         assert!(Report::default().verdict().is_ok());
+    }
+
+    #[test]
+    fn output_of_failed_tests_is_kept_without_frames() {
+        let output = "successes:\n---- a stdout ----\nfine\nfailures:\n---- b stdout ----\nthread 'b' panicked\n  \
+                      12: core::panic\n         at src/lib.rs:3:5\nfailures:\n    b\ntest result: FAILED. 1 passed; 1 \
+                      failed; 0 ignored\nother";
+        let mut report = Report::default();
+        output.lines().for_each(|line| report.cargo_line(line));
+        assert_eq!(report.failures, ["---- b stdout ----", "thread 'b' panicked", "    b"]);
+        assert_eq!((report.passed, report.failed), (1, 1));
     }
 }

@@ -14,6 +14,7 @@ use pjrt_sys::*;
 use crate::api::contain;
 use crate::client::ClientInner;
 use crate::error::Error;
+use crate::exit;
 use crate::handle::{Owned, Owner};
 use crate::in_flight::Ticket;
 
@@ -130,9 +131,15 @@ impl Event {
         self.keep(held, then, false);
     }
 
-    /// Counts the operation as pending until it has ended.
+    /// Counts the run as pending until it has ended.
     pub(crate) fn track(&self) {
-        if let Err((error, _)) = self.register(Box::new(|_| ()), true) {
+        let in_flight = self.raw.owner().in_flight().clone();
+        let ended = move |_| {
+            if in_flight.ended_run() {
+                exit::guard();
+            }
+        };
+        if let Err((error, _)) = self.register(Box::new(ended), true) {
             tracing::debug!(%error, "a run is not tracked");
         }
     }

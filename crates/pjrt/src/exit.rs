@@ -1,4 +1,9 @@
 //! The end of the process: plugins crash when their threads run while their static objects are destroyed.
+//!
+//! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers, the
+//! newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread of
+//! the plugin. So there are two waits: a thread-local object of the main thread, whose destructor runs before all
+//! handlers, and an exit handler for processes that another thread ends.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -32,6 +37,39 @@ pub fn set_exit_wait(limit: Duration) {
     LIMIT.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Relaxed);
 }
 
+thread_local! {
+    static MAIN_THREAD: MainThread = const { MainThread };
+}
+
+/// The main thread has used a client.
+struct MainThread;
+
+impl Drop for MainThread {
+    fn drop(&mut self) {
+        at_exit();
+    }
+}
+
+/// Whether this is the thread on which the process began. `false` where the system cannot tell.
+fn is_main_thread() -> bool {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        unsafe extern "C" {
+            safe fn gettid() -> c_int;
+        }
+        u32::try_from(gettid()) == Ok(std::process::id())
+    }
+    #[cfg(target_vendor = "apple")]
+    {
+        unsafe extern "C" {
+            safe fn pthread_main_np() -> c_int;
+        }
+        pthread_main_np() == 1
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    false
+}
+
 /// Makes the process's end wait for a client's operations.
 pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     let mut clients = CLIENTS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -41,10 +79,14 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     guard();
 }
 
-/// Registers the wait before all handlers that are registered so far, because exit handlers and destructors of static
-/// objects run in reverse order. It is called again after a plugin may have added handlers.
+/// Registers the wait before all handlers that are registered so far. It is called again after a plugin may have added
+/// handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
+    if is_main_thread() {
+        // The first use registers the destructor. A thread that is ending can no longer register one.
+        let _ = MAIN_THREAD.try_with(|_| ());
+    }
     // SAFETY: the function has the type that C requires. It stays mapped until it has run, because `atexit` runs the
     // handlers of a library before it is unloaded.
     let refused = unsafe { atexit(at_exit) } != 0;

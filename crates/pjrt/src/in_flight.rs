@@ -1,6 +1,9 @@
 //! Counts the pending operations of a client, so that callers can wait for their end.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -15,6 +18,8 @@ pub(crate) struct InFlight {
     ended: Condvar,
     /// Whether the exit guard was registered again after the client's first compilation.
     pub(crate) compiled: AtomicBool,
+    /// Number of tracked runs that have ended.
+    runs: AtomicUsize,
 }
 
 /// Counts one operation as pending until it is dropped.
@@ -24,6 +29,12 @@ impl InFlight {
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
         self.count.fetch_add(1, SeqCst);
         Ticket(self.clone())
+    }
+
+    /// Counts a tracked run that has ended. Returns true for the first, second, fourth and so on, after which the exit
+    /// guard is registered again, because plugins create static objects at the first run of a program.
+    pub(crate) fn ended_run(&self) -> bool {
+        (self.runs.fetch_add(1, Relaxed) + 1).is_power_of_two()
     }
 
     /// Waits until no operation is pending. Returns the number of pending operations at the deadline.

@@ -127,7 +127,8 @@ mod shutdown {
 /// Runs a test of this program once more in a process of its own.
 fn child(test: &str, what: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
+    // With one test thread, the test runs on the main thread.
+    let output = command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, what).output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), format!("{}: {text}", output.status))
 }
