@@ -7,7 +7,13 @@ use std::process::Command;
 
 use crate::{Error, sh};
 
-/// Name of the library and of its pkg-config file. The CMake package has the same name in another spelling.
+/// The package that contains the functions of the library.
+const PACKAGE: &str = "pjrt-c";
+
+/// Name of the files that Cargo builds. A Rust library of the same build already has the name [`NAME`].
+const BUILT: &str = "pjrt_c";
+
+/// Name of the installed library and of its pkg-config file. The CMake package has the same name in another spelling.
 const NAME: &str = "plugin_registry";
 
 /// Where a library was installed.
@@ -58,7 +64,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
     install_shared(&built, &lib, &version)?;
-    copy(&built.join(format!("lib{NAME}.a")), &lib.join(format!("lib{NAME}.a")))?;
+    copy(&built.join(format!("lib{BUILT}.a")), &lib.join(format!("lib{NAME}.a")))?;
     for header in ["device_plugin.h", "device_plugin.hpp", "device_plugin_pjrt.hpp"] {
         copy(&sh::root().join("include").join(header), &include.join(header))?;
     }
@@ -75,7 +81,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
 /// Builds both kinds of library. Returns the other libraries that a program with the static one must link.
 fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
     let mut cargo = sh::cargo();
-    cargo.args(["rustc", "--quiet", "-p", "plugin-registry", "--lib", "--features", "capi"]);
+    cargo.args(["rustc", "--quiet", "-p", PACKAGE, "--lib"]);
     cargo.args(["--crate-type", "cdylib,staticlib"]);
     if release {
         cargo.arg("--release");
@@ -101,7 +107,7 @@ fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
 
 /// The version, from Cargo.
 fn version() -> Result<String, Error> {
-    let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", "plugin-registry"]))?;
+    let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", PACKAGE]))?;
     let version = id.trim().rsplit(['#', '@']).next().unwrap_or_default();
     if version.starts_with(|c: char| c.is_ascii_digit()) {
         return Ok(version.to_owned());
@@ -122,16 +128,17 @@ fn soname(version: &str) -> String {
 
 /// Installs the library under its full version, with links for the names that the loader and the linker use.
 fn install_shared(built: &Path, lib: &Path, version: &str) -> Result<(), Error> {
+    let built = built.join(format!("{DLL_PREFIX}{BUILT}{DLL_SUFFIX}"));
     let plain = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
     if !cfg!(unix) {
-        return copy(&built.join(&plain), &lib.join(&plain));
+        return copy(&built, &lib.join(&plain));
     }
     let (full, loader) = if cfg!(target_os = "macos") {
         (format!("lib{NAME}.{version}.dylib"), format!("lib{NAME}.{}.dylib", compatible(version)))
     } else {
         (format!("lib{NAME}.so.{version}"), soname(version))
     };
-    copy(&built.join(&plain), &lib.join(&full))?;
+    copy(&built, &lib.join(&full))?;
     for link in [loader, plain] {
         let link = lib.join(link);
         if link.symlink_metadata().is_ok() {

@@ -19,12 +19,12 @@ struct Header {
 
 const HEADERS: &[Header] = &[Header {
     path: "include/device_plugin.h",
-    config: "crates/plugin-registry/cbindgen.toml",
+    config: "crates/pjrt-c/cbindgen.toml",
     sources: &[
         "crates/device-plugin/src/describe/capabilities/mod.rs",
         "crates/device-plugin/src/describe/capabilities/constants.rs",
         "crates/device-plugin/src/describe/descriptor/mod.rs",
-        "crates/plugin-registry/src/c_api/mod.rs",
+        "crates/pjrt-c/src/lib.rs",
     ],
     preamble: "/*
  * Finding, choosing and loading PJRT plugins from C and C++: the interface of libplugin_registry.

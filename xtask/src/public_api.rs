@@ -16,6 +16,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("device-plugin", "device_plugin"),
     ("device-plugin-macros", "plugin_macros"),
     ("plugin-registry", "plugin_registry"),
+    ("pjrt-c", "pjrt_c"),
     ("stablehlo-rs", "stablehlo"),
     ("pjrt-cpu", "pjrt_cpu"),
 ];

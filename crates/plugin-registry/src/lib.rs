@@ -37,7 +37,6 @@
 //! | `stablehlo` | yes | `PluginEntry::supports`, which reads StableHLO and HLO programs |
 //! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
 //! | `redis` | no | key-value stores on a Redis server |
-//! | `capi` | no | the C interface |
 //!
 //! # Trust
 //!
@@ -46,8 +45,6 @@
 //! which checks of [`discovery`] make it possible to vouch for a whole machine. A caller of [`open`] vouches for the
 //! library that the caller names.
 
-#[cfg(feature = "capi")]
-pub mod c_api;
 mod describe;
 pub mod discovery;
 mod error;

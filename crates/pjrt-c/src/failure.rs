@@ -5,26 +5,26 @@ use std::any::Any;
 use pjrt::ErrorCode;
 
 /// Why a function failed.
-pub(super) struct Failure {
-    pub(super) code: ErrorCode,
-    pub(super) message: String,
+pub(crate) struct Failure {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
 }
 
 /// The result of a function's body.
-pub(super) type Outcome<T> = Result<T, Failure>;
+pub(crate) type Outcome<T> = Result<T, Failure>;
 
 impl Failure {
-    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
     /// An error for a wrong argument.
-    pub(super) fn argument(message: impl Into<String>) -> Self {
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
     /// An error for a panic.
-    pub(super) fn panic(payload: &(dyn Any + Send)) -> Self {
+    pub(crate) fn panic(payload: &(dyn Any + Send)) -> Self {
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
         Self::new(ErrorCode::INTERNAL, format!("panicked: {text}"))
@@ -37,15 +37,15 @@ impl From<device_plugin::Error> for Failure {
     }
 }
 
-impl From<crate::SelectError> for Failure {
-    fn from(error: crate::SelectError) -> Self {
+impl From<plugin_registry::SelectError> for Failure {
+    fn from(error: plugin_registry::SelectError) -> Self {
         Self::new(ErrorCode::NOT_FOUND, error.to_string())
     }
 }
 
-impl From<crate::Error> for Failure {
-    fn from(error: crate::Error) -> Self {
-        use crate::Error as E;
+impl From<plugin_registry::Error> for Failure {
+    fn from(error: plugin_registry::Error) -> Self {
+        use plugin_registry::Error as E;
         let code = match &error {
             E::Description { .. } => ErrorCode::INVALID_ARGUMENT,
             E::NameTaken { .. } | E::DescribedOtherwise { .. } => ErrorCode::ALREADY_EXISTS,

@@ -5,14 +5,14 @@ use device_plugin::describe::capabilities::dp_string;
 use device_plugin::process::{Before, EnvStep, SetMode};
 use pjrt::ErrorCode;
 
-use crate::{PluginEntry, Status};
+use plugin_registry::{PluginEntry, Status};
 
-use super::error::{dp_code, dp_error};
-use super::failure::Failure;
-use super::guard;
-use super::options::dp_options;
-use super::sized::StructSize;
-use super::text::{NO_TEXT, Text};
+use crate::error::{dp_code, dp_error};
+use crate::failure::Failure;
+use crate::guard;
+use crate::options::dp_options;
+use crate::sized::StructSize;
+use crate::text::{NO_TEXT, Text};
 
 /// The environment a plugin needs in one process: environment variables, options of the client, a coordinator. It is data.
 /// Only `dp_plan_apply` sets variables.
@@ -51,7 +51,7 @@ impl Step {
 }
 
 impl dp_plan {
-    pub(super) fn new(plan: EnvPlan, entry: PluginEntry) -> Self {
+    pub(crate) fn new(plan: EnvPlan, entry: PluginEntry) -> Self {
         Self {
             steps: plan.steps().iter().map(Step::new).collect(),
             options: dp_options::from_values(plan.create_options()),
@@ -64,7 +64,7 @@ impl dp_plan {
         }
     }
 
-    pub(super) fn plan(&self) -> &EnvPlan {
+    pub(crate) fn plan(&self) -> &EnvPlan {
         &self.plan
     }
 }

@@ -10,20 +10,20 @@ use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
 
-use crate::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Status};
+use plugin_registry::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Status};
 
-use super::error::{dp_code, dp_error};
-use super::failure::{Failure, Outcome};
-use super::guard;
-use super::lease::dp_lease;
-use super::options::dp_options;
-use super::plan::dp_plan;
-use super::text::{NO_TEXT, Text};
+use crate::error::{dp_code, dp_error};
+use crate::failure::{Failure, Outcome};
+use crate::guard;
+use crate::lease::dp_lease;
+use crate::options::dp_options;
+use crate::plan::dp_plan;
+use crate::text::{NO_TEXT, Text};
 
 /// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each owns the
 /// text that it lends.
 pub struct dp_plugin {
-    pub(super) entry: PluginEntry,
+    pub(crate) entry: PluginEntry,
     name: Text,
     aliases: Vec<Text>,
     refusals: Vec<Text>,
@@ -37,7 +37,7 @@ pub struct dp_plugin {
 }
 
 impl dp_plugin {
-    pub(super) fn new(entry: PluginEntry) -> Self {
+    pub(crate) fn new(entry: PluginEntry) -> Self {
         let candidate = entry.candidate();
         Self {
             name: Text::new(entry.name()),
@@ -64,7 +64,7 @@ impl dp_plugin {
     }
 
     /// Returns its id, or an error if it belongs to another registry.
-    pub(super) fn id_in(&self, registry: &PluginRegistry) -> Outcome<PluginId> {
+    pub(crate) fn id_in(&self, registry: &PluginRegistry) -> Outcome<PluginId> {
         if self.entry.registry().is(registry) {
             return Ok(self.entry.id());
         }
@@ -78,7 +78,7 @@ pub struct dp_plugin_list {
 }
 
 impl dp_plugin_list {
-    pub(super) fn new(entries: Vec<PluginEntry>) -> Self {
+    pub(crate) fn new(entries: Vec<PluginEntry>) -> Self {
         Self { plugins: entries.into_iter().map(dp_plugin::new).collect() }
     }
 }

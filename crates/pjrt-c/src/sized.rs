@@ -5,7 +5,7 @@
 /// # Safety
 ///
 /// The type is `repr(C)` and its first field is a `usize` called `struct_size`.
-pub(super) unsafe trait StructSize: Copy {
+pub(crate) unsafe trait StructSize: Copy {
     /// Size of the struct in the first version of the header. A smaller size is an error.
     const FIRST_SIZE: usize;
     /// The name of the C type.

@@ -7,10 +7,10 @@ use device_plugin::describe::descriptor::effort_of;
 use device_plugin::support::Support;
 use device_plugin::{Bytes, Program};
 
-use super::error::{dp_code, dp_error};
-use super::guard;
-use super::plugin::dp_plugin;
-use super::text::{NO_TEXT, Text};
+use crate::error::{dp_code, dp_error};
+use crate::guard;
+use crate::plugin::dp_plugin;
+use crate::text::{NO_TEXT, Text};
 
 /// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {

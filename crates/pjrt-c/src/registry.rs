@@ -7,14 +7,14 @@ use device_plugin::describe::descriptor::dp_descriptor;
 use device_plugin::{Descriptor, Library, Manifest};
 use pjrt_sys::PJRT_Api;
 
-use crate::{PluginRegistry, Policy};
+use plugin_registry::{PluginRegistry, Policy};
 
-use super::discovery::dp_discovery;
-use super::error::{dp_code, dp_error};
-use super::failure::Failure;
-use super::guard;
-use super::plugin::{dp_plugin, dp_plugin_list};
-use super::policy::dp_policy;
+use crate::discovery::dp_discovery;
+use crate::error::{dp_code, dp_error};
+use crate::failure::Failure;
+use crate::guard;
+use crate::plugin::{dp_plugin, dp_plugin_list};
+use crate::policy::dp_policy;
 
 /// The plugins a program knows: linked into it, registered by it, named by its user, or found on the machine. A registry
 /// reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down when the last of its handles,

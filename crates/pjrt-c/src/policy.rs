@@ -2,10 +2,10 @@
 
 use std::ffi::c_char;
 
-use crate::Policy;
+use plugin_registry::Policy;
 
-use super::error::{dp_code, dp_error};
-use super::guard;
+use crate::error::{dp_code, dp_error};
+use crate::guard;
 
 /// The plugin a framework asks for: preferences in order, and whether the user's environment takes precedence. A policy
 /// without preferences selects any plugin.
@@ -18,7 +18,7 @@ pub struct dp_policy {
 }
 
 impl dp_policy {
-    pub(super) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.preferences.clone().unwrap_or_else(Policy::any);
         if self.hints {
             policy = policy.or_as_environment_says();

@@ -14,9 +14,9 @@ use device_plugin::{Descriptor, ProcessTopology, StaticApi};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
 
-use super::error::{dp_code, dp_error};
-use super::failure::{Failure, Outcome};
-use super::sized::StructSize;
+use crate::error::{dp_code, dp_error};
+use crate::failure::{Failure, Outcome};
+use crate::sized::StructSize;
 
 /// Runs a body. A panic is a failure.
 #[expect(clippy::disallowed_methods, reason = "the one place of the C interface where panics are contained")]
@@ -30,7 +30,7 @@ fn contain<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
 /// # Safety
 ///
 /// K1 (outputs are writable) for `out` and `error`.
-pub(super) unsafe fn call<T>(
+pub(crate) unsafe fn call<T>(
     function: &'static str,
     out: *mut T,
     error: *mut *mut dp_error,
@@ -65,7 +65,7 @@ pub(super) unsafe fn call<T>(
 /// # Safety
 ///
 /// K1 (outputs are writable) for `error`.
-pub(super) unsafe fn run(
+pub(crate) unsafe fn run(
     function: &'static str,
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<()>,
@@ -75,7 +75,7 @@ pub(super) unsafe fn run(
 }
 
 /// Runs the body of a function that fails only if it is misused. It then returns `default`.
-pub(super) fn get<T>(default: T, body: impl FnOnce() -> Outcome<T>) -> T {
+pub(crate) fn get<T>(default: T, body: impl FnOnce() -> Outcome<T>) -> T {
     contain(body).unwrap_or_else(|failure| {
         tracing::debug!(message = failure.message, "a getter of the C interface was misused");
         default
@@ -83,7 +83,7 @@ pub(super) fn get<T>(default: T, body: impl FnOnce() -> Outcome<T>) -> T {
 }
 
 /// Gives an object to the caller, who frees it with [`free`].
-pub(super) fn give<T>(value: T) -> *mut T {
+pub(crate) fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn give<T>(value: T) -> *mut T {
 /// # Safety
 ///
 /// K2 (objects are live) and K3 (exclusive use) for `pointer`, which is not used again.
-pub(super) unsafe fn free<T>(pointer: *mut T) {
+pub(crate) unsafe fn free<T>(pointer: *mut T) {
     if pointer.is_null() {
         return;
     }
@@ -108,14 +108,14 @@ pub(super) unsafe fn free<T>(pointer: *mut T) {
 }
 
 /// Returns the element at an index that the caller chose.
-pub(super) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
+pub(crate) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
     items.get(index).ok_or_else(|| {
         Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, and there are {}", items.len()))
     })
 }
 
 /// Returns an object that must not be null.
-pub(super) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
+pub(crate) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
     object.ok_or_else(|| Failure::argument(null(parameter, "an object")))
 }
 
@@ -125,7 +125,7 @@ pub(super) fn required<T>(object: Option<T>, parameter: &str) -> Outcome<T> {
 ///
 /// K4 (arrays are readable) for the pointer and length, during `'a`.
 #[expect(clippy::disallowed_methods, reason = "the one place where the C interface reads arrays")]
-pub(super) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter: &str) -> Outcome<&'a [T]> {
+pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter: &str) -> Outcome<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
@@ -157,7 +157,7 @@ unsafe fn c_str<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a CStr> {
 /// # Safety
 ///
 /// K4 (strings end in NUL) for the pointer, during `'a`.
-pub(super) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a str> {
+pub(crate) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a str> {
     // SAFETY: this function's contract.
     let text = unsafe { c_str(text, parameter) }?;
     text.to_str().map_err(|error| Failure::argument(format!("`{parameter}` is not UTF-8 text: {error}")))
@@ -168,7 +168,7 @@ pub(super) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&
 /// # Safety
 ///
 /// K4 (strings end in NUL) for the pointer, during `'a`.
-pub(super) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<&'a str> {
+pub(crate) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<&'a str> {
     // SAFETY: this function's contract.
     match unsafe { text(pointer, parameter) }? {
         "" => Err(Failure::argument(format!("`{parameter}` is empty"))),
@@ -181,7 +181,7 @@ pub(super) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> O
 /// # Safety
 ///
 /// K4 (strings end in NUL) for the pointer, during `'a`.
-pub(super) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<Option<&'a str>> {
+pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);
     }
@@ -194,7 +194,7 @@ pub(super) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) 
 /// # Safety
 ///
 /// K4 (strings end in NUL) for the pointer.
-pub(super) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathBuf> {
+pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathBuf> {
     // SAFETY: this function's contract.
     let bytes = unsafe { c_str(path, parameter) }?;
     if bytes.is_empty() {
@@ -215,7 +215,7 @@ pub(super) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathB
 /// # Safety
 ///
 /// K6 (descriptions keep D1 to D5) for the pointer.
-pub(super) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Descriptor> {
+pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Descriptor> {
     if descriptor.is_null() {
         return Err(Failure::argument("`descriptor` is NULL; it must point to a dp_descriptor"));
     }
@@ -228,7 +228,7 @@ pub(super) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Des
 /// # Safety
 ///
 /// K6 (tables keep C1 to C9) for the pointer.
-pub(super) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<StaticApi> {
+pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<StaticApi> {
     let Some(table) = NonNull::new(api.cast_mut()) else {
         return Err(Failure::argument(format!("`{parameter}` is NULL; it must point to a PJRT_Api")));
     };
@@ -241,7 +241,7 @@ pub(super) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<Sta
 /// # Safety
 ///
 /// K5 (structs are as long as they say) for the pointer.
-pub(super) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
+pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
     if topology.is_null() {
         return Ok(None);
     }
@@ -254,7 +254,7 @@ pub(super) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
 /// # Safety
 ///
 /// K1 (outputs are writable) for `place`.
-pub(super) unsafe fn put<T>(place: *mut T, value: T) {
+pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
         // SAFETY: this function's contract. The pointer is not null.
         unsafe { place.write(value) };
@@ -266,7 +266,7 @@ pub(super) unsafe fn put<T>(place: *mut T, value: T) {
 /// # Safety
 ///
 /// K1 (outputs are writable) for `place`.
-pub(super) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
+pub(crate) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
     if !place.is_null() {
         // SAFETY: this function's contract.
         unsafe { put(place, give(object)) };
@@ -278,7 +278,7 @@ pub(super) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
 /// # Safety
 ///
 /// K7 (no other thread uses the environment).
-pub(super) unsafe fn set_variable(name: &str, value: &str) {
+pub(crate) unsafe fn set_variable(name: &str, value: &str) {
     // SAFETY: this function's contract.
     unsafe { std::env::set_var(name, value) };
 }
@@ -308,7 +308,7 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
 /// # Safety
 ///
 /// K5 (structs are as long as they say) for the pointer.
-pub(super) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
+pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
     // SAFETY: this function's contract.
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use device_plugin::describe::descriptor::{CTopology, dp_topology};
 use device_plugin::{Environment, ProcessTopology};
 
-use super::error::{dp_code, dp_error};
-use super::guard;
+use crate::error::{dp_code, dp_error};
+use crate::guard;
 
 /// A topology for C and the memory that it points to. C has a pointer to the first field.
 #[repr(C)]

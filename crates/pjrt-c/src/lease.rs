@@ -1,8 +1,8 @@
 //! `dp_lease`: the right to create a client.
 
-use crate::ClientLease;
+use plugin_registry::ClientLease;
 
-use super::guard;
+use crate::guard;
 
 /// The right to create a client of a plugin, for a framework that creates clients through `PJRT_Api` itself. Acquire it
 /// before `PJRT_Client_Create`, and free it after `PJRT_Client_Destroy`. While it lives, the plugin is not shut down. If
@@ -12,7 +12,7 @@ pub struct dp_lease {
 }
 
 impl dp_lease {
-    pub(super) fn new(lease: ClientLease) -> Self {
+    pub(crate) fn new(lease: ClientLease) -> Self {
         Self { _lease: lease }
     }
 }

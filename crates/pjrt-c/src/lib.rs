@@ -1,7 +1,19 @@
-//! The registry for C and C++: the functions of `include/device_plugin.h`, which cbindgen writes from this folder.
+//! `libplugin_registry`, the plugin registry for C and C++: the functions of `include/device_plugin.h`.
 //!
-//! One file for each type of object. Every function goes through the choke point in `guard`. Its callers promise the
+//! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate, and includes the header,
+//! which cbindgen writes from these files. A Rust program uses `plugin_registry` instead.
+//!
+//! Each type of object has its own file. Every function goes through the choke point in `guard`. Its callers promise the
 //! contracts K1 to K7 of [`pjrt::contracts`]. The names are those of C.
+//!
+//! # Features
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
+//! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
+//! | `capi` | no | nothing; cargo-c builds the packages that have it |
+
 #![allow(non_camel_case_types, reason = "these are C names")]
 
 mod discovery;
@@ -48,3 +60,8 @@ const _: () = {
     shared::<dp_registry>();
     shared::<dp_support>();
 };
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

@@ -2,8 +2,8 @@
 
 use pjrt::ErrorCode;
 
-use super::failure::Failure;
-use super::text::Text;
+use crate::failure::Failure;
+use crate::text::Text;
 
 /// The result of a function: `DP_OK`, or the kind of its error. The numbers are those of `PJRT_Error_Code`.
 pub type dp_code = u32;
@@ -47,18 +47,18 @@ pub const DP_UNAUTHENTICATED: dp_code = 16;
 /// needs only the code. On failure, the function fills it with an error that the caller frees. On success, the function
 /// does not write it.
 pub struct dp_error {
-    pub(super) code: ErrorCode,
-    pub(super) message: Text,
+    pub(crate) code: ErrorCode,
+    pub(crate) message: Text,
 }
 
 impl dp_error {
-    pub(super) fn new(function: &str, failure: Failure) -> Self {
+    pub(crate) fn new(function: &str, failure: Failure) -> Self {
         let message = Text::new(format!("{function}: {}", failure.message));
         Self { code: failure.code, message }
     }
 
     #[cfg(test)]
-    pub(super) fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         self.message.as_str()
     }
 }

@@ -2,11 +2,11 @@
 
 use std::ffi::c_char;
 
-use crate::discovery::Discovery;
+use plugin_registry::discovery::Discovery;
 
-use super::error::{dp_code, dp_error};
-use super::failure::Outcome;
-use super::guard;
+use crate::error::{dp_code, dp_error};
+use crate::failure::Outcome;
+use crate::guard;
 
 /// The machine on which plugins are looked for: its environment, folders and file system. It is data. `dp_registry_new`
 /// searches.
@@ -15,7 +15,7 @@ pub struct dp_discovery {
 }
 
 impl dp_discovery {
-    pub(super) fn settings(&self) -> Discovery {
+    pub(crate) fn settings(&self) -> Discovery {
         self.inner.clone()
     }
 }

@@ -5,13 +5,13 @@ use std::ptr::null;
 use device_plugin::describe::capabilities::dp_string;
 
 /// Absent text.
-pub(super) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
+pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
 /// Owned text that ends in a NUL byte.
-pub(super) struct Text(Box<[u8]>);
+pub(crate) struct Text(Box<[u8]>);
 
 impl Text {
-    pub(super) fn new(text: impl AsRef<str>) -> Self {
+    pub(crate) fn new(text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
         let mut bytes = Vec::with_capacity(text.len() + 1);
         bytes.extend_from_slice(text.as_bytes());
@@ -20,12 +20,12 @@ impl Text {
     }
 
     /// Returns the text, borrowed from its owner.
-    pub(super) fn lend(&self) -> dp_string {
+    pub(crate) fn lend(&self) -> dp_string {
         dp_string { data: self.0.as_ptr().cast(), size: self.0.len() - 1 }
     }
 
     #[cfg(test)]
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         str::from_utf8(&self.0[..self.0.len() - 1]).unwrap()
     }
 }

@@ -5,13 +5,13 @@ use std::ptr::null;
 
 use pjrt::{ErrorCode, NamedValue, Value};
 
-use super::error::{dp_code, dp_error};
-use super::failure::{Failure, Outcome};
-use super::guard;
-use super::sized::StructSize;
+use crate::error::{dp_code, dp_error};
+use crate::failure::{Failure, Outcome};
+use crate::guard;
+use crate::sized::StructSize;
 use device_plugin::describe::capabilities::dp_string;
 
-use super::text::{NO_TEXT, Text};
+use crate::text::{NO_TEXT, Text};
 
 /// The type of an option's value. The numbers are those of `PJRT_NamedValue_Type`.
 pub type dp_value_type = u32;
@@ -42,7 +42,7 @@ struct Entry {
 }
 
 impl dp_options {
-    pub(super) fn from_values(values: impl IntoIterator<Item = NamedValue>) -> Self {
+    pub(crate) fn from_values(values: impl IntoIterator<Item = NamedValue>) -> Self {
         let mut options = Self::default();
         for NamedValue { name, value } in values {
             options.set(&name, value);
@@ -51,7 +51,7 @@ impl dp_options {
     }
 
     /// Returns the options as the registry takes them.
-    pub(super) fn to_values(&self) -> Vec<NamedValue> {
+    pub(crate) fn to_values(&self) -> Vec<NamedValue> {
         self.given.iter().map(|entry| entry.named.clone()).collect()
     }
 

@@ -2,9 +2,9 @@
 
 use device_plugin::describe::capabilities::dp_string;
 
-use super::error::{DP_OK, dp_code, dp_error};
-use super::guard;
-use super::text::NO_TEXT;
+use crate::error::{DP_OK, dp_code, dp_error};
+use crate::guard;
+use crate::text::NO_TEXT;
 
 /// Returns the kind of an error, or `DP_OK` for NULL.
 ///
