@@ -806,7 +806,7 @@ typedef struct dp_descriptor {
 /** A boolean. */
 #define DP_VALUE_BOOL 4
 
-/** The handle is NULL. */
+/** The handle is NULL, or this header has no number for the state. */
 #define DP_PLUGIN_NONE 0
 
 /** It is not loaded, and discovery found no reason against it. */

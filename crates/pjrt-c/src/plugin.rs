@@ -235,7 +235,7 @@ pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: Option<&dp_plugin>, index:
 /// The state of a plugin, determined without loading it.
 pub type dp_plugin_state = u32;
 
-/// The handle is NULL.
+/// The handle is NULL, or this header has no number for the state.
 pub const DP_PLUGIN_NONE: dp_plugin_state = 0;
 /// It is not loaded, and discovery found no reason against it.
 pub const DP_PLUGIN_AVAILABLE: dp_plugin_state = 1;
@@ -262,6 +262,8 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
             Status::Refused => DP_PLUGIN_REFUSED,
             Status::Disabled(_) => DP_PLUGIN_DISABLED,
             Status::Stale => DP_PLUGIN_STALE,
+            // The registry may gain states that this header has no number for.
+            _ => DP_PLUGIN_NONE,
         })
     };
     guard::get(DP_PLUGIN_NONE, body)
