@@ -16,7 +16,7 @@ use crate::{Error, package, sh};
 /// Intentional leaks.
 const SUPPRESSED: &str = "\
 # Descriptions live as long as the process; two threads that make the same one keep the first.
-leak:device_plugin::describe::descriptor::from_rust
+leak:plugin_manifest::describe::descriptor::exported
 # Libraries of plugins stay mapped.
 leak:pjrt::library::get_pjrt_api
 # Nothing ever tells when the plugins of these tests are done with the memory.

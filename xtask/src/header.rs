@@ -21,9 +21,9 @@ const HEADERS: &[Header] = &[Header {
     path: "include/device_plugin.h",
     config: "crates/pjrt-c/cbindgen.toml",
     sources: &[
-        "crates/device-plugin/src/describe/capabilities/mod.rs",
-        "crates/device-plugin/src/describe/capabilities/constants.rs",
-        "crates/device-plugin/src/describe/descriptor/mod.rs",
+        "crates/plugin-manifest/src/describe/capabilities/mod.rs",
+        "crates/plugin-manifest/src/describe/capabilities/constants.rs",
+        "crates/plugin-manifest/src/describe/descriptor/mod.rs",
         "crates/pjrt-c/src/lib.rs",
     ],
     preamble: "/*

@@ -13,6 +13,7 @@ use crate::{Error, sh};
 const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-types", "pjrt_types"),
     ("pjrt-rs", "pjrt"),
+    ("plugin-manifest", "plugin_manifest"),
     ("device-plugin", "device_plugin"),
     ("device-plugin-macros", "plugin_macros"),
     ("plugin-registry", "plugin_registry"),

@@ -22,6 +22,8 @@ const WALLS: &[(&str, &str)] = &[
     ("pjrt-plugin-minimal", "pjrt-rs"),
     ("pjrt-rs", "device-plugin"),
     ("device-plugin", "pjrt-rs"),
+    ("plugin-manifest", "pjrt-rs"),
+    ("plugin-manifest", "device-plugin"),
     ("stablehlo-rs", "pjrt-rs-sys"),
     ("stablehlo-rs", "pjrt-types"),
     ("pjrt-rs", "bindgen"),

@@ -71,42 +71,25 @@ extern crate self as device_plugin;
 #[allow(unsafe_code, reason = "the functions of the C table")]
 pub mod abi;
 mod array_layout;
-mod artifact;
 mod backend;
-pub mod builtin;
-pub mod capabilities;
 mod compile_options;
-mod contain;
-#[allow(unsafe_code, reason = "reads and writes C structs")]
-pub mod describe;
 mod descriptor;
-mod diagnostic;
-mod error;
 mod event;
 pub mod extensions;
 pub mod ffi;
-pub mod header;
 mod hlo;
 mod host_array;
 mod info;
 mod launch;
-mod library;
-pub mod manifest;
-mod manifest_parse;
 mod no_backend;
-pub mod options;
-mod ownership;
 mod per_type;
 mod plugin;
-pub mod process;
 pub mod profiler;
 mod program;
 mod serialized_format;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
-mod static_registration;
 mod strided;
-pub mod support;
 mod threads;
 
 pub use abi::api;
@@ -119,31 +102,28 @@ pub use abi::lend::output_callbacks::OutputCallbacks;
 pub use abi::objects::client::home_process::HomeProcess;
 pub use backend::{Backend, CreateOptions};
 pub use bytes::Bytes;
-pub use capabilities::{Autocast, Capabilities};
 pub use compile_options::{CompileOptionSchema, CompileOptionType};
-pub use descriptor::{Descriptor, Hooks};
-pub use diagnostic::{Fault, Faults};
-pub use error::{Error, Result};
+pub use descriptor::descriptor;
 pub use event::{Completer, Event};
 pub use host_array::HostArray;
 pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs, TaskIncarnation};
-pub use library::Library;
-pub use manifest::Manifest;
 pub use no_backend::NoBackend;
-pub use options::{OptionSchema, OptionSpec, OptionType};
-pub use ownership::Ownership;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
     MemoryStats, NamedValue, OptionOverride, Shape, UnknownFields, Value,
 };
-pub use plugin::{DevicePlugin, StablehloVersions};
+pub use plugin::DevicePlugin;
 pub use plugin_macros::device_plugin;
-pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
-pub use program::{Compiled, ExecutableInfo, Program};
-pub use static_registration::{Registered, registered};
-pub use support::{Effort, Support, SupportTable};
+pub use plugin_manifest::{
+    Autocast, Capabilities, Descriptor, Effort, EnvPlan, Environment, Error, Fault, Faults, Hooks, Library, Manifest,
+    OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan, ProcessTopology, Program, Registered, Result,
+    StablehloVersions, Support, SupportTable, builtin, capabilities, describe, header, manifest, options, process,
+    registered, support,
+};
+use plugin_manifest::{artifact, contain};
+pub use program::{Compiled, ExecutableInfo};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
 /// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.
@@ -165,30 +145,27 @@ macro_rules! export {
 /// Items that the expansions of [`macro@device_plugin`] and [`export!`] use; not for other use.
 #[doc(hidden)]
 pub mod __private {
-    pub use inventory;
     pub use pjrt_sys::PJRT_Api;
     pub use plugin_macros::export;
+    pub use plugin_manifest::inventory;
 
     pub use crate::describe::descriptor::dp_descriptor;
-    use crate::{Backend, Descriptor, DevicePlugin, Faults, StaticApi};
+    pub use crate::descriptor::descriptor;
+    use crate::{Backend, DevicePlugin, Registered, StaticApi};
 
     /// Returns the table of a plugin; the same one each time.
     pub fn api<P: DevicePlugin>() -> StaticApi {
         crate::abi::shared_api::<P>()
     }
 
-    /// Returns the description of a plugin.
-    ///
-    /// # Errors
-    ///
-    /// All faults of the description, including a panic of the plugin.
-    pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
-        crate::descriptor::described::<P>()?.checked()
+    /// Returns the entry of a plugin in the list of those that are linked into a program.
+    pub const fn registered<P: DevicePlugin>() -> Registered {
+        crate::descriptor::registered::<P>()
     }
 
     /// Returns the description of a plugin for C.
     pub fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
-        crate::describe::descriptor::c_descriptor::<P>()
+        crate::descriptor::c_descriptor::<P>()
     }
 
     /// Fails to compile if a name is invalid, or if the attribute is on an `impl` of another trait.

@@ -2,7 +2,7 @@
 
 use crate::{
     Backend, Capabilities, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
-    ProcessPlan, ProcessTopology, Program, Result, Support,
+    ProcessPlan, ProcessTopology, Program, Result, StablehloVersions, Support,
 };
 
 /// A plugin: its name, its [`Backend`] or its library, and its description. Register and export it with
@@ -128,13 +128,4 @@ pub trait DevicePlugin: 'static {
     fn attributes() -> Vec<NamedValue> {
         Vec::new()
     }
-}
-
-/// Versions of StableHLO, as major, minor and patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StablehloVersions {
-    /// Newest version that the backend reads.
-    pub current: [i64; 3],
-    /// Oldest version that the backend reads.
-    pub minimum: [i64; 3],
 }

@@ -26,6 +26,7 @@ pub use ::stablehlo::ir;
 pub use call::{call_attributes, config_attributes};
 use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
 pub use layouts::{LayoutMode, layout_modes};
+pub use plugin_manifest::program_reader::{FORMATS, read};
 
 use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
 
@@ -34,9 +35,6 @@ use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, Stablehl
 /// for the newest of them or an older one.
 pub const VERSIONS: StablehloVersions =
     StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
-
-/// The formats that [`parse`] and [`read`] read.
-pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
 
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
@@ -58,27 +56,13 @@ pub fn parse(program: &Program) -> Result<Module> {
         ));
     }
     let read = read(program).ok_or_else(|| {
-        let hlo = if cfg!(feature = "hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
+        let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
         Error::unimplemented(format!(
             "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
             program.format
         ))
     })?;
     read.map_err(|error| Error::invalid_argument(error.to_string()))
-}
-
-/// Like [`parse`], with the reader's own error, which has the op and its location separately. Returns `None` for
-/// another format.
-pub fn read(program: &Program) -> Option<::stablehlo::Result<Module>> {
-    let code = program.code.clone();
-    Some(match program.format.as_str() {
-        "mlir" => ::stablehlo::parse(code),
-        #[cfg(feature = "hlo")]
-        "hlo" => ::stablehlo::parse_hlo(code),
-        #[cfg(feature = "hlo")]
-        "hlo_with_config" => ::stablehlo::parse_hlo_with_config(code),
-        _ => return None,
-    })
 }
 
 /// The entry function of a program.

@@ -87,6 +87,7 @@ fn every_rust_item_in_the_tables_exists() {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
     sources(&root().join("../pjrt-types/src"), &mut files);
+    sources(&root().join("../plugin-manifest/src"), &mut files);
     let chapter = chapter();
     let (mut checked, mut faults) = (0, Vec::new());
     for heading in ["\n## Every function of the table\n", "\n## Every extension\n"] {

@@ -1,6 +1,6 @@
 //! The functions of `dp_error`.
 
-use device_plugin::describe::capabilities::dp_string;
+use plugin_manifest::describe::capabilities::dp_string;
 
 use crate::error::{DP_OK, dp_code, dp_error};
 use crate::guard;

@@ -31,8 +31,8 @@ impl Failure {
     }
 }
 
-impl From<device_plugin::Error> for Failure {
-    fn from(error: device_plugin::Error) -> Self {
+impl From<plugin_manifest::Error> for Failure {
+    fn from(error: plugin_manifest::Error) -> Self {
         Self::new(error.code(), error.message())
     }
 }
@@ -61,8 +61,8 @@ impl From<plugin_registry::Error> for Failure {
     }
 }
 
-impl From<device_plugin::Faults> for Failure {
-    fn from(faults: device_plugin::Faults) -> Self {
+impl From<plugin_manifest::Faults> for Failure {
+    fn from(faults: plugin_manifest::Faults) -> Self {
         Self::argument(faults.to_string())
     }
 }

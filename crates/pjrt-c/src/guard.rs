@@ -9,10 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr::NonNull;
 
-use device_plugin::describe::descriptor::{dp_descriptor, dp_topology};
-use device_plugin::{Descriptor, ProcessTopology, StaticApi};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
+use plugin_manifest::describe::descriptor::{dp_descriptor, dp_topology};
+use plugin_manifest::{Descriptor, ProcessTopology, StaticApi};
 
 use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};

@@ -1,9 +1,9 @@
 //! `dp_plan`: the environment a plugin needs in one process.
 
-use device_plugin::EnvPlan;
-use device_plugin::describe::capabilities::dp_string;
-use device_plugin::process::{Before, EnvStep, SetMode};
 use pjrt::ErrorCode;
+use plugin_manifest::EnvPlan;
+use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::process::{Before, EnvStep, SetMode};
 
 use plugin_registry::{PluginEntry, Status};
 

@@ -4,11 +4,11 @@ use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
-use device_plugin::describe::capabilities::{CCapabilities, dp_capabilities, dp_string};
-use device_plugin::describe::descriptor::dp_topology;
-use device_plugin::{EnvPlan, Environment, Ownership, ProcessTopology};
 use pjrt::ErrorCode;
 use pjrt_sys::PJRT_Api;
+use plugin_manifest::describe::capabilities::{CCapabilities, dp_capabilities, dp_string};
+use plugin_manifest::describe::descriptor::dp_topology;
+use plugin_manifest::{EnvPlan, Environment, Ownership, ProcessTopology};
 
 use plugin_registry::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Status};
 

@@ -3,9 +3,9 @@
 use std::ffi::c_char;
 use std::time::Duration;
 
-use device_plugin::describe::descriptor::dp_descriptor;
-use device_plugin::{Descriptor, Library, Manifest};
 use pjrt_sys::PJRT_Api;
+use plugin_manifest::describe::descriptor::dp_descriptor;
+use plugin_manifest::{Descriptor, Library, Manifest};
 
 use plugin_registry::{PluginRegistry, Policy};
 

@@ -2,10 +2,10 @@
 
 use std::ffi::{c_char, c_void};
 
-use device_plugin::describe::capabilities::dp_string;
-use device_plugin::describe::descriptor::effort_of;
-use device_plugin::support::Support;
-use device_plugin::{Bytes, Program};
+use plugin_manifest::describe::capabilities::dp_string;
+use plugin_manifest::describe::descriptor::effort_of;
+use plugin_manifest::support::Support;
+use plugin_manifest::{Bytes, Program};
 
 use crate::error::{dp_code, dp_error};
 use crate::guard;

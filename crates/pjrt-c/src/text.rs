@@ -2,7 +2,7 @@
 
 use std::ptr::null;
 
-use device_plugin::describe::capabilities::dp_string;
+use plugin_manifest::describe::capabilities::dp_string;
 
 /// Absent text.
 pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };

@@ -2,8 +2,8 @@
 
 use std::ptr::NonNull;
 
-use device_plugin::describe::descriptor::{CTopology, dp_topology};
-use device_plugin::{Environment, ProcessTopology};
+use plugin_manifest::describe::descriptor::{CTopology, dp_topology};
+use plugin_manifest::{Environment, ProcessTopology};
 
 use crate::error::{dp_code, dp_error};
 use crate::guard;

@@ -1,6 +1,6 @@
 //! The library's version.
 
-use device_plugin::describe::capabilities::dp_string;
+use plugin_manifest::describe::capabilities::dp_string;
 
 /// Version of this header's binary interface. A library with a larger number has everything of a smaller one.
 pub const DP_ABI_VERSION: u32 = 1;

@@ -50,7 +50,7 @@ fn the_cpp_header_compiles() {
 #[test]
 fn the_name_of_the_descriptors_function_is_the_one_read() {
     let header = std::fs::read_to_string(include().join("device_plugin.h")).unwrap();
-    let name = device_plugin::describe::descriptor::DP_GET_DESCRIPTOR;
+    let name = plugin_manifest::describe::descriptor::DP_GET_DESCRIPTOR;
     assert!(header.contains(&format!("#define DP_GET_DESCRIPTOR \"{name}\"\n")), "cbindgen.toml has another name");
 }
 

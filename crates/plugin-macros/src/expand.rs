@@ -78,7 +78,7 @@ fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
         quote! {
             #(#conditions)*
             const _: () = {
-                #krate::__private::inventory::submit! { #krate::Registered::of::<#ty>() }
+                #krate::__private::inventory::submit! { #krate::__private::registered::<#ty>() }
             };
         }
     });

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 use std::path::Path;
 
-use device_plugin::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
-use device_plugin::{Descriptor, Faults};
 use pjrt::Plugin;
+use plugin_manifest::describe::descriptor::{DP_GET_DESCRIPTOR, dp_descriptor};
+use plugin_manifest::{Descriptor, Faults};
 
 use crate::Error;
 use crate::discovery::inspect;

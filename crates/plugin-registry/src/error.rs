@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use device_plugin::Faults;
+use plugin_manifest::Faults;
 
 use crate::discovery::Refusal;
 use crate::lease::{LeaseConflict, LeaseError};
@@ -77,21 +77,21 @@ pub enum Error {
         /// The plugin.
         name: String,
         /// The plugin's error.
-        error: Box<device_plugin::Error>,
+        error: Box<plugin_manifest::Error>,
     },
     /// The plugin cannot work in such a process.
     Configure {
         /// The plugin.
         name: String,
         /// The plugin's error.
-        error: Box<device_plugin::Error>,
+        error: Box<plugin_manifest::Error>,
     },
     /// The plugin cannot determine whether it supports a program.
     Supports {
         /// The plugin.
         name: String,
         /// The plugin's error, or the faults of the table in its manifest.
-        error: Box<device_plugin::Error>,
+        error: Box<plugin_manifest::Error>,
     },
     /// The process lacks variables that the plugin needs.
     Setup {
@@ -122,7 +122,7 @@ pub enum Error {
     /// The library could not be loaded.
     Load(pjrt::LoadError),
     /// The client's options have faults.
-    Options(Box<device_plugin::Error>),
+    Options(Box<plugin_manifest::Error>),
     /// The plugin's clients need a key-value store in a program of several processes.
     NoStore {
         /// The plugin.

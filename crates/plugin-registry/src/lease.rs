@@ -12,7 +12,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use device_plugin::Ownership;
+use plugin_manifest::Ownership;
 
 use crate::discovery::privileges;
 use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};

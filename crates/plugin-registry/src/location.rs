@@ -6,10 +6,10 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use device_plugin::{Library, StaticApi};
+use plugin_manifest::{Library, StaticApi};
 
 /// A function that computes the path of a library.
-pub(crate) type PathFunction = Arc<dyn Fn() -> device_plugin::Result<PathBuf> + Send + Sync>;
+pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> + Send + Sync>;
 
 /// Where the library of a plugin is.
 ///

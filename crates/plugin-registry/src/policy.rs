@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use device_plugin::Manifest;
+use plugin_manifest::Manifest;
 
 /// The plugin a framework asks for: names or kinds in order of preference, conditions, and whether the user's
 /// environment takes precedence.

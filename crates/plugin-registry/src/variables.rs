@@ -1,7 +1,7 @@
 //! The environment variables of this crate. Variables that other projects define are in
 //! [`discovery::variables`](crate::discovery::variables).
 
-use device_plugin::Capabilities;
+use plugin_manifest::Capabilities;
 
 /// Manifest files or folders, which are then the only source of discovery.
 pub(crate) const MANIFESTS: &str = "PJRT_REGISTRY_MANIFESTS";

@@ -18,10 +18,11 @@ fn crates(features: &str) -> Vec<String> {
 #[test]
 fn discovery_needs_neither_stablehlo_nor_the_cpu_device() {
     let has = |features: &str, name: &str| crates(features).iter().any(|krate| krate == name);
-    assert!(has("", "pjrt") && has("", "device_plugin"));
-    for krate in ["stablehlo", "pjrt_cpu", "redis"] {
+    assert!(has("", "pjrt") && has("", "plugin_manifest"));
+    for krate in ["stablehlo", "device_plugin", "pjrt_cpu", "redis"] {
         assert!(!has("", krate), "{krate}");
     }
     assert!(has("stablehlo", "stablehlo") && has("hazards", "stablehlo"));
+    assert!(has("device-plugin", "device_plugin") && !has("device-plugin", "pjrt_cpu"));
     assert!(has("cpu", "pjrt_cpu") && has("redis", "redis"));
 }

@@ -15,7 +15,7 @@ const ROOMS: &[(&str, &[&str])] = &[
 /// Items that a `mod.rs` of the rooms must not define, because its children would import them from above.
 const ITEMS: &[&str] = &["fn ", "struct ", "enum ", "trait ", "const ", "static ", "type ", "impl", "macro_rules!"];
 
-/// The contracts of docs/safety.md that `device-plugin` cites, with the words that follow the number.
+/// The contracts of docs/safety.md that `device-plugin` and `plugin-manifest` cite, with the words that follow the number.
 const CONTRACTS: &[(&str, &str)] = &[
     ("V1", "argument structs"),
     ("V2", "handles"),
@@ -37,7 +37,7 @@ pub(super) fn check(name: &str, text: &str, faults: &mut Vec<String>) {
             definitions(name, text, faults);
         }
     }
-    if name.starts_with("crates/device-plugin/src/") {
+    if name.starts_with("crates/device-plugin/src/") || name.starts_with("crates/plugin-manifest/src/") {
         contracts(name, text, faults);
     }
 }

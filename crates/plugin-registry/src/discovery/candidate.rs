@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use device_plugin::{Manifest, NamedValue};
+use plugin_manifest::{Manifest, NamedValue};
 
 use super::library::LibraryFacts;
 use super::provenance::Provenance;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use device_plugin::Manifest;
+use plugin_manifest::Manifest;
 
 use super::candidate::{Candidate, NameOrigin};
 use super::config::Discovery;
@@ -200,7 +200,7 @@ impl<'a> Collector<'a> {
         let folder = library.parent()?;
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);
         let beside = self.beside.entry(folder.to_owned()).or_insert_with(|| {
-            let file = folder.join(device_plugin::manifest::FILE_NAME);
+            let file = folder.join(plugin_manifest::manifest::FILE_NAME);
             if let Some(refusal) = trust::insecure(&file).filter(|_| elevated) {
                 return Some((file, Err(vec![refusal])));
             }

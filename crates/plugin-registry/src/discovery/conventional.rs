@@ -52,7 +52,8 @@ impl Collector<'_> {
     /// Adds the manifests and the conventionally named libraries of a folder.
     pub(super) fn conventional_folder(&mut self, source: SourceKind, path: &Path, variable: Option<&str>) {
         let is_manifest = |name: &str| {
-            name == device_plugin::manifest::FILE_NAME || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"))
+            name == plugin_manifest::manifest::FILE_NAME
+                || (name.starts_with("pjrt-plugin-") && name.ends_with(".json"))
         };
         let files = folder::files_named(path, |name| is_manifest(name) || folder::is_plugin_name(name));
         for file in &files {

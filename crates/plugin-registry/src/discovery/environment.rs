@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use device_plugin::manifest::MAX_NAME_LENGTH;
+use plugin_manifest::manifest::MAX_NAME_LENGTH;
 
 use super::candidate::{Candidate, NameOrigin};
 use super::collector::{Collector, refused};

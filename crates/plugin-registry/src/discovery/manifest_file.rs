@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use device_plugin::{Fault, Manifest};
+use plugin_manifest::{Fault, Manifest};
 
 use super::folder;
 use super::refusal::Refusal;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use device_plugin::NamedValue;
-use device_plugin::options::value_from_json;
+use plugin_manifest::NamedValue;
+use plugin_manifest::options::value_from_json;
 use serde_json::Value as Json;
 
 use super::candidate::NameOrigin;

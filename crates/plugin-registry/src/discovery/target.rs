@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use device_plugin::Manifest;
-use device_plugin::manifest::LibraryFile;
+use plugin_manifest::Manifest;
+use plugin_manifest::manifest::LibraryFile;
 
 /// The operating system of a shared library, according to its file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use device_plugin::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
+use plugin_manifest::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
 #[cfg(feature = "stablehlo")]
-use device_plugin::{Effort, Program, Support};
+use plugin_manifest::{Effort, Program, Support};
 
 use super::core::PluginRegistry;
 use super::id::PluginId;

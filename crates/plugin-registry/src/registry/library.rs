@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use device_plugin::{Descriptor, Faults};
 use pjrt::Plugin;
+use plugin_manifest::{Descriptor, Faults};
 
 use super::load_options::{IfReplaced, LoadOptions};
 use super::loaded_file::{FileChange, LoadedFile};

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use device_plugin::{Environment, ProcessTopology};
+use plugin_manifest::{Environment, ProcessTopology};
 
 /// A promise that this process's environment may be changed.
 ///

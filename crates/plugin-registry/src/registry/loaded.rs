@@ -5,8 +5,8 @@ use std::panic;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
-use device_plugin::{Descriptor, EnvPlan, ProcessTopology};
 use pjrt::{Client, ClientOptions, Plugin};
+use plugin_manifest::{Descriptor, EnvPlan, ProcessTopology};
 
 use super::entry::PluginEntry;
 use super::library::{ClientGuard, Load, ProcessLibrary, ShutdownGuard, resolve};

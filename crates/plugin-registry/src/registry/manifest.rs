@@ -1,7 +1,7 @@
 //! The manifest of a plugin without one.
 
-use device_plugin::Manifest;
-use device_plugin::manifest::MAX_NAME_LENGTH;
+use plugin_manifest::Manifest;
+use plugin_manifest::manifest::MAX_NAME_LENGTH;
 
 use crate::discovery::Candidate;
 
@@ -13,7 +13,7 @@ pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
     }
     let names: Vec<String> = candidate.names.iter().map(|name| as_name(&name.name)).collect();
     let known = names.iter().find_map(|name| {
-        let mut known = device_plugin::builtin::all().into_iter().filter(|known| known.answers_to(name));
+        let mut known = plugin_manifest::builtin::all().into_iter().filter(|known| known.answers_to(name));
         // A name that several devices have, such as `gpu`, identifies none of them.
         known.next().filter(|_| known.next().is_none())
     });

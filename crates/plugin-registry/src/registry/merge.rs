@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use device_plugin::{Descriptor, Fault, Library, Manifest};
+use plugin_manifest::{Descriptor, Fault, Library, Manifest};
 
 use super::core::PluginRegistry;
 use super::manifest::generic_manifest;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use device_plugin::process::EnvStep;
+use plugin_manifest::process::EnvStep;
 
 /// A variable of an environment plan that this process does not have, or has with another value.
 #[derive(Clone, Debug, PartialEq, Eq)]

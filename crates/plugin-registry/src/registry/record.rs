@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use device_plugin::{Descriptor, Manifest};
+use plugin_manifest::{Descriptor, Manifest};
 
 use super::library::ShutdownGuard;
 use crate::discovery::{Candidate, NameOrigin};

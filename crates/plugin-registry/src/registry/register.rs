@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use device_plugin::manifest::FILE_NAME;
-use device_plugin::{Capabilities, Descriptor, DevicePlugin, Fault, Faults, Library, Manifest};
+use plugin_manifest::manifest::FILE_NAME;
+use plugin_manifest::{Capabilities, Descriptor, Fault, Faults, Library, Manifest};
 
 use super::core::PluginRegistry;
 use super::entry::PluginEntry;
@@ -23,9 +23,9 @@ fn linked() -> Vec<(String, Result<Descriptor, Faults>)> {
     let embedded = [
         // The linker drops plugins that no code names.
         #[cfg(feature = "cpu")]
-        ("the feature `cpu` of plugin-registry".to_owned(), Descriptor::of::<pjrt_cpu::Cpu>()),
+        ("the feature `cpu` of plugin-registry".to_owned(), pjrt_cpu::Cpu::descriptor()),
     ];
-    let registered = device_plugin::registered();
+    let registered = plugin_manifest::registered();
     let registered =
         registered.map(|plugin| (format!("#[device_plugin] on {}", plugin.type_name()), plugin.descriptor()));
     embedded.into_iter().chain(registered).collect()
@@ -49,8 +49,9 @@ impl PluginRegistry {
     /// # Errors
     ///
     /// [`Error::Description`] with all faults of the description, and those of [`Self::register_descriptor`].
-    pub fn register<P: DevicePlugin>(&self) -> Result<PluginEntry, Error> {
-        let described = Descriptor::of::<P>();
+    #[cfg(feature = "device-plugin")]
+    pub fn register<P: device_plugin::DevicePlugin>(&self) -> Result<PluginEntry, Error> {
+        let described = device_plugin::descriptor::<P>();
         self.register_descriptor(described.map_err(|faults| Error::Description { name: P::NAME.to_owned(), faults })?)
     }
 

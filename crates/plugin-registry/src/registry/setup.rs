@@ -4,8 +4,8 @@
 //! default the registry therefore sets nothing. It compares the plugin's plan with the environment, reports the missing
 //! variables, and refuses to load a plugin whose processes would otherwise take each other's devices.
 
-use device_plugin::process::{Before, EnvStep, SetMode};
-use device_plugin::{Descriptor, EnvPlan, Environment, ProcessTopology};
+use plugin_manifest::process::{Before, EnvStep, SetMode};
+use plugin_manifest::{Descriptor, EnvPlan, Environment, ProcessTopology};
 
 use super::load_options::LoadOptions;
 use super::missing_variable::MissingVariable;

@@ -96,7 +96,7 @@ pub(crate) fn registry(test: &str) -> PluginRegistry {
 
 /// The table of a fake plugin under another manifest.
 pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
-    let own = Descriptor::of::<P>().unwrap();
+    let own = device_plugin::descriptor::<P>().unwrap();
     let Library::Static(table) = own.library() else { panic!("{own:?}") };
     let mut manifest = own.manifest().clone();
     change(&mut manifest);

@@ -6,6 +6,8 @@ use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout_Type, PJRT_NamedValue, PJRT_NamedValue_Type,
 };
 
+pub(crate) use plugin_manifest::describe::foreign::{slice, slice_mut, text};
+
 use crate::array_layout::ArrayLayout;
 use crate::strided::Strided;
 use crate::{ElementType, Error, Layout, NamedValue, Result, Shape, Value};
@@ -72,71 +74,6 @@ macro_rules! handles {
     };
 }
 pub(crate) use handles;
-
-/// Reads an array passed as pointer and length.
-///
-/// # Safety
-///
-/// V3 for the pointer and length. The reference must not outlive the time for which V3 holds.
-#[inline]
-#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
-pub(crate) unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Result<&'a [T]> {
-    if len == 0 {
-        return Ok(&[]);
-    }
-    if !is_array(data, len) {
-        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
-    }
-    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
-    Ok(unsafe { std::slice::from_raw_parts(data, len) })
-}
-
-/// Borrows a destination passed as pointer and length.
-///
-/// # Safety
-///
-/// V3 for the pointer and length, as a destination.
-#[inline]
-#[expect(clippy::disallowed_methods, reason = "the home of foreign slices")]
-pub(crate) unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> Result<&'a mut [T]> {
-    if len == 0 {
-        return Ok(&mut []);
-    }
-    if !is_array(data, len) {
-        return Err(no_array(data.is_null(), data.is_aligned(), len, field));
-    }
-    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
-    Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
-}
-
-#[inline]
-fn is_array<T>(data: *const T, len: usize) -> bool {
-    let size = len.checked_mul(size_of::<T>());
-    !data.is_null() && data.is_aligned() && size.is_some_and(|size| isize::try_from(size).is_ok())
-}
-
-#[cold]
-#[inline(never)]
-fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
-    Error::argument(if null {
-        format!("{field} is null, but its length is {len}")
-    } else if !aligned {
-        format!("{field} is not aligned")
-    } else {
-        format!("{field} has the impossible length {len}")
-    })
-}
-
-/// Reads UTF-8 text passed as pointer and length.
-///
-/// # Safety
-///
-/// V3 for the pointer and length.
-pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
-    // SAFETY: the caller's contract.
-    let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
-    str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
-}
 
 /// Copies a struct to which the arguments point, cut or zero-padded to the size that this side knows.
 ///

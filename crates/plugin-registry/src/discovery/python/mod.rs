@@ -144,7 +144,7 @@ impl Collector<'_> {
     /// like a plugin.
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
-            let manifest = distribution.metadata.join(device_plugin::manifest::FILE_NAME);
+            let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
             let known = known::bare(&distribution.normalized);
             let named = known.is_some() || known::suggests_a_plugin(&distribution.normalized);
             if !(named || manifest.is_file()) || !met.insert(distribution.metadata.display().to_string()) {

@@ -1,0 +1,106 @@
+//! The description of a plugin written in Rust.
+
+#[cfg(feature = "stablehlo")]
+#[cfg(test)]
+mod support_tests;
+#[cfg(test)]
+mod tests;
+
+use std::any::TypeId;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::capabilities::StablehloRange;
+use crate::contain::contain;
+use crate::describe::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
+use crate::per_type::PerType;
+use crate::{
+    Backend, Descriptor, DevicePlugin, Effort, EnvPlan, Environment, Fault, Faults, Hooks, Library, Manifest,
+    ProcessTopology, Program, Registered, Result, Support,
+};
+
+/// Returns the description of the plugin `P`. [`Library::This`] becomes the table of its backend.
+///
+/// # Errors
+///
+/// All faults of the description, including a panic of the plugin.
+pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
+    contained::<P>()?.checked()
+}
+
+/// Like [`descriptor`], without a check of the manifest.
+fn contained<P: DevicePlugin>() -> Result<Descriptor, Faults> {
+    let contained = contain(|| Ok(Rust::<P>::descriptor()));
+    contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
+}
+
+/// Returns the entry of `P` in the list of the plugins that are linked into a program.
+pub(crate) const fn registered<P: DevicePlugin>() -> Registered {
+    Registered::new(P::NAME, || (TypeId::of::<P>(), std::any::type_name::<P>()), contained::<P>)
+}
+
+/// One for each plugin. They live as long as the process.
+static DESCRIPTORS: PerType<CDescriptor> = PerType::new();
+
+/// The description of a plugin for which even the error cannot be described.
+static UNDESCRIBED: CDescriptor = CDescriptor::UNDESCRIBED;
+
+/// The description of `P` for C; the same each time and never null. If the description has faults, its `error` names
+/// them.
+pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
+    let descriptor = contain(|| Ok(DESCRIPTORS.get_or_make::<P>(CDescriptor::leak::<Rust<P>>)));
+    descriptor.unwrap_or(&UNDESCRIBED).as_ptr()
+}
+
+/// The description and the hooks of a Rust type.
+struct Rust<P>(PhantomData<fn() -> P>);
+
+impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
+    const NAME: &'static str = P::NAME;
+    const CONFIGURES: bool = P::CONFIGURES;
+    const HOOKS: Self = Self(PhantomData);
+
+    fn library() -> Library {
+        match P::library() {
+            Library::This if <P::Backend as Backend>::PRESENT => Library::Static(crate::abi::shared_api::<P>()),
+            other => other,
+        }
+    }
+
+    fn descriptor() -> Result<Descriptor, Faults> {
+        let mut manifest = Manifest::new(P::NAME);
+        manifest.version = P::VERSION.to_owned();
+        manifest.aliases = P::ALIASES.iter().map(|&alias| alias.to_owned()).collect();
+        manifest.capabilities = P::capabilities();
+        if let (None, Some(versions)) = (&manifest.capabilities.stablehlo, P::stablehlo_versions()) {
+            let range = StablehloRange::try_from(versions);
+            let range = range.map_err(|error| Fault::new("capabilities.stablehlo", error.message()))?;
+            manifest.capabilities.stablehlo = Some(range);
+        }
+        manifest.create_options = P::options();
+        manifest.process = P::process();
+        manifest.ownership = P::ownership();
+        let manifest = P::manifest(manifest);
+        let library = Self::library();
+        if let Library::This = library {
+            let message = "the plugin has neither: write `type Backend = …;`, or \
+                           `fn library() -> Library { Library::beside(\"libexample.so\") }`";
+            return Err(Fault::new("library", message).into());
+        }
+        Ok(Descriptor::unchecked(manifest, library, Arc::new(Self::HOOKS)))
+    }
+}
+
+impl<P: DevicePlugin> Hooks for Rust<P> {
+    fn configure(&self, topology: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
+        P::CONFIGURES.then(|| P::configure(topology, environment))
+    }
+
+    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+        P::supports(program, effort).map(Ok)
+    }
+
+    fn shutdown(&self) {
+        P::shutdown();
+    }
+}

@@ -1,0 +1,133 @@
+//! Manifests of the devices that frameworks know by name today, with the rules of the frameworks for them.
+//!
+//! Their vendors ship libraries without a manifest. The rules that PyTorch/XLA and JAX have in code for them are here
+//! as data, so that a framework handles them like a device with its own manifest. The test of each value names its
+//! source: `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April 2026,
+//! `JAX` is commit cec06d11 of August 2026.
+//!
+//! ```
+//! use plugin_manifest::builtin;
+//!
+//! let tpu = builtin::find("TPU").unwrap();
+//! assert_eq!(tpu.capabilities.dense_gather_factor.unwrap().get(), 8192);
+//! assert_eq!(builtin::library_variables(&tpu.name), ["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"]);
+//! ```
+
+mod cpu;
+mod cuda;
+mod gpu;
+mod neuron;
+mod oneapi;
+mod rocm;
+mod tenstorrent;
+mod tpu;
+
+use std::path::PathBuf;
+
+pub use cpu::cpu;
+pub use cuda::cuda;
+pub use neuron::neuron;
+pub use oneapi::oneapi;
+pub use rocm::rocm;
+pub use tenstorrent::tenstorrent;
+pub use tpu::tpu;
+
+use crate::Manifest;
+use crate::manifest::{LibraryFile, PciId};
+
+/// All manifests. Those with a common name, such as `gpu`, are in the order in which JAX tries them.
+pub fn all() -> Vec<Manifest> {
+    vec![tpu(), cuda(), rocm(), oneapi(), neuron(), tenstorrent(), cpu()]
+}
+
+/// The first manifest with this name, alias or platform name, in any case.
+pub fn find(name: &str) -> Option<Manifest> {
+    all().into_iter().find(|manifest| manifest.answers_to(name))
+}
+
+/// The environment variables that hold the path of the library of the plugin with this name. The first one that is set
+/// takes precedence. Empty if the plugin has no such variable.
+pub fn library_variables(name: &str) -> &'static [&'static str] {
+    match name {
+        "tpu" => &["TPU_LIBRARY_PATH", "PTXLA_TPU_LIBRARY_PATH"],
+        "oneapi" => &["XPU_LIBRARY_PATH"],
+        "neuron" => &["NEURON_LIBRARY_PATH"],
+        _ => &[],
+    }
+}
+
+/// Files for Linux, by the names under which packages ship them.
+fn linux(files: &[&str]) -> Vec<LibraryFile> {
+    let file =
+        |name: &&str| LibraryFile { path: PathBuf::from(name), os: Some("linux".to_owned()), ..Default::default() };
+    files.iter().map(file).collect()
+}
+
+fn pci(vendor: &str, devices: &[&str], classes: &[&str]) -> PciId {
+    PciId { vendor: vendor.to_owned(), devices: owned(devices), classes: owned(classes) }
+}
+
+fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_valid_and_survive_json() {
+        for manifest in all() {
+            assert_eq!(manifest.validate(), Ok(()), "{}", manifest.name);
+            assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+            assert!(!manifest.display_name.is_empty() && !manifest.vendor.is_empty(), "{}", manifest.name);
+        }
+    }
+
+    #[test]
+    fn names_find_them() {
+        let name = |asked: &str| find(asked).map(|manifest| manifest.name);
+        for (asked, found) in [
+            ("TPU", "tpu"),
+            // JAX xla_bridge.py:702-706: `gpu` stands for cuda, rocm and oneapi, in this order.
+            ("gpu", "cuda"),
+            ("NEURON", "neuron"),
+            // PyTorch/XLA names the device XPU, Intel's JAX plugin sycl, JAX itself oneapi.
+            ("XPU", "oneapi"),
+            ("sycl", "oneapi"),
+            ("tenstorrent", "tt"),
+            ("cpu", "cpu"),
+        ] {
+            assert_eq!(name(asked).as_deref(), Some(found), "{asked}");
+        }
+        assert_eq!(name("example"), None);
+        let gpus: Vec<String> = all().into_iter().filter(|known| known.answers_to("gpu")).map(|gpu| gpu.name).collect();
+        assert_eq!(gpus, ["cuda", "rocm", "oneapi"]);
+    }
+
+    #[test]
+    fn plans_use_options_of_the_schema() {
+        for manifest in all() {
+            for rule in &manifest.process.options {
+                let spec = manifest.create_options.options().iter().find(|spec| spec.name() == rule.name);
+                assert_eq!(spec.map(|spec| spec.ty()), Some(rule.ty), "{}: {}", manifest.name, rule.name);
+            }
+        }
+    }
+
+    #[test]
+    fn priorities_are_those_of_jax() {
+        // JAX xla_bridge.py:363-365 and 378-380; the packages jax_plugins.cuda, .rocm and .oneapi; others get 400.
+        let priorities: Vec<(String, i32)> = all().into_iter().map(|known| (known.name, known.priority)).collect();
+        let expected =
+            [("tpu", 300), ("cuda", 500), ("rocm", 500), ("oneapi", 500), ("neuron", 400), ("tt", 400), ("cpu", 0)];
+        assert_eq!(priorities, expected.map(|(name, priority)| (name.to_owned(), priority)));
+    }
+
+    #[test]
+    fn library_variables_are_those_of_the_frameworks() {
+        // PyTorch/XLA pjrt_registry.cpp:137-163, and __init__.py:145-172 for the second of TPU.
+        let variables: Vec<usize> = all().iter().map(|known| library_variables(&known.name).len()).collect();
+        assert_eq!(variables, [2, 0, 0, 1, 1, 0, 0]);
+    }
+}

@@ -1,0 +1,246 @@
+//! The environment variables of PyTorch/XLA that correspond to a capability.
+//!
+//! PyTorch/XLA does not query capabilities. Some of its rules can be changed by a variable, for all devices of the
+//! process. It reads some variables only for certain device names, so they have no effect for other devices. With this
+//! table a package can set the effective variables and report the capabilities without effect.
+//!
+//! ```
+//! use plugin_manifest::capabilities::{Capabilities, ProgramFormat, ProgramFormats, legacy};
+//!
+//! let formats = ProgramFormats::preferring(ProgramFormat::Mlir);
+//! let capabilities = Capabilities::builder().program_formats(formats).dense_gather_factor(64).build();
+//! let settings = legacy::environment(&capabilities, "example");
+//! assert_eq!((settings[0].variable, settings[0].value.as_str()), ("XLA_STABLEHLO_COMPILE", "1"));
+//! assert_eq!(legacy::unhonoured(&capabilities, "example"), ["dense_gather_factor"]);
+//! ```
+
+use std::num::NonZeroU32;
+
+use super::{
+    Bf16Policy, Capabilities, DynamicShapes, EagerFallback, Int64Policy, LayoutPolicy, ProgramFormat, RngBitGenerator,
+};
+
+/// A capability and the corresponding variable of PyTorch/XLA.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LegacyVariable {
+    /// The field of [`Capabilities`].
+    pub field: &'static str,
+    /// The variable.
+    pub variable: &'static str,
+    /// The platform names for which it is read, in lower case; empty for all.
+    pub platforms: &'static [&'static str],
+    /// Its value for given capabilities; `None` to leave it unset.
+    value: fn(&Capabilities) -> Option<String>,
+}
+
+impl LegacyVariable {
+    /// Whether the variable is read for a device of this platform.
+    pub fn is_read_for(&self, platform: &str) -> bool {
+        self.platforms.is_empty() || self.platforms.iter().any(|known| known.eq_ignore_ascii_case(platform))
+    }
+
+    /// The variable's value for these capabilities; `None` to leave it unset.
+    pub fn value(&self, capabilities: &Capabilities) -> Option<String> {
+        (self.value)(capabilities)
+    }
+}
+
+/// A variable to set, and its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The variable.
+    pub variable: &'static str,
+    /// Its value.
+    pub value: String,
+    /// The corresponding field of [`Capabilities`].
+    pub field: &'static str,
+}
+
+/// All variables, in the order of the fields. Fields without a variable are not listed.
+pub const VARIABLES: &[LegacyVariable] = &[
+    LegacyVariable {
+        field: "dense_gather_factor",
+        variable: "XLA_DENSE_GATHER_FACTOR",
+        platforms: &["tpu", "neuron"],
+        value: |capabilities| count(capabilities.dense_gather_factor),
+    },
+    LegacyVariable {
+        field: "dense_scatter_factor",
+        variable: "XLA_DENSE_SCATTER_FACTOR",
+        platforms: &["tpu"],
+        value: |capabilities| count(capabilities.dense_scatter_factor),
+    },
+    LegacyVariable {
+        field: "rng_bit_generator",
+        variable: "XLA_RNG_BIT_GENERATOR",
+        platforms: &[],
+        value: |capabilities| {
+            let generator = capabilities.rng_bit_generator;
+            (generator != RngBitGenerator::Default).then(|| generator.name().to_owned())
+        },
+    },
+    LegacyVariable {
+        field: "eager_fallback",
+        variable: "XLA_FALLBACK_CPU",
+        platforms: &["cuda"],
+        value: |capabilities| flag(capabilities.eager_fallback == EagerFallback::Cpu),
+    },
+    LegacyVariable {
+        field: "int64",
+        variable: "XLA_USE_32BIT_LONG",
+        platforms: &[],
+        value: |capabilities| flag(capabilities.int64 == Int64Policy::Remapped),
+    },
+    LegacyVariable {
+        field: "bf16",
+        variable: "XLA_USE_BF16",
+        platforms: &[],
+        value: |capabilities| flag(capabilities.bf16 == Bf16Policy::Replace),
+    },
+    LegacyVariable {
+        field: "bf16",
+        variable: "XLA_DOWNCAST_BF16",
+        platforms: &[],
+        value: |capabilities| flag(capabilities.bf16 == Bf16Policy::Downcast),
+    },
+    LegacyVariable {
+        field: "layout",
+        variable: "XLA_MAX_PADDING_FACTOR",
+        platforms: &["tpu"],
+        value: |capabilities| match &capabilities.layout {
+            LayoutPolicy::Tiled(tiling) => Some(tiling.max_padding.to_string()),
+            LayoutPolicy::Descending => None,
+        },
+    },
+    LegacyVariable {
+        field: "program_formats",
+        variable: "XLA_STABLEHLO_COMPILE",
+        platforms: &[],
+        // PyTorch/XLA sends HLO unless the variable is set. Prefer HLO wherever the device reads it, even if the device
+        // prefers StableHLO: PyTorch/XLA's conversion to StableHLO drops the donation of arguments.
+        value: |capabilities| {
+            let formats = capabilities.program_formats.as_slice();
+            flag(formats.contains(&ProgramFormat::Mlir) && !formats.contains(&ProgramFormat::Hlo))
+        },
+    },
+    LegacyVariable {
+        field: "dynamic_shapes",
+        variable: "EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM",
+        platforms: &[],
+        value: |capabilities| flag(capabilities.dynamic_shapes == DynamicShapes::Unbounded),
+    },
+];
+
+/// Platforms for which PyTorch/XLA has its own rules.
+const OWN_RULES: &[&str] = &["tpu", "neuron", "cpu", "cuda"];
+
+/// The variables to set for a device with this platform name, in the order of [`VARIABLES`].
+pub fn environment(capabilities: &Capabilities, platform: &str) -> Vec<Setting> {
+    let read = VARIABLES.iter().filter(|variable| variable.is_read_for(platform));
+    read.filter_map(|entry| {
+        let value = entry.value(capabilities)?;
+        Some(Setting { variable: entry.variable, value, field: entry.field })
+    })
+    .collect()
+}
+
+/// The non-default fields that PyTorch/XLA ignores for a device with this platform name. It has a rule for each of
+/// them, but no variable sets it. Empty for a platform that has its own rules.
+pub fn unhonoured(capabilities: &Capabilities, platform: &str) -> Vec<&'static str> {
+    if OWN_RULES.iter().any(|own| own.eq_ignore_ascii_case(platform)) {
+        return Vec::new();
+    }
+    let set = environment(capabilities, platform);
+    let rows = capabilities.rows().into_iter();
+    let unset = rows.filter(|row| !row.is_default && row.replaces.contains("PyTorch/XLA"));
+    unset.map(|row| row.field).filter(|field| !set.iter().any(|setting| setting.field == *field)).collect()
+}
+
+fn count(count: Option<NonZeroU32>) -> Option<String> {
+    count.map(|count| count.to_string())
+}
+
+fn flag(set: bool) -> Option<String> {
+    set.then(|| "1".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capabilities::ProgramFormats;
+
+    fn set(capabilities: &Capabilities, platform: &str) -> Vec<(&'static str, String)> {
+        environment(capabilities, platform).into_iter().map(|setting| (setting.variable, setting.value)).collect()
+    }
+
+    #[test]
+    fn every_entry_names_a_field() {
+        let rows = Capabilities::default().rows();
+        for entry in VARIABLES {
+            let row = rows.iter().find(|row| row.field == entry.field).expect(entry.field);
+            assert!(row.replaces.contains("PyTorch/XLA"), "{}", entry.field);
+            assert!(entry.platforms.iter().all(|platform| OWN_RULES.contains(platform)), "{}", entry.variable);
+        }
+    }
+
+    #[test]
+    fn defaults_set_nothing() {
+        assert_eq!(set(&Capabilities::default(), "example"), []);
+        assert_eq!(unhonoured(&Capabilities::default(), "example"), Vec::<&str>::new());
+        // Up to 2.8 the fallback of CUDA is CUDA, unless this variable is set.
+        assert_eq!(set(&Capabilities::default(), "cuda"), [("XLA_FALLBACK_CPU", "1".to_owned())]);
+    }
+
+    #[test]
+    fn factors_are_read_for_known_names_only() {
+        let dense = Capabilities::builder().dense_gather_factor(64).dense_scatter_factor(7).build();
+        let gather = ("XLA_DENSE_GATHER_FACTOR", "64".to_owned());
+        assert_eq!(set(&dense, "TPU"), [gather.clone(), ("XLA_DENSE_SCATTER_FACTOR", "7".to_owned())]);
+        assert_eq!(set(&dense, "neuron"), [gather]);
+        assert_eq!(set(&dense, "example"), []);
+        assert_eq!(unhonoured(&dense, "example"), ["dense_gather_factor", "dense_scatter_factor"]);
+        assert_eq!(unhonoured(&dense, "tpu"), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn each_variable_has_its_value() {
+        use crate::capabilities::{DynamicShapes, LayoutPolicy};
+        let two = NonZeroU32::new(2).unwrap();
+        let all = Capabilities::builder()
+            .rng_bit_generator(RngBitGenerator::ThreeFry)
+            .int64(Int64Policy::Remapped)
+            .bf16(Bf16Policy::Downcast)
+            .layout(LayoutPolicy::tiled([two, two], 1.5))
+            .program_formats(ProgramFormats::preferring(ProgramFormat::Mlir))
+            .dynamic_shapes(DynamicShapes::Unbounded)
+            .donation(true)
+            .build();
+        let texts: Vec<String> = set(&all, "tpu").iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(
+            texts,
+            [
+                "XLA_RNG_BIT_GENERATOR=three_fry",
+                "XLA_USE_32BIT_LONG=1",
+                "XLA_DOWNCAST_BF16=1",
+                "XLA_MAX_PADDING_FACTOR=1.5",
+                "XLA_STABLEHLO_COMPILE=1",
+                "EXPERIMENTAL_XLA_UNBOUNDED_DYNAMISM=1",
+            ]
+        );
+        // PyTorch/XLA does not have a rule for donation.
+        assert_eq!(unhonoured(&all, "example"), ["layout"]);
+    }
+
+    #[test]
+    fn hlo_with_config_is_not_what_pytorch_sends() {
+        let formats = |formats: &[ProgramFormat]| {
+            let formats = ProgramFormats::try_from(formats.to_vec()).unwrap();
+            set(&Capabilities::builder().program_formats(formats).build(), "example").len()
+        };
+        assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Mlir]), 1);
+        assert_eq!(formats(&[ProgramFormat::HloWithConfig, ProgramFormat::Hlo, ProgramFormat::Mlir]), 0);
+        assert_eq!(formats(&[ProgramFormat::Mlir, ProgramFormat::Hlo]), 0, "HLO keeps donation");
+    }
+}

@@ -1,0 +1,197 @@
+//! The C description of a plugin of this library.
+
+use std::ffi::{CStr, c_void};
+
+use pjrt_sys::PJRT_Api;
+
+use crate::contain::contain;
+use crate::describe::capabilities::{CCapabilities, dp_string};
+use crate::describe::descriptor::{
+    DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink, dp_topology,
+    dp_variable, plan, strings,
+};
+use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
+
+/// A plugin that this library describes to other programs through C. The functions of its [`CDescriptor`] call it at any
+/// time, on any thread. A panic becomes an error.
+pub trait ExportedPlugin: Hooks + Sized {
+    /// Name by which frameworks register the plugin.
+    const NAME: &'static str;
+
+    /// Whether [`Hooks::configure`] returns a set-up. If it does not, the descriptor has no function for it, and readers
+    /// use the plan in the manifest.
+    const CONFIGURES: bool;
+
+    /// The plugin's code.
+    const HOOKS: Self;
+
+    /// The location of the PJRT library. A table of this library is [`Library::Static`].
+    fn library() -> Library;
+
+    /// The plugin's description. It need not check the manifest, because readers do.
+    ///
+    /// # Errors
+    ///
+    /// The faults of the description.
+    fn descriptor() -> Result<Descriptor, Faults>;
+}
+
+/// The description of a plugin of this library, in the form that `DevicePlugin_GetDescriptor` returns. It remains valid
+/// until the process ends.
+pub struct CDescriptor(dp_descriptor);
+
+// SAFETY: D1 and D2 as this module upholds them: what a descriptor points to is never written again.
+unsafe impl Send for CDescriptor {}
+// SAFETY: as above.
+unsafe impl Sync for CDescriptor {}
+
+impl CDescriptor {
+    /// The description of a plugin for which even the error cannot be described.
+    pub const UNDESCRIBED: Self = {
+        const REASON: &CStr = c"the plugin cannot be described";
+        Self(dp_descriptor {
+            error: dp_string { data: REASON.as_ptr(), size: REASON.count_bytes() },
+            ..dp_descriptor::new()
+        })
+    };
+
+    /// Describes `E`. The text of the description is never freed, so call this once for each plugin. If the description
+    /// has faults, its `error` names them.
+    pub fn leak<E: ExportedPlugin>() -> Self {
+        Self(contain(describe::<E>).unwrap_or_else(|error| dp_descriptor {
+            name: strings::leak(E::NAME),
+            error: strings::leak(error.message()),
+            ..dp_descriptor::new()
+        }))
+    }
+
+    /// The C struct, valid as long as this value exists.
+    pub fn as_ptr(&self) -> *const dp_descriptor {
+        &raw const self.0
+    }
+}
+
+fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
+    let mut descriptor = E::descriptor()?;
+    // Readers always check a manifest. This check is for vendors, whose tests run with assertions. A release build of
+    // the library is smaller without it.
+    if cfg!(debug_assertions) {
+        descriptor = descriptor.checked()?;
+    }
+    let mut made = dp_descriptor {
+        configure: if E::CONFIGURES { Some(configure::<E>) } else { None },
+        shutdown: Some(shutdown::<E>),
+        supports: Some(supports::<E>),
+        ..dp_descriptor::new()
+    };
+    let mut library = None;
+    match descriptor.library() {
+        Library::This | Library::Static(_) => {
+            made.library_kind = DP_LIBRARY_THIS;
+            made.get_pjrt_api = Some(get_pjrt_api::<E>);
+        }
+        Library::Beside(file) => {
+            made.library_kind = DP_LIBRARY_BESIDE;
+            library = Some(file_name(file)?);
+        }
+        Library::Path(path) => {
+            made.library_kind = DP_LIBRARY_PATH;
+            let path = path
+                .to_str()
+                .ok_or_else(|| Error::invalid_argument(format!("library: the path {} is not UTF-8", path.display())))?;
+            library = Some(file_name(path)?);
+        }
+        Library::Computed(_) => {
+            made.library_kind = DP_LIBRARY_COMPUTED;
+            made.library_path = Some(library_path::<E>);
+        }
+    }
+    let capabilities = CCapabilities::new(&descriptor.manifest().capabilities)?;
+    // Nothing fails from here on, so all leaked memory becomes part of a descriptor.
+    made.capabilities = Box::leak(Box::new(capabilities)).as_ptr();
+    made.name = strings::leak(E::NAME);
+    made.manifest = strings::leak(&descriptor.manifest().to_json());
+    made.library = library.map_or(dp_string::EMPTY, strings::leak);
+    Ok(made)
+}
+
+fn file_name(path: &str) -> Result<&str> {
+    if path.is_empty() || path.contains('\0') {
+        return Err(Error::invalid_argument(format!("library: {path:?} is no file; write its name or path")));
+    }
+    Ok(path)
+}
+
+unsafe extern "C" fn get_pjrt_api<E: ExportedPlugin>() -> *const PJRT_Api {
+    let table = contain(|| {
+        Ok(match E::library() {
+            Library::Static(table) => table.as_raw(),
+            _ => std::ptr::null(),
+        })
+    });
+    table.unwrap_or(std::ptr::null())
+}
+
+unsafe extern "C" fn library_path<E: ExportedPlugin>(sink: dp_sink, user: *mut c_void) -> u32 {
+    let path = || {
+        let Library::Computed(path) = E::library() else {
+            return Err(Error::internal("the location of the plugin's library has changed since it was described"));
+        };
+        path()?
+            .into_os_string()
+            .into_string()
+            .map_err(|path| Error::invalid_argument(format!("the library's path {} is not UTF-8", path.display())))
+    };
+    // SAFETY: D5 is the caller's.
+    unsafe { strings::answer(sink, user, path) }
+}
+
+unsafe extern "C" fn configure<E: ExportedPlugin>(
+    topology: *const dp_topology,
+    environment: *const dp_variable,
+    num_environment: usize,
+    sink: dp_sink,
+    user: *mut c_void,
+) -> u32 {
+    let plan = || {
+        // SAFETY: D4 is the caller's.
+        let topology = unsafe { ProcessTopology::from_raw(topology) }?;
+        // SAFETY: D4 is the caller's.
+        let environment = unsafe { strings::variables(environment, num_environment, "environment") }?;
+        let environment: Environment = environment.into_iter().collect();
+        match E::HOOKS.configure(&topology, &environment) {
+            Some(plan) => plan::to_json(&plan?),
+            None => Err(Error::unimplemented("the plan in the plugin's manifest is complete")),
+        }
+    };
+    // SAFETY: D5 is the caller's.
+    unsafe { strings::answer(sink, user, plan) }
+}
+
+unsafe extern "C" fn supports<E: ExportedPlugin>(
+    format: dp_string,
+    code: dp_string,
+    effort: u32,
+    sink: dp_sink,
+    user: *mut c_void,
+) -> u32 {
+    let support = || {
+        // SAFETY: D4 is the caller's.
+        let program = unsafe { strings::program(format, code) }?;
+        let effort = super::effort_of(effort)?;
+        match E::HOOKS.supports(&program, effort) {
+            Some(support) => serde_json::to_string(&support?).map_err(|error| Error::internal(error.to_string())),
+            None => Err(Error::unimplemented("only the plugin's manifest describes which programs it supports")),
+        }
+    };
+    // SAFETY: D5 is the caller's.
+    unsafe { strings::answer(sink, user, support) }
+}
+
+unsafe extern "C" fn shutdown<E: ExportedPlugin>() {
+    // The panic's message was printed when it began, and there is no caller to return the error to.
+    let _ = contain(|| {
+        E::HOOKS.shutdown();
+        Ok(())
+    });
+}

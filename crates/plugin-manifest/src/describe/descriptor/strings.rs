@@ -1,0 +1,195 @@
+//! Conversion of text, lists of variables and structs to and from C.
+
+use std::ffi::{c_char, c_void};
+
+use crate::contain::contain;
+use crate::describe::capabilities::dp_string;
+use crate::describe::descriptor::{dp_descriptor, dp_sink, dp_topology, dp_variable};
+use crate::describe::foreign::{slice, text};
+use crate::{Bytes, Environment, Error, ErrorCode, Program, Result};
+
+impl dp_string {
+    /// Empty text.
+    pub const EMPTY: Self = Self { data: std::ptr::null(), size: 0 };
+
+    /// Text that must outlive the copies of the result.
+    pub const fn new(text: &str) -> Self {
+        Self { data: text.as_ptr().cast::<c_char>(), size: text.len() }
+    }
+}
+
+/// Text that lives as long as the process, followed by a NUL.
+pub(super) fn leak(text: &str) -> dp_string {
+    let terminated = Box::leak(format!("{text}\0").into_boxed_str());
+    dp_string { size: text.len(), ..dp_string::new(terminated) }
+}
+
+/// # Safety
+///
+/// D2 for the text, which the reference must not outlive.
+pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
+    // SAFETY: the caller's contract.
+    unsafe { text(from.data, from.size, field) }
+}
+
+/// # Safety
+///
+/// D2 for the array and its text.
+pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> Result<Vec<String>> {
+    // SAFETY: the caller's contract.
+    let items = unsafe { slice(data, len, field) }?;
+    let each = items.iter().enumerate();
+    each.map(|(index, item)| {
+        // SAFETY: the caller's contract.
+        unsafe { read(*item, &format!("{field}[{index}]")) }.map(str::to_owned)
+    })
+    .collect()
+}
+
+/// # Safety
+///
+/// D2 for the array and its text.
+pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str) -> Result<Vec<(String, String)>> {
+    // SAFETY: the caller's contract.
+    let items = unsafe { slice(data, len, field) }?;
+    let each = items.iter().enumerate();
+    each.map(|(index, item)| {
+        // SAFETY: the caller's contract.
+        let name = unsafe { read(item.name, &format!("{field}[{index}].name")) }?;
+        // SAFETY: the caller's contract.
+        let value = unsafe { read(item.value, &format!("{field}[{index}].value")) }?;
+        Ok((name.to_owned(), value.to_owned()))
+    })
+    .collect()
+}
+
+/// The variables of an environment, which must outlive the result.
+pub(super) fn of_environment(environment: &Environment) -> Vec<dp_variable> {
+    environment
+        .iter()
+        .map(|(name, value)| dp_variable { name: dp_string::new(name), value: dp_string::new(value) })
+        .collect()
+}
+
+/// Bytes that must outlive the copies of the result.
+pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
+    dp_string { data: bytes.as_ptr().cast::<c_char>(), size: bytes.len() }
+}
+
+/// A copy of a program.
+///
+/// # Safety
+///
+/// D2 for both, except that `code` may be any bytes.
+pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
+    // SAFETY: the caller's contract.
+    let format = unsafe { read(format, "format") }?.to_owned();
+    // SAFETY: the caller's contract.
+    let code = unsafe { slice(code.data.cast::<u8>(), code.size, "code") }?;
+    Ok(Program { format, code: Bytes::copy_from_slice(code) })
+}
+
+/// A struct that begins with its size. Fields beyond that size are valid as zeros.
+///
+/// # Safety
+///
+/// `repr(C)`, begins with `struct_size: usize`, and every field is valid when all its bytes are zero.
+pub(super) unsafe trait Growing: Copy {
+    const MIN_SIZE: usize;
+    const NAME: &'static str;
+    /// All zeros.
+    fn empty() -> Self;
+}
+
+// SAFETY: numbers, pointers and functions that may be null.
+unsafe impl Growing for dp_descriptor {
+    const MIN_SIZE: usize = dp_descriptor::MIN_SIZE;
+    const NAME: &'static str = "dp_descriptor";
+
+    fn empty() -> Self {
+        Self { struct_size: 0, version: 0, ..Self::new() }
+    }
+}
+
+// SAFETY: numbers and pointers that may be null.
+unsafe impl Growing for dp_topology {
+    const MIN_SIZE: usize = dp_topology::MIN_SIZE;
+    const NAME: &'static str = "dp_topology";
+
+    fn empty() -> Self {
+        Self { struct_size: 0, ..Self::new() }
+    }
+}
+
+/// Copies the fields that both sides know; the others are zero.
+///
+/// # Safety
+///
+/// D1 for the pointer.
+pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
+    if from.is_null() || !from.is_aligned() {
+        let fault = if from.is_null() { "null" } else { "not aligned" };
+        return Err(Error::invalid_argument(format!("the {} is {fault}", T::NAME)));
+    }
+    // SAFETY: D1, it begins with its size.
+    let size = unsafe { from.cast::<usize>().read() };
+    if size < T::MIN_SIZE {
+        return Err(Error::invalid_argument(format!(
+            "struct_size of the {} is {size}, but the shortest there is has {}; set it to sizeof({})",
+            T::NAME,
+            T::MIN_SIZE,
+            T::NAME
+        )));
+    }
+    let mut local = T::empty();
+    // If a size ends within a pointer, ignore that pointer.
+    let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
+    // SAFETY: D1 for `size` bytes of one, and the other is ours; all bytes of a field come over, or none.
+    unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
+    Ok(local)
+}
+
+/// Runs a function of the interface and passes its result, or its error, to `sink`.
+///
+/// # Safety
+///
+/// D5 for `sink` and `user`.
+pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce() -> Result<String>) -> u32 {
+    let Some(sink) = sink else { return ErrorCode::INVALID_ARGUMENT.as_raw() };
+    let (code, text) = match contain(work) {
+        Ok(text) => (ErrorCode::OK, text),
+        Err(error) => (error.code(), error.message().to_owned()),
+    };
+    // SAFETY: D5.
+    unsafe { sink(user, text.as_ptr().cast(), text.len()) };
+    code.as_raw()
+}
+
+/// Runs a function that passes its result to a sink.
+///
+/// # Safety
+///
+/// D3 for `function`, which calls the sink according to the interface.
+pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void) -> u32) -> Result<String> {
+    let mut answer: Option<Result<String>> = None;
+    let code = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));
+    let text = match answer {
+        Some(text) => text.map_err(|error| error.context(name))?,
+        None if code == ErrorCode::OK => return Err(Error::internal(format!("{name} gave no answer"))),
+        None => format!("{name} failed without a reason"),
+    };
+    if code == ErrorCode::OK { Ok(text) } else { Err(Error::new(code, text)) }
+}
+
+/// The sink of [`ask`].
+unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
+    let answer = user.cast::<Option<Result<String>>>();
+    // SAFETY: D3, the text is valid during the call.
+    let text = unsafe { slice(data.cast::<u8>(), len, "the answer") };
+    let text = text
+        .and_then(|bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the answer is not UTF-8")));
+    // SAFETY: D3, `user` is what `ask` gave, which waits on this thread.
+    if let Some(answer) = unsafe { answer.as_mut() } {
+        *answer = Some(text);
+    }
+}

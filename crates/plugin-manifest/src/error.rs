@@ -1,0 +1,124 @@
+//! The error of every fallible operation of a plugin.
+
+use std::fmt;
+
+use crate::ErrorCode;
+
+/// The error of a failed operation: a status code, a message for the user, and named payloads.
+///
+/// The size of one pointer, because results pass through every call and almost all of them are `Ok`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Data>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Data {
+    code: ErrorCode,
+    message: String,
+    payloads: Vec<(String, Vec<u8>)>,
+    /// Whether the choke point must still add the name of the C function to the message.
+    nameless: bool,
+}
+
+/// Result of a plugin's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error with this code. [`ErrorCode::OK`] is not an error and becomes [`ErrorCode::UNKNOWN`].
+    #[cold]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        let code = if code == ErrorCode::OK { ErrorCode::UNKNOWN } else { code };
+        Self(Box::new(Data { code, message: message.into(), payloads: Vec::new(), nameless: false }))
+    }
+
+    /// The caller passed an invalid argument.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::INVALID_ARGUMENT, message)
+    }
+
+    /// A fault in the arguments of a C function, whose name is to precede the message.
+    #[doc(hidden)]
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::invalid_argument(message).unnamed()
+    }
+
+    /// Requests that the choke point put the name of the C function before the message.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn unnamed(mut self) -> Self {
+        self.0.nameless = true;
+        self
+    }
+
+    /// Puts the name of the C function before the message if the error requests it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn named(mut self, function: &str) -> Self {
+        if !std::mem::take(&mut self.0.nameless) {
+            return self;
+        }
+        self.context(function)
+    }
+
+    /// The plugin does not support this operation. Frameworks use a fallback if they have one.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::UNIMPLEMENTED, message)
+    }
+
+    /// The operation is valid, but not in the present state of the object.
+    pub fn failed_precondition(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::FAILED_PRECONDITION, message)
+    }
+
+    /// The plugin or the device violated one of its own guarantees.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::INTERNAL, message)
+    }
+
+    /// The device is out of memory or of another resource.
+    pub fn resource_exhausted(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::RESOURCE_EXHAUSTED, message)
+    }
+
+    /// Adds a named payload, which frameworks can list.
+    #[must_use]
+    pub fn with_payload(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
+        self.0.payloads.push((name.into(), value.into()));
+        self
+    }
+
+    /// Prefixes the message with `context: `.
+    #[must_use]
+    pub fn context(mut self, context: impl fmt::Display) -> Self {
+        self.0.message = format!("{context}: {}", self.0.message);
+        self
+    }
+
+    /// The status code.
+    pub fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    /// The message.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Names and values of the payloads.
+    pub fn payloads(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.0.payloads.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.code, self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}

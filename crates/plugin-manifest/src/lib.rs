@@ -1,0 +1,69 @@
+//! The description of a PJRT plugin: what it declares before any of its code runs.
+//!
+//! A [`Manifest`] names the plugin, its [`Capabilities`], the options of its clients ([`OptionSchema`]), the set-up of
+//! each process ([`ProcessPlan`]), the clients that may share its devices ([`Ownership`]), the hardware it needs and the
+//! programs it supports ([`SupportTable`]). Vendors ship it as JSON or write it in Rust, and a shared library returns it
+//! as C structs ([`describe`]). A [`Descriptor`] adds the location of the library and the plugin's hooks.
+//!
+//! Plugins in Rust use this crate through `device-plugin`, which re-exports it. Tools that only read descriptions, such
+//! as `plugin-registry`, depend on this crate alone.
+//!
+//! ```
+//! use plugin_manifest::{Manifest, Ownership};
+//!
+//! let manifest = Manifest::from_json(r#"{"format_version": "1.0", "name": "example", "ownership": "exclusive"}"#)?;
+//! assert_eq!(manifest.ownership, Ownership::Exclusive);
+//! assert!(!manifest.capabilities.donation);
+//! # Ok::<(), plugin_manifest::Faults>(())
+//! ```
+#![deny(unsafe_code)]
+
+#[doc(hidden)]
+pub mod artifact;
+pub mod builtin;
+pub mod capabilities;
+#[doc(hidden)]
+pub mod contain;
+#[allow(unsafe_code, reason = "reads and writes C structs")]
+pub mod describe;
+mod descriptor;
+mod diagnostic;
+mod error;
+pub mod header;
+mod library;
+pub mod manifest;
+mod manifest_parse;
+pub mod options;
+mod ownership;
+pub mod process;
+mod program;
+#[cfg(feature = "stablehlo")]
+#[doc(hidden)]
+pub mod program_reader;
+mod stablehlo_versions;
+mod static_registration;
+pub mod support;
+
+pub use bytes::Bytes;
+pub use capabilities::{Autocast, Capabilities};
+pub use descriptor::{Descriptor, Hooks};
+pub use diagnostic::{Fault, Faults};
+pub use error::{Error, Result};
+#[doc(hidden)]
+pub use inventory;
+pub use library::Library;
+pub use manifest::Manifest;
+pub use options::{OptionSchema, OptionSpec, OptionType};
+pub use ownership::Ownership;
+pub use pjrt_sys::StaticApi;
+pub use pjrt_types::{ElementType, ErrorCode, NamedValue, Value};
+pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
+pub use program::Program;
+pub use stablehlo_versions::StablehloVersions;
+pub use static_registration::{Registered, registered};
+pub use support::{Effort, Support, SupportTable};
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

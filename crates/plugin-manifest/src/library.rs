@@ -1,0 +1,52 @@
+//! The location of a plugin's PJRT library.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::{Result, StaticApi};
+
+/// The source of a plugin's `PJRT_Api`.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Library {
+    /// The library or program that describes the plugin: its `Backend` is written in Rust.
+    This,
+    /// A file in the folder of the library, or of the manifest, that describes the plugin.
+    Beside(String),
+    /// A file by its path, or by a bare name for the dynamic loader to search.
+    Path(PathBuf),
+    /// A path that is known only at run time, such as one read from an environment variable.
+    Computed(Arc<dyn Fn() -> Result<PathBuf> + Send + Sync>),
+    /// A table within this program.
+    Static(StaticApi),
+}
+
+impl Library {
+    /// A file in the folder of the library or manifest that describes the plugin.
+    pub fn beside(file: impl Into<String>) -> Self {
+        Self::Beside(file.into())
+    }
+
+    /// A file whose path is known only at run time.
+    pub fn computed(path: impl Fn() -> Result<PathBuf> + Send + Sync + 'static) -> Self {
+        Self::Computed(Arc::new(path))
+    }
+
+    /// A file by its path.
+    pub fn path(path: impl Into<PathBuf>) -> Self {
+        Self::Path(path.into())
+    }
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::This => f.write_str("This"),
+            Self::Beside(file) => write!(f, "Beside({file:?})"),
+            Self::Path(path) => write!(f, "Path({path:?})"),
+            Self::Computed(_) => f.write_str("Computed"),
+            Self::Static(_) => f.write_str("Static"),
+        }
+    }
+}

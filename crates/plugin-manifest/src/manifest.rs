@@ -1,0 +1,545 @@
+//! The description of a plugin as data: the content of `pjrt_plugin.json`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::diagnostic::{Fault, Faults};
+use crate::manifest_parse::{read, unknown_field};
+use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
+
+/// The version of the format this crate writes. Readers accept the same major version.
+pub const FORMAT_VERSION: &str = "1.0";
+
+/// Name of a manifest in the folder of a plugin's library.
+pub const FILE_NAME: &str = "pjrt_plugin.json";
+/// Maximum length in bytes of a plugin's name, aliases and platform names. Names become parts of file names, Python
+/// modules, environment variables and C symbols.
+pub const MAX_NAME_LENGTH: usize = 64;
+
+/// All information about a plugin that a framework can get without loading it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Manifest {
+    /// Version of the format, `1.0`.
+    pub format_version: String,
+    /// Name by which frameworks register the plugin: a lower-case letter, then letters, digits and underscores.
+    pub name: String,
+    /// Other names by which users select it, such as `gpu`. Several plugins may share one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+    /// Platform names that its clients report, if they differ from `name`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub platform_names: Vec<String>,
+    /// Display name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub display_name: String,
+    /// Name of the vendor.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub vendor: String,
+    /// Version of the plugin.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    /// One-line description for users.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// URL of its documentation.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub homepage: String,
+    /// Where to report bugs.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub support: String,
+    /// The library, or one for each supported system. Empty if the plugin is part of a program.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
+    pub library: Vec<LibraryFile>,
+    /// Among matching plugins, the one with the largest priority is preferred. JAX registers plugins with 400, its own
+    /// TPU and CPU with 300 and 0.
+    #[serde(default = "default_priority", skip_serializing_if = "is_default_priority")]
+    pub priority: i32,
+    /// Whether the vendor considers it unfinished.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub experimental: bool,
+    /// How to detect its hardware before loading it.
+    #[serde(default, skip_serializing_if = "Hardware::is_empty")]
+    pub hardware: Hardware,
+    /// The options that its client takes.
+    #[serde(default)]
+    pub create_options: OptionSchema,
+    /// Set-up of each process.
+    #[serde(default)]
+    pub process: ProcessPlan,
+    /// The clients that may use its devices at the same time.
+    #[serde(default)]
+    pub ownership: Ownership,
+    /// The capabilities of its devices.
+    #[serde(default)]
+    pub capabilities: Capabilities,
+    /// The programs that its devices run; `None` if the manifest does not list them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub supported_programs: Option<SupportTable>,
+    /// An environment variable that disables the plugin if it is set, not empty and not `0`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disable_env: Option<String>,
+    /// A C function without arguments or result. It is called after the last client is destroyed and before the process
+    /// ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shutdown_symbol: Option<String>,
+}
+
+/// A library file and the system it is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LibraryFile {
+    /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest.
+    /// The dynamic loader searches for any other bare name.
+    pub path: PathBuf,
+    /// Operating system, as `std::env::consts::OS` spells it; any if omitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    /// Architecture, as `std::env::consts::ARCH` spells it; any if omitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arch: Option<String>,
+    /// Hash of the file in lower-case hexadecimal. A file with a different hash is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// Signs of a plugin's hardware. Any one of them is enough. If none is listed, the hardware counts as present.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hardware {
+    /// Device nodes, with `*` for any run of characters but `/`, such as `/dev/nvidia*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub device_nodes: Vec<String>,
+    /// PCI devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pci: Vec<PciId>,
+}
+
+impl Hardware {
+    /// Whether no sign is listed.
+    pub fn is_empty(&self) -> bool {
+        self.device_nodes.is_empty() && self.pci.is_empty()
+    }
+}
+
+/// A PCI device, all devices of a vendor, or all devices of a class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PciId {
+    /// Vendor, as four lower-case hexadecimal digits.
+    pub vendor: String,
+    /// Devices, as four digits each; all if omitted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all if omitted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+}
+
+const fn default_priority() -> i32 {
+    400
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_default_priority(priority: &i32) -> bool {
+    *priority == default_priority()
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
+    // An untagged enum would hide which field is wrong, and lose unknown fields.
+    struct OneOrMany;
+
+    impl<'de> Visitor<'de> for OneOrMany {
+        type Value = Vec<LibraryFile>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("`{\"path\": …}`, or a list of these")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            LibraryFile::deserialize(MapAccessDeserializer::new(map)).map(|file| vec![file])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
+            Vec::deserialize(SeqAccessDeserializer::new(seq))
+        }
+    }
+
+    from.deserialize_any(OneOrMany)
+}
+
+impl Manifest {
+    /// A plugin of this name, with the capabilities that frameworks assume of an unknown device.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            format_version: FORMAT_VERSION.to_owned(),
+            name: name.into(),
+            aliases: Vec::new(),
+            platform_names: Vec::new(),
+            display_name: String::new(),
+            vendor: String::new(),
+            version: String::new(),
+            description: String::new(),
+            homepage: String::new(),
+            support: String::new(),
+            library: Vec::new(),
+            priority: default_priority(),
+            experimental: false,
+            hardware: Hardware::default(),
+            create_options: OptionSchema::default(),
+            process: ProcessPlan::default(),
+            ownership: Ownership::default(),
+            capabilities: Capabilities::default(),
+            supported_programs: None,
+            disable_env: None,
+            shutdown_symbol: None,
+        }
+    }
+
+    /// Reads a manifest and checks it. Unknown fields are faults, unless the manifest has a newer minor version of the
+    /// format. Such versions add fields that readers may ignore.
+    ///
+    /// # Errors
+    ///
+    /// The position at which the text is not a valid manifest, or all faults of the manifest.
+    pub fn from_json(text: &str) -> Result<Self, Faults> {
+        if !text.trim_start().starts_with('{') {
+            return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
+        }
+        let mut parser = serde_json::Deserializer::from_str(text);
+        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
+            if fault.message.starts_with("missing field `format_version`") {
+                fault.message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
+            }
+            fault
+        })?;
+        parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
+        manifest.create_options.normalize();
+        let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
+        if !manifest.is_newer() {
+            faults.extend(unknown.iter().map(|field| unknown_field(field)));
+        }
+        Faults::check(faults)?;
+        Ok(manifest)
+    }
+
+    /// Whether the manifest has a later minor version of the format than this crate.
+    fn is_newer(&self) -> bool {
+        let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+        minor(&self.format_version) > minor(FORMAT_VERSION)
+    }
+
+    /// The text of `pjrt_plugin.json`.
+    pub fn to_json(&self) -> String {
+        // Every field is text, a number, a list or a map with text keys, so this cannot fail.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Checks everything that does not need the plugin.
+    ///
+    /// # Errors
+    ///
+    /// All faults at once.
+    pub fn validate(&self) -> Result<(), Faults> {
+        let mut faults = Vec::new();
+        let mut fault = |field: String, message: String| faults.push(Fault::new(field, message));
+        if self.format_version.split('.').next() != FORMAT_VERSION.split('.').next() {
+            let message = format!("{:?} is not known here; write {FORMAT_VERSION:?}", self.format_version);
+            fault("format_version".to_owned(), message);
+        }
+        if let Err(message) = check_name(&self.name) {
+            fault("name".to_owned(), message);
+        }
+        for (index, alias) in self.aliases.iter().enumerate() {
+            if let Err(message) = check_name(alias) {
+                fault(format!("aliases[{index}]"), message);
+            } else if *alias == self.name || self.aliases[..index].contains(alias) {
+                fault(format!("aliases[{index}]"), format!("{alias:?} names the plugin already: leave it out"));
+            }
+        }
+        for (index, name) in self.platform_names.iter().enumerate() {
+            if name.len() > MAX_NAME_LENGTH {
+                let message = format!("has {} bytes: write a name of at most {MAX_NAME_LENGTH}", name.len());
+                fault(format!("platform_names[{index}]"), message);
+            }
+        }
+        for (index, file) in self.library.iter().enumerate() {
+            if file.path.as_os_str().is_empty() {
+                fault(format!("library[{index}].path"), "write the file's path".to_owned());
+            }
+            if let Some(hash) = &file.sha256
+                && !(hash.len() == 64 && is_lower_hex(hash))
+            {
+                fault(format!("library[{index}].sha256"), "write 64 lower-case hexadecimal digits".to_owned());
+            }
+        }
+        for (index, node) in self.hardware.device_nodes.iter().enumerate() {
+            if let Err(message) = check_node(node) {
+                fault(format!("hardware.device_nodes[{index}]"), message);
+            }
+        }
+        for (index, id) in self.hardware.pci.iter().enumerate() {
+            let devices = id.devices.iter().map(|device| ("devices", device));
+            for (field, digits) in devices.chain([("vendor", &id.vendor)]) {
+                if !(digits.len() == 4 && is_lower_hex(digits)) {
+                    let message = format!("{digits:?} is not four lower-case hexadecimal digits");
+                    fault(format!("hardware.pci[{index}].{field}"), message);
+                }
+            }
+            for class in &id.classes {
+                if class.is_empty() || class.len() > 6 || !is_lower_hex(class) {
+                    let message = format!("{class:?} is not one to six lower-case hexadecimal digits");
+                    fault(format!("hardware.pci[{index}].classes"), message);
+                }
+            }
+        }
+        if let Some(table) = &self.supported_programs {
+            faults.extend(table.validate().into_iter().map(|fault| fault.within("supported_programs")));
+        }
+        faults.extend(self.create_options.faults().into_iter().map(|fault| fault.within("create_options")));
+        if let Err(more) = self.process.validate() {
+            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("process")));
+        }
+        faults.extend(self.contradictions());
+        if let Err(more) = self.capabilities.validate() {
+            faults.extend(more.into_vec().into_iter().map(|fault| fault.within("capabilities")));
+        }
+        Faults::check(faults)
+    }
+
+    /// Options that the process plan passes and the schema rejects.
+    fn contradictions(&self) -> impl Iterator<Item = Fault> {
+        self.process.options.iter().enumerate().filter_map(|(index, rule)| {
+            let refused = self.create_options.refuses(&rule.name, rule.ty)?;
+            Some(Fault::new(format!("process.options[{index}]"), refused))
+        })
+    }
+
+    /// Whether `name` selects this plugin: its name, an alias or a platform name, in any case.
+    pub fn answers_to(&self, name: &str) -> bool {
+        let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
+        names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The first library that fits an operating system and an architecture, as `std::env::consts` spells them.
+    pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
+        let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        self.library.iter().find(|file| fits(&file.os, os) && fits(&file.arch, arch))
+    }
+}
+
+fn is_lower_hex(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Only the file name may be a pattern, so that looking for a node does not search the whole file system.
+fn check_node(node: &str) -> Result<(), String> {
+    if !node.starts_with('/') {
+        return Err(format!("{node:?} is no absolute path"));
+    }
+    let folder = node.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if folder.contains(['*', '?', '[']) || node.ends_with("**") || node.split('/').any(|part| part == "..") {
+        return Err(format!("{node:?}: write a path without `..` whose last part alone has *, ? or []"));
+    }
+    Ok(())
+}
+
+/// Whether frameworks can use `name` as a plugin's name. It must be usable as a Python module, a C symbol and an
+/// environment variable.
+pub const fn is_name(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    if bytes.len() > MAX_NAME_LENGTH {
+        return false;
+    }
+    let mut index = 0;
+    while index < bytes.len() {
+        match bytes[index] {
+            b'a'..=b'z' => {}
+            b'0'..=b'9' | b'_' if index > 0 => {}
+            _ => return false,
+        }
+        index += 1;
+    }
+    index > 0
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    if is_name(name) {
+        return Ok(());
+    }
+    if name.len() > MAX_NAME_LENGTH {
+        let start: String = name.chars().take(16).collect();
+        return Err(format!("{start:?}... has {} bytes: write a name of at most {MAX_NAME_LENGTH}", name.len()));
+    }
+    Err(format!("{name:?} is no name: write a lower-case letter, then lower-case letters, digits and underscores"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_manifest() {
+        let manifest = Manifest::from_json(r#"{"format_version": "1.3", "name": "x", "library": {"path": "l.so"}}"#);
+        let manifest = manifest.unwrap();
+        assert_eq!(manifest.library_for("linux", "x86_64").unwrap().path, PathBuf::from("l.so"));
+        assert_eq!((manifest.priority, manifest.ownership), (400, Ownership::Shared));
+        assert!(manifest.create_options.is_open());
+        assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn libraries_are_chosen_by_system() {
+        let mut manifest = Manifest::new("x");
+        for (path, os, arch) in [("a.dll", "windows", "x86_64"), ("b.so", "linux", "aarch64"), ("c.so", "linux", "")] {
+            manifest.library.push(LibraryFile {
+                path: path.into(),
+                os: Some(os.to_owned()),
+                arch: (!arch.is_empty()).then(|| arch.to_owned()),
+                sha256: None,
+            });
+        }
+        let chosen = |os, arch| manifest.library_for(os, arch).map(|file| file.path.to_str().unwrap());
+        assert_eq!(chosen("linux", "aarch64"), Some("b.so"));
+        assert_eq!(chosen("linux", "x86_64"), Some("c.so"));
+        assert_eq!(chosen("macos", "aarch64"), None);
+        assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
+    }
+
+    #[test]
+    fn patterns_of_device_nodes_stay_in_a_folder() {
+        for node in ["/dev/x", "/dev/x*", "/dev/a/[0-9]?"] {
+            assert_eq!(check_node(node), Ok(()));
+        }
+        for node in ["", "x", "/**/x", "/dev/**", "/*/*/x", "/dev/../home/*", "/d?v/x"] {
+            assert!(check_node(node).is_err(), "{node}");
+        }
+    }
+
+    #[test]
+    fn names_have_a_greatest_length() {
+        let with = |name: &str| {
+            let mut manifest = Manifest::new(name);
+            manifest.aliases.push(format!("{name}b"));
+            manifest.platform_names.push(name.to_uppercase());
+            manifest.validate()
+        };
+        assert_eq!(with(&"a".repeat(MAX_NAME_LENGTH - 1)), Ok(()));
+        let faults = with(&"a".repeat(100_000)).unwrap_err();
+        let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+        assert_eq!(fields, ["name", "aliases[0]", "platform_names[0]"]);
+        let text = faults.to_string();
+        assert!(text.contains("has 100000 bytes: write a name of at most 64") && text.len() < 1000, "{text}");
+    }
+
+    #[test]
+    fn faults_name_their_field_all_at_once() {
+        let mut manifest = Manifest::new("My-Device");
+        manifest.format_version = "2.0".to_owned();
+        manifest.aliases = vec!["gpu".to_owned(), "gpu".to_owned(), "G".to_owned()];
+        manifest.library.push(LibraryFile { sha256: Some("ABC".to_owned()), ..LibraryFile::default() });
+        manifest.hardware.device_nodes.push("nvidia0".to_owned());
+        let pci = PciId { vendor: "10DE".to_owned(), devices: vec!["1".to_owned()], classes: vec![String::new()] };
+        manifest.hardware.pci.push(pci);
+        let faults = manifest.validate().unwrap_err();
+        let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+        let expected = [
+            "format_version",
+            "name",
+            "aliases[1]",
+            "aliases[2]",
+            "library[0].path",
+            "library[0].sha256",
+            "hardware.device_nodes[0]",
+            "hardware.pci[0].devices",
+            "hardware.pci[0].vendor",
+            "hardware.pci[0].classes",
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    #[test]
+    fn text_that_is_no_manifest_is_refused_with_its_place() {
+        for (text, says) in [
+            ("", "a manifest is a JSON object"),
+            ("[]", "a manifest is a JSON object"),
+            ("{", "EOF"),
+            (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
+            (r#"{"name": "x"}"#, "; write \"format_version\": \"1.0\""),
+            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: there is no such field"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library: missing field `path`"),
+            (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library: invalid type"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "sha265": "0"}]}"#,
+                "library[0].sha265: there is no such field; did you mean \"sha256\"?",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": {"path": "x.so", "sha265": "0"}}"#,
+                "library.sha265: there is no such field",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"donation": "yes"}}"#,
+                "capabilities.donation: invalid type: string \"yes\", expected a boolean",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "process": {"chips": [{"from": "variabel"}]}}"#,
+                "process.chips[0].from: unknown variant `variabel`",
+            ),
+            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "unknown variant `mine`"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version: invalid type: integer `1`, expected a string"),
+            (
+                r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
+                "capabilities.dense_gather_factor: invalid value: integer `-3`",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#,
+                "hardware.pic: there is no such field",
+            ),
+        ] {
+            let error = Manifest::from_json(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_plan_passes_only_options_the_schema_takes() {
+        let faults = |options: &str, create_options: &str| {
+            let text = format!(
+                r#"{{"format_version": "1.0", "name": "x", "create_options": {create_options},
+                    "process": {{"options": [{options}]}}}}"#
+            );
+            Manifest::from_json(&text).map(|_| ()).map_err(|faults| faults.to_string())
+        };
+        let node = r#"{"name": "node", "type": "int64", "value": "{global_rank}"}"#;
+        let closed = |ty: &str| format!(r#"{{"open": false, "options": [{{"name": "nodes", "type": "{ty}"}}]}}"#);
+        let error = faults(node, &closed("int64")).unwrap_err();
+        assert!(error.contains("process.options[0]: create_options lists no option \"node\""), "{error}");
+        assert!(error.contains("did you mean \"nodes\"?"), "{error}");
+        let nodes = node.replace("node", "nodes");
+        let error = faults(&nodes, &closed("bool")).unwrap_err();
+        assert!(error.contains("\"nodes\" is of type int64 here, and of type bool in create_options"), "{error}");
+        // Numbers are widened, and text is parsed as the option's type.
+        for ty in ["int64", "int64_list", "float"] {
+            assert_eq!(faults(&nodes, &closed(ty)), Ok(()));
+        }
+        assert_eq!(faults(&nodes.replace("int64", "string"), &closed("int64")), Ok(()));
+        assert_eq!(faults(node, r#"{"open": true}"#), Ok(()));
+    }
+
+    #[test]
+    fn newer_minor_versions_may_have_more_fields() {
+        let text = |version: &str| format!(r#"{{"format_version": "{version}", "name": "x", "colour": "blue"}}"#);
+        assert!(Manifest::from_json(&text("1.7")).is_ok());
+        assert!(Manifest::from_json(&text("1.0")).is_err());
+        assert!(Manifest::from_json(&text("2.0")).is_err());
+    }
+
+    #[test]
+    fn names_are_compared_in_any_case() {
+        let mut manifest = Manifest::new("cuda");
+        manifest.aliases.push("gpu".to_owned());
+        manifest.platform_names.push("CUDA".to_owned());
+        assert!(manifest.answers_to("Gpu") && manifest.answers_to("cuda") && !manifest.answers_to("cud"));
+    }
+}

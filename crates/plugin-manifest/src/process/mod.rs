@@ -1,0 +1,68 @@
+//! Processes, hosts and ranks: the place of a process among others, and the set-up that a plugin needs for it.
+//!
+//! [`ProcessTopology`] describes the place of the process. [`ProcessPlan`] describes, as data, what a plugin needs for
+//! each process: environment variables, create options, a coordinator. [`ProcessPlan::resolve`] computes the values of
+//! the plan for one process. The result, [`EnvPlan`], is data too. A program can inspect and print it, and applies it
+//! before it loads the plugin's library.
+//!
+//! ```
+//! use plugin_manifest::process::{EnvRule, Environment, Position, ProcessPlan, ProcessTopology, When};
+//!
+//! let plan = ProcessPlan::new().with_variable(
+//!     EnvRule::default_value("EXAMPLE_VISIBLE_DEVICES", "{local_rank}")
+//!         .when([When::OneDevice])
+//!         .reason("the device of this process"),
+//! );
+//! // The second of two processes on the only host.
+//! let place = Position::new(1, 2)?;
+//! let topology = ProcessTopology::new(place, place, Position::SOLE)?;
+//! let steps = plan.resolve(&topology, &Environment::new())?;
+//! assert_eq!(steps.for_child().collect::<Vec<_>>(), [("EXAMPLE_VISIBLE_DEVICES", "1")]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Templates
+//!
+//! A value of a plan is text with slots in braces. A slot is a list of choices separated by `|`. Its value is that of
+//! the first choice that is known:
+//!
+//! | choice | value |
+//! |---|---|
+//! | `local_rank`, `local_world_size`, `global_rank`, `world_size`, `host_index`, `host_count`, `host_in_slice`, `hosts_per_slice`, `slice_index`, `slice_count` | a whole number of the topology |
+//! | `host_in_slice*local_world_size+local_rank`, `8476+local_rank` | sums of products of these and of numbers |
+//! | `'text'` | that text |
+//! | `env:NAME` | an environment variable that is set and not empty |
+//! | `env:NAME[local_rank]` | one item of a variable's list `0,4-7`, counted from 0 |
+//! | `coordinator`, `coordinator_host`, `coordinator_port` | the address of the coordinator |
+//! | `hosts` | names of the slice's hosts, separated by commas |
+//! | `process_addresses:8476` | `host:port` of each process of the slice; ports count up on each host |
+//! | `mesh_product:A,B` | product, axis by axis, of two variables such as `2,2,1` |
+//!
+//! `{{` and `}}` produce literal braces.
+
+mod address;
+pub mod builtin_plans;
+mod chips;
+mod detect;
+mod env_plan;
+mod environment;
+mod node_list;
+mod partial_topology;
+mod plan;
+mod provenance;
+mod rank;
+mod resolve;
+mod source;
+mod template;
+mod topology;
+mod validate;
+
+pub use address::Address;
+pub use chips::{ChipProbe, HostIndex};
+pub use detect::{Detected, Detection, Explicit, SourceReport, SourceState};
+pub use env_plan::{Effect, EnvPlan, EnvStep, PlannedOption};
+pub use environment::{Environment, Host, NoHost, ThisHost};
+pub use plan::{Before, Coordinator, CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, SetMode, When};
+pub use provenance::{Item, Origin, Provenance, Source};
+pub use rank::Position;
+pub use topology::{DeviceShare, ProcessTopology};

@@ -1,0 +1,23 @@
+//! Reads programs with the `stablehlo` crate; with the feature `stablehlo`.
+
+use stablehlo::ir::Module;
+
+use crate::Program;
+
+/// The formats that [`read`] reads.
+pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
+
+/// Reads a program of format `mlir`. With the feature `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and
+/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error has the op and its location separately.
+/// Returns `None` for another format.
+pub fn read(program: &Program) -> Option<stablehlo::Result<Module>> {
+    let code = program.code.clone();
+    Some(match program.format.as_str() {
+        "mlir" => stablehlo::parse(code),
+        #[cfg(feature = "hlo")]
+        "hlo" => stablehlo::parse_hlo(code),
+        #[cfg(feature = "hlo")]
+        "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
+        _ => return None,
+    })
+}

@@ -1,0 +1,64 @@
+//! Plugins that are linked into this program.
+
+use std::any::TypeId;
+use std::fmt;
+
+use crate::{Descriptor, Faults};
+
+/// A plugin that the attribute `#[device_plugin]` registered. None of its code has run yet.
+#[derive(Clone, Copy)]
+pub struct Registered {
+    name: &'static str,
+    ty: fn() -> (TypeId, &'static str),
+    descriptor: fn() -> Result<Descriptor, Faults>,
+}
+
+inventory::collect!(Registered);
+
+impl Registered {
+    /// A plugin with this name, implemented by the type whose id and name `ty` returns. `descriptor` need not check the
+    /// manifest, so that plugin libraries need not contain that code: [`Self::descriptor`] checks it.
+    pub const fn new(
+        name: &'static str,
+        ty: fn() -> (TypeId, &'static str),
+        descriptor: fn() -> Result<Descriptor, Faults>,
+    ) -> Self {
+        Self { name, ty, descriptor }
+    }
+
+    /// Name by which frameworks register the plugin.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The name of the Rust type, for display.
+    pub fn type_name(&self) -> &'static str {
+        (self.ty)().1
+    }
+
+    /// The plugin's description.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the description, including a panic of the plugin.
+    pub fn descriptor(&self) -> Result<Descriptor, Faults> {
+        (self.descriptor)()?.checked()
+    }
+}
+
+impl fmt::Debug for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registered").field("name", &self.name).field("type", &self.type_name()).finish()
+    }
+}
+
+/// The plugins that are linked into this program or library, in order of their names; each type once.
+///
+/// Two types may share a name, such as those of two versions of a crate. A shared library has its own list, which the
+/// programs that load it cannot see.
+pub fn registered() -> impl Iterator<Item = Registered> {
+    let mut all: Vec<Registered> = inventory::iter::<Registered>().copied().collect();
+    all.sort_by_key(|plugin| (plugin.name, plugin.type_name(), (plugin.ty)().0));
+    all.dedup_by_key(|plugin| (plugin.ty)().0);
+    all.into_iter()
+}

@@ -1,0 +1,342 @@
+//! Checks a program against a [`SupportTable`].
+
+use std::collections::HashMap;
+use std::fmt;
+
+use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
+
+use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable, Verdict};
+use crate::diagnostic::{Fault, Faults};
+use crate::{Manifest, Program};
+
+/// Maximum number of different reasons in an answer. Further ones are dropped.
+const MAX_REASONS: usize = 64;
+
+impl Reason {
+    /// Why a program that cannot be read is not supported.
+    pub fn unreadable(error: &::stablehlo::Error) -> Self {
+        let mut reason = Self::new(format!("the program cannot be read: {}", error.message()));
+        reason.operation = error.op().map(str::to_owned);
+        reason.location = error.location().map(str::to_owned);
+        reason
+    }
+}
+
+/// A table prepared for checking many programs.
+#[derive(Debug)]
+pub struct Checker {
+    rules: HashMap<String, Rule>,
+    complete: bool,
+    dynamic_shapes: bool,
+    max_rank: Option<usize>,
+}
+
+/// An operation's rule with its groups expanded.
+#[derive(Debug)]
+struct Rule {
+    rule: OperationRule,
+    /// Empty if all are allowed.
+    types: Vec<ElementType>,
+}
+
+impl Checker {
+    /// Prepares a table.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the table, by field.
+    pub fn new(table: &SupportTable) -> Result<Self, Faults> {
+        let mut faults = table.validate();
+        let mut rules = HashMap::with_capacity(table.operations.len());
+        for (name, rule) in &table.operations {
+            let mut types = Vec::new();
+            for ty in table.element_types(&rule.types) {
+                match ElementType::from_name(ty) {
+                    Some(ty) => types.push(ty),
+                    None => faults.push(Fault::new(
+                        format!("operations.{name}.types"),
+                        format!(
+                            "{ty:?} is no element type of StableHLO; there are {}",
+                            ElementType::all().map(ElementType::name).collect::<Vec<_>>().join(", ")
+                        ),
+                    )),
+                }
+            }
+            rules.insert(name.clone(), Rule { rule: rule.clone(), types });
+        }
+        Faults::check(faults)?;
+        Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
+    }
+
+    /// Checks a program as a framework would send it. With the feature `hlo`, programs in HLO are checked by the
+    /// StableHLO names of their instructions.
+    pub fn program(&self, program: &Program, effort: Effort) -> Support {
+        match crate::program_reader::read(program) {
+            Some(Ok(module)) => self.module(&module, effort),
+            Some(Err(error)) => Support::No(vec![Reason::unreadable(&error)]),
+            None => Support::Maybe(vec![Reason::new(format!(
+                "programs in format {:?} cannot be checked without compiling, only those in {}",
+                program.format,
+                crate::program_reader::FORMATS.join(", ")
+            ))]),
+        }
+    }
+
+    /// Checks a parsed program.
+    pub fn module(&self, module: &Module, effort: Effort) -> Support {
+        let mut walk = Walk { checker: self, module, effort, no: Found::default(), maybe: Found::default() };
+        for func in &module.funcs {
+            if effort >= Effort::Types {
+                for ty in &func.results {
+                    walk.value(None, ty, None);
+                }
+            }
+            walk.region(func, &func.body);
+        }
+        if !walk.no.reasons.is_empty() {
+            return Support::No(walk.no.reasons);
+        }
+        if effort == Effort::Compile {
+            walk.maybe.reasons.push(Reason::new("a table cannot tell what compiling finds out"));
+        }
+        if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
+    }
+
+    /// Returns the rule of an operation, and its name for messages.
+    fn rule(&self, kind: &OpKind) -> (String, Option<&Rule>) {
+        let name = kind.name();
+        let full = match kind {
+            OpKind::CustomCall { call_target_name: of, .. } | OpKind::Composite { name: of, .. } => {
+                format!("{name}({of})")
+            }
+            _ => name.clone(),
+        };
+        let dialect = name.split('.').next().unwrap_or(&name);
+        let rule = self.rules.get(&full).or_else(|| self.rules.get(&name));
+        let rule = rule.or_else(|| self.rules.get(&format!("{dialect}.*")));
+        (full, rule)
+    }
+}
+
+/// An attribute's value in the spelling of rules.
+struct Spelled {
+    values: Vec<String>,
+    list: bool,
+}
+
+impl Spelled {
+    fn new(attribute: &Attribute) -> Self {
+        match attribute {
+            Attribute::Array(items) => Self { values: items.iter().map(spell).collect(), list: true },
+            Attribute::DenseArray(literal) | Attribute::Tensor(literal) => {
+                let boolean = literal.ty.element == ElementType::Bool;
+                let number = |value: i64| if boolean { (value != 0).to_string() } else { value.to_string() };
+                match literal.integers() {
+                    Some(values) => Self { values: values.into_iter().map(number).collect(), list: true },
+                    None => Self { values: vec![format!("{literal:?}")], list: false },
+                }
+            }
+            one => Self { values: vec![spell(one)], list: false },
+        }
+    }
+}
+
+impl fmt::Display for Spelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.join(", ");
+        if self.list { write!(f, "[{values}]") } else { f.write_str(&values) }
+    }
+}
+
+/// Spells one value. That of an enumeration is its keyword.
+fn spell(attribute: &Attribute) -> String {
+    if let Some(integer) = attribute.as_integer() {
+        return match attribute {
+            Attribute::Bool(value) => value.to_string(),
+            _ => integer.to_string(),
+        };
+    }
+    match attribute {
+        Attribute::Unit => "true".to_owned(),
+        Attribute::Float(value, _) => value.to_string(),
+        Attribute::Other(text) => {
+            let word = text.strip_prefix("#stablehlo<").and_then(|text| text.strip_suffix('>'));
+            word.and_then(|word| word.split_whitespace().last()).unwrap_or(text).to_owned()
+        }
+        other => other.as_str().map_or_else(|| format!("{other:?}"), str::to_owned),
+    }
+}
+
+impl AttributeRule {
+    /// Returns the reasons why a value is not supported.
+    fn faults(&self, value: &Spelled) -> Vec<String> {
+        let mut faults = Vec::new();
+        let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);
+        if value.values.iter().find(unknown).is_some() {
+            faults.push(format!("the device supports {} only", self.one_of.join(", ")));
+        }
+        let numbers = value.values.iter().filter_map(|value| value.parse::<i64>().ok());
+        let (least, most) = (self.at_least.unwrap_or(i64::MIN), self.at_most.unwrap_or(i64::MAX));
+        if numbers.clone().any(|number| number < least) {
+            faults.push(format!("the device supports {least} at least"));
+        }
+        if numbers.clone().any(|number| number > most) {
+            faults.push(format!("the device supports {most} at most"));
+        }
+        if let Some(length) = self.max_length.filter(|&length| value.list && value.values.len() > length) {
+            faults.push(format!("the device supports {length} elements at most, and there are {}", value.values.len()));
+        }
+        faults
+    }
+}
+
+/// The key of equal reasons: operation, attribute, type and message.
+type Alike = (Option<String>, Option<String>, Option<String>, String);
+
+/// Reasons of one answer. Equal reasons are counted together.
+#[derive(Default)]
+struct Found {
+    reasons: Vec<Reason>,
+    known: HashMap<Alike, usize>,
+}
+
+impl Found {
+    fn add(&mut self, reason: Reason) {
+        let key = (reason.operation.clone(), reason.attribute.clone(), reason.ty.clone(), reason.message.clone());
+        if let Some(reason) = self.known.get(&key).and_then(|&known| self.reasons.get_mut(known)) {
+            reason.count += 1;
+        } else if self.reasons.len() < MAX_REASONS {
+            self.known.insert(key, self.reasons.len());
+            self.reasons.push(reason);
+        }
+    }
+}
+
+struct Walk<'a> {
+    checker: &'a Checker,
+    module: &'a Module,
+    effort: Effort,
+    no: Found,
+    maybe: Found,
+}
+
+impl Walk<'_> {
+    fn region(&mut self, func: &Func, region: &Region) {
+        for op in &region.ops {
+            if !matches!(op.kind, OpKind::Return) {
+                self.op(func, op);
+            }
+            op.regions.iter().for_each(|region| self.region(func, region));
+        }
+    }
+
+    fn op(&mut self, func: &Func, op: &Op) {
+        let (name, rule) = self.checker.rule(&op.kind);
+        let place = |reason: Reason| {
+            let location = self.module.location(op.location);
+            let reason = reason.operation(name.clone());
+            if location.is_empty() { reason } else { reason.location(location) }
+        };
+        let Some(rule) = rule else {
+            // The walk checks the called function too, because it is part of the program.
+            if matches!(op.kind, OpKind::Call { .. }) {
+                return;
+            }
+            if self.checker.complete {
+                self.no.add(place(Reason::new("the device does not support it")));
+            } else {
+                self.maybe.add(place(Reason::new("the plugin's table does not tell of it")));
+            }
+            return;
+        };
+        match rule.rule.support {
+            Verdict::Yes => {}
+            Verdict::No => return self.no.add(place(Reason::new(rule.rule.reason.clone()))),
+            Verdict::Maybe => self.maybe.add(place(Reason::new(rule.rule.reason.clone()))),
+        }
+        if self.effort >= Effort::Attributes {
+            self.attributes(op, rule, place);
+        }
+        if self.effort >= Effort::Types {
+            for &value in op.operands.iter().chain(&op.results) {
+                self.value(Some((op, rule)), func.ty(value), Some(&name));
+            }
+        }
+    }
+
+    fn attributes(&mut self, op: &Op, rule: &Rule, place: impl Fn(Reason) -> Reason) {
+        if rule.rule.attributes.is_empty() {
+            return;
+        }
+        let own = op.own_attributes();
+        for (name, value) in own.iter().chain(&op.attributes) {
+            let Some(allowed) = rule.rule.attributes.get(name) else { continue };
+            let value = Spelled::new(value);
+            for message in allowed.faults(&value) {
+                self.no.add(place(Reason::new(message).attribute(format!("{name} = {value}"))));
+            }
+        }
+    }
+
+    fn value(&mut self, of: Option<(&Op, &Rule)>, ty: &Type, name: Option<&str>) {
+        let tensor = match ty {
+            Type::Tensor(tensor) => tensor,
+            Type::Tuple(types) => return types.iter().for_each(|ty| self.value(of, ty, name)),
+            _ => return,
+        };
+        let place = |reason: Reason| {
+            let reason = match name {
+                Some(name) => reason.operation(name),
+                None => reason,
+            };
+            match of.map(|(op, _)| self.module.location(op.location)) {
+                Some(location) if !location.is_empty() => reason.location(location),
+                _ => reason,
+            }
+        };
+        if let Some((_, rule)) = of
+            && !rule.types.is_empty()
+            && !rule.types.contains(&tensor.element)
+        {
+            let message = format!("the device does not support it for elements of {}", tensor.element);
+            self.no.add(place(Reason::new(message).ty(tensor.to_string())));
+        }
+        let most = of.and_then(|(_, rule)| rule.rule.max_rank).or(self.checker.max_rank);
+        if let Some(most) = most.filter(|&most| tensor.rank() > most) {
+            let message = format!("the device supports {most} dimensions at most, and there are {}", tensor.rank());
+            self.no.add(place(Reason::new(message).ty(tensor.to_string())));
+        }
+        if !self.checker.dynamic_shapes && !tensor.is_static() {
+            let message = "the device needs every extent known when it compiles";
+            self.no.add(place(Reason::new(message).ty(TensorType::to_string(tensor))));
+        }
+    }
+}
+
+impl Manifest {
+    /// Returns `No` for an artifact of a StableHLO version that the plugin does not read. Compiling would reject it
+    /// too.
+    pub(crate) fn refuses_version(&self, program: &Program) -> Option<Support> {
+        let read = self.capabilities.stablehlo.map(Into::into);
+        let error = crate::artifact::check(program, read).err()?;
+        Some(Support::No(vec![Reason::new(error.message())]))
+    }
+
+    /// Whether the devices can run a program, according to the table. Returns `Maybe` without a table.
+    ///
+    /// # Errors
+    ///
+    /// All faults of the table.
+    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Faults> {
+        if let Some(no) = self.refuses_version(program) {
+            return Ok(no);
+        }
+        match &self.supported_programs {
+            Some(table) => Ok(Checker::new(table)?.program(program, effort)),
+            None => Ok(Support::Maybe(vec![Reason::new(format!(
+                "the plugin {:?} does not tell which programs it supports: compile to see",
+                self.name
+            ))])),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Whether a plugin's devices can run a program, determined before anything is loaded or compiled.
+//!
+//! PJRT has no such call. A framework can only compile a program to find out whether a device supports it, or which
+//! part of it. This module offers plugins two ways to answer. A plugin's manifest may contain a [`SupportTable`]. Any
+//! tool can check a program against it, without a device or the library. The plugin may also implement
+//! `DevicePlugin::supports`, which can check as much as the vendor likes.
+//!
+//! An answer contains its [`Reason`]s: the operation, the attribute or type at fault, and the location in the program.
+//! `Yes` is valid only for its [`Effort`]: a device may support an operation but not one of its types.
+
+#[cfg(feature = "stablehlo")]
+mod check;
+mod table;
+#[cfg(feature = "stablehlo")]
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(feature = "stablehlo")]
+pub use check::Checker;
+pub use table::{AttributeRule, OperationRule, SupportTable, Verdict};
+
+/// How thorough a check is. Each effort includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effort {
+    /// Names of operations and targets of custom calls.
+    Names,
+    /// Their attributes.
+    Attributes,
+    /// Element types, ranks, and dynamic extents.
+    Types,
+    /// Everything that compiling checks.
+    Compile,
+}
+
+impl Effort {
+    /// All efforts, in ascending order.
+    pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
+
+    /// Name of the effort, as it is written in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Names => "names",
+            Self::Attributes => "attributes",
+            Self::Types => "types",
+            Self::Compile => "compile",
+        }
+    }
+}
+
+impl fmt::Display for Effort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Effort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|effort| effort.name() == text)
+            .ok_or_else(|| format!("{text:?} is no effort; there are {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// Whether a program is supported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", content = "reasons", rename_all = "lowercase")]
+pub enum Support {
+    /// Supported, up to the effort of the check.
+    Yes,
+    /// It does not compile or run. All reasons found, at least one.
+    No(Vec<Reason>),
+    /// Unknown without more effort. The reasons for the doubt.
+    Maybe(Vec<Reason>),
+}
+
+impl Support {
+    /// The reasons why the program is not supported, or may not be.
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            Self::Yes => &[],
+            Self::No(reasons) | Self::Maybe(reasons) => reasons,
+        }
+    }
+
+    /// Combines two answers. `No` takes precedence over `Maybe`, which takes precedence over `Yes`.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, other) | (other, Self::Yes) => other,
+            (Self::No(mut reasons), Self::No(more)) => {
+                reasons.extend(more);
+                Self::No(reasons)
+            }
+            (no @ Self::No(_), Self::Maybe(_)) | (Self::Maybe(_), no @ Self::No(_)) => no,
+            (Self::Maybe(mut reasons), Self::Maybe(more)) => {
+                reasons.extend(more);
+                Self::Maybe(reasons)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yes => "yes",
+            Self::No(_) => "no",
+            Self::Maybe(_) => "maybe",
+        })?;
+        self.reasons().iter().try_for_each(|reason| write!(f, "\n  {reason}"))
+    }
+}
+
+/// Why a program is not supported, or may not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The operation, such as `stablehlo.sort`; `None` if the reason concerns the whole program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// The attribute and value at fault, such as `precision = [HIGHEST]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribute: Option<String>,
+    /// The type at fault, such as `tensor<4xf64>`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub ty: Option<String>,
+    /// Source location of the operation, such as `model.py:12:4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Number of operations of the program to which the reason applies.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: usize,
+    /// Description of the problem for users.
+    pub message: String,
+}
+
+const fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
+impl Reason {
+    /// A reason that concerns the whole program.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), count: 1, ..Self::default() }
+    }
+
+    /// Sets the operation.
+    #[must_use]
+    pub fn operation(mut self, name: impl Into<String>) -> Self {
+        self.operation = Some(name.into());
+        self
+    }
+
+    /// Sets the attribute.
+    #[must_use]
+    pub fn attribute(mut self, attribute: impl Into<String>) -> Self {
+        self.attribute = Some(attribute.into());
+        self
+    }
+
+    /// Sets the type.
+    #[must_use]
+    pub fn ty(mut self, ty: impl Into<String>) -> Self {
+        self.ty = Some(ty.into());
+        self
+    }
+
+    /// Sets the source location of the operation.
+    #[must_use]
+    pub fn location(mut self, location: impl Into<String>) -> Self {
+        self.location = Some(location.into());
+        self
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operation) = &self.operation {
+            write!(f, "{operation}: ")?;
+        }
+        f.write_str(&self.message)?;
+        let about = [&self.attribute, &self.ty].into_iter().flatten().map(String::as_str).collect::<Vec<_>>();
+        if !about.is_empty() {
+            write!(f, " ({})", about.join(", "))?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, " at {location}")?;
+        }
+        if self.count > 1 {
+            write!(f, " and {} more", self.count - 1)?;
+        }
+        Ok(())
+    }
+}

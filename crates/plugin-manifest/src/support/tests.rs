@@ -1,0 +1,222 @@
+use super::*;
+use crate::{Manifest, Program};
+
+/// A program of one function.
+fn program(body: &str) -> Program {
+    Program { format: "mlir".to_owned(), code: body.to_owned().into() }
+}
+
+fn table(json: &str) -> SupportTable {
+    serde_json::from_str(json).unwrap()
+}
+
+fn ask(json: &str, body: &str, effort: Effort) -> Support {
+    Checker::new(&table(json)).unwrap().program(&program(body), effort)
+}
+
+const TABLE: &str = r#"{
+    "complete": true,
+    "type_groups": {"float": ["f32", "bf16", "@self"], "self": ["@float"]},
+    "max_rank": 3,
+    "operations": {
+        "stablehlo.add": {"types": ["@float", "i32"]},
+        "stablehlo.constant": {},
+        "stablehlo.dot_general": {
+            "types": ["@float"], "max_rank": 2, "attributes": {"precision_config": {"one_of": ["DEFAULT"]}}
+        },
+        "stablehlo.sort": {"support": "maybe", "reason": "rows must fit the scratchpad"},
+        "stablehlo.cosine": {"support": "no", "reason": "the device has no cosine"},
+        "stablehlo.custom_call(Qr)": {"types": ["f32"]},
+        "stablehlo.iota": {"attributes": {"iota_dimension": {"at_most": 0}}},
+        "stablehlo.transpose": {"attributes": {"permutation": {"max_length": 2, "at_least": 0, "at_most": 1}}}
+    }
+}"#;
+
+const ADD: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2xf32> loc(\"f.py\":3:10)
+  return %0 : tensor<2xf32>
+}";
+
+#[test]
+fn what_the_table_lists_is_supported() {
+    for effort in [Effort::Names, Effort::Attributes, Effort::Types] {
+        assert_eq!(ask(TABLE, ADD, effort), Support::Yes, "{effort}");
+    }
+    let Support::Maybe(reasons) = ask(TABLE, ADD, Effort::Compile) else { panic!() };
+    assert!(reasons[0].message.contains("compiling"), "{reasons:?}");
+}
+
+#[test]
+fn an_operation_it_does_not_list_depends_on_whether_it_is_complete() {
+    let sub = ADD.replace("add", "subtract");
+    let Support::No(reasons) = ask(TABLE, &sub, Effort::Names) else { panic!() };
+    assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
+    assert_eq!(reasons[0].location.as_deref(), Some("f.py:3:10"));
+    let open = TABLE.replace("\"complete\": true", "\"complete\": false");
+    let Support::Maybe(reasons) = ask(&open, &sub, Effort::Names) else { panic!() };
+    assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
+    let all = TABLE.replace("\"stablehlo.constant\"", "\"stablehlo.*\"");
+    assert_eq!(ask(&all, &sub, Effort::Types), Support::Yes);
+}
+
+#[test]
+fn types_count_from_their_effort_on() {
+    let f64 = ADD.replace("f32", "f64");
+    assert_eq!(ask(TABLE, &f64, Effort::Attributes), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &f64, Effort::Types) else { panic!() };
+    assert_eq!(reasons.len(), 1, "alike ones are one: {reasons:?}");
+    assert_eq!((reasons[0].ty.as_deref(), reasons[0].count), (Some("tensor<2xf64>"), 3));
+    let deep = ADD.replace("2xf32", "1x1x1x2xf32");
+    let Support::No(reasons) = ask(TABLE, &deep, Effort::Types) else { panic!() };
+    assert!(reasons[0].message.contains("3 dimensions at most"), "{reasons:?}");
+    let dynamic = ADD.replace("2xf32", "?xf32");
+    let Support::No(reasons) = ask(TABLE, &dynamic, Effort::Types) else { panic!() };
+    assert!(reasons[0].message.contains("every extent known"), "{reasons:?}");
+    assert_eq!(
+        ask(&TABLE.replace("\"max_rank\": 3", "\"dynamic_shapes\": true"), &dynamic, Effort::Types),
+        Support::Yes
+    );
+}
+
+#[test]
+fn operations_may_be_doubtful_or_refused_with_a_reason() {
+    let cosine = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.cosine %x : tensor<2xf32>
+      %1 = stablehlo.cosine %0 : tensor<2xf32>
+      return %1 : tensor<2xf32> }";
+    let Support::No(reasons) = ask(TABLE, cosine, Effort::Names) else { panic!() };
+    assert_eq!((reasons.len(), reasons[0].count), (1, 2));
+    assert!(reasons[0].to_string().contains("no cosine"), "{}", reasons[0]);
+    let sort = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = \"stablehlo.sort\"(%x) <{dimension = 0 : i64}> ({
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %1 = stablehlo.add %a, %b : tensor<f32>
+        %2 = stablehlo.constant dense<true> : tensor<i1>
+        stablehlo.return %2 : tensor<i1>
+      }) : (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32> }";
+    let Support::Maybe(reasons) = ask(TABLE, sort, Effort::Types) else { panic!() };
+    assert_eq!(reasons.len(), 1);
+    assert!(reasons[0].message.contains("scratchpad"));
+    let call = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @Lu(%x) : (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32> }";
+    let Support::No(reasons) = ask(TABLE, call, Effort::Names) else { panic!() };
+    assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.custom_call(Lu)"));
+    assert_eq!(ask(TABLE, &call.replace("Lu", "Qr"), Effort::Types), Support::Yes);
+}
+
+#[test]
+fn attributes_have_values_and_ranges() {
+    let dot = |precision: &str| {
+        format!(
+            "func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {{
+              %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [{precision}]
+                : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+              return %0 : tensor<2x2xf32> }}"
+        )
+    };
+    assert_eq!(ask(TABLE, &dot("DEFAULT, DEFAULT"), Effort::Types), Support::Yes);
+    assert_eq!(ask(TABLE, &dot("HIGHEST, DEFAULT"), Effort::Names), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &dot("HIGHEST, DEFAULT"), Effort::Attributes) else { panic!() };
+    assert!(reasons[0].attribute.as_deref().unwrap().contains("HIGHEST"), "{reasons:?}");
+    assert!(reasons[0].message.contains("DEFAULT"), "{reasons:?}");
+    let transpose = |permutation: &str, shape: &str| {
+        format!(
+            "func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{
+              %0 = stablehlo.transpose %x, dims = [{permutation}] : (tensor<{shape}xf32>) -> tensor<{shape}xf32>
+              return %0 : tensor<{shape}xf32> }}"
+        )
+    };
+    assert_eq!(ask(TABLE, &transpose("1, 0", "2x2"), Effort::Types), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &transpose("2, 1, 0", "2x2x2"), Effort::Attributes) else { panic!() };
+    assert_eq!(reasons.len(), 2, "too long, and too large: {reasons:?}");
+    let iota = "func.func @main() -> tensor<2x2xf32> {
+      %0 = stablehlo.iota dim = 1 : tensor<2x2xf32>
+      return %0 : tensor<2x2xf32> }";
+    let Support::No(reasons) = ask(TABLE, iota, Effort::Attributes) else { panic!() };
+    assert_eq!(reasons[0].attribute.as_deref(), Some("iota_dimension = 1"));
+}
+
+#[test]
+fn broken_programs_and_foreign_formats_say_so() {
+    let Support::No(reasons) = ask(TABLE, "func.func @main(", Effort::Names) else { panic!() };
+    assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
+    let checker = Checker::new(&table(TABLE)).unwrap();
+    let onnx = Program { format: "onnx".to_owned(), code: vec![1, 2, 3].into() };
+    let Support::Maybe(reasons) = checker.program(&onnx, Effort::Names) else { panic!() };
+    assert!(reasons[0].message.contains("mlir, hlo, hlo_with_config"), "{reasons:?}");
+    for format in ["hlo", "hlo_with_config"] {
+        let broken = Program { format: format.to_owned(), code: vec![1, 2, 3].into() };
+        let Support::No(reasons) = checker.program(&broken, Effort::Names) else { panic!() };
+        assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
+    }
+}
+
+#[test]
+fn programs_in_hlo_are_checked_as_those_in_stablehlo() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
+    let program = Program { format: "hlo".to_owned(), code: std::fs::read(path).unwrap().into() };
+    let ask = |json: &str, effort| Checker::new(&table(json)).unwrap().program(&program, effort);
+    let all = r#"{"complete": true, "operations": {"stablehlo.*": {}}}"#;
+    assert_eq!(ask(all, Effort::Types), Support::Yes);
+    let no_tanh = r#"{"complete": true, "operations": {
+        "stablehlo.*": {}, "stablehlo.tanh": {"support": "no", "reason": "the device has no tanh"}
+    }}"#;
+    let Support::No(reasons) = ask(no_tanh, Effort::Names) else { panic!() };
+    assert_eq!((reasons[0].operation.as_deref(), reasons[0].count), (Some("stablehlo.tanh"), 2));
+    assert!(reasons[0].location.is_some(), "{reasons:?}");
+    let bf16 = r#"{"complete": true, "operations": {
+        "stablehlo.*": {}, "stablehlo.dot_general": {"types": ["bf16"]}
+    }}"#;
+    assert_eq!(ask(bf16, Effort::Attributes), Support::Yes);
+    let Support::No(reasons) = ask(bf16, Effort::Types) else { panic!() };
+    assert!(reasons.iter().any(|reason| reason.ty.as_deref() == Some("tensor<8x16xf32>")), "{reasons:?}");
+    // With a config around the module the answer is the same.
+    let mut code = Vec::new();
+    prost::encoding::bytes::encode(1, &program.code, &mut code);
+    let program = Program { format: "hlo_with_config".to_owned(), code: code.into() };
+    assert_eq!(Checker::new(&table(all)).unwrap().program(&program, Effort::Types), Support::Yes);
+}
+
+#[test]
+fn faults_of_tables_name_their_field() {
+    let json = r#"{"operations": {
+        "add": {}, "stablehlo.sort": {"support": "no"}, "stablehlo.iota": {"types": ["@none", "float32"]},
+        "stablehlo.pad": {"attributes": {"x": {"at_least": 2, "at_most": 1}}}, "stablehlo.custom_call()": {}
+    }}"#;
+    let faults = Checker::new(&table(json)).err().unwrap().to_string();
+    for says in [
+        "operations.add: an operation is named with its dialect",
+        "operations.stablehlo.sort.reason:",
+        "there is no group \"none\"",
+        "\"float32\" is no element type",
+        "operations.stablehlo.pad.attributes.x: no number",
+        "operations.stablehlo.custom_call(): an operation",
+    ] {
+        assert!(faults.contains(says), "{says} is not in {faults}");
+    }
+    let mut manifest = Manifest::new("x");
+    manifest.supported_programs = Some(table(json));
+    let faults = manifest.validate().unwrap_err().to_string();
+    assert!(faults.contains("supported_programs.operations.add"), "{faults}");
+}
+
+#[test]
+fn without_a_table_nobody_knows() {
+    let support = Manifest::new("x").supports(&program(ADD), Effort::Names).unwrap();
+    assert!(matches!(&support, Support::Maybe(reasons) if reasons[0].message.contains("compile to see")), "{support}");
+}
+
+#[test]
+fn answers_join() {
+    let no = || Support::No(vec![Reason::new("a")]);
+    let maybe = || Support::Maybe(vec![Reason::new("b")]);
+    assert_eq!(Support::Yes.and(Support::Yes), Support::Yes);
+    assert_eq!(Support::Yes.and(maybe()), maybe());
+    assert_eq!(maybe().and(no()), no());
+    assert_eq!(no().and(no()).reasons().len(), 2);
+    assert_eq!(no().to_string(), "no\n  a");
+    assert_eq!("types".parse(), Ok(Effort::Types));
+    assert!("all".parse::<Effort>().unwrap_err().contains("there are names, attributes"));
+}
