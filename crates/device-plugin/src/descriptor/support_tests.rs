@@ -29,7 +29,9 @@ impl DevicePlugin for Answers {
 
     fn manifest(mut manifest: Manifest) -> Manifest {
         let operations = [("stablehlo.add".to_owned(), OperationRule::default())].into();
-        manifest.supported_programs = Some(SupportTable { complete: true, operations, ..SupportTable::default() });
+        let mut table = SupportTable::default();
+        (table.complete, table.operations) = (true, operations);
+        manifest.supported_programs = Some(table);
         manifest
     }
 }

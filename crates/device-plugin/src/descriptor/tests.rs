@@ -1,5 +1,6 @@
 //! Reads descriptors of plugins written in Rust.
 #![allow(
+    unsafe_code,
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
     clippy::disallowed_methods,
