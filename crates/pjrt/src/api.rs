@@ -1,4 +1,4 @@
-//! The function table of a plugin: the only code that reads it and calls through it.
+//! The function table of a plugin. Only this file reads the table and calls its functions.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -16,7 +16,7 @@ use crate::read;
 /// Maximum length of the extension chain; the interface names 25 extensions.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A plugin's functions: a copy of its `PJRT_Api`, cut to the size that both sides know. The rest is zero.
+/// A plugin's function table: a copy of its `PJRT_Api`, cut to the size that both sides know. The rest is zero.
 pub struct Api {
     table: Foreign<PJRT_Api>,
     raw: Foreign<*const PJRT_Api>,
@@ -31,7 +31,7 @@ pub(crate) struct ExtensionNode {
     raw: Foreign<*const PJRT_Extension_Base>,
 }
 
-/// A function of the main table that reports errors.
+/// A function of the main table that returns an error or null.
 pub trait Function: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
 impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> Function for S {}
 
@@ -88,13 +88,13 @@ impl Api {
         self.raw.0
     }
 
-    /// API version the plugin was built with.
+    /// The API version that the plugin was built with.
     pub fn version(&self) -> ApiVersion {
         let version = &self.table.0.pjrt_api_version;
         ApiVersion { major: version.major_version, minor: version.minor_version }
     }
 
-    /// Size the plugin's table announces, in bytes.
+    /// The size that the plugin's table announces, in bytes.
     pub fn struct_size(&self) -> usize {
         self.struct_size
     }
@@ -117,7 +117,7 @@ impl Api {
     /// their sizes. Memory that the function uses after it returns stays valid as long as the header specifies.
     #[inline]
     pub unsafe fn call<S: Function>(&self, args: &mut S::Args) -> Result<(), Error> {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the arguments keep the header's contract.
         unsafe { self.call_in::<S>(&self.table.0, args) }
     }
 
@@ -158,7 +158,7 @@ impl Api {
             args.error = error;
             // SAFETY: C2: the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the text lives as long as the error, and is copied before that ends.
+            // SAFETY: C3: the text lives as long as the error, and is copied before the error is destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -188,7 +188,7 @@ impl Api {
                 unsafe { self.destroy_error(second) };
             }
         }
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the error is live and ours.
         unsafe { self.destroy_error(error) };
         Error::plugin(function, code, message, payloads)
     }
@@ -250,7 +250,7 @@ impl fmt::Debug for Api {
     }
 }
 
-/// `PJRT_Error_PayloadVisitor`: appends to the list `user_arg` points to.
+/// `PJRT_Error_PayloadVisitor`: appends to the list that `user_arg` points to.
 unsafe extern "C" fn collect_payload(
     key: *const std::ffi::c_char,
     key_size: usize,
@@ -263,7 +263,8 @@ unsafe extern "C" fn collect_payload(
         let key = unsafe { read::text(key, key_size) };
         // SAFETY: C2: as above.
         let value = unsafe { read::slice(value.cast::<u8>(), value_size) };
-        // SAFETY: C2: the visitor runs within `take_error`, which gave this pointer and does not touch the list then.
+        // SAFETY: C2: the visitor runs within `take_error`, which passed this pointer and does not use the list
+        // meanwhile.
         let payloads = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
         if let (Ok(key), Ok(value)) = (key, value) {
             payloads.push((key.into_owned(), value.to_vec()));

@@ -47,7 +47,7 @@ impl Buffer {
         device: Option<Foreign<NonNull<PJRT_Device>>>,
     ) -> Self {
         Self {
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract: the buffer is live, and the caller owned it.
             raw: unsafe { Owned::new(raw, client) },
             shape: OnceLock::new(),
             non_default: OnceLock::new(),
@@ -60,7 +60,7 @@ impl Buffer {
         &self.raw
     }
 
-    /// Returns the handle for an operation on the contents.
+    /// Returns the handle for an operation on the contents, or an error if the buffer has been deleted.
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
         if self.deleted.load(Ordering::Acquire) {
             return Err(Error::invalid("the buffer has been deleted"));
@@ -124,8 +124,7 @@ impl Buffer {
         self.live()?.query::<slot::PJRT_Buffer_DynamicDimensionIndices>().map(<[usize]>::to_vec)
     }
 
-    /// The layout in the device's memory. `None` if the plugin describes it by strides that do not belong to a dense
-    /// array.
+    /// The layout in the device's memory. `None` if the plugin describes it by strides that no dense array has.
     #[doc(alias = "PJRT_Buffer_GetMemoryLayout")]
     pub fn memory_layout(&self) -> Result<Option<Layout>, Error> {
         type Function = slot::PJRT_Buffer_GetMemoryLayout;
@@ -181,7 +180,8 @@ impl Buffer {
         self.non_default.get_or_init(|| known).as_ref()
     }
 
-    /// Queries the layout with either of the functions that plugins have for it.
+    /// Queries the layout with `PJRT_Buffer_GetMemoryLayout`, or with the layouts extension if the plugin lacks that
+    /// function.
     fn any_layout(&self) -> Result<Option<Layout>, Error> {
         match self.memory_layout() {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -254,7 +254,7 @@ impl Buffer {
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_device = device.handle().as_ptr();
-        // SAFETY: C2: buffer and device are live and of one client.
+        // SAFETY: C2: buffer and device are live and belong to one client.
         unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
@@ -275,7 +275,7 @@ impl Buffer {
         let mut args = PJRT_Buffer_CopyToMemory_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_memory = memory.handle().as_ptr();
-        // SAFETY: C2: buffer and memory are live and of one client.
+        // SAFETY: C2: buffer and memory are live and belong to one client.
         unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
@@ -323,7 +323,8 @@ fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
         return None;
     }
     let mut order: Vec<usize> = (0..strides.len()).collect();
-    // Later dimensions first among equals, so that extents of 1 do not disturb row-major order.
+    // If strides are equal, put the later dimension first, so that dimensions of extent 1 do not disturb row-major
+    // order.
     order.sort_by_key(|i| (strides[*i], std::cmp::Reverse(*i)));
     let mut expected = i64::try_from(shape.element_type.host_size()).ok()?;
     for i in &order {

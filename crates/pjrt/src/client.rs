@@ -29,8 +29,8 @@ use crate::read;
 use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::{Parent, TopologyDescription};
 
-/// A connection of this process to a plugin's devices. Clones refer to the same client. It is destroyed when its last
-/// clone, buffer, executable and device handle is dropped.
+/// A connection of this process to a plugin's devices. Clones refer to the same client. The client is destroyed when
+/// the last of its clones, buffers, executables and device handles is dropped.
 ///
 /// ```
 /// use pjrt::{ClientOptions, CompileOptions, Program};
@@ -60,7 +60,7 @@ pub(crate) struct ClientInner {
 
 struct Parts {
     raw: Owned<PJRT_Client, Arc<PluginInner>>,
-    /// Dropped after `raw`: the client may call it until it is destroyed.
+    /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
     _store: Option<Store>,
     /// Dropped last. Its drop shows that the client is destroyed.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
@@ -219,7 +219,7 @@ impl Client {
     #[doc(alias = "PJRT_Client_TopologyDescription")]
     pub fn topology(&self) -> Result<TopologyDescription, Error> {
         let raw = self.0.raw().query::<slot::PJRT_Client_TopologyDescription>()?;
-        // SAFETY: C3: the topology belongs to the client and lives as long.
+        // SAFETY: C3: the topology belongs to the client and lives as long as it.
         let handle = unsafe { Handle::new(raw, Parent::Client(self.0.clone())) };
         Ok(TopologyDescription::borrowed(handle))
     }
@@ -244,7 +244,7 @@ impl Client {
     /// A client without addressable devices.
     pub fn default_device(&self) -> Result<Device, Error> {
         let raw = self.default_device_raw()?;
-        // SAFETY: C3: the device belongs to the client and lives as long.
+        // SAFETY: C3: the device belongs to the client and lives as long as it.
         Ok(unsafe { Device::new(raw.0, self.0.clone()) })
     }
 
@@ -266,7 +266,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupDevice>(&mut args) }?;
         let raw = read::object(args.device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long.
+        // SAFETY: C3: the device belongs to the client and lives as long as it.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -284,7 +284,7 @@ impl Client {
         unsafe { self.api().call::<slot::PJRT_Client_LookupAddressableDevice>(&mut args) }?;
         let raw = read::object(args.addressable_device)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_LookupAddressableDevice::NAME, broken))?;
-        // SAFETY: C3: the device belongs to the client and lives as long.
+        // SAFETY: C3: the device belongs to the client and lives as long as it.
         Ok(unsafe { Device::new(raw, self.0.clone()) })
     }
 
@@ -396,7 +396,7 @@ impl Client {
         args.client = self.0.raw().as_ptr();
         args.serialized_executable = bytes.as_ptr().cast::<c_char>();
         args.serialized_executable_size = bytes.len();
-        // SAFETY: C2, P2: the client is live; the bytes live through the call and are an executable of the plugin's.
+        // SAFETY: C2, P2: the client is live; the bytes live through the call and are an executable of the plugin.
         unsafe { self.api().call::<slot::PJRT_Executable_DeserializeAndLoad>(&mut args) }?;
         let name = slot::PJRT_Executable_DeserializeAndLoad::NAME;
         // SAFETY: C3: the plugin created the executable for this caller.
@@ -438,11 +438,11 @@ impl Client {
 
 fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
-    // Decades from now, if the clock cannot represent the time.
+    // If the clock cannot represent the deadline, use one that is 34 years away.
     now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))
 }
 
-/// Whether both refer to the same client.
+/// Two handles are equal if they refer to the same client.
 impl PartialEq for Client {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,4 +1,4 @@
-//! `PJRT_Device_*` and `PJRT_DeviceDescription_*`.
+//! `PJRT_Device_*` and `PJRT_DeviceDescription_*`: devices of a client, and descriptions of devices.
 
 use std::ffi::c_char;
 use std::fmt;
@@ -37,7 +37,7 @@ impl Device {
     ///
     /// `raw` is a live device of that client.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Device>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the device is live and of this client.
         Self(unsafe { Handle::new(raw, client) })
     }
 
@@ -67,7 +67,7 @@ impl Device {
         Client::from_inner(self.0.owner().clone())
     }
 
-    /// The description of this device: its kind and its place.
+    /// The description of this device, such as its id and its kind.
     #[doc(alias = "PJRT_Device_GetDescription")]
     pub fn description(&self) -> Result<DeviceDescription, Error> {
         let raw = self.0.query::<slot::PJRT_Device_GetDescription>()?;
@@ -212,7 +212,7 @@ impl Device {
     }
 }
 
-/// A mark for work that a device waits for; see [`Device::track`].
+/// Informs the plugin that a device waits for work of the caller, until this value is dropped; see [`Device::track`].
 #[must_use = "the work has ended when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PJRT_AsyncTrackingEvent")]
@@ -220,7 +220,7 @@ pub struct AsyncTrackingEvent(
     #[expect(dead_code, reason = "dropped")] Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>,
 );
 
-/// Whether both refer to the same device.
+/// Two handles are equal if they refer to the same device.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()
@@ -235,7 +235,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The kind and the place of a device, which may be absent.
+/// The description of a device: its id, kind, process and attributes. The device itself may be absent.
 ///
 /// ```
 /// # use pjrt::ClientOptions;

@@ -53,7 +53,7 @@ impl Buffer {
         }
         let api = self.handle().api();
         if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
-            // Such a plugin may not report the end of the copy, so use memory that can be leaked.
+            // This plugin may not be able to report the end of the copy, so use memory that can be leaked.
             data.copy_from_slice(&self.fetch::<T>(len, 1)?);
             return Ok(());
         }
@@ -109,7 +109,7 @@ impl Buffer {
         let len = elements(self.typed_shape::<T>()?)?;
         let mut memory = zeroed::<T::Bits>(len);
         let (data, size) = (memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice()));
-        // SAFETY: `hold` keeps the memory, whose address does not change with its owner's, until the event is ready.
+        // SAFETY: `hold` keeps the memory until the event is ready. Its address does not change when its owner moves.
         let (event, reorder) = unsafe { self.start(data, size) }?;
         Ok(HostRead::of(&event, memory, reorder))
     }
@@ -166,7 +166,7 @@ impl Buffer {
             }
         };
         let mut layout = order.layout();
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: `dst` is valid until the event is ready.
         let event = match unsafe { self.start_with_layout(dst, size, &raw mut layout) } {
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 // A plugin without layouts uses the buffer's own order, which must be the requested one.
@@ -176,7 +176,7 @@ impl Buffer {
                 if rank > 1 && !is_own() {
                     return Err(error);
                 }
-                // SAFETY: this function's contract.
+                // SAFETY: this function's contract: `dst` is valid until the event is ready.
                 unsafe { self.start_with_layout(dst, size, std::ptr::null_mut()) }
             }
             other => other,
@@ -212,7 +212,8 @@ impl Buffer {
         }
         args.dst = dst.cast::<c_void>();
         args.dst_size = size;
-        // SAFETY: C2, C5: the buffer is live, the layout valid through the call, the destination until the event.
+        // SAFETY: C2, C5: the buffer is live. The layout is valid through the call, and the destination until the event
+        // is ready.
         unsafe { raw.api().call::<Function>(&mut args) }?;
         let event = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3: the plugin created the event for this caller.
@@ -297,8 +298,8 @@ fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
         assert!(align_of::<T>() == align_of::<T::Bits>());
     }
     let mut bits = ManuallyDrop::new(bits);
-    // SAFETY: the elements were checked; `T` and `T::Bits` have one layout, as `CheckedBitPattern` requires and the
-    // assertions confirm; the parts are those of a vector that is not used again.
+    // SAFETY: the elements were checked; `T` and `T::Bits` have the same layout, as `CheckedBitPattern` requires and
+    // the assertions confirm; the parts are those of a vector that is not used again.
     Ok(unsafe { Vec::from_raw_parts(bits.as_mut_ptr().cast::<T>(), bits.len(), bits.capacity()) })
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn check(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
     Ok(())
 }
 
-/// Also rejects types without data.
+/// Like [`check`], but also rejects types without data.
 pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Error> {
     if ty == ElementType::Token {
         return Err(Error::invalid("a token has no data to transfer"));

@@ -127,7 +127,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Values the plugin attached, by name.
+    /// Values that the plugin attached to the error, by name.
     #[doc(alias = "PJRT_Error_ForEachPayload")]
     pub fn payloads(&self) -> &[(String, Vec<u8>)] {
         &self.0.payloads
@@ -173,7 +173,7 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {
-    /// For errors of kind [`ErrorKind::Load`], the cause of the failure to load. The message contains the rest.
+    /// The cause of a failure to load, for errors of kind [`ErrorKind::Load`].
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.0.load.as_ref().and_then(std::error::Error::source)
     }

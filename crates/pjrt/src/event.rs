@@ -56,7 +56,7 @@ impl Event {
     ///
     /// `raw` is a live event of that client that the caller owns.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Event>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the event is live, and the caller owned it.
         Self { raw: unsafe { Owned::new(raw, client) }, completion: None }
     }
 
@@ -185,7 +185,7 @@ impl Event {
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(5));
         }
-        // If this function is missing, the operation has ended, but its outcome is unknown.
+        // If the plugin lacks this function, the outcome of the operation is unknown, although the operation has ended.
         Some(Ok(self.raw.query::<slot::PJRT_Event_Error>()))
     }
 }
@@ -199,7 +199,7 @@ unsafe extern "C" fn on_ready(error: *mut PJRT_Error, user_arg: *mut c_void) {
         let result = if error.is_null() {
             Ok(())
         } else {
-            // SAFETY: C6: an error given to the callback is live and the callback's.
+            // SAFETY: C6: an error passed to the callback is live, and the callback owns it.
             Err(unsafe { client.api().take_error(slot::PJRT_Event_OnReady::NAME, error) })
         };
         callback(result);
@@ -219,7 +219,7 @@ impl Future for Event {
         match self.is_ready() {
             Ok(true) => return Poll::Ready(self.wait()),
             Ok(false) => {}
-            // The callback also reports the end.
+            // The plugin cannot be polled, but the callback below also reports the end.
             Err(_) if !self.raw.api().supports::<slot::PJRT_Event_IsReady>() => {}
             Err(error) => return Poll::Ready(Err(error)),
         }

@@ -1,4 +1,4 @@
-//! `PJRT_Executable_*`: a compiled program, apart from any device.
+//! `PJRT_Executable_*`: a compiled program, independent of devices.
 
 use std::borrow::Cow;
 use std::ffi::c_char;
@@ -42,7 +42,7 @@ impl Executable {
     /// `raw` is null or an executable that the caller owns and `parent` keeps valid.
     pub(crate) unsafe fn new(raw: *mut PJRT_Executable, parent: Parent, function: &'static str) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the executable is live, and the caller owned it.
         Ok(Self(unsafe { Owned::new(raw, parent) }))
     }
 
@@ -89,13 +89,13 @@ impl Executable {
         if format.is_empty() || wanted(&format) { self.copy_optimized_program(sized).map(Some) } else { Ok(None) }
     }
 
-    /// Asks for the optimized program's size: the plugin fills everything but the code.
+    /// Queries the size of the optimized program. The plugin sets all fields except the code.
     fn size_optimized_program(&self) -> Result<PJRT_Program, Error> {
         let mut program = PJRT_Program::new();
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; the program has no memory yet, which asks for the size.
+        // SAFETY: C2: the executable is live; the program has no memory yet, so the function returns the size.
         unsafe { self.0.api().call::<slot::PJRT_Executable_OptimizedProgram>(&mut args) }?;
         Ok(program)
     }
@@ -107,7 +107,7 @@ impl Executable {
         let mut args = PJRT_Executable_OptimizedProgram_Args::new();
         args.executable = self.0.as_ptr();
         args.program = &raw mut program;
-        // SAFETY: C2: the executable is live; the program has memory of the size the plugin asked for.
+        // SAFETY: C2: the executable is live; the program has memory of the size that the plugin reported.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         if program.code_size > code.len() {
             return Err(Error::malformed(Function::NAME, Malformed("a program that grew while it was copied")));
@@ -254,7 +254,7 @@ impl Executable {
 
 /// # Safety
 ///
-/// Null, or arrays of `len` texts and their lengths.
+/// `data` and `lens` are null, or arrays of `len` texts and of their lengths.
 unsafe fn texts(
     function: &'static str,
     data: *const *const c_char,
@@ -262,12 +262,12 @@ unsafe fn texts(
     len: usize,
 ) -> Result<Vec<String>, Error> {
     let malformed = |broken| Error::malformed(function, broken);
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `len` elements.
     let data = unsafe { read::slice(data, len) }.map_err(malformed)?;
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `len` elements.
     let lens = unsafe { read::slice(lens, len) }.map_err(malformed)?;
     let one = |(data, len): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: each text has its length.
         unsafe { read::text(*data, *len) }.map(String::from).map_err(malformed)
     };
     data.iter().zip(lens).map(one).collect()
@@ -286,7 +286,7 @@ impl fmt::Debug for Executable {
 /// C3: the plugin filled `program`, and the executable it belongs to is alive for as long as the text is used.
 unsafe fn program_format(program: &PJRT_Program) -> Result<Cow<'_, str>, Error> {
     let name = slot::PJRT_Executable_OptimizedProgram::NAME;
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the plugin filled `program`.
     unsafe { read::text(program.format, program.format_size) }.map_err(|broken| Error::malformed(name, broken))
 }
 
@@ -308,9 +308,9 @@ pub struct CompiledMemoryStats {
     pub generated_code_size: i64,
     /// The arguments, on the device.
     pub argument_size: i64,
-    /// The outputs, on the device. Outputs that take the memory of a donated argument count too.
+    /// The outputs, on the device. This includes outputs that reuse the memory of a donated argument.
     pub output_size: i64,
-    /// Outputs that take the memory of a donated argument.
+    /// Outputs that reuse the memory of a donated argument.
     pub alias_size: i64,
     /// Temporary memory of a run, on the device.
     pub temp_size: i64,
@@ -320,7 +320,7 @@ pub struct CompiledMemoryStats {
     pub host_argument_size: i64,
     /// Outputs in host memory.
     pub host_output_size: i64,
-    /// Outputs in host memory that take the memory of a donated argument.
+    /// Outputs in host memory that reuse the memory of a donated argument.
     pub host_alias_size: i64,
     /// Temporary host memory of a run.
     pub host_temp_size: i64,

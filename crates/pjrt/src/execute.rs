@@ -68,7 +68,7 @@ impl Input<'_> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ExecuteOptions {
-    /// Number of a launch that several processes or devices share; 0 if they do not.
+    /// Identifies a launch that several processes or devices share; 0 for any other launch.
     pub launch_id: i32,
     /// Location in the caller's source, such as `train.rs:12`, for the plugin's messages.
     pub call_location: Option<CString>,
@@ -299,7 +299,7 @@ impl LoadedExecutable {
             // The run may use the context even if the plugin returned invalid outputs.
             options.keep_context(done.as_ref());
         }
-        // SAFETY: the plugin filled the list.
+        // SAFETY: the call succeeded, so the plugin filled the list.
         Ok((unsafe { self.take_outputs(outputs.as_mut(), device) }?, done))
     }
 
@@ -353,7 +353,7 @@ impl LoadedExecutable {
             execution.done.iter().for_each(Event::track);
         }
         for (list, device) in outputs.iter_mut().zip(devices) {
-            // SAFETY: the plugin filled the list.
+            // SAFETY: the call succeeded, so the plugin filled the list.
             match unsafe { self.take_outputs(list, *device) } {
                 Ok(outputs) => execution.outputs.push(outputs),
                 Err(why) => broken = Some(why),
@@ -491,7 +491,7 @@ impl LoadedExecutable {
         let mut outputs = Vec::with_capacity(raw.len());
         for raw in raw.iter() {
             if let Some(raw) = NonNull::new(*raw) {
-                // SAFETY: C7 and this function's contract.
+                // SAFETY: C7 and this function's contract: the plugin created the buffer for this caller.
                 outputs.push(unsafe { Buffer::new(raw, self.handle().owner().clone(), device) });
             }
         }

@@ -1,4 +1,5 @@
-//! The end of the process: plugins crash when their threads run while their static objects are destroyed.
+//! Waits for pending operations when the process ends. Otherwise plugins may crash, because their threads still run
+//! while their static objects are destroyed.
 //!
 //! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers, the
 //! newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread of
@@ -25,8 +26,8 @@ unsafe extern "C" {
     fn atexit(callback: extern "C" fn()) -> c_int;
 }
 
-/// Sets how long the end of the process waits, at most, for pending operations of clients that are alive; 5 seconds
-/// unless set. [`Duration::ZERO`] disables the wait.
+/// Sets the maximum time that the end of the process waits for pending operations of live clients. The default is 5
+/// seconds. [`Duration::ZERO`] disables the wait.
 ///
 /// When the process calls `exit`, as it does when `main` returns, this crate waits for the same operations as
 /// [`Client::synchronize`](crate::Client::synchronize). XLA's plugins may crash if a callback or a transfer ends while
@@ -41,7 +42,7 @@ thread_local! {
     static MAIN_THREAD: MainThread = const { MainThread };
 }
 
-/// The main thread has used a client.
+/// A thread-local object of the main thread, which exists after the thread has used a client. Its destructor waits.
 struct MainThread;
 
 impl Drop for MainThread {
@@ -50,7 +51,7 @@ impl Drop for MainThread {
     }
 }
 
-/// Whether this is the thread on which the process began. `false` where the system cannot tell.
+/// Whether this is the thread on which the process began. `false` if the system does not report this.
 fn is_main_thread() -> bool {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
@@ -79,8 +80,8 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     guard();
 }
 
-/// Registers the wait before all handlers that are registered so far. It is called again after a plugin may have added
-/// handlers.
+/// Registers the wait so that it runs before all handlers that are registered so far. Call this again when a plugin may
+/// have added handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
     if is_main_thread() {
@@ -103,7 +104,7 @@ extern "C" fn at_exit() {
     contain(|| {
         let limit = Duration::from_millis(LIMIT.load(Relaxed));
         let now = Instant::now();
-        // Years from now, if the clock cannot represent the limit.
+        // If the clock cannot represent the deadline, use one that is 34 years away.
         let until = now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30));
         let clients = std::mem::take(&mut *CLIENTS.lock().unwrap_or_else(PoisonError::into_inner));
         for client in &clients {
@@ -111,7 +112,8 @@ extern "C" fn at_exit() {
                 client.wait(until);
             }
         }
-        // Handlers that were registered before this one run later, and may start operations again.
+        // Keep the clients, because handlers that were registered before this one run later and may start new
+        // operations.
         CLIENTS.lock().unwrap_or_else(PoisonError::into_inner).extend(clients);
     });
 }

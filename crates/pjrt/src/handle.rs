@@ -22,7 +22,7 @@ unsafe impl<T> Send for Foreign<T> {}
 // SAFETY: C4, as above.
 unsafe impl<T> Sync for Foreign<T> {}
 
-/// The owner of an object, which outlives it and has the function table.
+/// The owner of an object. It outlives the object and provides the plugin's function table.
 pub(crate) trait Owner {
     /// The plugin's functions.
     fn api(&self) -> &Api;
@@ -85,7 +85,7 @@ impl<T, O> fmt::Debug for Handle<T, O> {
     }
 }
 
-/// An object that its holder must destroy, with a function of its owner.
+/// An object that its holder must destroy, with a function of the owner's table.
 ///
 /// # Safety
 ///
@@ -131,7 +131,7 @@ pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     /// # Safety
     ///
-    /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is the caller's to destroy.
+    /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is owned by the caller.
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
         Self(Handle { raw: Foreign(raw), owner })
     }

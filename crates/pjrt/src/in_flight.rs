@@ -31,8 +31,8 @@ impl InFlight {
         Ticket(self.clone())
     }
 
-    /// Counts a tracked run that has ended. Returns true for the first, second, fourth and so on, after which the exit
-    /// guard is registered again, because plugins create static objects at the first run of a program.
+    /// Counts a tracked run that has ended. Returns true for the first, second, fourth and so on. The caller then
+    /// registers the exit guard again, because plugins create static objects at the first run of a program.
     pub(crate) fn ended_run(&self) -> bool {
         (self.runs.fetch_add(1, Relaxed) + 1).is_power_of_two()
     }

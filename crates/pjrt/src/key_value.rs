@@ -101,11 +101,11 @@ impl Store {
 ///
 /// `user_arg` is that of [`Store::fill`], and the store is alive.
 unsafe fn store<'a>(user_arg: *mut c_void) -> &'a Arc<dyn KeyValueStore> {
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: `user_arg` is that of `Store::fill`, and the store is alive.
     unsafe { &*user_arg.cast::<Arc<dyn KeyValueStore>>() }
 }
 
-/// Creates an error of the plugin.
+/// Creates an error with the plugin's function.
 ///
 /// # Safety
 ///
@@ -114,7 +114,7 @@ unsafe fn fail(make: *mut PJRT_CallbackError, code: ErrorCode, message: &str) ->
     if make.is_null() {
         return std::ptr::null_mut();
     }
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: `make` is valid.
     let Some(make) = (unsafe { *make }) else { return std::ptr::null_mut() };
     // SAFETY: C9: the function copies the message.
     unsafe { make(PJRT_Error_Code(code.as_raw()), message.as_ptr().cast::<c_char>(), message.len()) }
@@ -158,7 +158,7 @@ fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
 unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -> *mut PJRT_Error {
     match answer {
         Ok(()) => std::ptr::null_mut(),
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: `make` is valid.
         Err((code, message)) => unsafe { fail(make, code, &message) },
     }
 }

@@ -5,7 +5,7 @@ use pjrt_types::{Layout, Shape};
 /// Whether the order differs from row-major. Tiles are ignored, because only the device uses them.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
-    // An order of another length is invalid.
+    // An order whose length differs from the rank is invalid, so ignore it.
     rank > 1 && layout.minor_to_major.len() == rank && {
         let usual = Layout { tiles: layout.tiles.clone(), ..Layout::row_major(rank) };
         !is_same(layout, &usual, &shape.dimensions)
@@ -15,7 +15,7 @@ pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
 /// Whether two layouts are equivalent for arrays of these extents.
 pub(crate) fn is_same(a: &Layout, b: &Layout, dimensions: &[i64]) -> bool {
     if a.minor_to_major == b.minor_to_major {
-        // A layout without tiles may omit them, so it matches any tiles.
+        // A layout without tiles may have omitted them, so it matches any tiles.
         return a.tiles == b.tiles || a.tiles.is_empty() || b.tiles.is_empty();
     }
     if dimensions.contains(&0) {

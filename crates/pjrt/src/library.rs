@@ -1,4 +1,4 @@
-//! Shared libraries: the only file that opens one.
+//! Opens shared libraries and calls functions that they export. No other file of this crate opens a library.
 
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
@@ -42,7 +42,7 @@ pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*
     let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
     // The library stays mapped even without the function, because it may have started threads when it was opened.
     let library = ManuallyDrop::new(library);
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: a function of that name has this type.
     Ok(unsafe { call_pointer(&library, function) })
 }
 
@@ -53,7 +53,7 @@ unsafe fn call_pointer(library: &Library, function: &str) -> Option<*const c_voi
     // SAFETY: a symbol of this name has this type, by this function's contract.
     let found = unsafe { library.get::<unsafe extern "C" fn() -> *const c_void>(function) };
     let found = *found.ok()?;
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the function may be called at any time.
     Some(unsafe { found() })
 }
 
@@ -69,7 +69,7 @@ impl Mapped {
     ///
     /// A function of that name has this type and may be called at any time.
     pub(crate) unsafe fn pointer(self, function: &str) -> Option<*const c_void> {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: a function of that name has this type.
         unsafe { call_pointer(self.0, function) }
     }
 
@@ -83,7 +83,7 @@ impl Mapped {
         let found = unsafe { self.0.get::<unsafe extern "C" fn()>(function) };
         let missing = |why| LoadErrorKind::NoFunction { function: function.to_owned(), why };
         let found = *found.map_err(|error| missing(describe(&error)))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the function may be called now.
         unsafe { found() };
         Ok(())
     }

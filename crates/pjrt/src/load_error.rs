@@ -27,7 +27,7 @@ pub enum LoadErrorKind {
     NoEntryPoint(String),
     /// The library lacks a requested function.
     NoFunction {
-        /// Its name.
+        /// The function's name.
         function: String,
         /// The dynamic loader's message.
         why: String,
@@ -38,24 +38,24 @@ pub enum LoadErrorKind {
     MisalignedTable,
     /// The table is shorter than in every supported version.
     TruncatedTable {
-        /// Size the table announces.
+        /// The size that the table announces.
         struct_size: usize,
         /// Minimum size.
         needed: usize,
     },
-    /// A major version this crate does not know.
+    /// This crate does not support the plugin's major version.
     MajorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
-    /// A version that is too old for this crate.
+    /// The plugin's version is too old for this crate.
     MinorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
     /// The table lacks a required function.
     MissingFunction {
-        /// Its name.
+        /// The function's name.
         function: &'static str,
     },
     /// `PJRT_Plugin_Initialize` reported an error. It runs once; loading again reports the same error.

@@ -95,7 +95,7 @@ impl LoadedExecutable {
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the executable is live, and the caller owned it.
         let raw = unsafe { Owned::new(raw, client.inner().clone()) };
         let executable = raw.query::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
         let parent = Parent::Client(client.inner().clone());
@@ -118,7 +118,7 @@ impl LoadedExecutable {
         &self.raw
     }
 
-    /// Returns the handle for an operation on the loaded program.
+    /// Returns the handle for an operation on the loaded program, or an error if the program has been deleted.
     #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_LoadedExecutable, Arc<ClientInner>>, Error> {
         if self.deleted.load(Ordering::Acquire) {

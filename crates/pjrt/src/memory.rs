@@ -1,4 +1,4 @@
-//! `PJRT_Memory_*`.
+//! `PJRT_Memory_*`: the memories of a client.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::read;
 
-/// A memory of a client, such as a device's own or host memory the device can reach.
+/// A memory of a client, such as a device's own memory, or host memory that the device can access.
 ///
 /// ```
 /// # use pjrt::ClientOptions;
@@ -32,7 +32,7 @@ impl Memory {
     ///
     /// `raw` is a live memory of that client.
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Memory>, client: Arc<ClientInner>) -> Self {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the memory is live and of this client.
         Self(unsafe { Handle::new(raw, client) })
     }
 
@@ -96,7 +96,7 @@ impl Memory {
     }
 }
 
-/// Whether both refer to the same memory.
+/// Two handles are equal if they refer to the same memory.
 impl PartialEq for Memory {
     fn eq(&self, other: &Self) -> bool {
         self.0.as_ptr() == other.0.as_ptr()

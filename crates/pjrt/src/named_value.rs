@@ -32,7 +32,7 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
         let value = unsafe { values.byte_add(index * stride) };
         // SAFETY: C1: the value is readable for its size, which is at least ours.
         let value = unsafe { value.read() };
-        // SAFETY: C3: the memory that the value refers to lives as long as it.
+        // SAFETY: C3: the memory that the value refers to lives as long as the value.
         if let Some(value) = unsafe { one(&value) }? {
             read.push(value);
         }
@@ -44,13 +44,13 @@ pub(crate) unsafe fn read(values: *const PJRT_NamedValue, len: usize) -> Result<
 ///
 /// The memory that the value refers to is valid.
 unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the name is valid.
     let name = unsafe { read::text(raw.name, raw.name_size) }?.into_owned();
     let value = match raw.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
             // SAFETY: the type field selects the member of the union; all are valid for any bytes.
             let text = unsafe { raw.__bindgen_anon_1.string_value };
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract: the text is valid.
             Value::String(unsafe { read::text(text, raw.value_size) }?.into_owned())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => {
@@ -60,7 +60,7 @@ unsafe fn one(raw: &PJRT_NamedValue) -> Result<Option<NamedValue>, Malformed> {
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
             // SAFETY: as above.
             let list = unsafe { raw.__bindgen_anon_1.int64_array_value };
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract: the list is valid.
             Value::Int64List(unsafe { read::slice(list, raw.value_size) }?.to_vec())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => {

@@ -1,4 +1,4 @@
-//! Options for creating a client, and the check of those for compiling.
+//! Options for creating a client, and checks of compile options.
 
 use std::any::Any;
 use std::sync::Arc;

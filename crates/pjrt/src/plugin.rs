@@ -42,7 +42,7 @@ pub(crate) struct PluginInner {
     path: Option<PathBuf>,
     library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
-    /// Identifies the file among builds of the plugin.
+    /// Identifies the build of the plugin. `None` if there is no file to read.
     fingerprint: Option<String>,
 }
 
@@ -68,7 +68,7 @@ struct Registry {
     by_path: HashMap<PathBuf, (Loaded, Mapped, Foreign<*const PJRT_Api>)>,
     /// By address of the table, because one file may have several paths.
     by_table: HashMap<usize, Loaded>,
-    /// Number of loads of a replaced file beside the old one.
+    /// Number of calls of [`Plugin::load_replacement`]. Each loads a file under another spelling of its path.
     replacements: usize,
 }
 
@@ -113,7 +113,7 @@ impl Plugin {
             Some(known) => known,
             None => {
                 // No lock is held while the library's code runs, because it may load plugins itself. SAFETY: this
-                // function's contract.
+                // function's contract: the library keeps C1 to C9.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = Foreign(table);
                 // Null tables of different libraries are not the same plugin.
@@ -125,7 +125,7 @@ impl Plugin {
                 registry.by_path.entry(canonical.clone()).or_insert((loaded, library, table)).clone()
             }
         };
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the table keeps C1 to C9.
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
     }
 
@@ -154,13 +154,13 @@ impl Plugin {
         };
         // For the same spelling of the path, the loader returns the old library without checking the file.
         let spelling = spelled_anew(&canonical, number);
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the library keeps C1 to C9.
         let (library, table) = unsafe { library::get_pjrt_api(&spelling) }.map_err(fail)?;
         if table.is_null() {
             return Err(fail(LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the table keeps C1 to C9.
         unsafe { Self::initialize(&loaded, table, Some((canonical, library))) }
     }
 
@@ -177,7 +177,7 @@ impl Plugin {
     /// called at any time.
     pub unsafe fn description(path: impl AsRef<Path>, function: &str) -> Result<Option<*const c_void>, LoadError> {
         let path = path.as_ref();
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: a function of that name has this type.
         unsafe { library::get_pointer(path, function) }.map_err(|kind| LoadError::new(Some(path), kind))
     }
 
@@ -193,7 +193,7 @@ impl Plugin {
             return Err(LoadError::new(None, LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: the creator of the `StaticApi` promised the contract.
+        // SAFETY: the creator of the `StaticApi` promised C1 to C9.
         unsafe { Self::initialize(&loaded, table, None) }
     }
 
@@ -208,7 +208,7 @@ impl Plugin {
         let initialize = || {
             let (path, library) = file.clone().unzip();
             let fail = |kind| LoadError::new(path.as_deref(), kind);
-            // SAFETY: this function's contract.
+            // SAFETY: this function's contract: the table keeps C1 to C9.
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
             if api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
@@ -229,7 +229,7 @@ impl Plugin {
         &self.0.api
     }
 
-    /// API version the plugin was built with.
+    /// The API version that the plugin was built with.
     #[doc(alias = "PJRT_Api_Version")]
     pub fn api_version(&self) -> ApiVersion {
         self.0.api.version()
@@ -240,8 +240,9 @@ impl Plugin {
         self.0.path.as_deref()
     }
 
-    /// Whether the plugin has that function, such as [`slot::PJRT_Buffer_Bitcast`](crate::raw::slot::PJRT_Buffer_Bitcast).
-    /// It may still answer that it does not implement it.
+    /// Whether the plugin has the function `S`, such as
+    /// [`slot::PJRT_Buffer_Bitcast`](crate::raw::slot::PJRT_Buffer_Bitcast). The function may still return
+    /// `UNIMPLEMENTED`.
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         self.0.api.supports::<S>()
     }
@@ -285,7 +286,7 @@ impl Plugin {
     ///
     /// A function of that name takes nothing, returns a pointer, and may be called at any time.
     pub unsafe fn own_description(&self, function: &str) -> Option<*const c_void> {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: a function of that name has this type.
         unsafe { self.0.library?.pointer(function) }
     }
 
@@ -305,7 +306,7 @@ impl Plugin {
             let why = "the plugin is part of the program".to_owned();
             return Err(fail(LoadErrorKind::NoFunction { function: name.to_owned(), why }));
         };
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the function has this type and may be called now.
         unsafe { library.call(name) }.map_err(fail)
     }
 
@@ -346,7 +347,7 @@ fn fingerprint(path: &Path) -> Option<String> {
     Some(format!("{size} bytes, {hash}"))
 }
 
-/// Whether both refer to the same plugin.
+/// Two handles are equal if they refer to the same plugin.
 impl PartialEq for Plugin {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

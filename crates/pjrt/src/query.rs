@@ -255,11 +255,11 @@ unsafe impl Query for slot::PJRT_Executable_Serialize {
     }
 }
 
-/// Copies bytes that the plugin allocated for one answer, and frees the original with the plugin's deleter.
+/// Copies bytes that the plugin allocated for one call, and frees the original with the plugin's deleter.
 ///
 /// # Safety
 ///
-/// A successful call returned all four.
+/// A successful call returned `bytes`, `len`, `owner` and `deleter`.
 pub(crate) unsafe fn serialized<T>(
     function: &'static str,
     bytes: *const std::ffi::c_char,

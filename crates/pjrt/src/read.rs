@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::fmt;
 use std::ptr::NonNull;
 
-/// An answer with a detectable violation of the interface.
+/// An answer of the plugin that violates the interface, and how.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -15,7 +15,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// An array of the plugin. Null is an empty array if the length is 0.
+/// Reads an array of the plugin. If the length is 0, the result is empty and `data` may be null.
 ///
 /// # Safety
 ///
@@ -34,21 +34,22 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
         return Err(Malformed("an array longer than memory"));
     }
     #[expect(clippy::disallowed_methods, reason = "the home of arrays from a plugin")]
-    // SAFETY: not null, aligned and of a possible size as checked; valid for the length by this function's contract.
+    // SAFETY: the checks above reject null, misaligned and oversized arrays; this function's contract: valid for `len`
+    // elements.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Text of the plugin; bytes that are not UTF-8 are replaced.
+/// Reads text of the plugin. Bytes that are not UTF-8 are replaced.
 ///
 /// # Safety
 ///
 /// As for [`slice`].
 pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize) -> Result<Cow<'a, str>, Malformed> {
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: as for `slice`.
     unsafe { slice(data.cast::<u8>(), len) }.map(String::from_utf8_lossy)
 }
 
-/// An object of the plugin.
+/// Returns a pointer to an object of the plugin, or an error if the pointer is null.
 pub(crate) fn object<T>(raw: *mut T) -> Result<NonNull<T>, Malformed> {
     NonNull::new(raw).ok_or(Malformed("null for an object"))
 }

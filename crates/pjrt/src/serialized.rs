@@ -42,8 +42,8 @@ macro_rules! serialized {
             ///
             /// # Errors
             ///
-            /// Bytes that are not such an envelope, of another version of the envelope, of another length than it
-            /// announces, or that do not match its checksum.
+            /// Bytes that are not such an envelope, have another version of it or another length than it announces, or
+            /// do not match its checksum.
             pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, Error> {
                 Sealed::open($kind, bytes.into()).map(Self)
             }
@@ -53,7 +53,7 @@ macro_rules! serialized {
                 self.0.bytes()
             }
 
-            /// The envelope, without a copy.
+            /// Returns the envelope without copying it.
             pub fn into_bytes(self) -> Vec<u8> {
                 self.0.into_bytes()
             }

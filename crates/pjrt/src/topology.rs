@@ -36,7 +36,7 @@ impl Owner for Parent {
     }
 }
 
-/// A set of devices and their connections. Programs can be compiled for it if the devices are absent.
+/// A set of devices and their connections. Programs can be compiled for it even if the devices are absent.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -70,13 +70,13 @@ impl TopologyDescription {
         function: &'static str,
     ) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the topology is live, and the caller owned it.
         let owned = unsafe { Owned::new(raw, plugin.inner().clone()) };
         // SAFETY: the topology lives until its owner, which the handle holds, destroys it.
         Ok(Self(unsafe { Handle::new(raw, Parent::Topology(Arc::new(owned))) }))
     }
 
-    /// Creates a topology from the plugin's name of it, without its hardware.
+    /// Creates a topology by its name, which the plugin defines. The hardware may be absent.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl TopologyDescription {
         let mut args = PJRT_TopologyDescription_Deserialize_Args::new();
         args.serialized_topology = bytes.as_ptr().cast::<c_char>();
         args.serialized_topology_size = bytes.len();
-        // SAFETY: C2, P3: the bytes live through the call and are a topology of the plugin's.
+        // SAFETY: C2, P3: the bytes live through the call and are a topology of the plugin.
         unsafe { plugin.api().call::<slot::PJRT_TopologyDescription_Deserialize>(&mut args) }?;
         // SAFETY: C3: the plugin created the topology for this caller.
         unsafe { Self::owned(args.topology, plugin, slot::PJRT_TopologyDescription_Deserialize::NAME) }
@@ -146,7 +146,7 @@ impl TopologyDescription {
         let list = self.0.query::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>()?;
         let one = |raw: &*mut PJRT_DeviceDescription| {
             let raw = read::object(*raw).map_err(|broken| Error::malformed(name, broken))?;
-            // SAFETY: C3: the description belongs to the topology and lives as long.
+            // SAFETY: C3: the description belongs to the topology and lives as long as it.
             Ok(DeviceDescription::new(unsafe { Handle::new(raw, self.0.owner().clone()) }))
         };
         list.iter().map(one).collect()

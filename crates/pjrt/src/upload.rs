@@ -48,7 +48,7 @@ struct HostData<'a> {
 }
 
 impl Client {
-    /// Copies a row-major array to the client's first device. Without dimensions it is a scalar, which has one element.
+    /// Copies a row-major array to the client's first device. Without dimensions, the array is a scalar.
     ///
     /// # Errors
     ///
@@ -124,8 +124,8 @@ impl Client {
         dims: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        // A box, because the data may contain its elements directly and must not move. A raw pointer, because moving a
-        // `Box` would assert exclusive access to contents that the plugin reads.
+        // Use a box, because the data may contain its elements directly and must not move. Use a raw pointer, because
+        // moving a `Box` would assert exclusive access to contents that the plugin reads.
         let owned = Foreign(Box::into_raw(Box::new(data)));
         let give_back = |owned: Foreign<*mut D>| {
             // SAFETY: this is the box from above; only one of the calls below happens.
@@ -204,8 +204,8 @@ impl Client {
         buffer
     }
 
-    /// Transfers host data. The outer error means that the plugin did not accept it. Otherwise the event, if any, is
-    /// ready when the plugin no longer uses the data, even if the buffer is an error.
+    /// Transfers host data. The outer error means that the plugin did not accept the data. Otherwise the event, if any,
+    /// is ready when the plugin no longer uses the data, even if the buffer is an error.
     ///
     /// # Safety
     ///

@@ -25,7 +25,7 @@ impl PluginExtension for Ffi {
 }
 
 impl Ffi {
-    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
+    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
     pub fn supports<S: Slot<Table = PJRT_FFI_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
@@ -35,7 +35,7 @@ impl Ffi {
     ///
     /// # Errors
     ///
-    /// An id of 0, or an error of the plugin, such as a name with another id.
+    /// An id of 0, or an error of the plugin, such as a name that is registered with another id.
     #[doc(alias = "PJRT_FFI_Type_Register")]
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64, Error> {
         if id == Some(0) {
@@ -60,7 +60,7 @@ impl Ffi {
     ///
     /// # Errors
     ///
-    /// An error of the plugin, such as a target with another handler.
+    /// An error of the plugin, such as a target that already has another handler.
     ///
     /// # Safety
     ///

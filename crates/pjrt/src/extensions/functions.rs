@@ -51,7 +51,7 @@ impl<E: Extension> Functions<E> {
         if !self.supports::<S>() {
             return Err(Error::missing_in(S::NAME, E::NAME, self.plugin.api_version()));
         }
-        // SAFETY: this function's contract; the table is this plugin's.
+        // SAFETY: this function's contract; the table is a copy of this plugin's extension.
         unsafe { self.plugin.api().call_in::<S>(&self.table.0, args) }
     }
 }

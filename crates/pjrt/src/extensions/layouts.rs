@@ -29,7 +29,7 @@ impl PluginExtension for Layouts {
 }
 
 impl Layouts {
-    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
+    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
     pub fn supports<S: Slot<Table = PJRT_Layouts_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
@@ -128,7 +128,7 @@ impl Layouts {
         args.executable = executable.handle().as_ptr();
         // SAFETY: C2: the executable is live and of this plugin.
         unsafe { self.0.call::<Function>(&mut args) }?;
-        // SAFETY: C3: the layouts belong to the executable and live as long.
+        // SAFETY: C3: the layouts belong to the executable and live as long as it.
         let layouts = unsafe { read::slice(args.layouts, args.num_parameters) };
         layouts.map_err(|broken| Error::malformed(Function::NAME, broken))
     }
@@ -152,7 +152,7 @@ impl Layouts {
     unsafe fn take(&self, function: &'static str, layout: *mut PJRT_Layouts_MemoryLayout) -> Result<String, Error> {
         // Plugins crash on the destruction of a null layout, so check first.
         let layout = read::object(layout).map_err(|broken| Error::malformed(function, broken))?;
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: `layout` is live.
         let text = unsafe { self.serialize(layout.as_ptr()) };
         let mut args = PJRT_Layouts_MemoryLayout_Destroy_Args::new();
         args.layout = layout.as_ptr();

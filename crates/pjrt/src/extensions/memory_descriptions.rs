@@ -34,7 +34,7 @@ pub struct MemoryDescription {
 }
 
 impl MemoryDescriptions {
-    /// Whether the plugin's extension has that function.
+    /// Whether the plugin's extension has the function `S`.
     pub fn supports<S: Slot<Table = PJRT_MemoryDescriptions_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }

@@ -1,4 +1,4 @@
-//! Extensions (optional groups of functions), one file each: `plugin.extension::<Layouts>()`.
+//! Extensions: optional groups of functions, each in its own file. `plugin.extension::<Layouts>()` returns one.
 
 mod ffi;
 mod functions;

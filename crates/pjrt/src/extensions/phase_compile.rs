@@ -1,4 +1,4 @@
-//! `PJRT_PhaseCompile_Extension`: the phases of a compiler, one by one.
+//! `PJRT_PhaseCompile_Extension`: runs the phases of a compiler one by one.
 
 use std::ffi::c_char;
 
@@ -35,7 +35,7 @@ impl Owner for PhaseCompile {
 }
 
 impl PhaseCompile {
-    /// Whether the plugin's extension has that function.
+    /// Whether the plugin's extension has the function `S`.
     pub fn supports<S: Slot<Table = PJRT_PhaseCompile_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
@@ -61,11 +61,11 @@ impl PhaseCompile {
         Ok(PhaseCompiler(unsafe { Owned::new(raw, self.clone()) }))
     }
 
-    /// Copies byte strings that the plugin allocated for one answer, and frees the originals.
+    /// Copies byte strings that the plugin allocated for one call, and frees the originals.
     ///
     /// # Safety
     ///
-    /// A successful call of `function` returned all three.
+    /// A successful call of `function` returned `bytes`, `sizes` and `count`.
     unsafe fn take(
         &self,
         function: &'static str,
@@ -80,7 +80,7 @@ impl PhaseCompile {
         {
             let mut args = PJRT_PhaseCompile_C_Buffers_Destroy_Args::new();
             (args.char_buffers, args.char_buffer_sizes, args.num_char_buffers) = (bytes, sizes, count);
-            // SAFETY: C2, C3: these are the arrays of one answer, destroyed once.
+            // SAFETY: C2, C3: one call returned these arrays, and they are destroyed once.
             unsafe { destroy(&mut args) };
         }
         copies
@@ -89,18 +89,18 @@ impl PhaseCompile {
 
 /// # Safety
 ///
-/// As for [`read::slice`], for both arrays and what the first points to.
+/// As for [`read::slice`], for both arrays and for each text that the first one points to.
 unsafe fn copies(
     bytes: *mut *const c_char,
     sizes: *const usize,
     count: usize,
 ) -> Result<Vec<Vec<u8>>, read::Malformed> {
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `count` elements.
     let bytes = unsafe { read::slice(bytes.cast_const(), count) }?;
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `count` elements.
     let sizes = unsafe { read::slice(sizes, count) }?;
     let one = |(text, size): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: each text has its length.
         unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
     };
     bytes.iter().zip(sizes).map(one).collect()

@@ -101,7 +101,7 @@ impl Profiler {
             args.error = error;
             // SAFETY: C2: the error is live.
             unsafe { get(&mut args) };
-            // SAFETY: C3: the text lives as long as the error, and is copied before that ends.
+            // SAFETY: C3: the text lives as long as the error, and is copied before the error is destroyed.
             let text = unsafe { read::text(args.message, args.message_size) };
             message = text.map_or_else(|broken| format!("<{broken}>"), String::from);
         }
@@ -118,7 +118,7 @@ impl Profiler {
                 unsafe { self.destroy_error(second) };
             }
         }
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: the error is live and ours.
         unsafe { self.destroy_error(error) };
         Error::plugin(name, code, message, Vec::new())
     }
@@ -193,7 +193,7 @@ impl Profile {
             }
         }
         // Contrary to the header, plugins return their own memory. SAFETY: C3: it lives as long as the profiler, and is
-        // copied before that ends.
+        // copied before the profiler is destroyed.
         let bytes = unsafe { read::slice(args.buffer.cast_const(), args.buffer_size_in_bytes) };
         bytes.map(<[u8]>::to_vec).map_err(|broken| Error::malformed(COLLECT, broken))
     }

@@ -35,12 +35,13 @@ impl PluginExtension for RawBuffers {
 }
 
 impl RawBuffers {
-    /// Whether the plugin's extension has that function; extension structs of older plugins are shorter.
+    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
     pub fn supports<S: Slot<Table = PJRT_RawBuffer_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
 
-    /// Creates an alias of the buffer's memory. It keeps the memory when the buffer is deleted or dropped.
+    /// Creates an alias of the buffer's memory. The alias keeps the memory alive after the buffer is deleted or
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -153,8 +154,8 @@ impl RawBuffer {
         let mut memory = vec![0u8; len];
         args.buffer = self.raw.as_ptr();
         args.dst = memory.as_mut_ptr().cast();
-        // SAFETY: C2, C5: the alias is live; `HostRead` keeps the memory, whose address does not change with its
-        // owner's, until the event is ready.
+        // SAFETY: C2, C5: the alias is live; `HostRead` keeps the memory until the event is ready. Its address does not
+        // change when its owner moves.
         unsafe { self.functions().call::<Function>(&mut args) }?;
         match self.event(args.event, Function::NAME) {
             Ok(event) => Ok(HostRead::of(&event, memory, None)),
@@ -181,7 +182,7 @@ impl RawBuffer {
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
-        // A raw pointer, because moving an owner would assert exclusive access to the bytes.
+        // Use a raw pointer, because moving an owner would assert exclusive access to the bytes.
         let owned = Foreign(Box::into_raw(Box::new(bytes)));
         // SAFETY: the box is freed after the last use of this reference.
         let source: &[u8] = unsafe { &*owned.0 }.as_ref();

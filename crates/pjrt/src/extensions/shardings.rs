@@ -25,7 +25,7 @@ impl PluginExtension for Shardings {
 }
 
 impl Shardings {
-    /// Whether the plugin's extension has that function.
+    /// Whether the plugin's extension has the function `S`.
     pub fn supports<S: Slot<Table = PJRT_Shardings_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
@@ -71,7 +71,7 @@ impl Shardings {
 ///
 /// # Safety
 ///
-/// As for [`read::slice`], for both arrays and what the first points to.
+/// As for [`read::slice`], for both arrays and for each text that the first one points to.
 unsafe fn texts(
     texts: *const *const c_char,
     sizes: *const usize,
@@ -80,12 +80,12 @@ unsafe fn texts(
     if texts.is_null() && sizes.is_null() {
         return Ok(None);
     }
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `count` elements.
     let texts = unsafe { read::slice(texts, count) }?;
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the array has `count` elements.
     let sizes = unsafe { read::slice(sizes, count) }?;
     let one = |(text, size): (&*const c_char, &usize)| {
-        // SAFETY: this function's contract.
+        // SAFETY: this function's contract: each text has its length.
         unsafe { read::slice(text.cast::<u8>(), *size) }.map(<[u8]>::to_vec)
     };
     texts.iter().zip(sizes).map(one).collect::<Result<_, _>>().map(Some)

@@ -56,7 +56,7 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Streams {
-    /// Whether the plugin's extension has that function.
+    /// Whether the plugin's extension has the function `S`.
     pub fn supports<S: Slot<Table = PJRT_Stream_Extension>>(&self) -> bool {
         self.0.supports::<S>()
     }
