@@ -227,7 +227,7 @@ fn has_sanitizers(folder: &Path) -> bool {
         && clean(&program, folder).output().is_ok_and(|out| out.status.success())
 }
 
-/// Builds the C example with the flags of pkg-config, with both libraries.
+/// Builds the C example with the flags of pkg-config, once with each library.
 fn pkg_config(outcome: &mut Outcome, folder: &Path, library: &Installed, home: &Path) {
     if !present("pkg-config") {
         outcome.skip("pkg-config file: there is no `pkg-config`");

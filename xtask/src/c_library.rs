@@ -70,7 +70,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
     }
     let shared = format!("-L${{libdir}} -l{NAME}");
     fs::write(lib.join("pkgconfig").join(format!("{NAME}.pc")), pkg_config(&version, &shared, &private_libs))?;
-    // By its path, because with `-l` the linker prefers the shared library.
+    // Name the archive by its path, because with `-l` the linker prefers the shared library.
     let archive = format!("{}${{libdir}}/lib{NAME}.a {}", hiding(), private_libs.join(" "));
     fs::write(lib.join("pkgconfig").join(format!("{NAME}-static.pc")), pkg_config(&version, &archive, &[]))?;
     fs::write(cmake.join("PluginRegistryConfig.cmake"), cmake_config(&private_libs))?;

@@ -18,7 +18,7 @@ pub(crate) struct Package {
     pub(crate) version: &'static str,
     /// Hash of the file, lower-case hexadecimal.
     pub(crate) sha256: &'static str,
-    /// Wheel or source distribution.
+    /// Whether the file is a source distribution rather than a wheel.
     pub(crate) source: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: the repository's walls and habits, checked by reading files.
+//! `cargo xtask tidy`: checks rules on dependencies, files and language by reading the repository's files.
 
 mod allowance;
 mod language;

@@ -60,7 +60,8 @@ pub(crate) fn book() -> Result<(), Error> {
 }
 
 impl Tool {
-    /// The tool in the repository's root. Reports a check that cannot run, and returns `None` then.
+    /// Returns a command that runs the tool in the repository's root. If the tool is not available, reports the skipped
+    /// check and returns `None`.
     fn command(&self) -> Option<Command> {
         let installed = sh::output(Command::new(self.program).arg("--version")).is_ok();
         let program = if installed { Ok(PathBuf::from(self.program)) } else { self.fetch() };

@@ -16,9 +16,10 @@ use crate::probe::{MARK, Task, request};
 
 /// Interval at which the state of a child is checked.
 const PAUSE: Duration = Duration::from_millis(5);
-/// How long the guard may take to end a probe that exceeded its limit. A process inside a driver call ends late.
+/// How long the guard may take to end a probe that exceeded its limit. A process that is in a driver call may end late.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long to wait for remaining output after the child ended. A process that it started may hold the pipe open.
+/// How long to wait for remaining output after the child ended. A process that the child started may keep the pipe
+/// open.
 const REST: Duration = Duration::from_millis(500);
 /// Most bytes of the child's output that are kept, because a plugin may write without limit.
 const MOST: usize = 4 << 20;
@@ -137,7 +138,7 @@ fn shorten(line: &str) -> String {
     }
 }
 
-/// Waits for the guard. After the limit this closes the lifeline, and the guard has a while to end the probe's
+/// Waits for the guard. After the limit, this closes the lifeline and gives the guard [`GRACE`] to end the probe's
 /// processes.
 fn wait(child: &mut Child, limit: Duration, lifeline: Option<ChildStdin>) -> std::io::Result<Option<ExitStatus>> {
     if let Some(status) = wait_until(child, Instant::now().checked_add(limit))? {
@@ -151,7 +152,7 @@ fn wait(child: &mut Child, limit: Duration, lifeline: Option<ChildStdin>) -> std
     Ok(None)
 }
 
-/// Waits for a process until `end`. Without `end` it waits for ever.
+/// Waits for a process until `end`. Without `end`, waits without a limit.
 fn wait_until(child: &mut Child, end: Option<Instant>) -> std::io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {

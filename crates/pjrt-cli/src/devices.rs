@@ -1,4 +1,4 @@
-//! `pjrt devices`.
+//! `pjrt devices`: lists a plugin's devices and their memories.
 
 use pjrt::{Client, Device, Error, ErrorCode, ErrorKind, NamedValue, Value};
 use serde_json::{Map, json};

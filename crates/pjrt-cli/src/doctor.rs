@@ -1,4 +1,4 @@
-//! `pjrt doctor`.
+//! `pjrt doctor`: checks plugins and reports faults.
 
 use std::time::Duration;
 

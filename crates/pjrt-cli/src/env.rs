@@ -1,4 +1,4 @@
-//! `pjrt env`.
+//! `pjrt env`: shows the environment variables that a plugin needs, or runs a command with them.
 
 use std::process::Command;
 

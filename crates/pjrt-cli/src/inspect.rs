@@ -1,4 +1,4 @@
-//! `pjrt inspect`.
+//! `pjrt inspect`: describes a plugin without creating a client.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! `pjrt list`.
+//! `pjrt list`: lists the plugins found on this machine.
 
 use std::path::Path;
 

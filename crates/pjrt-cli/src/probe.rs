@@ -73,7 +73,7 @@ fn path_from_json(json: &Value) -> Option<PathBuf> {
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The process that started this one, without which it ends.
+    /// The process that started this one. This process ends when that one does.
     parent: u32,
 }
 

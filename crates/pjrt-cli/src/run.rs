@@ -1,4 +1,4 @@
-//! `pjrt run`.
+//! `pjrt run`: compiles a program, runs it and prints or saves its outputs.
 
 use std::cell::LazyCell;
 use std::path::PathBuf;

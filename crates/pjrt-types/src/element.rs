@@ -141,8 +141,8 @@ mod sealed {
 
 /// A Rust type whose slices are host data of one [`ElementType`].
 ///
-/// The trait is sealed, so that code may rely on its constant and access memory of this type as elements of that type.
-/// Transfer arrays of other types as bytes, or as the type with the same bits.
+/// The trait is sealed, so unsafe code may rely on [`Self::TYPE`] and treat memory of the Rust type as elements of that
+/// element type. Transfer arrays of other types as bytes, or as the type with the same bits.
 ///
 /// ```compile_fail,E0277
 /// #[derive(Clone, Copy, Debug, bytemuck::NoUninit, bytemuck::AnyBitPattern)]

@@ -1,4 +1,4 @@
-//! `PJRT_Error_Code`.
+//! `PJRT_Error_Code`: the status codes of errors.
 
 use std::fmt;
 

@@ -69,7 +69,7 @@ impl fmt::Display for ParseLayoutError {
 
 impl std::error::Error for ParseLayoutError {}
 
-/// XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Only order and tiles are kept.
+/// Parses XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Keeps only order and tiles.
 impl FromStr for Layout {
     type Err = ParseLayoutError;
 
@@ -110,7 +110,7 @@ fn list(text: &str) -> Option<Vec<i64>> {
 /// A dimension of a tile that is combined with the next one. In text it is an asterisk.
 const COMBINED: i64 = i64::MIN;
 
-/// XLA's notation: `{1,0}`, `{1,0:T(8,128)}`.
+/// Writes XLA's notation: `{1,0}`, `{1,0:T(8,128)}`.
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number = |n: &i64| if *n == COMBINED { "*".to_owned() } else { n.to_string() };

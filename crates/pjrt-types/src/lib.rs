@@ -38,7 +38,7 @@ pub enum HostBufferSemantics {
     ImmutableOnlyDuringCall = 0,
     /// The data may be read until the done-with-host-buffer event.
     ImmutableUntilTransferCompletes = 1,
-    /// The buffer may alias the data, never writing it, until the done-with-host-buffer event.
+    /// The buffer may alias the data until the done-with-host-buffer event, but never writes to it.
     ImmutableZeroCopy = 2,
     /// The buffer may alias and write the data until the done-with-host-buffer event.
     MutableZeroCopy = 3,

@@ -1,4 +1,4 @@
-//! `PJRT_Device_MemoryStats`.
+//! `PJRT_Device_MemoryStats`: statistics of a device's memory.
 
 /// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not count are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! `PJRT_NamedValue`: plugin attributes, create options, device attributes, cost analysis.
+//! `PJRT_NamedValue`: named values, used for attributes, create options and cost analyses.
 
 use std::fmt;
 

@@ -13,7 +13,7 @@ pub(crate) struct CompileOptionsProto {
     pub(crate) executable_build_options: Option<ExecutableBuildOptionsProto>,
     #[prost(bool, tag = "4")]
     pub(crate) compile_portable_executable: bool,
-    /// A map, which in protobuf is a list of entries. As such it needs no hash table, and is written in its order.
+    /// A map, which protobuf encodes as a list of entries. A list needs no hash table and keeps its order.
     #[prost(message, repeated, tag = "7")]
     pub(crate) env_option_overrides: Vec<OptionOverrideEntry>,
 }

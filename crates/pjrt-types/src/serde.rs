@@ -1,4 +1,5 @@
-//! Serialization for descriptors and manifests: an element type is its name, a value is a plain value.
+//! Serialization for descriptors and manifests: an element type is written as its name, and a [`Value`] without its
+//! type.
 
 use std::fmt;
 
@@ -7,14 +8,14 @@ use serde::ser::{Serialize, Serializer};
 
 use crate::{ElementType, Value};
 
-/// XLA's name.
+/// Writes XLA's name.
 impl Serialize for ElementType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-/// XLA's or StableHLO's name.
+/// Reads XLA's or StableHLO's name.
 impl<'de> Deserialize<'de> for ElementType {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Name;

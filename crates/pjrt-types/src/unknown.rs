@@ -8,9 +8,9 @@ use crate::proto::{BUILD_OPTIONS, COMPILE_OPTIONS, EXECUTABLE_BUILD_OPTIONS};
 /// options.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UnknownFields {
-    /// Of `CompileOptionsProto`.
+    /// Unknown fields of `CompileOptionsProto`.
     options: Vec<u8>,
-    /// Of the `ExecutableBuildOptionsProto` in it.
+    /// Unknown fields of the `ExecutableBuildOptionsProto` in it.
     build: Vec<u8>,
 }
 
@@ -49,7 +49,7 @@ impl UnknownFields {
     }
 
     /// The value of a field of `CompileOptionsProto`: the content of text, bytes and messages, or the encoded value of
-    /// a number. If the field is repeated, the last value.
+    /// a number. If the field is repeated, this is the last value.
     #[must_use]
     pub fn field(&self, number: u64) -> Option<&[u8]> {
         Fields(&self.options).filter(|field| field.number == number).last().map(|field| field.value)

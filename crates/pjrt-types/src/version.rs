@@ -1,11 +1,11 @@
-//! `PJRT_Api_Version`.
+//! `PJRT_Api_Version`: versions of the C API.
 
 use std::fmt;
 
 /// The oldest supported API minor. 0.57 reordered the table; later versions only append.
 pub const MIN_MINOR: i32 = 57;
 
-/// Version of the C API a plugin or framework was built with.
+/// The version of the C API that a plugin or framework was built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ApiVersion {
     /// Raised by incompatible changes; 0 in every release so far.

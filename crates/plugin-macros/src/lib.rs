@@ -8,9 +8,9 @@ mod plugin;
 
 use proc_macro::TokenStream;
 
-/// Registers and exports a plugin, on its implementation of `DevicePlugin`.
+/// Registers and exports a plugin. Put the attribute on the implementation of `DevicePlugin`.
 ///
-/// On `impl DevicePlugin for Example` it
+/// On `impl DevicePlugin for Example`, the attribute
 ///
 /// - adds `type Backend = NoBackend;` if there is no backend, because another library drives the device;
 /// - adds `const VERSION`, the crate's version, if it is missing;
@@ -31,14 +31,15 @@ use proc_macro::TokenStream;
 ///
 /// # Which functions a library exports
 ///
-/// A shared library exports at most one function of a name, and only one of its crates may define the name. `export`
-/// therefore belongs in the crate that *is* the shared library. If a plugin is also embedded as a Rust library, do not
-/// use `export` in its library crate. Export it from a thin `cdylib` crate with
+/// A shared library exports at most one function of each name, so only one of its crates may define the function.
+/// `export` therefore belongs in the crate that *is* the shared library. If a plugin is also embedded as a Rust
+/// library, do not use `export` in its library crate. Export it from a thin `cdylib` crate with
 /// `device_plugin::export!(path::Example)`.
 ///
-/// A plugin without a backend exports no `GetPjrtApi`, because frameworks call that of the wrapped library. A
-/// forwarding function would have to load a library without the framework's knowledge. Such a library is for programs
-/// that read descriptors. The plugin's Python package gives JAX and PyTorch/XLA the path of the wrapped library.
+/// A plugin without a backend exports no `GetPjrtApi`, because frameworks call the one of the wrapped library. A
+/// forwarding function would have to load a library without the framework's knowledge. The library of such a plugin is
+/// for programs that read descriptors. The plugin's Python package gives JAX and PyTorch/XLA the path of the wrapped
+/// library.
 ///
 /// # Registration
 ///

@@ -43,13 +43,13 @@ pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Fau
     unsafe { read(found) }
 }
 
-/// Reads what `DevicePlugin_GetDescriptor` of a library returned.
+/// Reads the descriptor that `DevicePlugin_GetDescriptor` of a library returned.
 ///
 /// # Safety
 ///
-/// D1 to D3 (the descriptor is valid and constant) for the pointer.
+/// The pointer keeps D1 to D3 (the descriptor is valid and constant).
 unsafe fn read(found: Option<*const c_void>) -> Result<Option<Descriptor>, Faults> {
     let Some(raw) = found else { return Ok(None) };
-    // SAFETY: this function's contract.
+    // SAFETY: this function's contract: the pointer keeps D1 to D3.
     unsafe { Descriptor::from_raw(raw.cast::<dp_descriptor>()) }.map(Some)
 }

@@ -79,7 +79,7 @@ pub enum Error {
         /// The plugin's error.
         error: Box<plugin_manifest::Error>,
     },
-    /// The plugin cannot work in such a process.
+    /// The plugin cannot work in a process at this position among processes.
     Configure {
         /// The plugin.
         name: String,
@@ -100,7 +100,7 @@ pub enum Error {
         /// The variables.
         missing: Vec<MissingVariable>,
     },
-    /// The plugin is loaded with the setup of another position among processes.
+    /// The plugin is already loaded with the setup of another position among processes.
     DifferentSetup {
         /// The plugin.
         name: String,
@@ -114,7 +114,7 @@ pub enum Error {
         /// How the file changed.
         change: FileChange,
     },
-    /// The plugin was shut down, which it supports once in a process.
+    /// The plugin was shut down and cannot be used again in this process.
     ShutDown {
         /// The plugin.
         name: String,

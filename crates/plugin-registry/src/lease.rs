@@ -1,8 +1,8 @@
 //! Leases on devices that support one client in a process, or one client on the machine.
 //!
-//! A lease within a process is an entry in a table by the plugin's name, which all registries share. A lease on the
-//! machine also locks the file `<name>.lock`, whose content names the holder. The operating system releases the lock when
-//! the process ends, however it ends. The file stays.
+//! A lease within a process is an entry in a table that all registries share. Its key is the plugin's name. A lease on
+//! the machine also locks the file `<name>.lock`, whose content names the holder. The operating system releases the
+//! lock when the process ends, however it ends. The file remains.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -27,7 +27,7 @@ pub struct LeaseHolder {
     pub program: String,
     /// The client's label. By default, it is the place in the program that created the client.
     pub label: String,
-    /// Whether it is this process.
+    /// Whether the holder is this process.
     pub here: bool,
 }
 
@@ -146,7 +146,7 @@ impl LockFolder {
         #[cfg(unix)]
         if self.must_be_own {
             use std::os::unix::fs::MetadataExt;
-            // Another user could have created it first, with links in it that redirect our writes.
+            // Another user could have created the folder first and put links into it that redirect our writes.
             let found = fs::symlink_metadata(&self.path)?;
             let owner = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
@@ -221,7 +221,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut labels = labels();
-        // The file first: a thread that finds the label gone must find the lock free.
+        // Release the file first, because a thread that finds no label must find the lock free.
         if let Some(file) = self.file.take() {
             // A note that remains after a failure does no harm, because only the lock counts.
             let _ = file.set_len(0);

@@ -37,8 +37,8 @@ impl Location {
         }
     }
 
-    /// Returns the location under which every other path of the same file is equal to this one. Returns `None` for an
-    /// unknown location.
+    /// Returns the canonical location, which is the same for all paths of a file. Returns `None` for an unknown
+    /// location.
     pub(crate) fn canonical(&self) -> Option<Self> {
         match self {
             Self::File(path) if has_folder(path) => {

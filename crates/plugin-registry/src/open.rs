@@ -55,7 +55,7 @@ pub fn find(name: &str) -> Result<PluginEntry, Error> {
 }
 
 /// Whether a text can mean a file: a path with a folder, or the name of a shared library. A file or folder named `cuda`
-/// in the current folder does not stand for the plugin `cuda`.
+/// in the current folder does not hide the plugin `cuda`.
 fn is_file_name(name: &str) -> bool {
     has_folder(Path::new(name)) || is_library_name(name)
 }

@@ -57,7 +57,7 @@ pub(crate) fn choose(
         return Ok(chosen);
     }
     let rejected = choices.iter().map(|choice| {
-        // The reason of the preference it came closest to.
+        // Report the reason of the preference that the plugin comes closest to.
         let reasons = preferences.iter().filter_map(|preference| reject_reason(policy, preference, false, choice));
         let reason = reasons.min_by_key(|reason| matches!(reason, RejectReason::OtherName));
         let manifest = &choice.record.manifest;

@@ -111,7 +111,7 @@ pub(crate) fn check_fields(changelog: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The table grows at its end since 0.57, so from there on the minors may not fall.
+/// Checks the order of the minors. Since 0.57 the table grows only at its end, so from there on they must not decrease.
 fn check_order(names: &[String], minors: &[u64]) -> Result<(), Error> {
     let mut newest = 0;
     for (name, minor) in names.iter().zip(minors) {

@@ -280,7 +280,7 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
     Ok(())
 }
 
-/// For each minor that made the struct longer: that minor, and the size callers before it send.
+/// Returns each minor that made the struct longer, with the size that older callers send.
 fn history(name: &str, fields: &[(String, String)]) -> Vec<String> {
     let mut steps: Vec<(u64, String)> = Vec::new();
     for (owner, field, minor, _) in ledger::FIELDS {

@@ -53,7 +53,7 @@ pub(super) fn write(allowed: &Counts, found: &Counts) -> Result<(), Error> {
     Ok(fs::write(path, lines.concat())?)
 }
 
-/// Crates and top folders with more findings than allowed. Every folder may have any number before there is a list.
+/// Crates and top folders with more findings than allowed. Before a list exists, every folder may have any number.
 fn worse(allowed: &Counts, found: &Counts) -> Vec<String> {
     if allowed.is_empty() {
         return Vec::new();

@@ -11,7 +11,8 @@ struct Rule {
     name: &'static str,
     /// Matched against each sentence.
     pattern: &'static str,
-    /// A match that overlaps with a match of this is good English; empty if there are no exceptions.
+    /// The exceptions. A match of `pattern` that overlaps with a match of this is good English. Empty if there are
+    /// none.
     except: &'static str,
     /// Whether string literals are checked as well.
     messages: bool,

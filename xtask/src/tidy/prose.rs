@@ -79,7 +79,7 @@ pub(super) fn rust(source: &str) -> Vec<Paragraph> {
                 let marks = if doc_style.is_some() { 3 } else { 2 };
                 block.text.push_str(&text[marks..]);
                 block.text.push('\n');
-                // A comment at the end of a line of code is on its own.
+                // A comment at the end of a line of code is a paragraph of its own.
                 block.next = if code_line == line { 0 } else { line + 1 };
             }
             TokenKind::Whitespace => {}

@@ -1,4 +1,5 @@
-//! The rooms of `device-plugin/src/abi`: which folder may import which, and what a `mod.rs` may define.
+//! Checks the folders of `device-plugin/src/abi`, called rooms here: which folder may import which, and what a `mod.rs`
+//! may define.
 
 /// The folder with the rooms.
 const ABI: &str = "crates/device-plugin/src/abi/";

@@ -20,7 +20,7 @@ fn number(ty: ElementType, bytes: &[u8]) -> Option<Value> {
     fn float(value: f64) -> Value {
         serde_json::Number::from_f64(value).map_or_else(|| Value::String(value.to_string()), Value::Number)
     }
-    // The shortest decimal that reads back as the same f32, not its f64 expansion.
+    // Print the shortest decimal that reads back as the same f32, not its f64 expansion.
     fn single(value: f32) -> Value {
         value.to_string().parse().map_or_else(|_| Value::String(value.to_string()), float)
     }
@@ -86,7 +86,7 @@ pub(super) fn parse(ty: ElementType, text: &str, out: &mut Vec<u8>) -> Result<()
                 ElementType::Bf16 => {
                     (bf16::from_f64(double).to_le_bytes().to_vec(), bf16::from_f64(double).is_infinite())
                 }
-                // Parsed again, because rounding twice may give another value.
+                // Parse the text again as f32, because rounding twice may give another value.
                 ElementType::F32 => {
                     let single: f32 = value(ty, text)?;
                     (single.to_le_bytes().to_vec(), single.is_infinite())

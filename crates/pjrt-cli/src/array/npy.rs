@@ -1,7 +1,7 @@
 //! NumPy's `.npy` files, read and written as host arrays of any element type.
 //!
-//! NumPy has no name for the element types machine learning added. `ml_dtypes` writes arrays of those as plain bytes
-//! (`|V1`, `<V2`). For such a file the command line names the element type (`file.npy:bf16`).
+//! NumPy has no names for the element types that machine learning added. `ml_dtypes` writes arrays of these types as
+//! plain bytes (`|V1`, `<V2`). For such a file the command line names the element type (`file.npy:bf16`).
 
 use std::fs;
 use std::io::Write;

@@ -41,7 +41,7 @@ fn extents(array: &HostArray) -> Vec<usize> {
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
-/// The indices of a dimension that are shown. `None` marks the omitted ones between the two ends.
+/// Returns the indices to show in a dimension. `None` marks the omitted ones between the two ends.
 fn shown(extent: usize, edge: usize) -> impl Iterator<Item = Option<usize>> {
     let cut = extent / 2 > edge;
     let head = if cut { edge } else { extent };

@@ -1,4 +1,4 @@
-//! Checks of the names of plugins.
+//! Checks the names of plugins.
 
 use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};

@@ -48,7 +48,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps fetched repositories there, and may remove them again.
+    // Cargo keeps fetched repositories in a folder of this name, and may remove them again.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {

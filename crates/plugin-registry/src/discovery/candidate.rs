@@ -49,7 +49,7 @@ pub struct Candidate {
     pub names: Vec<CandidateName>,
     /// Rank among candidates. A higher one is preferred. JAX's default is 400. `None` if no source states one.
     pub priority: Option<i32>,
-    /// The plugin's own manifest, where there is one; see [`Candidate::manifest`].
+    /// The plugin's own manifest, if it has one; see [`Candidate::manifest`].
     pub manifest: Option<Manifest>,
     /// The file the manifest was read from.
     pub manifest_path: Option<PathBuf>,
@@ -70,7 +70,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Makes a candidate with a location and a provenance, and nothing else.
+    /// Creates a candidate that has only a location and a provenance.
     pub fn new(location: Location, provenance: Provenance) -> Self {
         Self {
             names: Vec::new(),
@@ -98,7 +98,7 @@ impl Candidate {
     }
 
     /// Returns the plugin's own manifest, or a generic one with the names and the priority that are known. A generic
-    /// manifest is not checked: its names are spelled as in the place where the plugin was found.
+    /// manifest is not checked. Its names are spelled as in the source that named the plugin.
     pub fn manifest(&self) -> Manifest {
         if let Some(manifest) = &self.manifest {
             return manifest.clone();
@@ -118,7 +118,7 @@ impl Candidate {
         host.library_of(manifest)?.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
     }
 
-    /// Adds a name, or improves the source of a known name. Keeps the most reliable name first.
+    /// Adds a name. A known name keeps its most reliable source. The most reliable name stays first.
     pub(super) fn add_name(&mut self, name: &str, origin: NameOrigin) {
         let name = name.trim().to_lowercase();
         if name.is_empty() {
@@ -128,7 +128,7 @@ impl Candidate {
             Some(known) => known.origin = known.origin.min(origin),
             None => self.names.push(CandidateName { name, origin }),
         }
-        // A stable sort keeps the first found of equally reliable names first.
+        // A stable sort keeps equally reliable names in the order in which they were found.
         self.names.sort_by_key(|name| name.origin);
     }
 

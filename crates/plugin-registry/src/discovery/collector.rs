@@ -120,7 +120,7 @@ impl<'a> Collector<'a> {
             if let Some(path) = candidate.location.path().map(Path::to_owned) {
                 self.check_library(candidate, &path);
                 match &allow_list {
-                    // A candidate that is refused already does not need a look at its file.
+                    // If a candidate is already refused, its file need not be read.
                     Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(&path).err()),
                     Ok(_) => {}
                     Err(refusal) => candidate.refusals.push(refusal.clone()),
@@ -195,7 +195,8 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Returns the manifest in a library's folder, if it describes this library. A manifest with faults may describe it.
+    /// Returns the manifest in a library's folder, if it describes this library. A manifest with faults counts, because
+    /// it may describe the library.
     fn manifest_beside(&mut self, library: &Path) -> ManifestBeside {
         let folder = library.parent()?;
         let (host, elevated) = (self.discovery.host, self.discovery.elevated);

@@ -1,4 +1,4 @@
-//! The machine that a search looks at. Everything is data, so that a test or a program can describe another machine.
+//! The machine that is searched. Everything is data, so that a test or a program can describe another machine.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +8,7 @@ use super::library::LibrarySearch;
 use super::privileges;
 use super::target::Target;
 
-/// The machine that a search looks at, and its options.
+/// The machine to search, and the options of the search.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     pub(super) environment: BTreeMap<OsString, OsString>,
@@ -131,7 +131,7 @@ impl Discovery {
         LibrarySearch::new(&self.root, self.host, library_path)
     }
 
-    /// Returns a variable's value, or `None` with elevated privileges. For variables that change the results.
+    /// Returns a variable's value, or `None` with elevated privileges. Use it for variables that change the results.
     pub(crate) fn trusted(&self, name: &str) -> Option<&OsStr> {
         self.get(name).filter(|_| !self.elevated)
     }

@@ -17,7 +17,7 @@ use crate::variables::{ADD_MANIFESTS, ALLOWLIST, DISABLE, MANIFESTS, SELECT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variable {
-    /// Its name. `PJRT_PLUGIN_PATH_<PLATFORM>` stands for many.
+    /// Its name. `PJRT_PLUGIN_PATH_<PLATFORM>` represents one variable for each platform.
     pub name: &'static str,
     /// The project that defines it, the syntax of its value, and its meaning.
     pub meaning: &'static str,

@@ -13,8 +13,8 @@ pub(super) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files of a folder whose names are wanted, sorted. Checks names before it builds paths, because folders may be
-/// large.
+/// Returns the files of a folder whose names `wanted` accepts, sorted. Checks names before it builds paths, because
+/// folders may be large.
 pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let wanted = entries.filter(|entry| entry.file_name().to_str().is_some_and(&wanted));
@@ -28,7 +28,7 @@ pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
     plain(fs::metadata(path)?)?;
     let file = File::open(path)?;
-    // Another process may have replaced it between the two calls.
+    // Another process may have replaced the file between the two calls.
     plain(file.metadata()?)?;
     Ok(file)
 }
@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path) -> std::io::Result<File> {
 /// Reads a small file.
 pub(super) fn read(path: &Path, largest: u64) -> std::io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    // The size in the metadata of some files is too small.
+    // Limit the read instead of trusting the size in the metadata, which is too small for some files.
     open(path)?.take(largest.saturating_add(1)).read_to_end(&mut content)?;
     if u64::try_from(content.len()).is_ok_and(|length| length <= largest) {
         return Ok(content);
@@ -92,8 +92,8 @@ pub(super) fn is_plugin_name(name: &str) -> bool {
         || (stem.starts_with("lib") && stem.contains("pjrt"))
 }
 
-/// Guesses a plugin's name from its file: the variable part of a conventional name, or the words other than those for "PJRT
-/// plugin".
+/// Guesses a plugin's name from its file: the variable part of a conventional name, or the words of the name except
+/// those such as "pjrt" and "plugin".
 pub(super) fn guess_name(name: &str) -> String {
     let whole = library_stem(name).unwrap_or(name).to_lowercase();
     for (start, end) in [("pjrt_c_api_", "_plugin"), ("pjrt-plugin-", ""), ("pjrt_plugin_", "")] {

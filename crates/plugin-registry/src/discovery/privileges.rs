@@ -1,9 +1,9 @@
-//! Whether this process has more privileges than the user who started it.
+//! Detects whether this process has more privileges than the user who started it.
 
 /// Returns whether the kernel marked this process for secure execution, or its real and effective ids differ.
 ///
-/// A process is marked when it runs a set-user-ID or set-group-ID program, or one with file capabilities. A system
-/// that cannot answer counts as a yes, because a wrong yes only costs convenience.
+/// A process is marked when it runs a set-user-ID or set-group-ID program, or one with file capabilities. If the system
+/// cannot report this, the process counts as elevated, because that error costs only convenience.
 pub(crate) fn elevated() -> bool {
     ids_differ() || marked_secure()
 }
@@ -20,11 +20,11 @@ fn ids_differ() -> bool {
     false
 }
 
-/// The kernel's own mark, from the auxiliary vector. `/proc/self/auxv` holds the same, but a process with file
-/// capabilities may not open it.
+/// Whether the kernel marked this process, according to the auxiliary vector. `/proc/self/auxv` holds the same data,
+/// but a process with file capabilities may not open it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn marked_secure() -> bool {
-    // The C library answers 0 for an entry that is missing. The kernel writes both entries or neither.
+    // The C library returns 0 for a missing entry. The kernel writes both entries or neither.
     let vector_is_readable = auxiliary(libc::AT_PAGESZ) != 0;
     auxiliary(libc::AT_SECURE) != 0 || !vector_is_readable
 }
@@ -43,17 +43,17 @@ fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
     target_os = "dragonfly"
 ))]
 fn marked_secure() -> bool {
-    // SAFETY: R4: `issetugid` takes nothing and has no failure.
+    // SAFETY: R4: `issetugid` takes nothing and cannot fail.
     unsafe { libc::issetugid() != 0 }
 }
 
-/// Windows has no programs that run with more rights than their caller gave them without asking.
+/// On Windows, no program gets more rights than its caller has unless the user consents.
 #[cfg(windows)]
 fn marked_secure() -> bool {
     false
 }
 
-/// No known way to ask.
+/// There is no known way to ask these systems, so the process counts as elevated.
 #[cfg(not(any(
     windows,
     target_os = "linux",

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum SourceKind {
-    /// Registered by the program itself, or linked into it. Only a registry makes these.
+    /// Registered by the program itself, or linked into it. Only a registry uses this kind.
     Explicit,
     /// A manifest named by `PJRT_REGISTRY_MANIFESTS`, which is then the only source.
     ManifestOverride,
@@ -58,11 +58,11 @@ pub enum PythonAnnouncement {
         /// Full module name, such as `jax_plugins.mine`.
         module: String,
     },
-    /// Nothing announces it; the package is known or its name says what it is.
+    /// No announcement. The package is known, or its name suggests that it contains a plugin.
     BarePackage,
 }
 
-/// The exact place.
+/// The exact place where a candidate was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Place {
@@ -117,7 +117,7 @@ pub enum Place {
 pub struct Provenance {
     /// Kind of source.
     pub source: SourceKind,
-    /// The exact place.
+    /// The exact place where a candidate was found.
     pub place: Place,
     /// Later distributions and modules of the same name, which this one shadows.
     pub shadowed: Vec<String>,

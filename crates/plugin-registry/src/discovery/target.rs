@@ -96,8 +96,8 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether a program for this target can load a library for one of those targets. For an unknown host, the headers
-    /// do not decide, so the answer is yes and the dynamic loader decides.
+    /// Whether a program for this target can load a library for one of those targets. For an unknown host, returns
+    /// true, and the dynamic loader decides.
     pub fn loads(&self, library: &[Self]) -> bool {
         let known = self.os != OperatingSystem::Other && !matches!(self.architecture, Architecture::Other(_));
         !known || library.contains(self)

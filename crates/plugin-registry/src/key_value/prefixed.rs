@@ -19,8 +19,8 @@ pub struct Prefixed {
 }
 
 impl Prefixed {
-    /// Makes the part of the store for `plugin` in `run`. All processes of a run must use the same name for it, and runs that
-    /// share a store must use different names. The job's number is a good name.
+    /// Creates a view of the store that holds the keys of `plugin` in `run`. All processes of a run must use the same
+    /// name of the run, and runs that share a store must use different names. The job's number is a good name.
     pub fn new(store: Arc<dyn KeyValueStore>, run: &str, plugin: &str) -> Self {
         // The lengths make the prefix unique: no other pair of names gives the same text.
         let prefix = format!("pjrt/{}.{run}/{}.{plugin}/", run.len(), plugin.len());

@@ -9,7 +9,7 @@ use redis::{Client, Connection, IntoConnectionInfo};
 
 use super::answer::{Answer, absent, late};
 
-/// The timeout of operations without one of their own.
+/// The default timeout of operations that take no timeout.
 const OPERATION: Duration = Duration::from_secs(10);
 
 /// The shortest timeout for an answer, so that a fast server can still answer an operation whose time is almost up.

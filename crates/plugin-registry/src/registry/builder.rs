@@ -1,4 +1,4 @@
-//! How a registry is made.
+//! Builds a registry.
 
 use std::sync::{Arc, OnceLock, RwLock};
 
@@ -48,7 +48,7 @@ impl RegistryBuilder {
         self
     }
 
-    /// Searches when a question first needs the result, instead of when the registry is built.
+    /// Runs the search when its result is first needed, instead of when the registry is built.
     pub(crate) fn search_when_needed(mut self) -> Self {
         self.searches_when_needed = true;
         self
@@ -94,9 +94,9 @@ impl PluginRegistry {
         RegistryBuilder::default()
     }
 
-    /// Returns the registry of the process, which [`open`](crate::open) uses. It has the plugins of [`Self::discover`]. It
-    /// searches when a question first needs the result, with the environment that the process had when this function
-    /// was first called.
+    /// Returns the registry of the process, which [`open`](crate::open) uses. It has the plugins of [`Self::discover`].
+    /// It searches when the result is first needed, with the environment that the process had when this function was
+    /// first called.
     ///
     /// The registry is never dropped. [`Self::shutdown_within`] shuts its plugins down.
     pub fn global() -> &'static Self {

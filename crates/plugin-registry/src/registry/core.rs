@@ -16,8 +16,9 @@ use crate::lease::LockFolder;
 /// The plugins a program knows. Clones are handles of the same registry, and any thread may use them.
 ///
 /// [`PluginEntry::load`](crate::PluginEntry::load) loads a plugin, and
-/// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does neither by itself. When its
-/// last handle, entry and loaded plugin are dropped, it shuts down the plugins that have no clients.
+/// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does not load plugins or create
+/// clients by itself. When its last handle, entry and loaded plugin are dropped, it shuts down the plugins that have no
+/// clients.
 #[derive(Clone)]
 pub struct PluginRegistry(pub(super) Arc<Core>);
 
@@ -53,7 +54,7 @@ impl PluginRegistry {
         &self.0.locks
     }
 
-    /// Checks that the plugin of an id is still the one it was made for, and enabled.
+    /// Checks that an id is not stale, and that its plugin is enabled.
     pub(super) fn check(&self, id: PluginId, name: &str) -> Result<(), Error> {
         self.read().check(id, name)
     }
@@ -69,8 +70,8 @@ impl PluginRegistry {
         Err(Error::Refused { name: record.manifest.name.clone(), refusals })
     }
 
-    /// Keeps a plugin loaded, unless it was disabled or replaced while its library was loading. In that case nothing
-    /// would ever release it.
+    /// Keeps a plugin loaded, unless it was disabled or replaced while its library was loading. The registry would
+    /// never release such a plugin.
     pub(super) fn keep(&self, id: PluginId, record: &Record, guard: &Arc<ShutdownGuard>) -> Result<(), Error> {
         let table = self.read();
         table.check(id, &record.manifest.name)?;

@@ -65,7 +65,8 @@ impl PluginEntry {
         self.record.descriptor.as_ref()
     }
 
-    /// Returns what discovery knows: the library, where it was found, and why it cannot be used, if so.
+    /// Returns the results of discovery: the library, the place where it was found, and the reasons why it cannot be
+    /// used, if any.
     pub fn candidate(&self) -> &Candidate {
         &self.record.candidate
     }
@@ -102,14 +103,15 @@ impl PluginEntry {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Configure`] if it cannot work in such a process.
+    /// [`Error::Refused`] if the plugin cannot be used, [`Error::Configure`] if it cannot work at that position.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
         let failed = |error| Error::Configure { name: self.name().to_owned(), error: Box::new(error) };
         self.usable()?.configure(topology, environment).map_err(failed)
     }
 
-    /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. A plugin
-    /// that is linked into the program answers itself. For any other, the table in its manifest answers.
+    /// Returns whether the plugin's devices can run a program, without a client and without loading the plugin. A
+    /// plugin that is linked into the program computes the answer. For any other plugin, the table in its manifest
+    /// contains it.
     ///
     /// # Errors
     ///

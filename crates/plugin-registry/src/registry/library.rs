@@ -24,7 +24,7 @@ pub(crate) struct ProcessLibrary {
     state: Mutex<State>,
     /// Number of live clients that registries created with it.
     clients: Mutex<usize>,
-    /// Signalled when the last of them is destroyed.
+    /// Signalled when the last client is destroyed.
     no_clients: Condvar,
     /// Whether this file replaced the file that was loaded first.
     is_replacement: bool,
@@ -259,7 +259,8 @@ impl ShutdownGuard {
 
 impl Drop for ClientGuard {
     fn drop(&mut self) {
-        // First, so that a thread that waits for the last client runs the shutdown hooks or finds that they have run.
+        // Drop this first. A thread that waits for the last client then runs the shutdown hooks or finds that they have
+        // run.
         drop(self.shutdown.take());
         let mut clients = self.library.client_count();
         *clients -= 1;

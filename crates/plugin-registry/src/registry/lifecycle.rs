@@ -174,7 +174,8 @@ impl PluginRegistry {
     /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now, and
     /// any other after its last client. Returns the plugins that have clients, with their number.
     ///
-    /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that still has work then may crash.
+    /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that has pending work at that time
+    /// may crash.
     pub fn shutdown(&self) -> Vec<(String, usize)> {
         self.shutdown_until(Instant::now())
     }
@@ -185,7 +186,7 @@ impl PluginRegistry {
     /// their number. Each of them is shut down after its last client.
     pub fn shutdown_within(&self, timeout: Duration) -> Vec<(String, usize)> {
         let now = Instant::now();
-        // Decades from now, if the clock cannot represent the time.
+        // If the clock cannot represent the deadline, use one that is 34 years away.
         self.shutdown_until(now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30)))
     }
 

@@ -35,13 +35,13 @@ pub struct LoadedPlugin {
 /// The right to create a client, held until the client is destroyed. See [`LoadedPlugin::lease`].
 #[derive(Debug)]
 pub struct ClientLease {
-    // Dropped first: when the plugin is shut down, no lock on its device is held.
+    // Dropped first, so that no lock on the device is held when the plugin is shut down.
     _lease: Option<Lease>,
     _guard: ClientGuard,
 }
 
 impl PluginEntry {
-    /// Loads the plugin for a process on its own. Equal to [`Self::load_with`] with the default options.
+    /// Loads the plugin for a process on its own. Does the same as [`Self::load_with`] with the default options.
     ///
     /// # Errors
     ///
@@ -131,7 +131,8 @@ impl LoadedPlugin {
         self.client_labelled(&format!("{}:{}", caller.file(), caller.line()), options)
     }
 
-    /// Creates a client as [`Self::client`] does. Programs that ask for the same devices are told the label.
+    /// Creates a client as [`Self::client`] does. Other programs that request the same devices see the label in their
+    /// error.
     ///
     /// # Errors
     ///
@@ -166,7 +167,7 @@ impl LoadedPlugin {
         let stale = || Error::Stale { name: name.to_owned(), id: entry.id() };
         let guard = self.guard.upgrade().ok_or_else(stale)?;
         self.setup.check_client_variables(name)?;
-        // Under the plugin's own name, whatever name it was found by.
+        // Use the plugin's own name, whatever name it was found by.
         let manifest = self.descriptor.manifest();
         let lease = Lease::acquire(&manifest.name, manifest.ownership, label, entry.registry().locks())
             .map_err(|error| Error::lease(name, error))?;

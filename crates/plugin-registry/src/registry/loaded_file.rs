@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// How a library's file changed after it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileChange {
-    /// Another file with other contents is at the path.
+    /// The path now refers to another file, with other contents.
     Replaced,
     /// The loaded file itself was written to. Its code may be partly old and partly new.
     Overwritten,

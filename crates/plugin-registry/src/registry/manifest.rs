@@ -1,4 +1,4 @@
-//! The manifest of a plugin without one.
+//! Creates a manifest for a plugin that does not have one.
 
 use plugin_manifest::Manifest;
 use plugin_manifest::manifest::MAX_NAME_LENGTH;

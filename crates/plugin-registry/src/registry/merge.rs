@@ -30,7 +30,8 @@ impl PluginRegistry {
         let mut removed = None;
         self.0.first_search.get_or_init(|| removed = Some(self.search()));
         let has_searched = removed.is_some();
-        // After the initialization: shutting a plugin down runs its code, which may ask this registry.
+        // Release them after the initialization, because shutting a plugin down runs its code, which may use this
+        // registry.
         release(removed.unwrap_or_default());
         has_searched
     }

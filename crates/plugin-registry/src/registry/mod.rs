@@ -1,12 +1,12 @@
 //! The registry: the plugins that a program registered, that its user named, and that were found on the machine.
 //!
-//! A plugin lives in three types. A [`Candidate`](crate::discovery::Candidate) was found and may be unusable. A
+//! Three types represent a plugin. A [`Candidate`](crate::discovery::Candidate) was found and may be unusable. A
 //! [`PluginEntry`] is a candidate with a place in a registry. A [`LoadedPlugin`] has its library loaded and its setup
 //! checked, and creates clients.
 //!
-//! From the bottom up: `library` has the process-wide state of each loaded library, `record` and `table` the state of one
-//! registry, `core` the handle that shares it. `entry` and `loaded` are the public views. `register`, `merge` and
-//! `lifecycle` add plugins, refresh them, and end their use.
+//! From the bottom up: `library` holds the process-wide state of each loaded library. `record` and `table` hold the
+//! state of one registry, and `core` holds the handle that shares it. `entry` and `loaded` are the public views.
+//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use.
 
 mod builder;
 mod core;

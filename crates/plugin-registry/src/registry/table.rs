@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::location::Location;
 
-/// The plugins of a registry, and what its last search reported. A generational arena: a [`PluginId`] is the index of a
+/// The plugins of a registry, and the report of its last search. A generational arena: a [`PluginId`] is the index of a
 /// row and its generation.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -51,7 +51,7 @@ impl Table {
         rows.filter_map(|(index, row)| Some((row.id(index), row, row.record.as_ref()?)))
     }
 
-    /// Checks that the plugin of an id is still the one it was made for, and enabled.
+    /// Checks that an id is not stale, and that its plugin is enabled.
     pub(super) fn check(&self, id: PluginId, name: &str) -> Result<(), Error> {
         match self.row(id.index()) {
             Some(row) if row.generation == id.generation() && row.record.is_some() => match &row.disabled {
@@ -85,7 +85,7 @@ impl Table {
         &mut self.rows[index]
     }
 
-    /// Ends the generation of a row, so that the handles made before are stale.
+    /// Ends the generation of a row, so that existing handles become stale.
     pub(super) fn end_generation(&mut self, index: u32) -> PluginId {
         let row = self.row_mut(index);
         row.generation = row.generation.wrapping_add(1);
@@ -97,7 +97,7 @@ impl Table {
         std::mem::replace(&mut self.row_mut(index).disabled, reason)
     }
 
-    /// Puts a record into a row. Handles of the plugin that was there are stale. The row stays disabled if it was.
+    /// Puts a record into a row. Handles of the previous plugin become stale. A disabled row stays disabled.
     pub(super) fn put(&mut self, index: u32, mut record: Record) -> (PluginId, Arc<Record>) {
         self.made += 1;
         record.order = self.made;
@@ -129,7 +129,7 @@ impl Table {
 
     /// Refuses a name that the program gave to another plugin. `except` is the row that the record may replace.
     pub(super) fn check_name(&self, record: &Record, except: Option<u32>) -> Result<(), Error> {
-        // A name that was derived from a file was not chosen.
+        // The program did not choose a name that was derived from a file, so do not refuse it.
         if record.is_named_by_file() {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl Table {
     }
 }
 
-/// Whether a plugin that was found again replaces the known one. The program's own registration stands, and a plugin
+/// Whether a plugin that was found again replaces the known one. The program's own registration is kept, and a plugin
 /// that did not change keeps its handles.
 fn is_superseded(known: &Record, found: &Record) -> bool {
     let linked = matches!(known.candidate.location, Location::Linked(_));

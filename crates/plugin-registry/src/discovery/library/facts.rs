@@ -6,11 +6,11 @@ use crate::discovery::target::Target;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LibraryFormat {
-    /// Linux and most others.
+    /// The format of Linux and most other systems.
     Elf,
-    /// macOS.
+    /// The format of macOS.
     MachO,
-    /// Windows.
+    /// The format of Windows.
     Pe,
 }
 
@@ -28,7 +28,7 @@ pub struct Exports {
 
 /// The entry function of a PJRT plugin.
 const ENTRY_SYMBOL: &str = "GetPjrtApi";
-/// The function by which a plugin written with this SDK returns its description.
+/// The function through which a plugin written with this SDK returns its description.
 pub const DESCRIPTOR_SYMBOL: &str = "DevicePlugin_GetDescriptor";
 /// The function that TensorFlow requires of a next-pluggable-device plugin.
 const TENSORFLOW_SYMBOL: &str = "TFNPD_InitPlugin";
@@ -79,9 +79,9 @@ pub struct LibraryFacts {
 
 /// Why a file cannot be read as a shared library.
 pub(super) enum Fault {
-    /// It is something else.
+    /// The file is not a shared library.
     Other(String),
-    /// It has the magic number of one, and its headers are damaged.
+    /// The file has the magic number of a shared library, but its headers are damaged.
     Damaged(String),
 }
 

@@ -21,7 +21,7 @@ pub fn inspect(path: &Path) -> Result<LibraryFacts, Refusal> {
         std::io::ErrorKind::NotFound => Refusal::Missing { path: path.to_owned() },
         _ => Refusal::Unreadable { path: path.to_owned(), message: error.to_string() },
     };
-    // A pipe or a device would block or never end.
+    // Reading a pipe or a device might block or never end.
     let metadata = std::fs::metadata(path).map_err(failed)?;
     let other = |what: &str| Err(Refusal::NotALibrary { path: path.to_owned(), what: what.to_owned() });
     if metadata.is_dir() {

@@ -7,7 +7,7 @@ use object::read::ReadRef;
 
 /// Longest range that is read at once, in bytes. The longest in practice are the exported names of a Mach-O or PE library.
 const LONGEST: u64 = 64 << 20;
-/// Largest number of libraries and folders that a library may list. More means that it is damaged.
+/// Largest number of libraries and folders that a library may list. A library that lists more is damaged.
 pub(super) const MOST_NAMES: usize = 4096;
 /// Longest name that is compared with those looked for, in bytes.
 const LONGEST_NAME: usize = 64;

@@ -1,7 +1,7 @@
 //! Reads the headers of shared libraries without loading them.
 //!
-//! Reads only the ranges that matter. Even of a large library these are a few dozen short ones, so that reading takes tens
-//! of microseconds.
+//! It reads only the ranges that it needs. Even for a large library these are a few dozen short ranges, so reading
+//! takes tens of microseconds.
 
 mod elf;
 mod facts;

@@ -10,7 +10,7 @@ use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Largest number of libraries that a file may import. More means that it is damaged.
+/// Largest number of libraries that a file may import. A file that imports more is damaged.
 const MOST_IMPORTS: u64 = 4096;
 /// Longest name of a library, in bytes.
 const LONGEST: u64 = 512;

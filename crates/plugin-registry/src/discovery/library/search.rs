@@ -108,8 +108,8 @@ impl LibrarySearch {
         }
     }
 
-    /// Returns the libraries that `path` needs, directly or not, and that the search does not find. `provided` are names that
-    /// are loaded before. Ignores the imports of Windows libraries.
+    /// Returns the libraries that `path` needs, directly or not, and that the search does not find. `provided` names
+    /// libraries that are loaded before it. Ignores the imports of Windows libraries.
     pub(in crate::discovery) fn missing(&self, path: &Path, provided: &[String]) -> Vec<MissingDependency> {
         let mut missing: Vec<MissingDependency> = Vec::new();
         let mut met: HashSet<PathBuf> = HashSet::from([path.to_owned()]);
@@ -181,7 +181,7 @@ enum Found {
     System,
 }
 
-/// Replaces the tokens for the library's own folder.
+/// Replaces `$ORIGIN` and `@loader_path` by the library's own folder.
 fn expand(folder: &str, origin: &Path) -> PathBuf {
     let own = origin.to_string_lossy();
     let folder = folder.replace("${ORIGIN}", &own).replace("$ORIGIN", &own).replace("@loader_path", &own);

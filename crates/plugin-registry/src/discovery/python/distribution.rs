@@ -24,7 +24,7 @@ pub(super) struct Distribution {
     pub(super) metadata: PathBuf,
     /// The search path entry that contains it.
     pub(super) site: PathBuf,
-    /// The contents read so far, which entry points share, because the record may be long.
+    /// The contents read so far. All entry points share them, because the record may be long.
     read: Read,
 }
 

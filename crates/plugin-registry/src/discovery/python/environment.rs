@@ -74,7 +74,7 @@ impl Collector<'_> {
     fn interpreter(&mut self, interpreter: &Path) -> Option<Installation> {
         let real = fs::canonicalize(interpreter).ok().filter(|real| real.is_file())?;
         let folder = interpreter.parent()?;
-        // A virtual environment's interpreter is a link. The folder of the link counts.
+        // A virtual environment's interpreter is a symbolic link. The environment is at the link, not at its target.
         for root in [folder.parent(), Some(folder)].into_iter().flatten() {
             if root.join("pyvenv.cfg").is_file() {
                 return Some(Installation { root: root.to_owned(), minor: None });
@@ -156,7 +156,7 @@ impl Collector<'_> {
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        // The packages of PYTHONPATH do not belong to an installation without packages of its own.
+        // If an installation has no packages of its own, do not name it as the root of the packages of `PYTHONPATH`.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
         PythonEnvironment { root, search_path, mapped, namespaces }
@@ -213,7 +213,7 @@ impl Collector<'_> {
 enum PthLine {
     /// A search path entry.
     Folder(PathBuf),
-    /// A module that finds others. Its dictionaries contain their places.
+    /// A module that locates other modules. Its dictionaries contain their paths.
     Finder(PathBuf),
 }
 

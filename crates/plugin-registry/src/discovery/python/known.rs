@@ -9,7 +9,8 @@ pub(super) struct Known {
     pub(super) priority: Option<i32>,
 }
 
-/// Modules by the start of their last component. The names of JAX's own GPU plugins end in a version.
+/// Known modules, identified by the start of the last component of their name. The names of JAX's own GPU plugins end
+/// in a version.
 const MODULES: &[(&str, Known)] = &[
     ("xla_cuda", Known { name: "cuda", priority: Some(500) }),
     ("xla_rocm", Known { name: "rocm", priority: Some(500) }),

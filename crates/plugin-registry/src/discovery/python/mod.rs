@@ -55,7 +55,7 @@ struct Libraries {
     others: Vec<PathBuf>,
     /// The places searched.
     searched: Vec<PathBuf>,
-    /// Every library.
+    /// Every library found, in either list.
     met: HashSet<PathBuf>,
     /// The distribution that contains them, if it is not the one that announces them.
     distribution: Option<String>,
@@ -257,7 +257,8 @@ impl Collector<'_> {
             }
             match announced.module {
                 Some(dotted) => {
-                    // The name of a module within a vendor's package identifies nothing, as in `acme.torch_xla_plugin`.
+                    // The name of a module within a vendor's package, such as `acme.torch_xla_plugin`, does not
+                    // identify the plugin.
                     let (package, last) = dotted.split_once('.').unwrap_or(("", dotted));
                     let entry_point = matches!(announced.announcement, PythonAnnouncement::EntryPoint { .. });
                     if !entry_point || matches!(package, "" | "jax_plugins" | "xla_plugins") {
@@ -285,7 +286,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Returns why a package has no plugin library: the faults of its libraries, or that it has none.
+    /// Returns a candidate for a package without a plugin library. Its refusal is the fault of one of the package's
+    /// libraries, or the lack of any.
     fn without_plugin(&self, provenance: Provenance, libraries: &Libraries) -> Candidate {
         // Python's extension modules are not candidates for a plugin library.
         let telling = libraries.others.iter().find(|file| {

@@ -22,7 +22,8 @@ enum Token<'s> {
     Punctuation(char),
 }
 
-/// Returns the first call of `register_plugin` whose name is a literal, or a variable of the module with a literal.
+/// Returns the first call of `register_plugin` whose name is a literal, or a variable of the module that holds a
+/// literal.
 pub(super) fn register_call(source: &str) -> Option<RegisterCall> {
     let tokens = tokens(source);
     let constant = |name: &str| {
