@@ -259,7 +259,8 @@ fn flags(library: &Installed, is_static: bool) -> Result<Vec<String>, Error> {
     Ok(said.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Runs the C++ framework on the embedded device and on XLA's, with their own descriptions and with that of a TPU.
+/// Runs the C++ framework on the embedded device and on XLA's CPU plugins, each with its own description and with that
+/// of a TPU.
 fn framework(
     outcome: &mut Outcome,
     build: &Path,

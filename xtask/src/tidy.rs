@@ -96,7 +96,7 @@ fn run() -> Result<(), Error> {
     }
 }
 
-/// A file and its findings.
+/// Files, each with its findings.
 type Findings = Vec<(String, Vec<language::Finding>)>;
 
 /// Findings of the language rules in all files whose path starts with a prefix.

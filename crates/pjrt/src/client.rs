@@ -62,7 +62,7 @@ struct Parts {
     raw: Owned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
     _store: Option<Store>,
-    /// Dropped last. Its drop shows that the client is destroyed.
+    /// Dropped last, so that the drop of such a value means that the client is destroyed.
     _kept: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -429,7 +429,7 @@ impl Client {
         args.num_partitions = c_int::try_from(num_partitions).map_err(|_| wrong())?;
         args.default_assignment_size = devices.len();
         args.default_assignment = devices.as_mut_ptr();
-        // SAFETY: C2: the client is live; the array has the size given and lives through the call.
+        // SAFETY: C2: the client is live; the array has the given size and lives through the call.
         unsafe { self.api().call::<slot::PJRT_Client_DefaultDeviceAssignment>(&mut args) }?;
         let devices = devices.into_iter().map(i64::from).collect();
         DeviceAssignment::new(num_replicas, num_partitions, devices).ok_or_else(wrong)

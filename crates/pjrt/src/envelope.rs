@@ -134,7 +134,7 @@ impl Sealed {
         &self.identity
     }
 
-    /// Rejects contents of another plugin than `reader`.
+    /// Rejects contents that another plugin than `reader` wrote.
     ///
     /// An item that only one side has is a difference, except for the items in `optional`, which the writer does not
     /// always know.

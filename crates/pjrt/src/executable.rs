@@ -130,7 +130,7 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_SizeOfGeneratedCodeInBytes>()
     }
 
-    /// A key that is equal for equal programs, options and compilers.
+    /// A key that is the same for equal programs, options and compilers.
     #[doc(alias = "PJRT_Executable_Fingerprint")]
     pub fn fingerprint(&self) -> Result<Vec<u8>, Error> {
         let bytes = self.0.query::<slot::PJRT_Executable_Fingerprint>()?;

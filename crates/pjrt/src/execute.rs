@@ -439,7 +439,7 @@ impl LoadedExecutable {
     /// # Safety
     ///
     /// Each list of `arguments` has `launch.num_args` live buffers of this client. Each list of `outputs` has a place
-    /// for each output. `outputs` has as many lists as `arguments`. `events` is empty or has as many places.
+    /// for each output. `outputs` has as many lists as `arguments`. `events` is empty or has a place for each list.
     #[inline]
     unsafe fn launch(
         &self,

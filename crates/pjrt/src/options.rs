@@ -101,7 +101,7 @@ impl Extend<NamedValue> for ClientOptions {
 /// Maximum product of replicas and partitions. It exceeds the size of any machine. XLA's plugins allocate memory in
 /// proportion to the product before they compare it with the number of their devices.
 pub(crate) const MAX_DEVICES: u32 = 1 << 20;
-/// Maximum number of devices of XLA's CPU plugins, each of which allocates threads and memory.
+/// Maximum number of devices of XLA's CPU plugins. Each device allocates threads and memory.
 const MAX_CPU_DEVICES: i64 = 4096;
 /// The option of XLA's CPU plugins for the number of devices.
 const CPU_DEVICE_COUNT: &str = "cpu_device_count";

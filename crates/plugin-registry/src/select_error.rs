@@ -1,4 +1,4 @@
-//! Why no plugin was selected.
+//! The error for a policy that no plugin fits.
 
 use std::fmt;
 

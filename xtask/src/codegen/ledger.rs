@@ -115,7 +115,7 @@ pub(crate) fn check_fields(changelog: &str) -> Result<(), Error> {
 fn check_order(names: &[String], minors: &[u64]) -> Result<(), Error> {
     let mut newest = 0;
     for (name, minor) in names.iter().zip(minors) {
-        // 0.57 moved this slot in front of later ones; only its own minor is older.
+        // From 0.57 on, the minors do not decrease, except for one older slot, which 0.57 moved.
         if *minor >= 57 && *minor < newest {
             return Err(format!("{name} is said to be of 0.{minor}, but follows a slot of 0.{newest}").into());
         }

@@ -50,8 +50,9 @@
 //! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of sha256 sums.
 //!
 //! A process with [elevated](Discovery::elevated) privileges trusts the machine and not its user. It ignores variables
-//! that name files or folders (with a note for those of this list) and folders below the home folder. It refuses libraries
-//! and manifests unless they and all folders above them belong to root and only root can change them.
+//! that name files or folders, and folders below the home folder. For each ignored variable of this list, it adds a
+//! note. It refuses libraries and manifests unless they and all folders above them belong to root and only root can
+//! change them.
 
 mod candidate;
 mod collector;

@@ -156,7 +156,7 @@ impl Collector<'_> {
         for folder in search_path.iter().take(before) {
             self.search(SourceKind::Python, folder);
         }
-        // If an installation has no packages of its own, do not name it as the root of the packages of `PYTHONPATH`.
+        // An installation without packages and without a folder is not the root of the packages in `PYTHONPATH`.
         let own = search_path.len() > before || installation.root.is_dir();
         let root = search_path.first().filter(|_| !own).unwrap_or(&installation.root).clone();
         PythonEnvironment { root, search_path, mapped, namespaces }
