@@ -1,7 +1,7 @@
 //! `cargo xtask asan`: tests of both sides of the C table under the address and leak sanitizers.
 //!
-//! It omits the embedded CPU device. With the sanitizer's instructions and without optimization, the device's kernels
-//! take longer to compile than the rest, and the device is safe Rust. The caller's side runs real XLA plugins without
+//! It omits the embedded CPU device, which is safe Rust. With the sanitizer's instructions and without optimization,
+//! its kernels take longer to compile than everything else. The caller's side runs real XLA plugins without
 //! instrumentation. They use the sanitizer's allocator, so errors of allocation are found on both sides.
 //!
 //! The tests need a nightly compiler. Its standard library is not instrumented, so an error in it is found only in the

@@ -225,7 +225,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_executable, args.serialized_executable_deleter);
-        // SAFETY: the call returned all four arguments.
+        // SAFETY: the call succeeded and returned all four values.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let identity = match self.0.owner() {
             Parent::Client(client) => Client::from_inner(client.clone()).identity(),
@@ -246,7 +246,7 @@ impl Executable {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_compile_options, args.serialized_compile_options_deleter);
-        // SAFETY: the call returned all four arguments.
+        // SAFETY: the call succeeded and returned all four values.
         let bytes = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         CompileOptions::decode(&bytes).map_err(|error| Error::malformed_text(Function::NAME, error.to_string()))
     }

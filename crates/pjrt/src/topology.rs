@@ -160,7 +160,7 @@ impl TopologyDescription {
         let args = self.0.query::<Function>()?;
         let (bytes, len) = (args.serialized_bytes, args.serialized_bytes_size);
         let (owner, deleter) = (args.serialized_topology, args.serialized_topology_deleter);
-        // SAFETY: the call returned all four arguments.
+        // SAFETY: the call succeeded and returned all four values.
         let payload = unsafe { serialized(Function::NAME, bytes, len, owner, deleter) }?;
         let plugin = match self.0.owner() {
             Parent::Client(client) => client.raw().owner(),

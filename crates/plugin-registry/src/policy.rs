@@ -83,8 +83,8 @@ impl Policy {
     }
 
     /// Lets `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
-    /// considered, in their order. It is an error if none of them fits: as in the frameworks that define these
-    /// variables, they are not mere preferences.
+    /// considered, in their order. If none of them fits, the selection fails, as in the frameworks that define these
+    /// variables.
     #[must_use]
     pub fn or_as_environment_says(mut self) -> Self {
         self.hints = true;

@@ -270,8 +270,8 @@ impl Drop for ClientGuard {
     }
 }
 
-/// Runs the plugin's shutdown hooks after the last registry and the last client are gone, unless another registry
-/// has loaded the library again.
+/// Runs the plugin's shutdown hooks after the last registry has released the library and the last client is destroyed,
+/// unless another registry has loaded the library again.
 impl Drop for ShutdownGuard {
     fn drop(&mut self) {
         let mut state = self.library.state();

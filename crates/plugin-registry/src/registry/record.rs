@@ -9,7 +9,7 @@ use crate::discovery::{Candidate, NameOrigin};
 use crate::hardware::{HardwareProbe, HardwareStatus};
 use crate::location::Location;
 
-/// Who added a plugin to the registry, in the order of selection.
+/// The party that added a plugin to the registry, in the order of selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Precedence {
     /// The program, with a call.
