@@ -1,4 +1,4 @@
-//! `cargo xtask header`: the C headers that cbindgen writes from Rust code, committed.
+//! `cargo xtask header`: writes the committed C headers with cbindgen, from Rust code.
 
 use std::fs;
 use std::path::PathBuf;

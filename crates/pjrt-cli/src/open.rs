@@ -1,4 +1,4 @@
-//! The plugin and client a command works on.
+//! The plugin and client that a command works on.
 
 use clap::Args;
 use pjrt::{Client, ClientOptions, Value};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The oldest supported API minor. 0.57 reordered the table; later versions only append.
+/// The oldest supported minor version of the API. 0.57 reordered the table; later versions only append.
 pub const MIN_MINOR: i32 = 57;
 
 /// The version of the C API that a plugin or framework was built with.

@@ -99,12 +99,12 @@ impl Api {
         self.struct_size
     }
 
-    /// Whether the plugin's table contains the function. The function may still return `UNIMPLEMENTED`.
+    /// Whether the plugin's table contains the function `S`. The function may still return `UNIMPLEMENTED`.
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         S::get(&self.table.0).is_some()
     }
 
-    /// Calls a function.
+    /// Calls the function `S` of the main table.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Api {
         if error.is_null() {
             return Ok(());
         }
-        // SAFETY: C2: an error a function returned is live and ours.
+        // SAFETY: C2: an error that a function returned is live and ours.
         Err(unsafe { self.take_error(S::NAME, error) })
     }
 

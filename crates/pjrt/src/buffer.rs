@@ -112,7 +112,7 @@ impl Buffer {
         self.shape().map(|shape| shape.dimensions.as_slice())
     }
 
-    /// The actual extents. The extent of a dynamic dimension may be smaller than in [`Buffer::dimensions`].
+    /// The actual extents. For a dynamic dimension, the extent may be smaller than in [`Buffer::dimensions`].
     #[doc(alias = "PJRT_Buffer_UnpaddedDimensions")]
     pub fn unpadded_dimensions(&self) -> Result<Vec<i64>, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnpaddedDimensions>().map(<[i64]>::to_vec)

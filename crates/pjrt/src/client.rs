@@ -130,9 +130,9 @@ impl Client {
         self.0.raw().api()
     }
 
-    /// Waits until the operations of this client and its objects have ended: copies to the host, callbacks, polled
-    /// futures, execute contexts, and runs if the client was created with
-    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). This includes operations that
+    /// Waits until the operations of this client and its objects have ended. These are copies to the host, callbacks,
+    /// polled futures, execute contexts, and runs if the client was created with
+    /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). They include operations that
     /// other threads start meanwhile. It does not wait for host memory that is lent to a live buffer.
     ///
     /// # Errors
@@ -381,7 +381,7 @@ impl Client {
         identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
     }
 
-    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as those another framework stored.
+    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as bytes that another framework stored.
     ///
     /// # Errors
     ///

@@ -90,7 +90,7 @@ impl Device {
         self.description()?.process_index()
     }
 
-    /// Whether the client can run programs on it.
+    /// Whether the client can run programs on this device.
     #[doc(alias = "PJRT_Device_IsAddressable")]
     pub fn is_addressable(&self) -> Result<bool, Error> {
         self.0.query::<slot::PJRT_Device_IsAddressable>()

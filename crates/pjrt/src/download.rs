@@ -1,4 +1,4 @@
-//! Device to host: `PJRT_Buffer_ToHostBuffer`.
+//! `PJRT_Buffer_ToHostBuffer`: copies from a device to the host.
 
 use std::ffi::c_void;
 use std::fmt;

@@ -235,7 +235,7 @@ impl Executable {
         SerializedExecutable::new(identity, &payload)
     }
 
-    /// The options it was compiled with.
+    /// The options that the program was compiled with.
     ///
     /// # Errors
     ///

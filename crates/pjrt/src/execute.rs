@@ -1,4 +1,4 @@
-//! Running a program: `PJRT_LoadedExecutable_Execute`.
+//! `PJRT_LoadedExecutable_Execute`: runs programs.
 
 use std::ffi::CString;
 use std::ptr::{self, NonNull};
@@ -80,7 +80,7 @@ pub struct ExecuteOptions {
 }
 
 impl ExecuteOptions {
-    /// No launch id, no location, the device of the program, and no context.
+    /// Creates the default options: no launch id, no location, the device of the program, and no context.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -125,23 +125,23 @@ impl ExecuteOptions {
     }
 }
 
-/// A run on one device.
+/// The results of a run on one device.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Execution {
     /// The outputs, which may not be ready yet.
     pub outputs: Vec<Buffer>,
-    /// An event for the end of the run.
+    /// An event that becomes ready when the run has ended.
     pub done: Event,
 }
 
-/// A run on several devices.
+/// The results of a run on several devices.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ShardedExecution {
     /// The outputs of each device, which may not be ready yet.
     pub outputs: Vec<Vec<Buffer>>,
-    /// An event for the end of the run on each device.
+    /// For each device, an event that becomes ready when the run has ended.
     pub done: Vec<Event>,
 }
 

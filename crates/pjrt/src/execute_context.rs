@@ -9,7 +9,7 @@ use crate::handle::{Handle, Owned};
 use crate::plugin::{Plugin, PluginInner};
 use crate::read;
 
-/// Data for the custom calls of runs, which [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) fills.
+/// Data for the custom calls of runs. [`Ffi::add_user_data`](crate::extensions::Ffi::add_user_data) adds data to it.
 ///
 /// Clones refer to the same context. It is destroyed when its last clone is dropped and all runs with it
 /// ([`ExecuteOptions::context`](crate::ExecuteOptions::context)) have ended.

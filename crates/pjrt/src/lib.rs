@@ -21,7 +21,7 @@
 //! # }
 //! ```
 //!
-//! # What holds everywhere
+//! # Rules for all types
 //!
 //! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are `Send +
 //!   Sync` and may be dropped in any order.

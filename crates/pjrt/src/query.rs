@@ -19,7 +19,7 @@ use crate::read::{self, Malformed};
 ///
 /// # Safety
 ///
-/// `args` sets the object, and the function reads no other argument.
+/// `args` returns arguments that contain the object, and the function reads no other argument.
 pub(crate) unsafe trait Query: Function {
     /// The type of the object.
     type Object;

@@ -36,7 +36,8 @@ impl Owner for Parent {
     }
 }
 
-/// A set of devices and their connections. Programs can be compiled for it even if the devices are absent.
+/// The description of a set of devices and their connections. Programs can be compiled for it even if the devices are
+/// absent.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, Program};
@@ -107,7 +108,8 @@ impl TopologyDescription {
         unsafe { Self::deserialize_unchecked(plugin, topology.payload()) }
     }
 
-    /// Reads bytes of `PJRT_TopologyDescription_Serialize` that have no envelope, such as those another framework stored.
+    /// Reads bytes of `PJRT_TopologyDescription_Serialize` that have no envelope, such as bytes that another framework
+    /// stored.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Host to device: `PJRT_Client_BufferFromHostBuffer`.
+//! `PJRT_Client_BufferFromHostBuffer`: transfers from the host to a device.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -187,7 +187,7 @@ impl Client {
         args.shape_num_dims = shape.dimensions.len();
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.memory = memory.handle().as_ptr();
-        // SAFETY: C2: client and memory are live and of one client; text and dimensions live through the call.
+        // SAFETY: C2: client and memory are live and belong to one client; text and dimensions live through the call.
         unsafe { self.api().call::<slot::PJRT_Client_CreateErrorBuffer>(&mut args) }?;
         let raw = read::object(args.buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Client_CreateErrorBuffer::NAME, broken))?;
@@ -247,8 +247,8 @@ impl Client {
         }
         args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
         args.device = device.map_or(std::ptr::null_mut(), |device| device.0.as_ptr());
-        // SAFETY: C2, C5: client, device and memory are live and of one client; the data is valid by this function's
-        // contract, the dimensions and strides through the call.
+        // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
+        // function's contract, the dimensions and strides through the call.
         unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }?;
         let done = read::object(args.done_with_host_buffer).ok();
         // SAFETY: C3: the plugin created the event for this caller.

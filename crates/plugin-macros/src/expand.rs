@@ -40,7 +40,7 @@ pub(crate) fn export(tokens: TokenStream) -> TokenStream {
     quote! { #functions #errors }
 }
 
-/// Functions for programs that embed the plugin.
+/// Creates the functions for programs that embed the plugin.
 fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let api = plugin.backend.then(|| {
@@ -70,7 +70,7 @@ fn embedding(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// Items for the linker.
+/// Creates the exported C functions and the entry in the list of registered plugins.
 fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     let (ty, conditions, krate) = (&plugin.item.self_ty, &plugin.conditions, &arguments.krate);
     let functions = arguments.export.then(|| functions(ty, arguments, plugin.backend, conditions));
@@ -91,7 +91,7 @@ fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
     }
 }
 
-/// `GetPjrtApi`, if there is a table, and `DevicePlugin_GetDescriptor`.
+/// Creates `GetPjrtApi`, if there is a table, and `DevicePlugin_GetDescriptor`.
 fn functions(ty: &Type, arguments: &Arguments, table: bool, conditions: &[Attribute]) -> TokenStream {
     let krate = &arguments.krate;
     let prefixed = |name: &str| match &arguments.prefix {

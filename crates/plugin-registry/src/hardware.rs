@@ -31,7 +31,7 @@ impl fmt::Display for HardwarePresence {
 /// Whether a plugin's hardware is in the machine, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HardwareStatus {
-    /// Whether it is there.
+    /// Whether the hardware is present.
     pub presence: HardwarePresence,
     /// The devices found (`/dev/nvidia0`, `PCI 10de:2330`). If none was found, the devices looked for.
     pub evidence: Vec<String>,
@@ -74,12 +74,12 @@ struct PciDevice {
 }
 
 impl HardwareProbe {
-    /// A probe of this machine.
+    /// Creates a probe of this machine.
     pub fn of_this_machine() -> Self {
         Self::at("/")
     }
 
-    /// A probe of a machine whose `/dev` and `/sys` are below `root`.
+    /// Creates a probe of a machine whose `/dev` and `/sys` are below `root`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into(), pci: OnceLock::new() }
     }

@@ -42,7 +42,7 @@ impl fmt::Display for LeaseHolder {
     }
 }
 
-/// A client was refused because another client holds the lease on the devices.
+/// The error for a client that was refused because another client holds the lease on the devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeaseConflict {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plugin_manifest::Manifest;
 
-/// The plugin a framework asks for: names or kinds in order of preference, conditions, and whether the user's
-/// environment takes precedence.
+/// Describes the plugin that a framework asks for: names or kinds in order of preference, conditions, and whether the
+/// user's environment takes precedence.
 ///
 /// ```
 /// use plugin_registry::Policy;

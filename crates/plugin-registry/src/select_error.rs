@@ -6,7 +6,7 @@ use crate::discovery::{Refusal, SelectionHint};
 use crate::hardware::HardwareStatus;
 use crate::policy::Policy;
 
-/// An error because no plugin fits a policy. It lists every plugin of the registry, and why it does not fit.
+/// The error for a policy that no plugin fits. It lists every plugin of the registry, and why it does not fit.
 #[derive(Clone, Debug)]
 pub struct SelectError(Box<Details>);
 

@@ -1,4 +1,4 @@
-//! `bindings.rs`: bindgen over every PJRT header, with C booleans made safe to read.
+//! `bindings.rs`: the output of bindgen for every PJRT header, with C booleans made safe to read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -146,7 +146,7 @@ fn sections(changelog: &str) -> Result<BTreeMap<u64, String>, Error> {
     Ok(sections)
 }
 
-/// Every identifier that a bullet beginning with "Add" names, with the oldest such minor.
+/// Returns each identifier that a bullet beginning with "Add" names, with the oldest minor that adds it.
 fn added(changelog: &str) -> Result<BTreeMap<String, u64>, Error> {
     let mut added = BTreeMap::new();
     for (minor, text) in sections(changelog)? {

@@ -82,7 +82,7 @@ impl Profiler {
         // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
         match NonNull::new(unsafe { function(args) }) {
             None => Ok(()),
-            // SAFETY: C2: an error a function returned is live and ours.
+            // SAFETY: C2: an error that a function returned is live and ours.
             Some(error) => Err(unsafe { self.take_error(name, error.as_ptr()) }),
         }
     }

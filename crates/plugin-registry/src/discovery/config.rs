@@ -1,4 +1,4 @@
-//! The machine that is searched. Everything is data, so that a test or a program can describe another machine.
+//! Describes the machine to search. Everything is data, so that a test or a program can describe another machine.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::target::Target;
 
-/// Why a candidate cannot be used, as found without loading its library.
+/// The reason why a candidate cannot be used, determined without loading its library.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {

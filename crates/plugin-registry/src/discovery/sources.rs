@@ -8,7 +8,7 @@ use super::report::Discovered;
 use crate::variables::{ADD_MANIFESTS, ALLOWLIST, MANIFESTS};
 
 impl Discovery {
-    /// Searches. Never fails: faults become refusals of a candidate, or notes.
+    /// Searches the machine. This never fails, because faults become refusals of a candidate, or notes.
     pub fn discover(&self) -> Discovered {
         let mut collector = Collector::new(self);
         collector.old_variables();

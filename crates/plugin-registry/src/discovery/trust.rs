@@ -30,7 +30,7 @@ pub struct AllowList {
 }
 
 impl AllowList {
-    /// Reads a list.
+    /// Reads an allow-list.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! The results of key-value stores.
+//! The results of operations on key-value stores.
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use pjrt::KeyValueStore;
 
 use super::answer::Answer;
 
-/// The keys of one plugin in one run of a program, in a store that others use as well.
+/// A view of a shared store that contains the keys of one plugin in one run of a program.
 ///
 /// Plugins choose their keys independently, and a store may outlive the run that wrote to it. The keys of different runs or
 /// plugins never collide, whatever characters the names contain.

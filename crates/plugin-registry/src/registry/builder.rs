@@ -73,18 +73,18 @@ impl RegistryBuilder {
 }
 
 impl PluginRegistry {
-    /// A registry of the plugins linked into the program and those found on this machine, with this process's
+    /// Creates a registry of the plugins linked into the program and those found on this machine, with this process's
     /// environment. Reads files and loads nothing.
     pub fn discover() -> Self {
         Self::with(Discovery::from_environment())
     }
 
-    /// A registry of the plugins linked into the program and those that a search finds.
+    /// Creates a registry of the plugins linked into the program and those that a search finds.
     pub fn with(discovery: Discovery) -> Self {
         Self::builder().linked().discovery(discovery).build()
     }
 
-    /// A registry without plugins.
+    /// Creates a registry without plugins.
     pub fn empty() -> Self {
         Self::builder().build()
     }

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::hardware::HardwareProbe;
 use crate::lease::LockFolder;
 
-/// The plugins a program knows. Clones are handles of the same registry, and any thread may use them.
+/// A registry: the plugins that a program knows. Clones are handles of the same registry, and any thread may use them.
 ///
 /// [`PluginEntry::load`](crate::PluginEntry::load) loads a plugin, and
 /// [`LoadedPlugin::client`](crate::LoadedPlugin::client) creates a client. The registry does not load plugins or create

@@ -1,4 +1,4 @@
-//! Ids of plugins, which become stale.
+//! Ids of plugins. An id becomes stale when its plugin changes.
 
 use std::fmt;
 

@@ -28,7 +28,7 @@ impl ProcessEnvironment {
     }
 }
 
-/// How to load a plugin: the position of this process among others, and whether variables may be set.
+/// Options for loading a plugin: the position of this process among others, and whether variables may be set.
 #[derive(Debug, Default)]
 pub struct LoadOptions<'a> {
     pub(super) topology: Option<ProcessTopology>,
@@ -37,7 +37,7 @@ pub struct LoadOptions<'a> {
     pub(super) if_replaced: IfReplaced,
 }
 
-/// The action if a library was loaded in this process and another file has taken its path since.
+/// The action to take if another file has replaced the file of a loaded library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IfReplaced {
@@ -52,7 +52,8 @@ pub enum IfReplaced {
 }
 
 impl<'a> LoadOptions<'a> {
-    /// Options for a process on its own, with the environment it has. A plugin that is already loaded keeps its setup.
+    /// Creates options for a process on its own, with the environment it has. A plugin that is already loaded keeps its
+    /// setup.
     pub fn new() -> Self {
         Self::default()
     }

@@ -1,4 +1,4 @@
-//! The environment a plugin needs before it is loaded.
+//! The environment that a plugin needs before it is loaded.
 //!
 //! Setting an environment variable in a running process is unsafe, because C code reads variables without a lock. By
 //! default the registry therefore sets nothing. It compares the plugin's plan with the environment, reports the missing

@@ -1,4 +1,4 @@
-//! ELF, read through its program headers, as the dynamic loader does. This also works for stripped files.
+//! Reads ELF libraries through their program headers, as the dynamic loader does. This also works for stripped files.
 
 use object::elf;
 use object::endian::{Endianness, U32, U64};

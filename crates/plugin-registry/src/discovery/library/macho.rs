@@ -1,4 +1,4 @@
-//! Mach-O, plain and universal.
+//! Reads Mach-O libraries, plain and universal.
 
 use object::endian::Endianness;
 use object::macho;

@@ -1,4 +1,4 @@
-//! PE, the format of Windows libraries.
+//! Reads PE libraries, the format of Windows.
 
 use object::LittleEndian as LE;
 use object::pe;
