@@ -67,7 +67,8 @@ impl Nightly {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);
         sh::run_watched(&mut protocol, &mut seen)?;
-        // A caller and separately built plugins. Without plugins, these tests print that they are skipped.
+        // Run the tests of the caller's side with separately built plugins. Without plugins, these tests print that
+        // they are skipped.
         let plugins = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok());
         let mut pjrt = self.cargo(&["test", "-p", "pjrt-rs", "--tests"])?;
         pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", std::env::join_paths(plugins)?);

@@ -6,7 +6,7 @@
 pub struct MemoryStats {
     pub bytes_in_use: i64,
     pub peak_bytes_in_use: Option<i64>,
-    /// A count.
+    /// Number of allocations.
     pub num_allocs: Option<i64>,
     pub largest_alloc_size: Option<i64>,
     pub bytes_limit: Option<i64>,

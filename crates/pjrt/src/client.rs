@@ -98,8 +98,8 @@ impl Client {
         if let Some(store) = &store {
             store.fill(&mut args);
         }
-        // SAFETY: C2, C9: the options live through the call, the store until the client is destroyed. If the call
-        // fails, no client exists that could use the store.
+        // SAFETY: C2, C9: the options live through the call, and the store lives until the client is destroyed. If the
+        // call fails, no client exists that could use the store.
         unsafe { plugin.api().call::<slot::PJRT_Client_Create>(&mut args) }?;
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;

@@ -128,7 +128,7 @@ impl Client {
         // moving a `Box` would assert exclusive access to contents that the plugin reads.
         let owned = Foreign(Box::into_raw(Box::new(data)));
         let give_back = |owned: Foreign<*mut D>| {
-            // SAFETY: this is the box from above; only one of the calls below happens.
+            // SAFETY: this is the box from above, and only one of the calls below frees it.
             drop(unsafe { Box::from_raw(owned.0) });
         };
         // SAFETY: the box is freed after the last use of this reference.
@@ -248,7 +248,7 @@ impl Client {
         args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
         args.device = device.map_or(std::ptr::null_mut(), |device| device.0.as_ptr());
         // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
-        // function's contract, the dimensions and strides through the call.
+        // function's contract. The dimensions and strides live through the call.
         unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }?;
         let done = read::object(args.done_with_host_buffer).ok();
         // SAFETY: C3: the plugin created the event for this caller.
