@@ -77,7 +77,7 @@ pub enum Place {
         name: String,
         /// The part of its value about this candidate.
         item: String,
-        /// Configuration file the item names, if any.
+        /// The configuration file that the item names, if any.
         config: Option<PathBuf>,
     },
     /// A manifest file.
@@ -106,7 +106,7 @@ pub enum Place {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// The variable that named it, if one did.
+        /// The variable that named the directory, if one did.
         variable: Option<String>,
     },
 }
