@@ -19,6 +19,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("plugin-registry", "plugin_registry"),
     ("pjrt-c", "pjrt_c"),
     ("stablehlo-rs", "stablehlo"),
+    ("stablehlo-cpu", "stablehlo_cpu"),
     ("pjrt-cpu", "pjrt_cpu"),
 ];
 

@@ -18,7 +18,7 @@ struct Case {
 
 macro_rules! cases {
     ($($name:literal $aim:literal)*) => {
-        &[$(Case { name: $name, text: include_str!(concat!("programs/", $name, ".mlir")), aim: $aim }),*]
+        &[$(Case { name: $name, text: include_str!(concat!("../../stablehlo-cpu/benches/programs/", $name, ".mlir")), aim: $aim }),*]
     };
 }
 

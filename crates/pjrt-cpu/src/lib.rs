@@ -1,8 +1,8 @@
 //! The embedded CPU device.
 //!
-//! [`engine`] turns a StableHLO program into a flat list of steps and runs it. It does not depend on PJRT. [`Cpu`] is
-//! the PJRT plugin around the engine, for programs that embed it. `pjrt-cpu-plugin` builds the same plugin as a shared
-//! library.
+//! [`Cpu`] is a PJRT plugin around [`stablehlo_cpu`], which compiles, partitions and runs StableHLO programs and knows
+//! nothing of PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`] re-export
+//! `stablehlo-cpu`, for programs that also compile without a client.
 //!
 //! A client accepts three options. `device_count` is the number of virtual devices, from 1 to 1024; the default is the
 //! variable `PJRT_CPU_DEVICES`, else 1. `memory_limit` is the number of bytes that each device may use, such as
@@ -12,11 +12,21 @@
 #![forbid(unsafe_code)]
 
 mod device;
-pub mod engine;
-pub mod spmd;
 
 pub use device::ffi;
 pub use device::{Cpu, CpuBackend, CpuBuffer, CpuExecutable};
+pub use stablehlo_cpu::spmd;
+
+/// The engine, [`stablehlo_cpu`]: compiles programs and runs them, without PJRT.
+///
+/// Programs that are compiled here do not call the handlers of [`ffi`], only those of
+/// [`custom_calls`](engine::custom_calls).
+pub mod engine {
+    pub use stablehlo_cpu::{
+        CompileError, CompileErrorKind, CompileSettings, DType, Footprint, Member, Order, Parameter, Pool, PoolUsage,
+        Program, RunError, Stop, Tensor, TensorType, World, alone, compile, compile_in, compile_with, custom_calls,
+    };
+}
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/cpu.md")]

@@ -19,7 +19,7 @@ use super::execution::State;
 use super::memory::{self, Memories, run_error};
 use super::types;
 use super::workers::Workers;
-use crate::engine::Tensor;
+use stablehlo_cpu::Tensor;
 
 /// The devices of a client, all of which are this machine.
 pub struct CpuBackend {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use device_plugin::{Error, Event, HostAlias, Result};
 
-use crate::engine::Tensor;
+use stablehlo_cpu::Tensor;
 
 /// A buffer of the device. It holds a tensor, or receives one when its execution ends. Clones share the elements.
 #[derive(Clone)]

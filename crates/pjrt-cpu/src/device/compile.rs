@@ -4,13 +4,13 @@ use device_plugin::{
     CompileOptions, Compiled, CompiledMemoryStats, Error, ExecutableInfo, NamedValue, Program, Result, Shape,
 };
 use stablehlo::ir::{Attribute, Attributes, Func, Module};
+use stablehlo_cpu::spmd::OpSharding;
+use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, Footprint, Parameter, Pool, cost};
 
 use super::config::readable;
-use super::cost::{Cost, cost};
+use super::ffi;
 use super::layouts::Layouts;
 use super::memory::KINDS;
-use crate::engine::{self, CompileErrorKind, CompileSettings, Footprint, Parameter, Pool};
-use crate::spmd::OpSharding;
 
 /// A program of at most this many operations and bytes finishes before another thread would begin to run it.
 const QUICK: f64 = 262_144.0;
@@ -92,6 +92,15 @@ pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Com
     compile_module(&device_plugin::stablehlo::parse(program)?, options)
 }
 
+/// The engine's settings for these options, with row-major parameters and outputs.
+pub(crate) fn settings(replicas: usize, partitions: usize, options: &CompileOptions) -> CompileSettings {
+    let mut settings = CompileSettings::new(replicas, partitions);
+    settings.use_spmd = options.use_spmd_partitioning;
+    settings.use_shardy = options.use_shardy_partitioner;
+    settings.custom_calls = Some(ffi::find);
+    settings
+}
+
 /// Compiles a program that is already read.
 pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
     let count = |n: i64, what: &str| {
@@ -99,10 +108,9 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     };
     let entry = module.entry().ok_or_else(|| Error::invalid_argument("the module has no entry function"))?;
     let (parameters, outputs) = Layouts::of(module, entry)?;
-    let mut settings =
-        CompileSettings::new(count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
-    settings.use_spmd = options.use_spmd_partitioning;
-    settings.use_shardy = options.use_shardy_partitioner;
+    let (replicas, partitions) =
+        (count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
+    let mut settings = settings(replicas, partitions, options);
     (settings.parameter_orders, settings.output_orders) = (parameters.orders.clone(), outputs.orders.clone());
     // Constants do not belong to a device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {

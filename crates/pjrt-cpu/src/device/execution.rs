@@ -14,7 +14,7 @@ use super::ffi;
 use super::memory::{Memories, is_host, run_error};
 use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
-use crate::engine::{Member, Stop, Tensor, World, alone};
+use stablehlo_cpu::{Member, Stop, Tensor, World, alone};
 
 /// The part of a client that executions use. Each execution holds a reference to it.
 pub(crate) struct State {

@@ -41,7 +41,7 @@ use device_plugin::{DevicePlugin as _, Result, Shape};
 use super::backend::CpuBackend;
 use super::plugin::Cpu;
 use super::types;
-use crate::engine::custom_calls::{self, CustomCall};
+use stablehlo_cpu::custom_calls::{self, CustomCall};
 
 /// The platform names that a handler may be registered for: the plugin's own name, PJRT's for processors, and XLA's.
 const PLATFORMS: [&str; 3] = [Cpu::NAME, "cpu", "host"];

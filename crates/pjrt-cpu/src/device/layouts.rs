@@ -5,7 +5,7 @@ use device_plugin::{Error, Layout, Result, Shape};
 use stablehlo::ir::{Func, Module};
 
 use super::types;
-use crate::engine::{Order, TensorType, inverse, natural};
+use stablehlo_cpu::{Order, TensorType, inverse_permutation, preferred_output_order};
 
 /// The orders of dimensions of the arguments, or of the results.
 pub(crate) struct Layouts {
@@ -33,7 +33,7 @@ impl Layouts {
         });
         let results = results.iter().enumerate().map(|(index, mode)| match mode {
             LayoutMode::Layout(layout) => order(layout, "result", index),
-            LayoutMode::Auto => Ok(natural(entry, index)),
+            LayoutMode::Auto => Ok(preferred_output_order(entry, index)),
             _ => Ok(None),
         });
         Ok((Self { orders: arguments.collect::<Result<_>>()? }, Self { orders: results.collect::<Result<_>>()? }))
@@ -44,7 +44,7 @@ impl Layouts {
         let named = |(index, ty): (usize, &TensorType)| {
             let mut shape = types::shape(ty)?;
             if let Some(Some(order)) = self.orders.get(index) {
-                shape.dimensions = inverse(order).iter().map(|&place| shape.dimensions[place]).collect();
+                shape.dimensions = inverse_permutation(order).iter().map(|&place| shape.dimensions[place]).collect();
             }
             Ok(shape)
         };

@@ -3,7 +3,7 @@
 use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result};
 
 use super::config::{self, Config};
-use crate::engine::{Pool, RunError, Tensor};
+use stablehlo_cpu::{Pool, RunError, Tensor};
 
 /// Kinds of memory of each device; the first is the default.
 pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];

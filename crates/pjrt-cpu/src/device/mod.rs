@@ -1,7 +1,7 @@
-//! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over the [`engine`](crate::engine).
+//! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over [`stablehlo_cpu`].
 //!
 //! An execution passes through these files: `plugin` (the plugin's description), `config` (a client's options),
-//! `backend` (the devices), `compile` (programs, with `cost` and `types`) and `execution` (the thread and the time at
+//! `backend` (the devices), `compile` (programs, with `layouts` and `types`) and `execution` (the thread and the time at
 //! which a program runs). `running` keeps the executions that have not ended. Executions use `buffer` for their arrays,
 //! `memory` for allocations and `workers` for threads. `ffi` holds the handlers of the program's own custom calls.
 
@@ -9,7 +9,6 @@ mod backend;
 mod buffer;
 mod compile;
 mod config;
-mod cost;
 mod execution;
 pub mod ffi;
 mod layouts;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 
-use crate::engine::{Stop, World};
+use stablehlo_cpu::{Stop, World};
 
 /// Executions that have not ended, in launch order.
 #[derive(Default)]

@@ -6,9 +6,9 @@ use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
-use super::compile::compile_module;
+use super::compile::{compile_module, settings};
 use super::config::MOST_DEVICES;
-use crate::engine::{self, CompileError, CompileSettings, Pool};
+use stablehlo_cpu::{self as engine, CompileError, Pool};
 
 pub(crate) fn supports(program: &Program) -> Support {
     let module = match device_plugin::stablehlo::read(program) {
@@ -47,9 +47,7 @@ pub(crate) fn supports(program: &Program) -> Support {
 /// The engine's errors for a program, one for each unsupported op.
 fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
     let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
-    let mut settings = CompileSettings::new(count(options.num_replicas), count(options.num_partitions));
-    settings.use_spmd = options.use_spmd_partitioning;
-    settings.use_shardy = options.use_shardy_partitioner;
+    let settings = settings(count(options.num_replicas), count(options.num_partitions), options);
     engine::compile_with(module, &settings, Pool::global()).err()
 }
 

@@ -2,7 +2,7 @@
 
 use device_plugin::{ElementType, Error, Result, Shape};
 
-use crate::engine::{DType, TensorType};
+use stablehlo_cpu::{DType, TensorType};
 
 /// The shape of a tensor.
 pub(crate) fn shape(ty: &TensorType) -> Result<Shape> {

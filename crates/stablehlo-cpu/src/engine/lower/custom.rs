@@ -11,7 +11,7 @@ use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
 use crate::engine::kernels::sort::{Order, Sort};
 use crate::engine::settings;
-use crate::engine::stored::inverse;
+use crate::engine::stored::inverse_permutation;
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
 
@@ -32,7 +32,7 @@ fn read_alias(text: &str) -> Option<(usize, usize)> {
 
 impl<'m> Cx<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        if let Some(handler) = custom_calls::find(target) {
+        if let Some(handler) = custom_calls::find(target, self.l.settings.custom_calls) {
             return self.handled(target, handler);
         }
         match target {
@@ -108,7 +108,7 @@ impl<'m> Cx<'_, 'm> {
         let outs = self.kernel(kernel, &ins, &[], &stored);
         for (((&i, v), ty), (_, order)) in tensors.iter().zip(outs).zip(stored).zip(results) {
             let out = Tv { v, ty };
-            let out = order.map_or_else(|| Ok(out.clone()), |order| self.permuted(&out, &inverse(&order)))?;
+            let out = order.map_or_else(|| Ok(out.clone()), |order| self.permuted(&out, &inverse_permutation(&order)))?;
             self.bind(i, Bind::Tensor(out))?;
         }
         tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
@@ -120,7 +120,7 @@ impl<'m> Cx<'_, 'm> {
         let Some(layout) = layouts.get(at) else { return Ok(None) };
         let integers = layout.as_integers().unwrap_or_default();
         let order: Vec<usize> = integers.iter().rev().filter_map(|&d| usize::try_from(d).ok()).collect();
-        let is_order = integers.len() == ty.rank() && inverse(&inverse(&order)) == order && order.len() == ty.rank();
+        let is_order = integers.len() == ty.rank() && inverse_permutation(&inverse_permutation(&order)) == order && order.len() == ty.rank();
         self.ensure(is_order, || format!("{name} {at} is {integers:?}, which is no order of the dimensions of {ty}"))?;
         Ok((!order.is_sorted()).then_some(order))
     }

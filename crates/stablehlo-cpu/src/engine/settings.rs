@@ -1,5 +1,7 @@
 //! The settings of a compilation.
 
+use super::custom_calls::Lookup;
+
 /// Number of members that run a program, and how the program is divided among them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,6 +20,9 @@ pub struct CompileSettings {
     pub parameter_orders: Vec<Order>,
     /// Storage order of each output.
     pub output_orders: Vec<Order>,
+    /// Finds handlers of custom calls in a registry of the embedding program. The engine asks it for targets without a
+    /// handler in [`custom_calls`](super::custom_calls).
+    pub custom_calls: Option<Lookup>,
 }
 
 /// The dimensions of an array in storage order, slowest varying first. `None` stands for row-major. Inputs and outputs
@@ -26,8 +31,15 @@ pub type Order = Option<Vec<usize>>;
 
 impl Default for CompileSettings {
     fn default() -> Self {
-        let (parameter_orders, output_orders) = (Vec::new(), Vec::new());
-        Self { replicas: 1, partitions: 1, use_spmd: true, use_shardy: true, parameter_orders, output_orders }
+        Self {
+            replicas: 1,
+            partitions: 1,
+            use_spmd: true,
+            use_shardy: true,
+            parameter_orders: Vec::new(),
+            output_orders: Vec::new(),
+            custom_calls: None,
+        }
     }
 }
 

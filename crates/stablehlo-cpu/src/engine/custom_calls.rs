@@ -1,7 +1,7 @@
 //! Handlers in Rust for `custom_call` targets that the engine does not implement.
 //!
 //! ```
-//! use pjrt_cpu::engine::custom_calls;
+//! use stablehlo_cpu::custom_calls;
 //!
 //! custom_calls::register("double", |_, operands, results| {
 //!     let [x] = operands else { return Err("one operand is needed".into()) };
@@ -45,6 +45,10 @@ pub struct CustomCall {
 /// [`CustomCall::aliases`] hold the bytes of their operand. If the handler returns an error, the run fails with its
 /// message. Several threads may call a handler at once.
 pub type Handler = dyn Fn(&CustomCall, &[&[u8]], &mut [&mut [u8]]) -> Result<(), String> + Send + Sync;
+
+/// Finds the handler of a target in another registry. Returns `None` if there is none. See
+/// [`CompileSettings::custom_calls`](super::CompileSettings::custom_calls).
+pub type Lookup = fn(&str) -> Option<Arc<Handler>>;
 
 type Handlers = RwLock<HashMap<String, Arc<Handler>>>;
 
@@ -95,8 +99,8 @@ impl fmt::Debug for Bound {
     }
 }
 
-/// The handler of a target: one registered here, or one registered through PJRT's FFI extension.
-pub(crate) fn find(target: &str) -> Option<Arc<Handler>> {
+/// The handler of a target: one registered here, or one that `others` finds.
+pub(crate) fn find(target: &str, others: Option<Lookup>) -> Option<Arc<Handler>> {
     let own = handlers().read().unwrap_or_else(PoisonError::into_inner).get(target).cloned();
-    own.or_else(|| crate::ffi::find(target))
+    own.or_else(|| others.and_then(|find| find(target)))
 }

@@ -1,9 +1,9 @@
-//! Times of typical programs: the best and the median of many runs. `cargo bench -p pjrt-cpu [-- FILTER]`.
+//! Times of typical programs: the best and the median of many runs. `cargo bench -p stablehlo-cpu --bench engine [-- FILTER]`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use pjrt_cpu::engine::{DType, Pool, Program, Tensor, compile};
+use stablehlo_cpu::{DType, Pool, Program, Tensor, compile};
 
 /// Runs for about a second and prints best, median and a rate.
 fn time(name: &str, filter: &str, work: f64, unit: &str, mut run: impl FnMut()) {

@@ -9,22 +9,24 @@ const MAX_VISITS: usize = 1 << 20;
 
 /// Operations of one run, with each loop run once and each branch counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Cost {
+#[non_exhaustive]
+pub struct Cost {
     /// Additions, multiplications and the like.
-    pub(crate) flops: f64,
+    pub flops: f64,
     /// Exponentials, sines and the like.
-    pub(crate) transcendentals: f64,
+    pub transcendentals: f64,
 }
 
 impl Cost {
     /// The cost per device if `by` devices share the work.
-    pub(crate) fn shared(self, by: f64) -> Self {
+    #[must_use]
+    pub fn shared(self, by: f64) -> Self {
         Self { flops: self.flops / by, transcendentals: self.transcendentals / by }
     }
 }
 
 /// The cost of a program.
-pub(crate) fn cost(module: &Module) -> Cost {
+pub fn cost(module: &Module) -> Cost {
     let mut walk = Walk { module, cost: Cost::default(), visits: 0 };
     if let Some(entry) = module.entry() {
         walk.region(entry, &entry.body, 1.0, 0);

@@ -159,7 +159,7 @@ impl Program {
     }
 
     /// Whether a run may call a handler of a custom call.
-    pub(crate) fn calls_handlers(&self) -> bool {
+    pub fn calls_handlers(&self) -> bool {
         self.block.has_kernel(|kernel| kernel.calls_handler())
     }
 

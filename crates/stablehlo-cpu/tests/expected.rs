@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
-use pjrt_cpu::engine::{CompileErrorKind, DType, Pool, Tensor, compile};
+use stablehlo_cpu::{CompileErrorKind, DType, Pool, Tensor, compile};
 
 /// The tolerance of a result: |got - want| <= atol + rtol * |want|.
 struct Tolerance {

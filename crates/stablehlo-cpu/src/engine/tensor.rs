@@ -119,7 +119,7 @@ impl Tensor {
 
     /// Whether another tensor, a program's constants or another library also holds the elements.
     #[inline]
-    pub(crate) fn is_shared(&self) -> bool {
+    pub fn is_shared(&self) -> bool {
         self.buffer.is_shared()
     }
 

@@ -23,7 +23,7 @@ pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]
         let (Some(order), Some(&named)) = (order, func.body.args.get(at)) else { continue };
         let ty = type_of(func, named)?;
         // The position of each of the program's dimensions in storage.
-        let permutation = inverse(order);
+        let permutation = inverse_permutation(order);
         let stored = value(func, permuted(&ty, order)?)?;
         before.push(transpose(permutation, stored, named));
         func.body.args[at] = stored;
@@ -48,7 +48,7 @@ pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]
 }
 
 /// The inverse permutation: the position of each entry.
-pub(crate) fn inverse(permutation: &[usize]) -> Vec<usize> {
+pub fn inverse_permutation(permutation: &[usize]) -> Vec<usize> {
     let mut inverse = vec![0; permutation.len()];
     for (at, &dimension) in permutation.iter().enumerate() {
         if let Some(place) = inverse.get_mut(dimension) {
@@ -116,14 +116,14 @@ const MAX_STEPS: usize = 64;
 
 /// The storage order in which a result needs no copy. If the result is a transpose, followed only by elementwise ops,
 /// it is the order of the transposed array.
-pub(crate) fn natural(func: &Func, output: usize) -> Order {
+pub fn preferred_output_order(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;
     for _ in 0..MAX_STEPS {
         let op = func.body.ops.iter().rev().find(|op| op.results.contains(&value))?;
         match (&op.kind, &op.operands[..]) {
             (OpKind::Transpose { permutation }, _) => {
-                let order = inverse(permutation);
+                let order = inverse_permutation(permutation);
                 return (!order.is_sorted()).then_some(order);
             }
             (OpKind::Unary(_) | OpKind::Convert, &[operand]) => value = operand,
@@ -212,13 +212,13 @@ mod tests {
     fn a_transpose_is_stored_as_it_was() {
         let module = stablehlo::parse(TEXT).unwrap();
         let entry = module.entry().unwrap();
-        assert_eq!((natural(entry, 0), natural(entry, 1)), (None, Some(vec![1, 0])));
+        assert_eq!((preferred_output_order(entry, 0), preferred_output_order(entry, 1)), (None, Some(vec![1, 0])));
         let three = "func.func @main(%x: tensor<2x3x4xi32>) -> tensor<4x2x3xi32> {
             %1 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<2x3x4xi32>) -> tensor<4x2x3xi32>
             return %1 : tensor<4x2x3xi32>
         }";
         let module = stablehlo::parse(three).unwrap();
         // The extents 2, 3, 4 are the result's dimensions 1, 2, 0.
-        assert_eq!(natural(module.entry().unwrap(), 0), Some(vec![1, 2, 0]));
+        assert_eq!(preferred_output_order(module.entry().unwrap(), 0), Some(vec![1, 2, 0]));
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
-use pjrt_cpu::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
+use stablehlo_cpu::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 
 /// The folder of programs, created once. `None` without JAX.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {

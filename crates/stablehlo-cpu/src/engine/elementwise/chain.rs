@@ -8,7 +8,7 @@
 //! Functions of many steps, such as `exp`, need the registers for themselves, so they process a block on the stack.
 //! This still is one pass over memory, so the loads of the next block overlap with the computation.
 //!
-//! To check that the blocks stay in registers, run `cargo rustc --release -p pjrt-cpu --lib -- --emit asm`. The arm of
+//! To check that the blocks stay in registers, run `cargo rustc --release -p stablehlo-cpu --lib -- --emit asm`. The arm of
 //! `Add` is eight `vaddps` in a row on eight registers. Only the arms of long functions may read or write the stack.
 
 use bytemuck::{cast_slice, cast_slice_mut};

@@ -56,7 +56,7 @@ pub use tensor::Tensor;
 use crate::spmd;
 pub(crate) use lower::place;
 use lower::{Lower, Lowered, entry_type, fits};
-pub(crate) use stored::{inverse, natural};
+pub use stored::{inverse_permutation, preferred_output_order};
 
 /// Compiles a program whose buffers come from [`Pool::global`].
 pub fn compile(module: &Module) -> Result<Program, CompileError> {

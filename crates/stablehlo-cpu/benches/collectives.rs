@@ -1,12 +1,12 @@
 //! Collectives of four members in one process, against copying the same bytes once.
 //!
-//! `cargo bench -p pjrt-cpu --bench collectives`
+//! `cargo bench -p stablehlo-cpu --bench collectives`
 
 use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pjrt_cpu::engine::{CompileSettings, DType, Member, Pool, Program, Tensor, World, compile_with};
+use stablehlo_cpu::{CompileSettings, DType, Member, Pool, Program, Tensor, World, compile_with};
 
 const MEMBERS: usize = 4;
 const ROUNDS: usize = 9;

@@ -1,0 +1,42 @@
+//! Compiles StableHLO programs, partitions them over devices, and runs them on this machine's cores.
+//!
+//! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`]: a flat list of steps. [`Program::run`] runs
+//! it on [`Tensor`]s. [`compile_with`] compiles a program for several members that run at the same time, as replicas, as
+//! partitions, or both. The members are those of a [`World`], each on its own thread. If the program describes the work
+//! of all partitions together, [`spmd::partition`] first splits it by its sharding annotations.
+//!
+//! ```
+//! use stablehlo_cpu::{DType, Tensor, compile};
+//!
+//! let module = stablehlo::parse(
+//!     "func.func @main(%x: tensor<3xi32>) -> tensor<i32> {
+//!        %zero = stablehlo.constant dense<0> : tensor<i32>
+//!        %sum = stablehlo.reduce(%x init: %zero) applies stablehlo.add across dimensions = [0]
+//!          : (tensor<3xi32>, tensor<i32>) -> tensor<i32>
+//!        return %sum : tensor<i32>
+//!      }",
+//! )?;
+//! let program = compile(&module)?;
+//! let results = program.run(vec![Tensor::from_slice(DType::I32, &[3], &[1, 2, 3])?])?;
+//! assert_eq!(results[0].as_slice(), Some(&[6][..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! This crate knows nothing of PJRT. `pjrt-cpu` makes a PJRT device of it.
+#![forbid(unsafe_code)]
+
+mod cost;
+mod engine;
+pub mod spmd;
+
+pub use cost::{Cost, cost};
+pub use engine::{
+    CompileError, CompileErrorKind, CompileSettings, DType, Footprint, Member, Order, Parameter, Pool, PoolUsage,
+    Program, RunError, Stop, Tensor, TensorType, World, alone, compile, compile_in, compile_with, custom_calls,
+    inverse_permutation, preferred_output_order,
+};
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;
