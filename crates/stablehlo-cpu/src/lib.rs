@@ -25,16 +25,25 @@
 //! This crate knows nothing of PJRT. `pjrt-cpu` makes a PJRT device of it.
 #![forbid(unsafe_code)]
 
+mod compile;
 mod cost;
 mod engine;
+mod error;
+mod op_names;
+mod order;
+mod passes;
+mod sharding;
 pub mod spmd;
 
+pub use compile::{compile, compile_in, compile_with};
 pub use cost::{Cost, cost};
 pub use engine::{
-    CompileError, CompileErrorKind, CompileSettings, DType, Footprint, Member, Order, Parameter, Pool, PoolUsage,
-    Program, RunError, Stop, Tensor, TensorType, World, alone, compile, compile_in, compile_with, custom_calls,
-    inverse_permutation, preferred_output_order,
+    CompileSettings, DType, Member, MemoryEstimate, Parameter, Pool, PoolUsage, Program, Stop, Tensor, TensorType,
+    World, alone, custom_calls,
 };
+pub use error::{CompileError, CompileErrorKind, RunError};
+pub use order::{Order, inverse_permutation};
+pub use passes::preferred_output_order;
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

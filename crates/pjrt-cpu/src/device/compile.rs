@@ -5,7 +5,7 @@ use device_plugin::{
 };
 use stablehlo::ir::{Attribute, Attributes, Func, Module};
 use stablehlo_cpu::spmd::OpSharding;
-use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, Footprint, Parameter, Pool, cost};
+use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, MemoryEstimate, Parameter, Pool, cost};
 
 use super::config::readable;
 use super::ffi;
@@ -25,7 +25,7 @@ const MOST_BYTES: usize = isize::MAX.unsigned_abs();
 pub struct CpuExecutable {
     program: engine::Program,
     cost: Cost,
-    footprint: Footprint,
+    memory: MemoryEstimate,
     is_quick: bool,
     calls_handlers: bool,
     has_side_effects: bool,
@@ -62,7 +62,7 @@ impl CpuExecutable {
         vec![
             NamedValue::new("flops", float(self.cost.flops)),
             NamedValue::new("transcendentals", float(self.cost.transcendentals)),
-            NamedValue::new("bytes accessed", float(bytes(self.footprint.accessed))),
+            NamedValue::new("bytes accessed", float(bytes(self.memory.accessed))),
         ]
     }
 
@@ -75,7 +75,7 @@ impl CpuExecutable {
         let aliased = self.program.parameters().iter().filter_map(|parameter| parameter.alias_output);
         let alias_size = size(&mut aliased.filter_map(|output| info.outputs.get(output)));
         let (argument_size, output_size) = (size(&mut info.parameters.iter()), size(&mut info.outputs.iter()));
-        let temp_size = i64::try_from(self.footprint.temporary).unwrap_or(i64::MAX);
+        let temp_size = i64::try_from(self.memory.temporary).unwrap_or(i64::MAX);
         let peak_memory = argument_size.saturating_add(output_size - alias_size).saturating_add(temp_size);
         let generated_code_size = info.code_size.max(0);
         CompiledMemoryStats { generated_code_size, argument_size, output_size, alias_size, temp_size, peak_memory }
@@ -119,19 +119,19 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     })?;
     // With SPMD, the module describes the work of all partitions together.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
-    let (cost, footprint) = (cost(module).shared(bytes(shares)), compiled.footprint());
-    if footprint.total > MOST_BYTES {
+    let (cost, memory) = (cost(module).shared(bytes(shares)), compiled.memory_estimate());
+    if memory.total > MOST_BYTES {
         return Err(Error::resource_exhausted(format!(
             "a run of the program takes {}, and an address space holds {}: make its arrays smaller",
-            readable(footprint.total),
+            readable(memory.total),
             readable(MOST_BYTES)
         )));
     }
-    let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(footprint.accessed);
+    let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(memory.accessed);
     let executable = CpuExecutable {
         cost,
-        footprint,
-        is_quick: !footprint.loops && work <= QUICK,
+        memory,
+        is_quick: !memory.loops && work <= QUICK,
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         program: compiled,

@@ -45,9 +45,9 @@ pub(crate) fn ends_by_poison(text: &str) {
     let execution = launch(&client, &endless, 5);
     let next = endless.execute_with([Input::from(&execution.outputs[0])], &options(6)).unwrap();
     assert!(!execution.done.is_ready().unwrap());
-    assert!(device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer is gone").unwrap());
+    assert!(device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer failed").unwrap());
     let error = execution.done.wait().unwrap_err();
-    assert_eq!((error.code(), error.message().contains("a peer is gone")), (ErrorCode::UNAVAILABLE, true));
+    assert_eq!((error.code(), error.message().contains("a peer failed")), (ErrorCode::UNAVAILABLE, true));
     assert_eq!(execution.outputs[0].to_host::<i32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
     assert_eq!(next.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE, "it was to begin with that output");
     works(&client);
@@ -71,7 +71,7 @@ fn poison_ends_execution_on_callers_thread() {
     let x = client.buffer_from_host(&[0i32], &[]).unwrap();
     std::thread::scope(|scope| {
         let caller = scope.spawn(|| endless.execute_with([Input::from(&x)], &options(5)).map(drop).unwrap_err());
-        while !device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer is gone").unwrap() {
+        while !device.poison_execution(5, ErrorCode::UNAVAILABLE, "a peer failed").unwrap() {
             std::thread::yield_now();
         }
         assert_eq!(caller.join().unwrap().code(), ErrorCode::UNAVAILABLE);
@@ -124,7 +124,7 @@ fn poison_ends_deadlocked_collective() {
     let (_program, launched) = launch_on_two(&client, DEADLOCK);
     for (at, code) in [(0, ErrorCode::UNAVAILABLE), (1, ErrorCode::DATA_LOSS)] {
         let device = &client.addressable_devices().unwrap()[at];
-        assert!(device.poison_execution(9, code, "a peer is gone").unwrap());
+        assert!(device.poison_execution(9, code, "a peer failed").unwrap());
         assert_eq!(launched.done[at].wait().unwrap_err().code(), code);
     }
     works(&client);
@@ -135,7 +135,7 @@ pub(crate) fn both_end_by_poison(text: &str) {
     let client = client(2);
     let (_program, launched) = launch_on_two(&client, text);
     let poison = |at: usize, code| {
-        client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer is gone").unwrap()
+        client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer failed").unwrap()
     };
     assert!(poison(0, ErrorCode::UNAVAILABLE));
     assert_eq!(launched.done[0].wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);

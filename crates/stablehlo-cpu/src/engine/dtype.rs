@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytemuck::{Pod, Zeroable};
 use stablehlo::ir::ElementType;
 
-use super::error::CompileError;
+use crate::error::CompileError;
 
 macro_rules! dtypes {
     ($($name:ident = $ir:ident, $size:literal, $text:literal;)*) => {

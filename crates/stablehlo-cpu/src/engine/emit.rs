@@ -2,14 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::error::{CompileError, RunError};
-use super::fuse::{Item, compile_group, schedule};
-use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::fuse::schedule;
+use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
+use super::group_compiler::compile_group;
 use super::pool::{Buffer, Pool};
 use super::program::{Arg, Block, Out, Step};
-use super::rows::compile_rows;
+use super::row_fusion::compile_rows;
+use super::schedule::Item;
 use super::simplify::simplify;
 use super::tile::fill;
+use crate::error::{CompileError, RunError};
 
 /// The steps of a graph.
 pub(crate) struct Emitted {
@@ -19,7 +21,12 @@ pub(crate) struct Emitted {
 }
 
 /// Emits the main block, whose arguments are `args` in slots `0..`.
-pub(crate) fn emit(block: BlockGraph, args: &[V], values: &[Value], pool: &Pool) -> Result<Emitted, CompileError> {
+pub(crate) fn emit(
+    block: BlockGraph,
+    args: &[ValueIndex],
+    values: &[Value],
+    pool: &Pool,
+) -> Result<Emitted, CompileError> {
     let mut e = Emitter {
         values,
         pool,
@@ -41,16 +48,16 @@ pub(crate) fn emit(block: BlockGraph, args: &[V], values: &[Value], pool: &Pool)
 struct Emitter<'a> {
     values: &'a [Value],
     pool: &'a Pool,
-    slot: HashMap<V, u32>,
+    slot: HashMap<ValueIndex, u32>,
     /// Slots that later values may reuse.
     free: Vec<u32>,
     slots: u32,
     consts: Vec<Buffer>,
-    const_of: HashMap<V, u32>,
+    const_of: HashMap<ValueIndex, u32>,
 }
 
 /// The values that an item reads and those that it defines.
-fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
+fn uses_of(item: &Item) -> (Vec<ValueIndex>, Vec<ValueIndex>) {
     let mut uses = Vec::new();
     let mut defs = Vec::new();
     let mut node = |n: &Node| {
@@ -73,17 +80,22 @@ fn uses_of(item: &Item) -> (Vec<V>, Vec<V>) {
 
 impl Emitter<'_> {
     /// Emits a block. The block owns `args` and the values that its items define. Values in `pinned` keep their slots.
-    fn block(&mut self, mut block: BlockGraph, args: &[V], pinned: &[V]) -> Result<Block, CompileError> {
+    fn block(
+        &mut self,
+        mut block: BlockGraph,
+        args: &[ValueIndex],
+        pinned: &[ValueIndex],
+    ) -> Result<Block, CompileError> {
         simplify(&mut block, self.values);
         let (items, results) = schedule(block, self.values);
-        let pinned: HashSet<V> = pinned.iter().copied().collect();
-        let mut owned: HashSet<V> = args.iter().copied().collect();
-        let facts: Vec<(Vec<V>, Vec<V>)> = items.iter().map(uses_of).collect();
+        let pinned: HashSet<ValueIndex> = pinned.iter().copied().collect();
+        let mut owned: HashSet<ValueIndex> = args.iter().copied().collect();
+        let facts: Vec<(Vec<ValueIndex>, Vec<ValueIndex>)> = items.iter().map(uses_of).collect();
         facts.iter().for_each(|(_, defs)| owned.extend(defs));
         // Scan from the end, so that the first occurrence of a value is its last use.
-        let mut live: HashSet<V> = results.iter().copied().collect();
-        let mut needed_after: Vec<Vec<V>> = vec![Vec::new(); items.len()];
-        let mut dying: Vec<HashSet<V>> = vec![HashSet::new(); items.len()];
+        let mut live: HashSet<ValueIndex> = results.iter().copied().collect();
+        let mut needed_after: Vec<Vec<ValueIndex>> = vec![Vec::new(); items.len()];
+        let mut dying: Vec<HashSet<ValueIndex>> = vec![HashSet::new(); items.len()];
         for (at, (uses, defs)) in facts.iter().enumerate().rev() {
             needed_after[at] = defs.iter().copied().filter(|v| live.contains(v)).collect();
             for &v in uses {
@@ -115,8 +127,11 @@ impl Emitter<'_> {
                 Item::Rows(rows) => {
                     let (program, ins) = compile_rows(&rows, &needed, self.values);
                     let args = self.args(&ins, &dying)?;
-                    let made =
-                        |&v: &V| Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from: None };
+                    let made = |&v: &ValueIndex| Out {
+                        slot: self.define(v),
+                        bytes: self.values[v as usize].bytes(),
+                        from: None,
+                    };
                     let outs = needed.iter().map(made).collect();
                     let free = self.release(&dying, &pinned);
                     steps.push(Step::Kernel { kernel: Box::new(program), args, outs, free });
@@ -147,9 +162,9 @@ impl Emitter<'_> {
     fn node(
         &mut self,
         node: Node,
-        dying: &HashSet<V>,
-        needed: &[V],
-        pinned: &HashSet<V>,
+        dying: &HashSet<ValueIndex>,
+        needed: &[ValueIndex],
+        pinned: &HashSet<ValueIndex>,
     ) -> Result<Step, CompileError> {
         // A value that a region captures must stay in its slot, even if the step also reads it as an operand.
         let mut takeable = dying.clone();
@@ -169,7 +184,8 @@ impl Emitter<'_> {
                 Ok(Step::Kernel { kernel, args, outs, free })
             }
             Op::Collective(collective) => {
-                let made = |v: &V| Out { slot: self.define(*v), bytes: self.values[*v as usize].bytes(), from: None };
+                let made =
+                    |v: &ValueIndex| Out { slot: self.define(*v), bytes: self.values[*v as usize].bytes(), from: None };
                 let outs = node.outs.iter().map(made).collect();
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
@@ -203,7 +219,7 @@ impl Emitter<'_> {
     }
 
     /// Assigns a slot to a new value.
-    fn define(&mut self, v: V) -> u32 {
+    fn define(&mut self, v: ValueIndex) -> u32 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots += 1;
             self.slots - 1
@@ -213,7 +229,7 @@ impl Emitter<'_> {
     }
 
     /// Slots to empty after a step. Later values may reuse them, unless they are pinned.
-    fn release(&mut self, dying: &HashSet<V>, pinned: &HashSet<V>) -> Vec<u32> {
+    fn release(&mut self, dying: &HashSet<ValueIndex>, pinned: &HashSet<ValueIndex>) -> Vec<u32> {
         let mut slots = Vec::with_capacity(dying.len());
         for v in dying {
             if let Some(&slot) = self.slot.get(v) {
@@ -228,12 +244,12 @@ impl Emitter<'_> {
     }
 
     /// Frees the slots of results that are not read, and returns them.
-    fn drop_unread(&mut self, outs: &[V], needed: &[V]) -> Vec<u32> {
-        let unread: HashSet<V> = outs.iter().copied().filter(|v| !needed.contains(v)).collect();
+    fn drop_unread(&mut self, outs: &[ValueIndex], needed: &[ValueIndex]) -> Vec<u32> {
+        let unread: HashSet<ValueIndex> = outs.iter().copied().filter(|v| !needed.contains(v)).collect();
         self.release(&unread, &HashSet::new())
     }
 
-    fn args(&mut self, ins: &[V], dying: &HashSet<V>) -> Result<Vec<Arg>, CompileError> {
+    fn args(&mut self, ins: &[ValueIndex], dying: &HashSet<ValueIndex>) -> Result<Vec<Arg>, CompileError> {
         let mut args = Vec::with_capacity(ins.len());
         for &v in ins {
             // Take only a value that occurs once among the operands. Otherwise another operand would find its slot
@@ -247,7 +263,7 @@ impl Emitter<'_> {
         Ok(args)
     }
 
-    fn arg(&mut self, v: V) -> Result<Arg, CompileError> {
+    fn arg(&mut self, v: ValueIndex) -> Result<Arg, CompileError> {
         let value = &self.values[v as usize];
         let Some(constant) = &value.constant else {
             return self

@@ -13,7 +13,7 @@ use super::tile::Iota;
 use super::view::View;
 
 /// A value of the program: an index into [`Graph::values`].
-pub(crate) type V = u32;
+pub(crate) type ValueIndex = u32;
 
 pub(crate) struct Value {
     /// Bytes of an element.
@@ -51,7 +51,7 @@ pub(crate) enum Op {
     /// A collective, in which members meet.
     Collective(Box<Collective>),
     While {
-        carried: Vec<V>,
+        carried: Vec<ValueIndex>,
         cond: BlockGraph,
         body: BlockGraph,
     },
@@ -63,8 +63,8 @@ pub(crate) enum Op {
 
 pub(crate) struct Node {
     pub(crate) op: Op,
-    pub(crate) ins: Vec<V>,
-    pub(crate) outs: Vec<V>,
+    pub(crate) ins: Vec<ValueIndex>,
+    pub(crate) outs: Vec<ValueIndex>,
 }
 
 impl Node {
@@ -86,13 +86,13 @@ impl Node {
 
     /// Calls `f` for every value that the node reads, including values used in its regions. Values that the regions
     /// define are also included, which is harmless.
-    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(V)) {
+    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(ValueIndex)) {
         self.ins.iter().for_each(|&v| f(v));
         self.for_each_region_use(f);
     }
 
     /// Calls `f` for every value that the node's regions read.
-    pub(crate) fn for_each_region_use(&self, f: &mut impl FnMut(V)) {
+    pub(crate) fn for_each_region_use(&self, f: &mut impl FnMut(ValueIndex)) {
         match &self.op {
             Op::While { cond, body, .. } => {
                 cond.for_each_use(f);
@@ -107,11 +107,11 @@ impl Node {
 #[derive(Default)]
 pub(crate) struct BlockGraph {
     pub(crate) nodes: Vec<Node>,
-    pub(crate) results: Vec<V>,
+    pub(crate) results: Vec<ValueIndex>,
 }
 
 impl BlockGraph {
-    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(V)) {
+    pub(crate) fn for_each_use(&self, f: &mut impl FnMut(ValueIndex)) {
         for node in &self.nodes {
             node.for_each_use(f);
         }

@@ -6,9 +6,9 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::error::RunError;
-use super::lines::Lines;
-pub(crate) use super::lines::{LINE, Line};
+use super::huge_pages::Lines;
+pub(crate) use super::huge_pages::{LINE, Line};
+use crate::error::RunError;
 
 /// An allocator of buffers. Clones share one pool.
 #[derive(Clone)]

@@ -4,17 +4,17 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use super::comm::{Member, World};
 use super::dtype::TensorType;
-use super::error::RunError;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
 use super::pool::{Buffer, Pool};
+use super::rendezvous::{Member, World};
 use super::settings::CompileSettings;
 use super::stop::Stop;
 use super::tensor::Tensor;
 use super::tile::TileProgram;
-use crate::spmd::OpSharding;
+use crate::error::RunError;
+use crate::sharding::OpSharding;
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -113,8 +113,8 @@ pub struct Program {
 
 /// The shardings of parameters and outputs.
 pub(crate) struct Shardings {
-    pub(crate) parameters: Vec<OpSharding>,
-    pub(crate) outputs: Vec<OpSharding>,
+    parameters: Vec<OpSharding>,
+    outputs: Vec<OpSharding>,
 }
 
 impl Program {
@@ -182,6 +182,16 @@ impl Program {
     /// `mhlo.xla_entry_computation_parameter_layouts` and `mhlo.xla_entry_computation_result_layout` hold the layouts.
     pub fn readable_program(&self) -> Option<Bytes> {
         self.readable.clone()
+    }
+
+    /// Sets the program that clients read.
+    pub(crate) fn set_readable(&mut self, readable: Option<Bytes>) {
+        self.readable = readable;
+    }
+
+    /// Sets the shardings of the parameters and outputs of a split program.
+    pub(crate) fn set_shardings(&mut self, parameters: Vec<OpSharding>, outputs: Vec<OpSharding>) {
+        self.shardings = Some(Shardings { parameters, outputs });
     }
 
     /// Runs the program on its own. It may overwrite an input that no other [`Tensor`] shares. To keep an input, pass a
@@ -346,7 +356,7 @@ impl<'p> Env<'p> {
                     self.free(free);
                 }
                 Step::Collective { collective, args, outs, free } => {
-                    self.meet(collective, args, outs)?;
+                    self.run_collective(collective, args, outs)?;
                     self.free(free);
                 }
                 Step::While { args, carried, cond, body, outs, free } => {
@@ -470,7 +480,7 @@ impl<'p> Env<'p> {
         Ok(())
     }
 
-    fn meet(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
+    fn run_collective(&mut self, collective: &Collective, args: &[Arg], outs: &[Out]) -> Result<(), RunError> {
         let inputs = args.iter().map(|&arg| self.take(arg)).collect::<Result<_, _>>()?;
         let bytes: Vec<usize> = outs.iter().map(|out| out.bytes).collect();
         let alone;

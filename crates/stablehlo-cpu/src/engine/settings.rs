@@ -1,9 +1,10 @@
 //! The settings of a compilation.
 
 use super::custom_calls::Lookup;
+use crate::order::Order;
 
 /// Number of members that run a program, and how the program is divided among them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CompileSettings {
     /// Copies of the program, each with different data.
@@ -24,10 +25,6 @@ pub struct CompileSettings {
     /// handler in [`custom_calls`](super::custom_calls).
     pub custom_calls: Option<Lookup>,
 }
-
-/// The dimensions of an array in storage order, slowest varying first. `None` stands for row-major. Inputs and outputs
-/// of a program have their extents in this order.
-pub type Order = Option<Vec<usize>>;
 
 impl Default for CompileSettings {
     fn default() -> Self {

@@ -1,10 +1,11 @@
 //! Rewrites a block before it is scheduled: merges equal computations, and computes products in the layout in which
 //! they are read.
 
+use std::any::Any;
 use std::collections::HashMap;
 
 use super::elementwise::Map;
-use super::graph::{BlockGraph, Constant, Node, Op, V, Value};
+use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::kernels::dot::Dot;
 
 /// Simplifies a block. Nested blocks are simplified when they are emitted.
@@ -17,8 +18,8 @@ pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
 /// code.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
-    Map(usize, Vec<V>, usize),
-    Load(V, Vec<usize>, Vec<isize>, usize),
+    Map(usize, Vec<ValueIndex>, usize),
+    Load(ValueIndex, Vec<usize>, Vec<isize>, usize),
 }
 
 fn key(node: &Node, values: &[Value]) -> Option<Key> {
@@ -41,9 +42,9 @@ fn key(node: &Node, values: &[Value]) -> Option<Key> {
 
 /// Removes elementwise nodes that repeat the computation of an earlier node.
 fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
-    let mut constants: HashMap<([u8; 16], u8, usize), V> = HashMap::new();
-    let mut made: HashMap<Key, V> = HashMap::new();
-    let mut same: HashMap<V, V> = HashMap::new();
+    let mut constants: HashMap<([u8; 16], u8, usize), ValueIndex> = HashMap::new();
+    let mut made: HashMap<Key, ValueIndex> = HashMap::new();
+    let mut same: HashMap<ValueIndex, ValueIndex> = HashMap::new();
     let mut kept = Vec::with_capacity(block.nodes.len());
     for mut node in block.nodes.drain(..) {
         if node.is_elementwise() {
@@ -72,14 +73,14 @@ fn merge_equal(block: &mut BlockGraph, values: &[Value]) {
     rename_all(&mut block.results, &same);
 }
 
-fn rename_all(list: &mut [V], same: &HashMap<V, V>) {
+fn rename_all(list: &mut [ValueIndex], same: &HashMap<ValueIndex, ValueIndex>) {
     for v in list {
         *v = same.get(v).copied().unwrap_or(*v);
     }
 }
 
 /// Replaces the values that a node and its regions read.
-fn rename(node: &mut Node, same: &HashMap<V, V>) {
+fn rename(node: &mut Node, same: &HashMap<ValueIndex, ValueIndex>) {
     if same.is_empty() {
         return;
     }
@@ -100,9 +101,9 @@ fn rename(node: &mut Node, same: &HashMap<V, V>) {
 
 /// If only a transpose reads a product, removes the transpose and swaps the operands.
 fn transpose_products(block: &mut BlockGraph) {
-    let mut uses: HashMap<V, usize> = HashMap::new();
+    let mut uses: HashMap<ValueIndex, usize> = HashMap::new();
     block.for_each_use(&mut |v| *uses.entry(v).or_default() += 1);
-    let mut makers: HashMap<V, usize> = HashMap::new();
+    let mut makers: HashMap<ValueIndex, usize> = HashMap::new();
     for (at, node) in block.nodes.iter().enumerate() {
         if product(node).is_some() {
             makers.insert(node.outs[0], at);
@@ -129,7 +130,10 @@ fn transpose_products(block: &mut BlockGraph) {
 
 fn product(node: &Node) -> Option<&Dot> {
     match &node.op {
-        Op::Kernel { kernel, .. } => kernel.product(),
+        Op::Kernel { kernel, .. } => {
+            let kernel: &dyn Any = &**kernel;
+            kernel.downcast_ref()
+        }
         _ => None,
     }
 }

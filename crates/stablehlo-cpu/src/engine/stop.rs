@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::error::RunError;
+use crate::error::RunError;
 
 /// Asks a run to end early. All clones share one request.
 ///

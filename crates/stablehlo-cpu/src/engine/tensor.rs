@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytemuck::Pod;
 
 use super::dtype::{DType, TensorType};
-use super::error::RunError;
 use super::pool::{Buffer, Pool};
+use crate::error::RunError;
 
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
 #[derive(Clone)]

@@ -8,7 +8,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use super::dtype::{DType, with_dtype, with_size};
 use super::elementwise::chain::{self, Link, MAX_READS, Operand};
 use super::elementwise::{Map, num::Cast};
-use super::par;
+use super::parallel;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
 
@@ -133,7 +133,7 @@ impl TileProgram {
     /// already holds and overwrites. The slice of that input is not read.
     pub(crate) fn run(&self, n: usize, ins: &[&[u8]], outs: &mut [&mut [u8]], alias: &[Option<u16>]) {
         let bytes = n * self.outs.iter().map(|&s| usize::from(s)).sum::<usize>() * (2 + self.instrs.len() / 4);
-        let threads = par::threads(bytes);
+        let threads = parallel::threads(bytes);
         if threads == 1 || n <= 2 * TILE {
             return self.run_range(0..n, ins, &[], outs, alias);
         }
@@ -150,7 +150,7 @@ impl TileProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        par::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &[], &mut outs, alias));
+        parallel::each(tasks, bytes, |(range, mut outs)| self.run_range(range, ins, &[], &mut outs, alias));
     }
 
     /// Runs over the elements of `range` on this thread. `outs` hold only these elements. `ins[i]` starts at element

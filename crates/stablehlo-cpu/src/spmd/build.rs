@@ -6,8 +6,8 @@ use stablehlo::ir::{
     Attribute, Attributes, Binary, ElementType, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId,
 };
 
-use super::grid::{Axis, Grid};
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::{Axis, Grid};
 
 type Result<T> = std::result::Result<T, CompileError>;
 

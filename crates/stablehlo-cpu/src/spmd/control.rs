@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Op, OpKind, Region, ValueId};
 
-use super::grid::{AxisSet, Spec};
-use super::plan::{Role, role};
+use super::role::{Role, role};
 use super::split::Splitter;
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::{AxisSet, Spec};
 
 type Result<T> = std::result::Result<T, CompileError>;
 

@@ -3,11 +3,12 @@
 use stablehlo::ir::{Binary, ElementType, Func, Op, OpKind, Region, Type, Unary, ValueId};
 
 use super::annotations::of_op;
-use super::grid::{Axis, AxisSet};
-use super::plan::{Plan, Role, for_each_op, role};
-use super::rules::{Constants, reducer};
+use super::plan::Plan;
+use super::role::{Role, for_each_op, role};
+use super::rules::{Constants, is_scatter_add, reducer};
 use super::split::Splitter;
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::{Axis, AxisSet};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -63,11 +64,6 @@ pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear
     }
 }
 
-/// Whether the op is a scatter that adds its updates to one operand.
-pub(super) fn is_scatter_add(op: &Op) -> bool {
-    matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
-}
-
 /// Whether the value is a constant zero, which is a sum of zeros.
 pub(super) fn is_zero(constants: &impl Constants, value: ValueId) -> bool {
     constants.constant(value).is_some_and(|literal| literal.data.iter().all(|&byte| byte == 0))
@@ -85,9 +81,9 @@ impl<'m> Plan<'m> {
     /// Records the axes along which values are used as sums, so that their dimensions are not cut along these axes.
     pub(super) fn note_wanted_sums(&mut self, region: &'m Region) -> Result<()> {
         for_each_op(region, &mut |op| {
-            if let (Role::Constraint, [written, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
+            if let (Role::Constraint, [annotation, ..], &[operand]) = (role(op), &of_op(op)?[..], &op.operands[..]) {
                 let state = &mut self.states[operand.0 as usize];
-                let axes = self.grid.sharding(written, state.dims.len())?.unreduced;
+                let axes = self.grid.sharding(annotation, state.dims.len())?.unreduced;
                 state.summed = state.summed.union(axes);
             }
             Ok(())

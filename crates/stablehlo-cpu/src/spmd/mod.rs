@@ -2,9 +2,8 @@
 //!
 //! A framework writes one program for all devices and annotates how some of its values are sharded. [`partition`]
 //! creates the program that each device runs on its shards, with collectives where shards must be exchanged.
-//! `annotations` and `written` read the annotations, which are Shardy's attributes or GSPMD's strings. `layouts` finds
-//! one `grid` of devices for all meshes. `plan` propagates the shardings along the ops by `rules`, and `split` rewrites
-//! the ops with `build`. `placement` moves arguments and results whose meshes are not in the grid.
+//! `annotations` reads the shardings of values and ops. `plan` propagates them along the ops by `rules`, and `split`
+//! rewrites the ops with `build`. `placement` moves arguments and results whose meshes are not in the grid.
 //!
 //! If an op cannot run on shards, its operands are gathered, its result is computed whole and then cut again. This is
 //! slow, but correct.
@@ -12,119 +11,25 @@
 mod annotations;
 mod build;
 mod control;
-mod grid;
-mod layouts;
+mod host_calls;
 mod linear;
-mod mesh_groups;
-mod once;
-mod op_sharding;
 mod outside;
 mod partial;
+mod partition;
 mod placement;
 mod plan;
 mod reshard;
+mod role;
 mod round_trip;
 mod rules;
 mod split;
 mod spread;
-mod written;
+mod state;
 
 #[cfg(test)]
 mod tests;
 
-use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region};
+pub(crate) use partition::has_manual_parts;
+pub use partition::{Partitioned, partition};
 
-use crate::engine::CompileError;
-pub(crate) use mesh_groups::mesh_groups;
-pub use op_sharding::OpSharding;
-
-/// The program of one partition.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Partitioned {
-    /// The module. Its entry function takes and returns shards. The other functions are those that custom calls name.
-    pub module: Module,
-    /// The sharding of each parameter.
-    pub parameter_shardings: Vec<OpSharding>,
-    /// The sharding of each output.
-    pub output_shardings: Vec<OpSharding>,
-}
-
-/// Splits a program over `partitions` devices in each of `replicas` replicas.
-///
-/// Arguments without an annotation are whole on every device. Results without one keep the sharding that the plan
-/// chose. An error names the op or the annotation that cannot be split.
-pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<Partitioned, CompileError> {
-    let shardy = round_trip::as_attributes(module)?;
-    let module = shardy.as_ref().unwrap_or(module);
-    let inlined = stablehlo::inline(module, &[]).map_err(|error| CompileError::unsupported(error.to_string()))?;
-    let func = inlined.entry().ok_or_else(|| CompileError::invalid("the module has no entry function to split"))?;
-    let plan = plan::Plan::new(module, func, partitions.max(1))?;
-    let split = split::split(module, &plan, replicas)?;
-    let of = placement::op_sharding;
-    let args = func.args().iter();
-    let parameter_shardings: Vec<OpSharding> =
-        args.map(|arg| of(&plan.grid, plan.state(*arg), plan.placements.get(arg))).collect();
-    let outputs = plan.outputs.iter().zip(&plan.output_placements);
-    let output_shardings: Vec<OpSharding> =
-        outputs.map(|(state, placement)| of(&plan.grid, state, placement.as_ref())).collect();
-    let mut helpers = Vec::new();
-    called(&split.body, module, &mut helpers);
-    let funcs = std::iter::once(split).chain(helpers.into_iter().cloned()).collect();
-    let mut attributes = module.attributes.clone();
-    attributes.extend(spoken(&parameter_shardings, &output_shardings));
-    let module = Module {
-        name: module.name.clone(),
-        attributes,
-        version: module.version,
-        funcs,
-        locations: module.locations.clone(),
-        ..Module::default()
-    };
-    // Verify the program, so that a mistake in the rules becomes an error and not a wrong result.
-    stablehlo::verify(&module)
-        .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
-    Ok(Partitioned { module, parameter_shardings, output_shardings })
-}
-
-/// The module attributes that describe the shardings of a split program, for clients that do not support the extension.
-fn spoken(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attributes {
-    let string = |text: String| Attribute::String(text.into_bytes().into());
-    let list = parameters.iter().map(|sharding| string(sharding.to_string())).collect();
-    let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
-    let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
-    let output = match &texts[..] {
-        // XLA also gives a sharding to the empty tuple, which is the result of such a program.
-        [] => OpSharding::Replicated.to_string(),
-        [one] => one.clone(),
-        all => format!("{{{}}}", all.join(", ")),
-    };
-    attributes.push(("mhlo.spmd_output_sharding".to_owned(), string(output)));
-    attributes
-}
-
-/// Collects the functions that custom calls in a region name, such as comparators.
-fn called<'m>(region: &Region, module: &'m Module, found: &mut Vec<&'m Func>) {
-    for op in &region.ops {
-        for (_, value) in op.attributes.iter().filter(|(name, _)| name == "called_computations") {
-            let Attribute::Array(names) = value else { continue };
-            for name in names.iter().filter_map(Attribute::as_str) {
-                let func = module.func(name).filter(|func| found.iter().all(|known| known.name != func.name));
-                found.extend(func);
-            }
-        }
-        op.regions.iter().for_each(|region| called(region, module, found));
-    }
-}
-
-/// Whether the program contains manual computations. Only [`partition`] can lower them.
-pub(crate) fn has_manual_parts(module: &Module) -> bool {
-    fn inside(region: &Region) -> bool {
-        region.ops.iter().any(|op| {
-            matches!(&op.kind, OpKind::Other { name, .. } if name == "sdy.manual_computation")
-                || matches!(&op.kind, OpKind::Call { callee } if callee.starts_with(round_trip::MANUAL_BODY))
-                || op.regions.iter().any(inside)
-        })
-    }
-    module.funcs.iter().any(|func| inside(&func.body))
-}
+pub use crate::sharding::OpSharding;

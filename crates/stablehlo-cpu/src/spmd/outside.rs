@@ -3,33 +3,13 @@
 //! Outside manual computations, a value is the same on every device. Such a collective can run as written, with the
 //! whole value on each partition, if every partition then has the same result.
 
-use stablehlo::ir::{Attribute, Attributes, Op, OpKind};
+use stablehlo::ir::{Attribute, Op, OpKind};
 
 use super::split::Splitter;
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::attributes::find;
 
 type Result<T> = std::result::Result<T, CompileError>;
-
-fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
-    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
-}
-
-/// Whether the op is a collective between partitions. A collective without a channel is between replicas, and each
-/// partition runs its own on its parts.
-pub(super) fn is_cross_partition(op: &Op) -> bool {
-    let OpKind::Other { name, attributes } = &op.kind else { return false };
-    let is_collective = matches!(
-        name.as_str(),
-        "stablehlo.all_reduce"
-            | "stablehlo.all_gather"
-            | "stablehlo.all_to_all"
-            | "stablehlo.reduce_scatter"
-            | "stablehlo.collective_permute"
-            | "stablehlo.collective_broadcast"
-            | "stablehlo.collective_reduce"
-    );
-    is_collective && find(attributes, "channel_id").and_then(Attribute::as_integer).is_some_and(|id| id > 0)
-}
 
 impl<'m> Splitter<'_, 'm> {
     pub(super) fn collective_outside(&mut self, op: &'m Op) -> Result<()> {

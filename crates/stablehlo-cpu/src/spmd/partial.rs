@@ -3,8 +3,8 @@
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, ElementType, Literal, OpKind, TensorType, ValueId};
 
 use super::build::Builder;
-use super::grid::{Axis, AxisSet, Spec};
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::{Axis, AxisSet, Spec};
 
 type Result<T> = std::result::Result<T, CompileError>;
 

@@ -9,12 +9,11 @@ use std::collections::HashMap;
 use stablehlo::ir::{OpKind, TensorType, Type, ValueId};
 
 use super::build::{Builder, size};
-use super::grid::Grid;
-use super::layouts::{Elsewhere, Key};
-use super::op_sharding::OpSharding;
-use super::plan::State;
-use super::written::{Written, WrittenMesh};
-use crate::engine::CompileError;
+use super::state::State;
+use crate::error::CompileError;
+use crate::sharding::OpSharding;
+use crate::sharding::grid::{Elsewhere, Grid};
+use crate::sharding::parser::{ParsedMesh, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -36,23 +35,9 @@ pub(super) struct Apart {
 }
 
 impl Grid {
-    /// Whether the annotation names a mesh or a tiling without common axes with the grid.
-    pub(super) fn is_apart(&self, written: &Written) -> bool {
-        matches!(self.elsewhere_of(written), Some(Elsewhere::Apart(..)))
-    }
-
-    fn elsewhere_of(&self, written: &Written) -> Option<&Elsewhere> {
-        let key = match written {
-            Written::Axes { mesh, .. } => Key::Mesh(mesh.clone()),
-            Written::Tiles { tiles, devices, .. } => Key::Tiles((tiles.clone(), devices.clone())),
-            _ => return None,
-        };
-        self.elsewhere.get(&key)
-    }
-
     /// Returns an error if a manual computation uses a mesh that is not on the grid.
-    pub(super) fn check_manual(&self, written: &Written) -> Result<()> {
-        let reason = match self.elsewhere_of(written) {
+    pub(super) fn check_manual(&self, annotation: &ParsedSharding) -> Result<()> {
+        let reason = match self.elsewhere_of(annotation) {
             None => return Ok(()),
             Some(Elsewhere::Moved(devices)) => format!("has the device order {devices:?}, unlike an earlier mesh"),
             Some(Elsewhere::Apart(devices, _)) => {
@@ -67,10 +52,10 @@ impl Grid {
 
     /// The placement of an argument or a result with that annotation. Returns `None` if it is where the grid expects
     /// it.
-    pub(super) fn placement(&self, written: &Written, rank: usize) -> Result<Option<Placement>> {
-        let single = match written {
-            Written::Maximal(device) => Some(*device),
-            Written::Axes { mesh, dims, .. } if dims.is_empty() => self.single(mesh),
+    pub(super) fn placement(&self, annotation: &ParsedSharding, rank: usize) -> Result<Option<Placement>> {
+        let single = match annotation {
+            ParsedSharding::Maximal(device) => Some(*device),
+            ParsedSharding::Axes { mesh, dims, .. } if dims.is_empty() => self.single(mesh),
             _ => None,
         };
         let partitions = self.order.len();
@@ -83,36 +68,36 @@ impl Grid {
             let apart = Apart { parts: vec![1; rank], holders: vec![vec![device]] };
             return Ok(Some(Placement::Apart(apart)));
         }
-        match self.elsewhere_of(written) {
+        match self.elsewhere_of(annotation) {
             None => Ok(None),
             Some(Elsewhere::Moved(devices)) => {
-                let sharding = self.sharding(written, rank)?;
+                let sharding = self.sharding(annotation, rank)?;
                 let is_whole = sharding.dims.iter().all(Vec::is_empty) && sharding.unreduced.is_empty();
                 Ok((!is_whole).then(|| Placement::Moved(devices.clone())))
             }
             Some(Elsewhere::Apart(devices, mesh)) => {
-                Apart::of(written, mesh.as_ref(), devices, rank).map(|apart| Some(Placement::Apart(apart)))
+                Apart::of(annotation, mesh.as_ref(), devices, rank).map(|apart| Some(Placement::Apart(apart)))
             }
         }
     }
 }
 
 impl Apart {
-    fn of(written: &Written, mesh: Option<&WrittenMesh>, devices: &[usize], rank: usize) -> Result<Self> {
+    fn of(annotation: &ParsedSharding, mesh: Option<&ParsedMesh>, devices: &[usize], rank: usize) -> Result<Self> {
         // Build a grid of the positions in this layout alone.
         let positions: Vec<usize> = (0..devices.len()).collect();
-        let (mut written, mut meshes) = (written.clone(), HashMap::new());
-        match &mut written {
-            Written::Axes { mesh: name, .. } => {
+        let (mut annotation, mut meshes) = (annotation.clone(), HashMap::new());
+        match &mut annotation {
+            ParsedSharding::Axes { mesh: name, .. } => {
                 let axes = mesh.map(|mesh| mesh.axes.clone()).unwrap_or_default();
                 "@positions".clone_into(name);
-                meshes.insert(name.clone(), WrittenMesh { axes, devices: positions });
+                meshes.insert(name.clone(), ParsedMesh { axes, devices: positions });
             }
-            Written::Tiles { devices, .. } => *devices = positions,
+            ParsedSharding::Tiles { devices, .. } => *devices = positions,
             _ => {}
         }
-        let grid = Grid::new(devices.len(), &meshes, std::slice::from_ref(&written))?;
-        let sharding = grid.sharding(&written, rank)?;
+        let grid = Grid::new(devices.len(), &meshes, std::slice::from_ref(&annotation))?;
+        let sharding = grid.sharding(&annotation, rank)?;
         if !sharding.unreduced.union(sharding.manual).is_empty() {
             return Err(CompileError::unsupported(
                 "a sharding with unreduced or manual axes of a mesh without common axes with the other meshes of the program",
@@ -263,5 +248,22 @@ impl Builder<'_> {
         ty.shape = part;
         let operands: Vec<ValueId> = std::iter::once(value).chain(starts).collect();
         self.add(OpKind::DynamicSlice { slice_sizes: ty.shape.clone() }, &operands, ty)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sharding::parser::{mesh, sharding};
+
+    #[test]
+    fn a_mesh_in_another_order_is_moved() {
+        let of = |name: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"x\"}}]>")).unwrap();
+        let meshes =
+            [("@a", "#sdy.mesh<[\"x\"=2, \"y\"=2]>"), ("@odd", "#sdy.mesh<[\"x\"=4], device_ids=[3, 2, 1, 0]>")];
+        let meshes = meshes.iter().map(|(name, text)| ((*name).to_owned(), mesh(text).unwrap())).collect();
+        let grid = Grid::new(4, &meshes, &[of("@a"), of("@odd")]).unwrap();
+        assert_eq!(grid.placement(&of("@odd"), 1).unwrap(), Some(Placement::Moved(vec![3, 2, 1, 0])));
+        assert_eq!(grid.placement(&of("@a"), 1).unwrap(), None);
     }
 }

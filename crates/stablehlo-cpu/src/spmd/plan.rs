@@ -4,31 +4,18 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
 
-use super::annotations::{find, meshes, missing, of_op, of_value, open_dims, text};
-use super::grid::{Axis, AxisSet, Grid, Sharding, Spec};
+use super::annotations::{missing, of_op, of_value, open_dims};
 use super::placement::Placement;
+use super::role::{Role, for_each_op, role};
 use super::rules::{Constants, Mapping, Rule, rule, shape};
-use super::spread::Edge;
-use super::written::{self, Written};
-use crate::engine::{CompileError, place};
+use super::state::State;
+use crate::error::CompileError;
+use crate::op_names::place;
+use crate::sharding::attributes::{find, meshes, text};
+use crate::sharding::grid::{Axis, AxisSet, Grid, Sharding, Spec};
+use crate::sharding::parser::{self, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
-
-/// The sharding of one value.
-#[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    pub(super) dims: Spec,
-    pub(super) open: Vec<bool>,
-    /// Manual axes, along which each device has its own value.
-    pub(super) manual: AxisSet,
-    /// Axes along which devices hold summands of the value.
-    pub(super) unreduced: AxisSet,
-    /// Axes along which a user of the value takes summands.
-    pub(super) summed: AxisSet,
-    pub(super) extents: Vec<usize>,
-    /// Whether only annotations may cut it unevenly. The caller sees this value and does not expect padding.
-    pub(super) even: bool,
-}
 
 /// How to treat an annotation that cuts a dimension unevenly.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,38 +27,10 @@ enum Uneven {
     Refused,
 }
 
-/// The role of an op in partitioning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// The result is the operand, with the sharding that the op specifies.
-    Constraint,
-    /// Converts a value of the program for all devices to one of the program for each device.
-    FullToShard,
-    ShardToFull,
-    ManualComputation,
-    /// An identity without an annotation.
-    Nothing,
-    Plain,
-}
-
-pub(super) fn role(op: &Op) -> Role {
-    match &op.kind {
-        OpKind::CustomCall { call_target_name, .. } => match call_target_name.as_str() {
-            "Sharding" => Role::Constraint,
-            "SPMDFullToShardShape" => Role::FullToShard,
-            "SPMDShardToFullShape" => Role::ShardToFull,
-            "annotate_device_placement" | "LayoutConstraint" | "MoveToHost" | "MoveToDevice" => Role::Nothing,
-            _ => Role::Plain,
-        },
-        OpKind::OptimizationBarrier => Role::Nothing,
-        OpKind::Other { name, .. } => match name.as_str() {
-            "sdy.sharding_constraint" | "sdy.reshard" => Role::Constraint,
-            "sdy.propagation_barrier" => Role::Nothing,
-            "sdy.manual_computation" => Role::ManualComputation,
-            _ => Role::Plain,
-        },
-        _ => Role::Plain,
-    }
+/// States whose shardings are propagated to one another.
+pub(super) enum Edge {
+    Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
+    Border { outer: usize, inner: usize, prefix: Spec },
 }
 
 /// The plan of a function.
@@ -108,14 +67,6 @@ impl Constants for Plan<'_> {
         let state = self.state(value);
         state.unreduced.union(state.summed)
     }
-}
-
-pub(super) fn for_each_op<'m>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<()>) -> Result<()> {
-    for op in &region.ops {
-        f(op)?;
-        op.regions.iter().try_for_each(|region| for_each_op(region, f))?;
-    }
-    Ok(())
 }
 
 impl<'m> Plan<'m> {
@@ -207,16 +158,16 @@ impl<'m> Plan<'m> {
     fn arguments(&mut self) -> Result<()> {
         for (i, &arg) in self.func.args().iter().enumerate() {
             let at = arg.0 as usize;
-            let written = match self.func.arg_attributes.get(i) {
+            let annotation = match self.func.arg_attributes.get(i) {
                 Some(attributes) => of_value(attributes)?,
                 None => None,
             };
             // An argument without an annotation is whole, so that a caller need not know its sharding.
-            let written = written.unwrap_or(Written::Replicated);
-            let sharding = self.grid.sharding(&written, self.states[at].dims.len());
+            let annotation = annotation.unwrap_or(ParsedSharding::Replicated);
+            let sharding = self.grid.sharding(&annotation, self.states[at].dims.len());
             let named = |e: CompileError| e.at(|| format!("argument {i} of function `{}`", self.func.name));
             let sharding = sharding.map_err(named)?;
-            let placement = self.grid.placement(&written, self.states[at].dims.len()).map_err(named)?;
+            let placement = self.grid.placement(&annotation, self.states[at].dims.len()).map_err(named)?;
             self.placements.extend(placement.map(|placement| (arg, placement)));
             let func = self.func;
             self.annotate(at, sharding, Uneven::Padded)
@@ -233,11 +184,11 @@ impl<'m> Plan<'m> {
             let at = self.add(&self.func.values[value.0 as usize]);
             self.states[at].even = true;
             let mut placement = None;
-            if let Some(written) = self.func.result_attributes.get(i).map_or(Ok(None), of_value)? {
+            if let Some(annotation) = self.func.result_attributes.get(i).map_or(Ok(None), of_value)? {
                 let (func, rank) = (self.func, self.states[at].dims.len());
-                let sharding = self.grid.sharding(&written, rank);
+                let sharding = self.grid.sharding(&annotation, rank);
                 let sharding = sharding.and_then(|s| self.annotate(at, s, Uneven::Padded));
-                let placed = sharding.and_then(|()| self.grid.placement(&written, rank));
+                let placed = sharding.and_then(|()| self.grid.placement(&annotation, rank));
                 placement = placed.map_err(|e| e.at(|| format!("result {i} of function `{}`", func.name)))?;
             }
             // If some partitions need a whole result, all of them get it whole.
@@ -249,10 +200,10 @@ impl<'m> Plan<'m> {
     }
 
     /// Whether the annotation assigns the value to one device, as frameworks do at calls into the host.
-    fn is_one_device(&self, written: &Written) -> bool {
-        match written {
-            Written::Maximal(_) => true,
-            Written::Axes { mesh, dims, .. } => dims.is_empty() && self.grid.has_no_axes(mesh),
+    fn is_one_device(&self, annotation: &ParsedSharding) -> bool {
+        match annotation {
+            ParsedSharding::Maximal(_) => true,
+            ParsedSharding::Axes { mesh, dims, .. } => dims.is_empty() && self.grid.has_no_axes(mesh),
             _ => false,
         }
     }
@@ -310,19 +261,19 @@ impl<'m> Plan<'m> {
                 for (&x, &y) in op.operands.iter().zip(&op.results) {
                     self.link(&[x, y], None, edges);
                 }
-                if let (Some(written), Some(&result)) = (of_op(op)?.first(), op.results.first()) {
+                if let (Some(annotation), Some(&result)) = (of_op(op)?.first(), op.results.first()) {
                     let result = result.0 as usize;
-                    let mut sharding = self.grid.sharding(written, self.states[result].dims.len())?;
+                    let mut sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
                     open_dims(op, &mut sharding);
                     self.annotate(result, sharding, Uneven::Useful)?;
                 }
             }
             Role::FullToShard => {
                 let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
-                let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
-                self.grid.check_manual(&written)?;
+                let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                self.grid.check_manual(&annotation)?;
                 let rank = self.states[shard.0 as usize].dims.len();
-                let sharding = self.grid.sharding(&written, rank)?;
+                let sharding = self.grid.sharding(&annotation, rank)?;
                 let set = sharding.manual;
                 let outer = full.0 as usize;
                 let prefix = prefix(&self.states[outer].dims, set)?;
@@ -334,10 +285,10 @@ impl<'m> Plan<'m> {
             }
             Role::ShardToFull => {
                 let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
-                let written = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
-                self.grid.check_manual(&written)?;
+                let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+                self.grid.check_manual(&annotation)?;
                 let outer = full.0 as usize;
-                let mut sharding = self.grid.sharding(&written, self.states[outer].dims.len())?;
+                let mut sharding = self.grid.sharding(&annotation, self.states[outer].dims.len())?;
                 open_dims(op, &mut sharding);
                 let prefix = prefix(&sharding.dims, self.state(shard).manual)?;
                 self.states[outer].manual = manual;
@@ -372,12 +323,12 @@ impl<'m> Plan<'m> {
                     let mut tensors = of(&op.results, rule.results);
                     tensors.extend(of(&op.operands, rule.operands));
                     edges.push(Edge::Rule { sizes: rule.sizes, alone: rule.alone, tensors });
-                    for (written, &result) in of_op(op)?.iter().zip(&op.results) {
-                        if self.is_one_device(written) {
+                    for (annotation, &result) in of_op(op)?.iter().zip(&op.results) {
+                        if self.is_one_device(annotation) {
                             continue;
                         }
                         let result = result.0 as usize;
-                        let sharding = self.grid.sharding(written, self.states[result].dims.len())?;
+                        let sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
                         self.annotate(result, sharding, Uneven::Useful)?;
                     }
                 }
@@ -442,26 +393,26 @@ impl<'m> Plan<'m> {
         let (OpKind::Other { attributes, .. }, [body]) = (&op.kind, &op.regions[..]) else {
             return Err(CompileError::invalid("a manual computation has one region"));
         };
-        let written = of_op(op)?;
-        if written.len() != op.operands.len() + op.results.len() || body.args.len() != op.operands.len() {
+        let annotation = of_op(op)?;
+        if annotation.len() != op.operands.len() + op.results.len() || body.args.len() != op.operands.len() {
             return Err(CompileError::invalid("a manual computation has a sharding for each operand and result"));
         }
-        written.iter().try_for_each(|written| self.grid.check_manual(written))?;
-        let (ins, outs) = written.split_at(op.operands.len());
+        annotation.iter().try_for_each(|annotation| self.grid.check_manual(annotation))?;
+        let (ins, outs) = annotation.split_at(op.operands.len());
         let names = find(attributes, "manual_axes").and_then(text).ok_or_else(|| missing("manual_axes"))?;
         let mut set = AxisSet::default();
-        for name in written::manual_axes(&names)? {
-            let mesh = written.iter().find_map(|w| match w {
-                Written::Axes { mesh, .. } => self.grid.axis(mesh, &name),
+        for name in parser::manual_axes(&names)? {
+            let mesh = annotation.iter().find_map(|w| match w {
+                ParsedSharding::Axes { mesh, .. } => self.grid.axis(mesh, &name),
                 _ => None,
             });
             let axes = mesh.ok_or_else(|| CompileError::invalid(format!("no mesh has the manual axis {name:?}")))?;
             set.add(axes);
         }
         let inside = manual.union(set);
-        for ((written, &operand), &arg) in ins.iter().zip(&op.operands).zip(&body.args) {
+        for ((annotation, &operand), &arg) in ins.iter().zip(&op.operands).zip(&body.args) {
             let outer = self.add(&self.func.values[operand.0 as usize]);
-            let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
+            let sharding = self.grid.sharding(annotation, self.states[outer].dims.len())?;
             let prefix = prefix(&sharding.dims, set)?;
             self.annotate(outer, sharding, Uneven::Refused)?;
             self.states[outer].even = true;
@@ -473,9 +424,9 @@ impl<'m> Plan<'m> {
         }
         self.region(body, inside, edges, at)?;
         let ends = body.ops.last().map_or(&[][..], |r| &r.operands);
-        for ((written, &result), &end) in outs.iter().zip(&op.results).zip(ends) {
+        for ((annotation, &result), &end) in outs.iter().zip(&op.results).zip(ends) {
             let outer = result.0 as usize;
-            let sharding = self.grid.sharding(written, self.states[outer].dims.len())?;
+            let sharding = self.grid.sharding(annotation, self.states[outer].dims.len())?;
             let prefix = prefix(&sharding.dims, set)?;
             self.annotate(outer, sharding, Uneven::Refused)?;
             self.states[outer].even = true;
@@ -483,17 +434,6 @@ impl<'m> Plan<'m> {
             edges.push(Edge::Border { outer, inner: end.0 as usize, prefix });
         }
         Ok(())
-    }
-}
-
-impl State {
-    fn of(ty: &Type) -> Self {
-        let extents: Vec<usize> = match ty {
-            Type::Tensor(ty) => ty.shape.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect(),
-            _ => Vec::new(),
-        };
-        let rank = extents.len();
-        Self { dims: vec![Vec::new(); rank], open: vec![true; rank], extents, ..Self::default() }
     }
 }
 

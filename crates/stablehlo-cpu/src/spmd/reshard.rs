@@ -10,8 +10,8 @@ use stablehlo::ir::{
 };
 
 use super::build::{Builder, size};
-use super::grid::{Axis, Grid, Spec};
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::{Axis, Grid, Spec};
 
 type Result<T> = std::result::Result<T, CompileError>;
 

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op, OpKind, Region, ValueId, ValueIds};
 
-use crate::engine::CompileError;
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 

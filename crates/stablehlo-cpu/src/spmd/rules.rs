@@ -4,10 +4,12 @@
 //! A dimension without factors must be whole. Results are summed over a factor that no result has. A factor that makes
 //! up whole dimensions may be cut into parts of which the last are padded.
 
-use stablehlo::ir::{Attribute, Attributes, Binary, Func, Literal, Op, OpKind, TensorType, Type, ValueId};
+use stablehlo::ir::{
+    Attribute, Attributes, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind,
+    ScatterDimensions, TensorType, Type, ValueId, Window,
+};
 
-use super::grid::{Axis, AxisSet};
-use super::linear::is_scatter_add;
+use crate::sharding::grid::{Axis, AxisSet};
 
 /// The factors of one tensor's dimensions.
 pub(super) type Mapping = Vec<Vec<usize>>;
@@ -114,173 +116,65 @@ pub(super) trait Constants {
     fn wanted_sums(&self, value: ValueId) -> AxisSet;
 }
 
-/// The rule of an op; all whole where nothing better is known.
+/// An op and the shapes of its operands and results.
+#[derive(Clone, Copy)]
+struct Shapes<'f> {
+    func: &'f Func,
+    op: &'f Op,
+}
+
+impl<'f> Shapes<'f> {
+    /// The shape of an operand. Empty if there is no such operand.
+    fn operand(self, index: usize) -> &'f [i64] {
+        self.op.operands.get(index).map_or(&[][..], |&value| shape(self.func, value))
+    }
+
+    /// The shape of the first result.
+    fn result(self) -> &'f [i64] {
+        self.op.results.first().map_or(&[][..], |&value| shape(self.func, value))
+    }
+}
+
+/// The rule of an op. An op without a rule must be whole.
 pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     let mut rule = Rule::whole(func, op);
-    let operand = |i: usize| op.operands.get(i).map_or(&[][..], |&v| shape(func, v));
-    let result = op.results.first().map_or(&[][..], |&v| shape(func, v));
+    let shapes = Shapes { func, op };
+    let (operand, result) = (shapes.operand(0), shapes.result());
     match &op.kind {
-        OpKind::Constant(literal) if literal.splat || result.is_empty() => rule.alike(result, |_| true),
-        OpKind::Iota { .. } => rule.alike(result, |_| true),
-        OpKind::Unary(_)
+        OpKind::Constant(literal) if !literal.splat && !result.is_empty() => {}
+        // Partitions exchange the parts of a dimension that is reversed.
+        OpKind::Constant(_)
+        | OpKind::Iota { .. }
+        | OpKind::Unary(_)
         | OpKind::Binary(_)
         | OpKind::Compare { .. }
         | OpKind::Select
         | OpKind::Clamp
         | OpKind::Convert
-        | OpKind::ReducePrecision { .. } => rule.alike(result, |_| true),
-        OpKind::BitcastConvert => {
-            let common = result.len().min(operand(0).len());
-            for (d, &size) in result.iter().enumerate().take(common) {
-                rule.join(size, &[(0, d)], &[(0, d)]);
-            }
-        }
-        OpKind::BroadcastInDim { broadcast_dimensions } => {
-            for (d, &size) in result.iter().enumerate() {
-                let from = broadcast_dimensions.iter().position(|&to| to == d);
-                match from.filter(|&from| operand(0).get(from) == Some(&size)) {
-                    Some(from) => rule.join(size, &[(0, from)], &[(0, d)]),
-                    None => rule.join(size, &[], &[(0, d)]),
-                }
-            }
-        }
-        OpKind::Reshape => reshape(&mut rule, operand(0), result),
-        OpKind::Transpose { permutation } => {
-            for (to, &from) in permutation.iter().enumerate() {
-                rule.join(result[to], &[(0, from)], &[(0, to)]);
-            }
-        }
-        OpKind::Slice { .. } | OpKind::DynamicSlice { .. } => {
-            for (d, &size) in result.iter().enumerate().filter(|&(d, size)| operand(0).get(d) == Some(size)) {
-                rule.join(size, &[(0, d)], &[(0, d)]);
-            }
-        }
-        OpKind::DynamicUpdateSlice => {
-            for (d, &size) in result.iter().enumerate().filter(|&(d, size)| operand(1).get(d) == Some(size)) {
-                rule.join(size, &[(0, d), (1, d)], &[(0, d)]);
-            }
-        }
-        OpKind::Concatenate { dimension } => rule.alike(result, |d| d != *dimension),
-        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
-            let none = |list: &[i64], d: usize| list.get(d) == Some(&0);
-            rule.alike(result, |d| {
-                none(edge_padding_low, d) && none(edge_padding_high, d) && none(interior_padding, d)
-            });
-        }
-        // Partitions exchange the parts of a dimension that is reversed.
-        OpKind::Reverse { .. } => rule.alike(result, |_| true),
-        OpKind::Gather { dimensions: g, slice_sizes, .. } => {
-            let (x, indices) = (operand(0), operand(1));
-            let whole = |d: &usize| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d);
-            for (from, &to) in (0..x.len()).filter(whole).zip(&g.offset_dims) {
-                if slice_sizes.get(from) == x.get(from) {
-                    rule.join(x[from], &[(0, from)], &[(0, to)]);
-                }
-            }
-            let batch = (0..result.len()).filter(|d| !g.offset_dims.contains(d));
-            for (from, to) in (0..indices.len()).filter(|&d| d != g.index_vector_dim).zip(batch) {
-                let shared = g.start_indices_batching_dims.iter().position(|&d| d == from);
-                match shared.and_then(|at| g.operand_batching_dims.get(at)) {
-                    Some(&also) => rule.join(indices[from], &[(1, from), (0, also)], &[(0, to)]),
-                    None => rule.join(indices[from], &[(1, from)], &[(0, to)]),
-                }
-            }
-        }
-        OpKind::Scatter { dimensions: s, .. } => {
-            let count = op.results.len();
-            let (x, indices, updates) = (operand(0), operand(count), operand(count + 1));
-            // Updates may be added apart if the sums need not be taken here; otherwise, exchanging them is cheaper.
-            let adds = is_scatter_add(op) && !constants.wanted_sums(op.results[0]).is_empty();
-            let window = |d: &usize| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d);
-            let everywhere = |rule: &mut Rule, size, d: usize, update: usize, index: Option<usize>| {
-                let mut places: Vec<(usize, usize)> = (0..count).map(|i| (i, d)).collect();
-                places.extend((0..count).map(|i| (count + 1 + i, update)));
-                places.extend(index.map(|index| (count, index)));
-                rule.join(size, &places, &(0..count).map(|i| (i, d)).collect::<Vec<_>>());
-            };
-            for (d, &update) in (0..x.len()).filter(window).zip(&s.update_window_dims) {
-                if updates.get(update) == x.get(d) {
-                    everywhere(&mut rule, x[d], d, update, None);
-                }
-            }
-            let batch = (0..updates.len()).filter(|d| !s.update_window_dims.contains(d));
-            for (index, update) in (0..indices.len()).filter(|&d| d != s.index_vector_dim).zip(batch) {
-                let shared = s.scatter_indices_batching_dims.iter().position(|&d| d == index);
-                if let Some(&d) = shared.and_then(|at| s.input_batching_dims.get(at)) {
-                    everywhere(&mut rule, x[d], d, update, Some(index));
-                } else if adds {
-                    rule.join_as(true, indices[index], &[(1, index), (2, update)], &[]);
-                }
-            }
-        }
-        OpKind::Sort { dimension, .. } => rule.alike(result, |d| d != *dimension),
-        OpKind::DotGeneral { dimensions: n, .. } => {
-            let (lhs, rhs) = (operand(0), operand(1));
-            for (at, (&l, &r)) in n.lhs_batching.iter().zip(&n.rhs_batching).enumerate() {
-                rule.join(lhs[l], &[(0, l), (1, r)], &[(0, at)]);
-            }
-            let mut at = n.lhs_batching.len();
-            for l in (0..lhs.len()).filter(|l| !n.lhs_batching.contains(l) && !n.lhs_contracting.contains(l)) {
-                rule.join(lhs[l], &[(0, l)], &[(0, at)]);
-                at += 1;
-            }
-            for r in (0..rhs.len()).filter(|r| !n.rhs_batching.contains(r) && !n.rhs_contracting.contains(r)) {
-                rule.join(rhs[r], &[(1, r)], &[(0, at)]);
-                at += 1;
-            }
-            for (&l, &r) in n.lhs_contracting.iter().zip(&n.rhs_contracting) {
-                rule.join_as(true, lhs[l], &[(0, l), (1, r)], &[]);
-            }
-        }
-        OpKind::Convolution { dimensions: n, feature_group_count, batch_group_count, .. } => {
-            let x = operand(0);
-            if *batch_group_count == 1 {
-                rule.join(x[n.input_batch], &[(0, n.input_batch)], &[(0, n.output_batch)]);
-            }
-            if *batch_group_count == 1 && *feature_group_count == 1 {
-                let (out, kernel) = (n.output_feature, n.kernel_output_feature);
-                rule.join(result[out], &[(1, kernel)], &[(0, out)]);
-                rule.join_as(true, x[n.input_feature], &[(0, n.input_feature), (1, n.kernel_input_feature)], &[]);
-            }
-        }
-        OpKind::Reduce { dimensions } => {
-            let count = op.operands.len() / 2;
-            let all = |d: usize| (0..count).map(|i| (i, d)).collect::<Vec<_>>();
-            let mut to = 0;
-            let reducible = reducible(func, op, constants);
-            for (d, &size) in operand(0).iter().enumerate() {
-                if !dimensions.contains(&d) {
-                    rule.join(size, &all(d), &all(to));
-                    to += 1;
-                } else if reducible {
-                    rule.join_as(true, size, &all(d), &[]);
-                }
-            }
-        }
-        OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
-            let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
-            rule.alike(operand(0), |d| {
-                one(&window.dimensions, d)
-                    && one(&window.strides, d)
-                    && one(&window.base_dilations, d)
-                    && one(&window.window_dilations, d)
-                    && window.padding.get(d).is_none_or(|&p| p == (0, 0))
-            });
-        }
+        | OpKind::ReducePrecision { .. }
+        | OpKind::Reverse { .. } => rule.alike(result, |_| true),
+        OpKind::Concatenate { dimension } | OpKind::Sort { dimension, .. } => rule.alike(result, |d| d != *dimension),
+        OpKind::BitcastConvert => leading(&mut rule, result, operand.len().min(result.len())),
+        OpKind::Fft { fft_length, .. } => leading(&mut rule, result, result.len().saturating_sub(fft_length.len())),
         OpKind::Cholesky { .. } => rule.alike(result, |d| d + 2 < result.len()),
-        OpKind::TriangularSolve { left_side, .. } => {
-            rule.alike(result, |d| d + 2 < result.len());
-            // Right-hand sides are independent of each other.
-            if let Some(d) = result.len().checked_sub(if *left_side { 1 } else { 2 }) {
-                rule.join(result[d], &[(1, d)], &[(0, d)]);
-            }
+        OpKind::TriangularSolve { left_side, .. } => triangular_solve(&mut rule, shapes, *left_side),
+        OpKind::BroadcastInDim { broadcast_dimensions } => broadcast(&mut rule, shapes, broadcast_dimensions),
+        OpKind::Reshape => reshape(&mut rule, operand, result),
+        OpKind::Transpose { permutation } => transpose(&mut rule, shapes, permutation),
+        OpKind::Slice { .. } | OpKind::DynamicSlice { .. } => slice(&mut rule, shapes),
+        OpKind::DynamicUpdateSlice => update_slice(&mut rule, shapes),
+        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+            let paddings = [edge_padding_low, edge_padding_high, interior_padding];
+            rule.alike(result, |d| paddings.iter().all(|list| list.get(d) == Some(&0)));
         }
-        OpKind::Fft { fft_length, .. } => {
-            let batch = result.len().saturating_sub(fft_length.len());
-            for (d, &size) in result.iter().enumerate().take(batch) {
-                rule.join(size, &[(0, d)], &[(0, d)]);
-            }
+        OpKind::Gather { dimensions, slice_sizes, .. } => gather(&mut rule, shapes, dimensions, slice_sizes),
+        OpKind::Scatter { dimensions, .. } => scatter(&mut rule, shapes, dimensions, constants),
+        OpKind::DotGeneral { dimensions, .. } => dot_general(&mut rule, shapes, dimensions),
+        OpKind::Convolution { dimensions, feature_group_count, batch_group_count, .. } => {
+            convolution(&mut rule, shapes, dimensions, (*feature_group_count, *batch_group_count));
         }
+        OpKind::Reduce { dimensions } => reduce(&mut rule, shapes, dimensions, reducible(func, op, constants)),
+        OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => windowed(&mut rule, operand, window),
         OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
         _ => {}
     }
@@ -296,6 +190,167 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         }
     }
     rule
+}
+
+/// The first dimensions of the operand are those of the result.
+fn leading(rule: &mut Rule, result: &[i64], count: usize) {
+    for (d, &size) in result.iter().enumerate().take(count) {
+        rule.join(size, &[(0, d)], &[(0, d)]);
+    }
+}
+
+fn triangular_solve(rule: &mut Rule, shapes: Shapes<'_>, left_side: bool) {
+    let result = shapes.result();
+    rule.alike(result, |d| d + 2 < result.len());
+    // Right-hand sides are independent of each other.
+    if let Some(d) = result.len().checked_sub(if left_side { 1 } else { 2 }) {
+        rule.join(result[d], &[(1, d)], &[(0, d)]);
+    }
+}
+
+fn broadcast(rule: &mut Rule, shapes: Shapes<'_>, broadcast_dimensions: &[usize]) {
+    for (d, &size) in shapes.result().iter().enumerate() {
+        let from = broadcast_dimensions.iter().position(|&to| to == d);
+        match from.filter(|&from| shapes.operand(0).get(from) == Some(&size)) {
+            Some(from) => rule.join(size, &[(0, from)], &[(0, d)]),
+            None => rule.join(size, &[], &[(0, d)]),
+        }
+    }
+}
+
+fn transpose(rule: &mut Rule, shapes: Shapes<'_>, permutation: &[usize]) {
+    for (to, &from) in permutation.iter().enumerate() {
+        rule.join(shapes.result()[to], &[(0, from)], &[(0, to)]);
+    }
+}
+
+/// Dimensions that are not sliced.
+fn slice(rule: &mut Rule, shapes: Shapes<'_>) {
+    let whole = |&(d, size): &(usize, &i64)| shapes.operand(0).get(d) == Some(size);
+    for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
+        rule.join(size, &[(0, d)], &[(0, d)]);
+    }
+}
+
+/// Dimensions that the update has as a whole.
+fn update_slice(rule: &mut Rule, shapes: Shapes<'_>) {
+    let whole = |&(d, size): &(usize, &i64)| shapes.operand(1).get(d) == Some(size);
+    for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
+        rule.join(size, &[(0, d), (1, d)], &[(0, d)]);
+    }
+}
+
+fn gather(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &GatherDimensions, slice_sizes: &[i64]) {
+    let (x, indices) = (shapes.operand(0), shapes.operand(1));
+    let whole =
+        |d: &usize| !dimensions.collapsed_slice_dims.contains(d) && !dimensions.operand_batching_dims.contains(d);
+    for (from, &to) in (0..x.len()).filter(whole).zip(&dimensions.offset_dims) {
+        if slice_sizes.get(from) == x.get(from) {
+            rule.join(x[from], &[(0, from)], &[(0, to)]);
+        }
+    }
+    let batch = (0..shapes.result().len()).filter(|d| !dimensions.offset_dims.contains(d));
+    for (from, to) in (0..indices.len()).filter(|&d| d != dimensions.index_vector_dim).zip(batch) {
+        let shared = dimensions.start_indices_batching_dims.iter().position(|&d| d == from);
+        match shared.and_then(|at| dimensions.operand_batching_dims.get(at)) {
+            Some(&also) => rule.join(indices[from], &[(1, from), (0, also)], &[(0, to)]),
+            None => rule.join(indices[from], &[(1, from)], &[(0, to)]),
+        }
+    }
+}
+
+fn scatter(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ScatterDimensions, constants: &impl Constants) {
+    let count = shapes.op.results.len();
+    let (x, indices, updates) = (shapes.operand(0), shapes.operand(count), shapes.operand(count + 1));
+    // Updates may be added apart if the sums need not be taken here; otherwise, exchanging them is cheaper.
+    let adds = is_scatter_add(shapes.op) && !constants.wanted_sums(shapes.op.results[0]).is_empty();
+    let window =
+        |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
+    let everywhere = |rule: &mut Rule, size, d: usize, update: usize, index: Option<usize>| {
+        let mut places: Vec<(usize, usize)> = (0..count).map(|i| (i, d)).collect();
+        places.extend((0..count).map(|i| (count + 1 + i, update)));
+        places.extend(index.map(|index| (count, index)));
+        rule.join(size, &places, &(0..count).map(|i| (i, d)).collect::<Vec<_>>());
+    };
+    for (d, &update) in (0..x.len()).filter(window).zip(&dimensions.update_window_dims) {
+        if updates.get(update) == x.get(d) {
+            everywhere(rule, x[d], d, update, None);
+        }
+    }
+    let batch = (0..updates.len()).filter(|d| !dimensions.update_window_dims.contains(d));
+    for (index, update) in (0..indices.len()).filter(|&d| d != dimensions.index_vector_dim).zip(batch) {
+        let shared = dimensions.scatter_indices_batching_dims.iter().position(|&d| d == index);
+        if let Some(&d) = shared.and_then(|at| dimensions.input_batching_dims.get(at)) {
+            everywhere(rule, x[d], d, update, Some(index));
+        } else if adds {
+            rule.join_as(true, indices[index], &[(1, index), (2, update)], &[]);
+        }
+    }
+}
+
+fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) {
+    let (lhs, rhs) = (shapes.operand(0), shapes.operand(1));
+    for (at, (&l, &r)) in dimensions.lhs_batching.iter().zip(&dimensions.rhs_batching).enumerate() {
+        rule.join(lhs[l], &[(0, l), (1, r)], &[(0, at)]);
+    }
+    let mut at = dimensions.lhs_batching.len();
+    for l in (0..lhs.len()).filter(|l| !dimensions.lhs_batching.contains(l) && !dimensions.lhs_contracting.contains(l))
+    {
+        rule.join(lhs[l], &[(0, l)], &[(0, at)]);
+        at += 1;
+    }
+    for r in (0..rhs.len()).filter(|r| !dimensions.rhs_batching.contains(r) && !dimensions.rhs_contracting.contains(r))
+    {
+        rule.join(rhs[r], &[(1, r)], &[(0, at)]);
+        at += 1;
+    }
+    for (&l, &r) in dimensions.lhs_contracting.iter().zip(&dimensions.rhs_contracting) {
+        rule.join_as(true, lhs[l], &[(0, l), (1, r)], &[]);
+    }
+}
+
+/// The batch and the features of each side are cut. Positions in space are not.
+fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
+    let x = shapes.operand(0);
+    if batches == 1 {
+        rule.join(x[dimensions.input_batch], &[(0, dimensions.input_batch)], &[(0, dimensions.output_batch)]);
+    }
+    if batches == 1 && features == 1 {
+        let (out, kernel) = (dimensions.output_feature, dimensions.kernel_output_feature);
+        rule.join(shapes.result()[out], &[(1, kernel)], &[(0, out)]);
+        rule.join_as(
+            true,
+            x[dimensions.input_feature],
+            &[(0, dimensions.input_feature), (1, dimensions.kernel_input_feature)],
+            &[],
+        );
+    }
+}
+
+fn reduce(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &[usize], reducible: bool) {
+    let count = shapes.op.operands.len() / 2;
+    let all = |d: usize| (0..count).map(|i| (i, d)).collect::<Vec<_>>();
+    let mut to = 0;
+    for (d, &size) in shapes.operand(0).iter().enumerate() {
+        if !dimensions.contains(&d) {
+            rule.join(size, &all(d), &all(to));
+            to += 1;
+        } else if reducible {
+            rule.join_as(true, size, &all(d), &[]);
+        }
+    }
+}
+
+/// Dimensions along which the window has one element and moves by one.
+fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
+    let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
+    rule.alike(operand, |d| {
+        one(&window.dimensions, d)
+            && one(&window.strides, d)
+            && one(&window.base_dilations, d)
+            && one(&window.window_dilations, d)
+            && window.padding.get(d).is_none_or(|&p| p == (0, 0))
+    });
 }
 
 /// Collectives of a part of the program that is each device's own: along the axes left to cut they are elementwise.
@@ -383,6 +438,11 @@ pub(super) fn reducer(op: &Op) -> Option<Binary> {
         }
         _ => None,
     }
+}
+
+/// Whether the op is a scatter that adds its updates to one operand.
+pub(super) fn is_scatter_add(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
 }
 
 /// Parts of a `reduce` may be reduced apart and then together: the initial value counts once or does not matter.

@@ -7,13 +7,14 @@ use stablehlo::ir::{
 };
 
 use super::build::{Builder, id_matrix};
-use super::grid::{Axis, AxisSet, Grid, Spec};
-use super::mesh_groups::mesh_groups;
-use super::outside::is_cross_partition;
-use super::plan::{Border, Plan, Role, local_shape, manual_of, role};
+use super::plan::{Border, Plan, local_shape, manual_of};
+use super::role::{Role, is_cross_partition, role};
 use super::rules::{Constants, Mapping, Rule, reducer, rule, shape};
 use super::spread::{join, project};
-use crate::engine::{CompileError, place};
+use crate::error::CompileError;
+use crate::op_names::place;
+use crate::sharding::grid::{Axis, AxisSet, Grid, Spec};
+use crate::sharding::mesh_groups;
 
 type Result<T> = std::result::Result<T, CompileError>;
 

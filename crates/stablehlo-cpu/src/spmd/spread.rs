@@ -1,14 +1,7 @@
 //! Propagates shardings along the ops, forwards and backwards, until nothing changes.
 
-use super::grid::{Axis, Grid, Spec};
-use super::plan::Plan;
-use super::rules::Mapping;
-
-/// States whose shardings are propagated to one another.
-pub(super) enum Edge {
-    Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
-    Border { outer: usize, inner: usize, prefix: Spec },
-}
+use super::plan::{Edge, Plan};
+use crate::sharding::grid::{Axis, Grid};
 
 impl Plan<'_> {
     /// Propagates forwards and backwards until nothing changes. It terminates because every change adds an axis.

@@ -12,13 +12,13 @@ use super::combine::Body;
 use super::ragged_exchange::RaggedAllToAll;
 use super::shape::Concatenate;
 use super::{Context, Kernel};
-use crate::engine::comm::Member;
 use crate::engine::dtype::with_size;
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::pool::{Buffer, Pool};
+use crate::engine::rendezvous::Member;
 use crate::engine::stop::Stop;
 use crate::engine::view::View;
+use crate::error::RunError;
 
 /// Bytes of a reduction's running result that are processed at a time. They stay in the first-level cache while the
 /// members are added.
@@ -124,20 +124,21 @@ impl Collective {
             }
             _ => vec![0; bytes.len()],
         };
-        let met = member.meet(self.id, group, inputs, |brought| self.common(brought, bytes, cx))?;
+        let outcome =
+            member.run_collective(self.id, group, inputs, |contributions| self.common(contributions, bytes, cx))?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
         match &self.kind {
             Kind::ReduceScatter(scatter) => {
                 let mut out = pool.alloc(bytes[0])?;
-                scatter.run(&met.brought, place, out.write()?, cx)?;
+                scatter.run(&outcome.contributions, place, out.write()?, cx)?;
                 Ok(vec![out])
             }
             Kind::AllToAll(parts) => {
                 let mut outs = Vec::with_capacity(parts.len());
                 for (i, (part, &bytes)) in parts.iter().zip(bytes).enumerate() {
                     let mut out = pool.alloc(bytes)?;
-                    for (sender, brought) in met.brought.iter().enumerate() {
-                        part.run(brought[i].bytes(), place, sender, out.write()?, pool)?;
+                    for (sender, contributions) in outcome.contributions.iter().enumerate() {
+                        part.run(contributions[i].bytes(), place, sender, out.write()?, pool)?;
                     }
                     outs.push(out);
                 }
@@ -145,46 +146,51 @@ impl Collective {
             }
             Kind::RaggedAllToAll(exchange) => {
                 let mut out = pool.alloc(bytes[0])?;
-                exchange.run(&met.brought, place, out.write()?)?;
+                exchange.run(&outcome.contributions, place, out.write()?)?;
                 Ok(vec![out])
             }
             Kind::Permute { sources } => match sources.get(member.id()).copied().flatten() {
                 Some(source) => {
                     let place = group.iter().position(|&id| id == source);
                     let place = place.ok_or_else(|| RunError::Internal(format!("source {source} is elsewhere")))?;
-                    Ok(met.brought[place].clone())
+                    Ok(outcome.contributions[place].clone())
                 }
                 None => zeros(),
             },
             Kind::Broadcast { .. } => {
-                Ok(roots.iter().enumerate().map(|(i, &root)| met.brought[root][i].clone()).collect())
+                Ok(roots.iter().enumerate().map(|(i, &root)| outcome.contributions[root][i].clone()).collect())
             }
             Kind::Reduce { .. } => {
                 let mine = |(i, &root): (usize, &usize)| {
-                    if root == place { Ok(met.made[i].clone()) } else { zeroed(pool, bytes[i]) }
+                    if root == place { Ok(outcome.result[i].clone()) } else { zeroed(pool, bytes[i]) }
                 };
                 roots.iter().enumerate().map(mine).collect()
             }
-            _ => Ok(met.made.clone()),
+            _ => Ok(outcome.result.clone()),
         }
     }
 
     /// Computes the results that are the same for the whole group.
-    fn common(&self, brought: &[Vec<Buffer>], bytes: &[usize], cx: &Context<'_>) -> Result<Vec<Buffer>, RunError> {
+    fn common(
+        &self,
+        contributions: &[Vec<Buffer>],
+        bytes: &[usize],
+        cx: &Context<'_>,
+    ) -> Result<Vec<Buffer>, RunError> {
         let pool = cx.pool;
         match &self.kind {
             Kind::AllReduce { sizes, body } | Kind::Reduce { sizes, body, .. } => {
                 let rooted = usize::from(matches!(self.kind, Kind::Reduce { rooted: true, .. }));
-                let captured = &brought[0][sizes.len()..];
+                let captured = &contributions[0][sizes.len()..];
                 let captured = bytes_of(&captured[..captured.len().saturating_sub(rooted)]);
                 let mut outs = Vec::with_capacity(sizes.len());
                 for (i, &size) in sizes.iter().enumerate() {
-                    if let [alone] = brought {
+                    if let [alone] = contributions {
                         outs.push(alone[i].clone());
                         continue;
                     }
                     let mut out = pool.alloc(bytes[i])?;
-                    let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
+                    let ins: Vec<&[u8]> = contributions.iter().map(|b| b[i].bytes()).collect();
                     reduce(&ins, out.write()?, size, body, &captured, cx.stop)?;
                     outs.push(out);
                 }
@@ -194,7 +200,7 @@ impl Collective {
                 let mut outs = Vec::with_capacity(chunks.len());
                 for (i, &chunk) in chunks.iter().enumerate() {
                     let mut out = pool.alloc(bytes[i])?;
-                    let ins: Vec<&[u8]> = brought.iter().map(|b| b[i].bytes()).collect();
+                    let ins: Vec<&[u8]> = contributions.iter().map(|b| b[i].bytes()).collect();
                     let kernel = Concatenate { chunks: vec![chunk; ins.len()], row: chunk * ins.len() };
                     kernel.run(&ins, &mut [out.write()?], cx)?;
                     outs.push(out);
@@ -241,10 +247,10 @@ fn reduce(
     captured: &[&[u8]],
     stop: Option<&Stop>,
 ) -> Result<(), RunError> {
-    let failure = par::Failure::default();
+    let failure = parallel::Failure::default();
     let bytes = out.len().saturating_mul(ins.len());
     // Strips consist of whole cache lines, so that every slice of a buffer stays aligned for its type.
-    par::chunks_until(stop, out, STRIP, bytes, |first, part| {
+    parallel::chunks_until(stop, out, STRIP, bytes, |first, part| {
         for (strip, acc) in part.chunks_mut(STRIP).enumerate() {
             let from = first + strip * STRIP;
             let range = from..from + acc.len();
@@ -260,19 +266,25 @@ fn reduce(
 }
 
 impl ReduceScatter {
-    fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8], cx: &Context<'_>) -> Result<(), RunError> {
-        let captured = bytes_of(&brought[0][1..]);
-        let (chunk, group) = (self.chunk * self.size, brought.len());
+    fn run(
+        &self,
+        contributions: &[Vec<Buffer>],
+        place: usize,
+        out: &mut [u8],
+        cx: &Context<'_>,
+    ) -> Result<(), RunError> {
+        let captured = bytes_of(&contributions[0][1..]);
+        let (chunk, group) = (self.chunk * self.size, contributions.len());
         if chunk == 0 || out.is_empty() {
             return Ok(());
         }
         let part = |o: usize| (o * group + place) * chunk..(o * group + place + 1) * chunk;
         if self.outer == 1 {
-            let ins: Vec<&[u8]> = brought.iter().map(|b| &b[0].bytes()[part(0)]).collect();
+            let ins: Vec<&[u8]> = contributions.iter().map(|b| &b[0].bytes()[part(0)]).collect();
             return reduce(&ins, out, self.size, &self.body, &captured, cx.stop);
         }
         let mut x = cx.pool.alloc(out.len())?;
-        for (at, sender) in brought.iter().enumerate() {
+        for (at, sender) in contributions.iter().enumerate() {
             let bytes = sender[0].bytes();
             let to = if at == 0 { &mut *out } else { x.write()? };
             for (o, row) in to.chunks_exact_mut(chunk).enumerate() {

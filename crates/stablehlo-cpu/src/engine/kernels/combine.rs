@@ -5,9 +5,9 @@ use stablehlo::ir::Binary;
 
 use crate::engine::dtype::{DType, with_dtype};
 use crate::engine::elementwise::num::Num;
-use crate::engine::error::RunError;
-use crate::engine::lower::{Combine, ScalarFn};
+use crate::engine::scalar_fn::{Combine, ScalarFn};
 use crate::engine::stop::Stop;
+use crate::error::RunError;
 
 /// A body of `2 n` arguments that combines `n` running values with `n` new ones.
 pub(crate) enum Body {

@@ -10,10 +10,10 @@ use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::elementwise::map::arch;
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::engine::view::{MAX_RANK, View};
+use crate::error::RunError;
 
 /// Minimum number of contiguous input features for packing whole runs of them.
 const RUN: usize = 8;
@@ -404,8 +404,8 @@ impl Convolution {
             };
             let work = work(lines, p.depth(), self.share).saturating_mul(outer * self.groups);
             let tasks: Vec<_> = out.chunks_exact_mut(self.share * lines).enumerate().collect();
-            if tasks.len() >= 4 * par::threads(work) {
-                par::each_until(cx.stop, tasks, work, |task| par::alone(|| one(task)));
+            if tasks.len() >= 4 * parallel::threads(work) {
+                parallel::each_until(cx.stop, tasks, work, |task| parallel::alone(|| one(task)));
             } else {
                 tasks.into_iter().for_each(one);
             }
@@ -416,7 +416,7 @@ impl Convolution {
     fn depthwise<T: Wide>(&self, input: &[T], kernel: &[T], out: &mut [T], stop: Option<&Stop>) {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count;
-        par::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
+        parallel::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
             arch().dispatch(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
         });
     }
@@ -442,7 +442,7 @@ impl Convolution {
         };
         let work = out.len().saturating_mul(p.depth());
         if self.features_last {
-            par::chunks_until(stop, out, all, work, |start, part| {
+            parallel::chunks_until(stop, out, all, work, |start, part| {
                 for (i, row) in part.chunks_exact_mut(all).enumerate() {
                     let origin = p.origin(p.start(), &p.lines, start / all + i);
                     for (group, to) in row.chunks_exact_mut(self.share).enumerate() {
@@ -452,7 +452,7 @@ impl Convolution {
             });
             return;
         }
-        par::chunks_until(stop, out, self.share * lines, work, |start, part| {
+        parallel::chunks_until(stop, out, self.share * lines, work, |start, part| {
             for (i, block) in part.chunks_exact_mut(self.share * lines).enumerate() {
                 let index = start / (self.share * lines) + i;
                 let image = p.origin(p.start(), &p.outer, index / self.groups);

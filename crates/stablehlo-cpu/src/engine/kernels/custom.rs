@@ -2,7 +2,7 @@
 
 use super::{Context, Kernel};
 use crate::engine::custom_calls::Bound;
-use crate::engine::error::RunError;
+use crate::error::RunError;
 
 pub(crate) struct Custom {
     pub(crate) bound: Bound,

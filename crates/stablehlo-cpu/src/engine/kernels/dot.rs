@@ -7,9 +7,9 @@ use super::gemm::{Matrix, Operand, gemm};
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred};
 use crate::engine::elementwise::num::{Cast, Num};
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::stop::Stop;
+use crate::error::RunError;
 
 /// Strides of one operand as a batch of matrices.
 #[derive(Clone, Debug)]
@@ -63,10 +63,6 @@ impl Kernel for Dot {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         (self.run)(self, ins[0], ins[1], outs[0], cx)
     }
-
-    fn product(&self) -> Option<&Dot> {
-        Some(self)
-    }
 }
 
 impl Dot {
@@ -117,7 +113,7 @@ where
     let mut wide = cx.pool.alloc(out.len() * 4)?;
     let wide: &mut [f32] = cast_slice_mut(wide.write()?);
     products::<T>(dot, cast_slice(a), cast_slice(b), wide, cx.stop);
-    par::chunks(out, 4096, wide.len() * 4, |start, part| {
+    parallel::chunks(out, 4096, wide.len() * 4, |start, part| {
         for (o, &w) in part.iter_mut().zip(&wide[start..]) {
             *o = w.cast();
         }
@@ -136,8 +132,8 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     };
     let tasks: Vec<_> = out.chunks_exact_mut(size).enumerate().collect();
     // There are enough products for all cores, so each runs on one core.
-    if tasks.len() >= 2 * par::threads(dot.work()) {
-        par::each_until(stop, tasks, dot.work(), |task| par::alone(|| one(task)));
+    if tasks.len() >= 2 * parallel::threads(dot.work()) {
+        parallel::each_until(stop, tasks, dot.work(), |task| parallel::alone(|| one(task)));
     } else {
         tasks.into_iter().for_each(one);
     }
@@ -157,7 +153,7 @@ fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     if dot.m * dot.n == 0 {
         return Ok(());
     }
-    par::chunks_until(cx.stop, out, dot.n, dot.work().saturating_mul(4), |start, part| {
+    parallel::chunks_until(cx.stop, out, dot.n, dot.work().saturating_mul(4), |start, part| {
         for (row, out) in part.chunks_exact_mut(dot.n).enumerate() {
             let row = start / dot.n + row;
             let (batch, i) = (row / dot.m, row % dot.m);

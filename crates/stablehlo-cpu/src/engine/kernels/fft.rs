@@ -8,9 +8,9 @@ use rustfft::{FftNum, FftPlanner};
 use stablehlo::ir::FftType;
 
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::stop::Stop;
+use crate::error::RunError;
 
 /// The transform of a batch. Outputs are complex, except that those of `irfft` are real.
 pub(crate) struct Fft<T: FftNum> {
@@ -106,7 +106,7 @@ where
         let plan = &self.plans[axis];
         let zero = Complex { re: T::zero(), im: T::zero() };
         let work = size_of_val(data).saturating_mul(8);
-        par::chunks_until(stop, data, n * inner, work, |_, part| {
+        parallel::chunks_until(stop, data, n * inner, work, |_, part| {
             let mut scratch = vec![zero; plan.get_inplace_scratch_len()];
             if inner == 1 {
                 return plan.process_with_scratch(part, &mut scratch);

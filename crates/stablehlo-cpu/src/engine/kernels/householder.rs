@@ -5,8 +5,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::linalg::Scalar;
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
 use crate::engine::stop::Stop;
+use crate::error::RunError;
 
 /// Batches of `m x n` factorisations. Outputs are the packed factors, which start as the input, and the `min(m, n)`
 /// factors `tau`.

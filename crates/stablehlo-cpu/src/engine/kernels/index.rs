@@ -6,8 +6,8 @@ use super::combine::Body;
 use super::shape::ReadIndex;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
+use crate::error::RunError;
 
 /// Windows of a tensor. Their positions are read from an index tensor of shape `[windows, parts]`.
 pub(crate) struct Windows {
@@ -70,7 +70,7 @@ impl Kernel for Gather {
             let src: &[T] = cast_slice(ins[0]);
             let bytes = outs[0].len();
             let out: &mut [T] = cast_slice_mut(outs[0]);
-            par::chunks(out, w.len(), bytes, |start, part| {
+            parallel::chunks(out, w.len(), bytes, |start, part| {
                 for (i, out) in part.chunks_exact_mut(w.len()).enumerate() {
                     let at = w.clamped(ins[1], start / w.len() + i);
                     for (out, &offset) in out.chunks_exact_mut(w.run).zip(&w.runs) {

@@ -4,7 +4,10 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use num_complex::Complex;
 
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
+use crate::error::RunError;
+
+/// A complex number of two `f64`.
+pub(crate) type C64 = Complex<f64>;
 
 /// Real or complex numbers of the dense solvers.
 pub(crate) trait Scalar: Pod {

@@ -1,8 +1,8 @@
 //! `map`: a region over the elements of several tensors.
 
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
-use crate::engine::lower::ScalarFn;
+use crate::engine::scalar_fn::ScalarFn;
+use crate::error::RunError;
 
 /// Inputs are the tensors, then the scalars that the body captures.
 pub(crate) struct Mapped {

@@ -2,8 +2,8 @@
 
 use bytemuck::pod_read_unaligned;
 
-use crate::engine::error::RunError;
 use crate::engine::pool::Buffer;
+use crate::error::RunError;
 
 /// Inputs of each member, in this order.
 const OPERAND: usize = 0;
@@ -22,9 +22,9 @@ pub(crate) struct RaggedAllToAll {
 
 impl RaggedAllToAll {
     /// Copies the member's own output, and writes the rows that the member at `place` of the group receives over it.
-    pub(crate) fn run(&self, brought: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
-        out.copy_from_slice(brought[place][OUTPUT].bytes());
-        for (sender, inputs) in brought.iter().enumerate() {
+    pub(crate) fn run(&self, contributions: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
+        out.copy_from_slice(contributions[place][OUTPUT].bytes());
+        for (sender, inputs) in contributions.iter().enumerate() {
             let number = |input: usize, at: usize| -> i64 {
                 inputs[input].bytes().as_chunks::<8>().0.get(at).map_or(-1, |bytes| pod_read_unaligned(bytes))
             };

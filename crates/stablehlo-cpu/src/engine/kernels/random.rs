@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
+use crate::error::RunError;
 
 /// The distribution, with the two scalar operands `a` and `b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Kernel for Rng {
             Distribution::Integers => {
                 let (a, b) = (cast_slice::<u8, i64>(ins[0])[0], cast_slice::<u8, i64>(ins[1])[0]);
                 let span = b.wrapping_sub(a).cast_unsigned().max(1);
-                par::chunks(cast_slice_mut::<u8, i64>(out), 4096, work, |start, part| {
+                parallel::chunks(cast_slice_mut::<u8, i64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
                         // The upper half of the product maps a random word to the range.
                         let scaled = (u128::from(bits(start + i, 0)) * u128::from(span)) >> 64;
@@ -54,7 +54,7 @@ impl Kernel for Rng {
             }
             Distribution::Uniform { narrow } => {
                 let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
-                par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
+                parallel::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
                         let u = bits(start + i, 0);
                         // Use few enough bits that rounding cannot reach the upper bound.
@@ -69,7 +69,7 @@ impl Kernel for Rng {
             }
             Distribution::Normal => {
                 let (a, b) = (cast_slice::<u8, f64>(ins[0])[0], cast_slice::<u8, f64>(ins[1])[0]);
-                par::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
+                parallel::chunks(cast_slice_mut::<u8, f64>(out), 4096, work, |start, part| {
                     for (i, o) in part.iter_mut().enumerate() {
                         // The Box-Muller transform. The logarithm's argument is never 0.
                         let (u, v) = (1.0 - unit(bits(start + i, 0)), unit(bits(start + i, 1 << 63)));

@@ -14,13 +14,13 @@ use crate::engine::dtype::{DType, Pred, with_size};
 use crate::engine::elementwise::F32;
 use crate::engine::elementwise::map::arch;
 use crate::engine::elementwise::num::{Bits, Num, narrowed};
-use crate::engine::error::RunError;
-use crate::engine::lower::ScalarFn;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::pool::Buffer;
+use crate::engine::scalar_fn::ScalarFn;
 use crate::engine::stop::Stop;
 use crate::engine::tile::fill;
 use crate::engine::view::View;
+use crate::error::RunError;
 
 /// A reduction of `[outer, reduced, inner]` to `[outer, inner]`.
 pub(crate) struct Reduce {
@@ -36,10 +36,6 @@ impl Kernel for Reduce {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         (self.run)(self, ins[0], ins[1], outs[0], cx.stop);
         Ok(())
-    }
-
-    fn row_reduction(&self) -> Option<&Reduce> {
-        (self.inner == 1).then_some(self)
     }
 }
 
@@ -245,7 +241,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
         return parts::<T, M>(shape, src, out, finish, stop);
     }
     if inner == 1 {
-        return par::chunks_until(stop, out, 1, bytes, |first, part| {
+        return parallel::chunks_until(stop, out, 1, bytes, |first, part| {
             for (i, o) in part.iter_mut().enumerate() {
                 let row = &src[(first + i) * reduced..][..reduced];
                 *o = finish(contiguous::<T, M>(row));
@@ -254,7 +250,7 @@ fn reduce<T: Accumulate, M: Monoid<T::Acc>>(
     }
     // Divide the output by rows, or its only row into pieces.
     let unit = if shape.outer > 1 { inner } else { COLUMNS };
-    par::chunks_until(stop, out, unit, bytes, |first, part| {
+    parallel::chunks_until(stop, out, unit, bytes, |first, part| {
         let mut acc = [M::identity(); COLUMNS];
         let mut done = 0;
         while done < part.len() {
@@ -282,7 +278,7 @@ fn parts<T: Accumulate, M: Monoid<T::Acc>>(
     let count = reduced.div_ceil(rows);
     let mut partial = vec![M::identity(); out.len() * count];
     let tasks: Vec<_> = partial.chunks_mut(inner).enumerate().collect();
-    par::each_until(stop, tasks, size_of_val(src), |(task, acc)| {
+    parallel::each_until(stop, tasks, size_of_val(src), |(task, acc)| {
         let (o, part) = (task / count, task % count);
         let (from, to) = (part * rows, reduced.min((part + 1) * rows));
         let src = &src[(o * reduced + from) * inner..(o * reduced + to) * inner];

@@ -4,8 +4,8 @@
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::{Context, Kernel};
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
+use crate::error::RunError;
 
 /// The generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl RngBits {
     fn fill(&self, out: &mut [u8], per: usize, word: impl Fn(usize, usize) -> u32 + Sync) {
         let size = self.size;
         let work = out.len().saturating_mul(8);
-        par::chunks(out, 4096 * size, work, |start, part| {
+        parallel::chunks(out, 4096 * size, work, |start, part| {
             for (i, to) in part.chunks_exact_mut(size).enumerate() {
                 let i = start / size + i;
                 let (counter, at) = (i / per, i % per);

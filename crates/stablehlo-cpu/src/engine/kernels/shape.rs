@@ -4,10 +4,10 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, with_size};
-use crate::engine::error::RunError;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::tile::fill;
 use crate::engine::view::View;
+use crate::error::RunError;
 
 /// Reinterprets the first input, which the output starts as, as another type.
 pub(crate) struct Reinterpret;
@@ -38,7 +38,7 @@ impl Kernel for Gathered {
 /// Writes out a view on all cores.
 pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut [T]) {
     let bytes = size_of_val(dst);
-    let threads = par::threads(bytes);
+    let threads = parallel::threads(bytes);
     let Some(&outer) = view.dims().first() else {
         return view.read_all(src, dst);
     };
@@ -53,7 +53,7 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
         tasks.push((part, head));
         rest = tail;
     }
-    par::each(tasks, bytes, |(part, out)| part.read_all(src, out));
+    parallel::each(tasks, bytes, |(part, out)| part.read_all(src, out));
 }
 
 /// `concatenate`.
@@ -69,7 +69,7 @@ impl Kernel for Concatenate {
             return Ok(());
         }
         let bytes = outs[0].len();
-        par::chunks(outs[0], self.row, bytes, |start, part| {
+        parallel::chunks(outs[0], self.row, bytes, |start, part| {
             for (i, row) in part.chunks_exact_mut(self.row).enumerate() {
                 let outer = start / self.row + i;
                 let mut at = 0;

@@ -5,11 +5,11 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, with_dtype, with_size};
 use crate::engine::elementwise::num::Num;
-use crate::engine::error::RunError;
-use crate::engine::lower::ScalarFn;
-use crate::engine::par;
+use crate::engine::parallel;
+use crate::engine::scalar_fn::ScalarFn;
 use crate::engine::stop::Stop;
 use crate::engine::tile::TileProgram;
+use crate::error::RunError;
 
 /// Sorts `[outer, n, inner]` tensors along the middle dimension, all by the same comparator.
 pub(crate) struct Sort {
@@ -48,8 +48,8 @@ impl Kernel for Sort {
             tasks.push((outer, mine));
         }
         let bytes = tensors.iter().map(|t| t.len()).sum::<usize>().saturating_mul(16);
-        let failure = par::Failure::default();
-        par::each_until(cx.stop, tasks, bytes, |(outer, mut outs)| {
+        let failure = parallel::Failure::default();
+        parallel::each_until(cx.stop, tasks, bytes, |(outer, mut outs)| {
             let mut rows: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (self.n * s).div_ceil(16)]).collect();
             for inner in 0..self.inner {
                 for ((tensor, row), &size) in tensors.iter().zip(&mut rows).zip(&self.sizes) {

@@ -6,12 +6,12 @@ use super::combine::Body;
 use super::shape::Pad;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
-use crate::engine::error::RunError;
-use crate::engine::lower::ScalarFn;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::pool::Buffer;
+use crate::engine::scalar_fn::ScalarFn;
 use crate::engine::tile::{TILE, fill};
 use crate::engine::view::View;
+use crate::error::RunError;
 
 /// A sliding window over a padded tensor.
 pub(crate) struct Sliding {
@@ -71,8 +71,8 @@ impl Kernel for ReduceWindow {
             tasks.push((start, len, mine));
         }
         let work = n.saturating_mul(self.slidings[0].offsets.len()).saturating_mul(self.sizes[0]);
-        let failure = par::Failure::default();
-        par::each_until(cx.stop, tasks, work, |(start, len, mut acc)| {
+        let failure = parallel::Failure::default();
+        parallel::each_until(cx.stop, tasks, work, |(start, len, mut acc)| {
             let mut x: Vec<Vec<u128>> = self.sizes.iter().map(|&s| vec![0; (len * s).div_ceil(16)]).collect();
             for ((acc, init), &size) in acc.iter_mut().zip(inits).zip(&self.sizes) {
                 fill(acc, &init[..size]);

@@ -3,11 +3,11 @@
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::other::find;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// Lowers an op by its name. Returns `None` if the name is unknown.
     pub(super) fn chlo(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let name = name.strip_prefix("chlo.")?;
@@ -34,30 +34,30 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    fn elementwise(&mut self, f: impl FnOnce(&mut Self, Tv) -> Result<Tv>) -> Result<()> {
+    fn elementwise(&mut self, f: impl FnOnce(&mut Self, TypedValue) -> Result<TypedValue>) -> Result<()> {
         let [x] = self.take()?;
         let y = f(self, x)?;
         self.finish(vec![y])
     }
 
     /// Applies the function of that name. It computes in `f64` and rounds once, unless the type has a separate loop.
-    pub(super) fn special_of(&mut self, name: &str, x: Tv) -> Result<Tv> {
+    pub(super) fn special_of(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
         let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };
         if let Some(map) = own {
-            let v = self.map(map, &[x.v], &x.ty);
-            return Ok(Tv { v, ty: x.ty });
+            let v = self.map(map, &[x.value], &x.ty);
+            return Ok(TypedValue { value: v, ty: x.ty });
         }
         if !dtype.is_float() && !dtype.is_narrow_float() {
             return Err(self.unsupported());
         }
         let map = loops::special(name).ok_or_else(|| self.unsupported())?;
         let wide = self.converted(x, DType::F64)?;
-        let v = self.map(map, &[wide.v], &wide.ty);
-        self.converted(Tv { v, ty: wide.ty }, dtype)
+        let v = self.map(map, &[wide.value], &wide.ty);
+        self.converted(TypedValue { value: v, ty: wide.ty }, dtype)
     }
 
-    fn special_of_two(&mut self, name: &str, a: &Tv, b: &Tv) -> Result<Tv> {
+    fn special_of_two(&mut self, name: &str, a: &TypedValue, b: &TypedValue) -> Result<TypedValue> {
         self.same(a, b)?;
         let dtype = a.ty.dtype;
         let own = match name {
@@ -66,26 +66,26 @@ impl<'m> Cx<'_, 'm> {
             _ => None,
         };
         if let Some(map) = own {
-            let v = self.map(map, &[a.v, b.v], &a.ty);
-            return Ok(Tv { v, ty: a.ty.clone() });
+            let v = self.map(map, &[a.value, b.value], &a.ty);
+            return Ok(TypedValue { value: v, ty: a.ty.clone() });
         }
         let map = loops::special2(name).filter(|_| dtype.is_float() || dtype.is_narrow_float());
         let map = map.ok_or_else(|| self.unsupported())?;
         let (a, b) = (self.converted(a.clone(), DType::F64)?, self.converted(b.clone(), DType::F64)?);
-        let v = self.map(map, &[a.v, b.v], &a.ty);
-        self.converted(Tv { v, ty: a.ty }, dtype)
+        let v = self.map(map, &[a.value, b.value], &a.ty);
+        self.converted(TypedValue { value: v, ty: a.ty }, dtype)
     }
 
-    fn square_or_conj(&mut self, name: &str, x: Tv) -> Result<Tv> {
+    fn square_or_conj(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         if let Some(map) = loops::complex_special(name, x.ty.dtype) {
-            let v = self.map(map, &[x.v], &x.ty);
-            return Ok(Tv { v, ty: x.ty });
+            let v = self.map(map, &[x.value], &x.ty);
+            return Ok(TypedValue { value: v, ty: x.ty });
         }
         // A real number is its own conjugate.
         if name == "conj" { Ok(x) } else { self.bin(Binary::Multiply, &x, &x) }
     }
 
-    fn is_inf(&mut self, name: &str, x: Tv) -> Result<Tv> {
+    fn is_inf(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         if !x.ty.dtype.is_float() && !x.ty.dtype.is_narrow_float() {
             return Err(self.unsupported());
         }
@@ -103,8 +103,8 @@ impl<'m> Cx<'_, 'm> {
             Some(Attribute::Float(value, _)) => self.filled(*value, ty.dtype, &ty.dims)?,
             Some(Attribute::Integer(value, _)) => {
                 let wide = self.typed(DType::I64, &ty.dims)?;
-                let v = self.l.splat_value(&value.to_ne_bytes(), wide.elements());
-                self.converted(Tv { v, ty: wide }, ty.dtype)?
+                let v = self.graph.splat_value(&value.to_ne_bytes(), wide.elements());
+                self.converted(TypedValue { value: v, ty: wide }, ty.dtype)?
             }
             _ => return Err(self.invalid("attribute value is missing or neither integer nor float")),
         };
@@ -119,8 +119,8 @@ impl<'m> Cx<'_, 'm> {
         let y = match (op, &operands[..]) {
             ("select", [p, a, b]) => {
                 self.same(a, b)?;
-                let v = self.map(loops::select(a.ty.dtype.size()), &[p.v, a.v, b.v], &a.ty);
-                Tv { v, ty: a.ty.clone() }
+                let v = self.map(loops::select(a.ty.dtype.size()), &[p.value, a.value, b.value], &a.ty);
+                TypedValue { value: v, ty: a.ty.clone() }
             }
             ("compare", [a, b]) => {
                 let word = |name| find(attributes, name).and_then(last_word);
@@ -154,20 +154,25 @@ impl<'m> Cx<'_, 'm> {
         &mut self,
         direction: ComparisonDirection,
         kind: ComparisonType,
-        a: &Tv,
-        b: &Tv,
-    ) -> Result<Tv> {
+        a: &TypedValue,
+        b: &TypedValue,
+    ) -> Result<TypedValue> {
         self.same(a, b)?;
         let (a, b) = (self.widened(a.clone())?, self.widened(b.clone())?);
         let map = loops::compare(direction, kind, a.ty.dtype).ok_or_else(|| self.unsupported())?;
         let ty = TensorType { dtype: DType::Bool, dims: a.ty.dims.clone() };
-        let v = self.map(map, &[a.v, b.v], &ty);
-        Ok(Tv { v, ty })
+        let v = self.map(map, &[a.value, b.value], &ty);
+        Ok(TypedValue { value: v, ty })
     }
 
     /// Broadcasts the operands to equal extents. `dimensions` aligns the operand of smaller rank. By default,
     /// dimensions are aligned at the end. A scalar predicate needs no alignment.
-    fn broadcast_together(&mut self, operands: Vec<Tv>, dimensions: Option<&[i64]>, select: bool) -> Result<Vec<Tv>> {
+    fn broadcast_together(
+        &mut self,
+        operands: Vec<TypedValue>,
+        dimensions: Option<&[i64]>,
+        select: bool,
+    ) -> Result<Vec<TypedValue>> {
         let rank = operands.iter().map(|x| x.ty.rank()).max().unwrap_or(0);
         let mut places = Vec::with_capacity(operands.len());
         for x in &operands {

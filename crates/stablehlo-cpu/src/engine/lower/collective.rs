@@ -5,14 +5,15 @@ use std::sync::Arc;
 use stablehlo::ir::{Attribute, Attributes, Region};
 
 use super::region::combine;
-use super::{Cx, Result, Tv, name};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::error::CompileError;
-use crate::engine::graph::{Node, Op, V};
+use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::collective::{AllToAll, Collective, Kind, ReduceScatter};
 use crate::engine::kernels::combine::Body;
 use crate::engine::view::{View, strides_of};
-use crate::spmd::mesh_groups;
+use crate::error::CompileError;
+use crate::op_names::op_name;
+use crate::sharding::mesh_groups;
 
 /// Flattened IDs of the members of each group.
 type Groups = Vec<Vec<usize>>;
@@ -25,10 +26,10 @@ enum Scope {
     FlattenedIds,
 }
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// Lowers an op by its name. Returns `None` if it is not a collective.
     pub(super) fn collective(&mut self, op: &str, attributes: &'m Attributes) -> Option<Result<()>> {
-        let a = Named { cx: name::op(&self.op.kind), attributes };
+        let a = Named { cx: op_name(&self.op.kind), attributes };
         Some(match op {
             "stablehlo.all_reduce" => self.all_reduce(&a),
             "stablehlo.reduce_scatter" => self.reduce_scatter(&a),
@@ -43,22 +44,34 @@ impl<'m> Cx<'_, 'm> {
 
     /// `partition_id` and `replica_id`.
     pub(super) fn member_id(&mut self, partition: bool) -> Result<()> {
-        let members = if partition { self.l.settings.partitions } else { self.l.settings.replicas };
+        let members = if partition { self.graph.settings.partitions } else { self.graph.settings.replicas };
         if members <= 1 {
             return self.zero();
         }
         let ty = self.result_type(0)?;
         self.ensure(ty.dtype == DType::U32 && ty.rank() == 0, || format!("makes a ui32, a {ty} is declared"))?;
         let kind = if partition { Kind::PartitionId } else { Kind::ReplicaId };
-        self.meeting(kind, Vec::new(), &[], vec![ty])
+        self.finish_collective(kind, Vec::new(), &[], vec![ty])
     }
 
-    pub(super) fn meeting(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<()> {
-        let results = self.meet(kind, groups, ins, types)?;
+    pub(super) fn finish_collective(
+        &mut self,
+        kind: Kind,
+        groups: Groups,
+        ins: &[ValueIndex],
+        types: Vec<TensorType>,
+    ) -> Result<()> {
+        let results = self.add_collective(kind, groups, ins, types)?;
         self.finish(results)
     }
 
-    fn meet(&mut self, kind: Kind, groups: Groups, ins: &[V], types: Vec<TensorType>) -> Result<Vec<Tv>> {
+    fn add_collective(
+        &mut self,
+        kind: Kind,
+        groups: Groups,
+        ins: &[ValueIndex],
+        types: Vec<TensorType>,
+    ) -> Result<Vec<TypedValue>> {
         let mut of: Vec<Option<Arc<[usize]>>> = vec![None; self.members()];
         for group in groups {
             let group: Arc<[usize]> = group.into();
@@ -76,31 +89,31 @@ impl<'m> Cx<'_, 'm> {
                 format!("member {} of the launch's {members} is in no group", alone.unwrap_or_default())
             })?;
         }
-        let id = self.l.collectives;
-        self.l.collectives += u32::from(meets);
-        let ins = ins.iter().map(|&v| self.l.written_out(v, self.out)).collect();
-        let outs: Vec<V> = types.iter().map(|ty| self.l.value(ty)).collect();
+        let id = self.graph.collectives;
+        self.graph.collectives += u32::from(meets);
+        let ins = ins.iter().map(|&v| self.graph.materialized(v, self.out)).collect();
+        let outs: Vec<ValueIndex> = types.iter().map(|ty| self.graph.value(ty)).collect();
         let collective = Box::new(Collective { id, groups: of, kind });
         self.out.push(Node { op: Op::Collective(collective), ins, outs: outs.clone() });
-        Ok(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        Ok(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
     fn members(&self) -> usize {
-        self.l.settings.replicas.max(1).saturating_mul(self.l.settings.partitions.max(1))
+        self.graph.settings.replicas.max(1).saturating_mul(self.graph.settings.partitions.max(1))
     }
 
     /// The number of IDs in a scope, and a word for what they number.
     fn ids(&self, scope: &Scope) -> (usize, &'static str) {
         match scope {
-            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.l.settings.replicas.max(1), "replicas"),
-            Scope::CrossPartition => (self.l.settings.partitions.max(1), "partitions"),
+            Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.graph.settings.replicas.max(1), "replicas"),
+            Scope::CrossPartition => (self.graph.settings.partitions.max(1), "partitions"),
             Scope::FlattenedIds => (self.members(), "members"),
         }
     }
 
     /// Converts lists of numbers to groups of flattened IDs.
     fn resolve(&self, lists: &Groups, scope: &Scope) -> Result<Groups> {
-        let (replicas, partitions) = (self.l.settings.replicas.max(1), self.l.settings.partitions.max(1));
+        let (replicas, partitions) = (self.graph.settings.replicas.max(1), self.graph.settings.partitions.max(1));
         let (count, what) = self.ids(scope);
         for &id in lists.iter().flatten() {
             if id >= count {
@@ -137,7 +150,7 @@ impl<'m> Cx<'_, 'm> {
             (false, true) => return Err(self.invalid("use_global_device_ids without a channel id")),
         };
         let mut lists = match a.find("replica_groups") {
-            Some(Attribute::Other(text)) => mesh_groups(text, self.l.module)?,
+            Some(Attribute::Other(text)) => mesh_groups(text, self.graph.module)?,
             _ => a.matrix("replica_groups")?,
         };
         if lists.iter().all(Vec::is_empty) {
@@ -162,7 +175,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// Compiles a reduction of scalars of one type. The scalars that its body captures become inputs.
-    fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<V>) -> Result<Body> {
+    fn reducer(&mut self, region: &'m Region, dtype: DType, ins: &mut Vec<ValueIndex>) -> Result<Body> {
         if let Some(fast) = combine(region).and_then(|c| Body::fast(c, dtype)) {
             return Ok(fast);
         }
@@ -186,15 +199,15 @@ impl<'m> Cx<'_, 'm> {
             ));
         }
         // Emit one collective for all tensors of an element type.
-        let mut results: Vec<Option<Tv>> = vec![None; operands.len()];
+        let mut results: Vec<Option<TypedValue>> = vec![None; operands.len()];
         while let Some(first) = results.iter().position(Option::is_none) {
             let dtype = operands[first].ty.dtype;
             let chosen: Vec<usize> = (first..operands.len()).filter(|&i| operands[i].ty.dtype == dtype).collect();
-            let mut ins: Vec<V> = chosen.iter().map(|&i| operands[i].v).collect();
+            let mut ins: Vec<ValueIndex> = chosen.iter().map(|&i| operands[i].value).collect();
             let body = self.reducer(region, dtype, &mut ins)?;
             let sizes = vec![dtype.size(); chosen.len()];
             let types = chosen.iter().map(|&i| operands[i].ty.clone()).collect();
-            let met = self.meet(Kind::AllReduce { sizes, body }, groups.clone(), &ins, types)?;
+            let met = self.add_collective(Kind::AllReduce { sizes, body }, groups.clone(), &ins, types)?;
             chosen.into_iter().zip(met).for_each(|(i, tv)| results[i] = Some(tv));
         }
         self.finish(results.into_iter().flatten().collect())
@@ -212,14 +225,14 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// Lowers one of the tensors of a `reduce_scatter`.
-    fn scattered(&mut self, a: &Named<'_>, x: Tv, groups: Groups, size: usize) -> Result<Vec<Tv>> {
+    fn scattered(&mut self, a: &Named<'_>, x: TypedValue, groups: Groups, size: usize) -> Result<Vec<TypedValue>> {
         let d = self.dimension(a, "scatter_dimension", &x.ty)?;
         self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;
         let mut dims = x.ty.dims.to_vec();
         dims[d] /= size;
         let ty = self.typed(x.ty.dtype, &dims)?;
         let region = self.body()?;
-        let mut ins = vec![x.v];
+        let mut ins = vec![x.value];
         let body = self.reducer(region, x.ty.dtype, &mut ins)?;
         let kind = Kind::ReduceScatter(ReduceScatter {
             outer: dims[..d].iter().product(),
@@ -227,7 +240,7 @@ impl<'m> Cx<'_, 'm> {
             size: x.ty.dtype.size(),
             body,
         });
-        self.meet(kind, groups, &ins, vec![ty])
+        self.add_collective(kind, groups, &ins, vec![ty])
     }
 
     fn all_gather(&mut self, a: &Named<'_>) -> Result<()> {
@@ -242,8 +255,8 @@ impl<'m> Cx<'_, 'm> {
             dims[d] = dims[d].checked_mul(size).ok_or_else(|| self.invalid("the result is too large"))?;
             types.push(self.typed(x.ty.dtype, &dims)?);
         }
-        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
-        self.meeting(Kind::AllGather { chunks }, groups, &ins, types)
+        let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
+        self.finish_collective(Kind::AllGather { chunks }, groups, &ins, types)
     }
 
     fn all_to_all(&mut self, a: &Named<'_>) -> Result<()> {
@@ -273,8 +286,8 @@ impl<'m> Cx<'_, 'm> {
             });
             types.push(self.typed(x.ty.dtype, &dims)?);
         }
-        let ins: Vec<V> = operands.iter().map(|x| x.v).collect();
-        self.meeting(Kind::AllToAll(parts), groups, &ins, types)
+        let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
+        self.finish_collective(Kind::AllToAll(parts), groups, &ins, types)
     }
 
     fn collective_permute(&mut self, a: &Named<'_>) -> Result<()> {
@@ -296,12 +309,12 @@ impl<'m> Cx<'_, 'm> {
             }
         }
         let ty = x.ty;
-        self.meeting(Kind::Permute { sources }, groups, &[x.v], vec![ty])
+        self.finish_collective(Kind::Permute { sources }, groups, &[x.value], vec![ty])
     }
 
     /// The operands without the last one. If `has_dynamic_root` is set, the last operand holds a root for each of the
     /// others.
-    fn rooted(&mut self, a: &Named<'_>) -> Result<(Vec<Tv>, Option<V>)> {
+    fn rooted(&mut self, a: &Named<'_>) -> Result<(Vec<TypedValue>, Option<ValueIndex>)> {
         let mut operands = self.operands()?;
         if a.find("has_dynamic_root").is_none() || a.int("has_dynamic_root")? == 0 {
             return Ok((operands, None));
@@ -309,15 +322,15 @@ impl<'m> Cx<'_, 'm> {
         let root = operands.pop().ok_or_else(|| self.invalid("has no operands"))?;
         let fits = root.ty.dtype == DType::I32 && *root.ty.dims == [operands.len()];
         self.ensure(fits, || format!("the root is a {}, but there are {} tensors", root.ty, operands.len()))?;
-        Ok((operands, Some(root.v)))
+        Ok((operands, Some(root.value)))
     }
 
     fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
         let (operands, root) = self.rooted(a)?;
         let (groups, _) = self.groups(a, false, false)?;
-        let ins: Vec<V> = operands.iter().map(|x| x.v).chain(root).collect();
+        let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).chain(root).collect();
         let kind = Kind::Broadcast { rooted: root.is_some() };
-        self.meeting(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+        self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
     }
 
     fn collective_reduce(&mut self, a: &Named<'_>) -> Result<()> {
@@ -329,12 +342,12 @@ impl<'m> Cx<'_, 'm> {
         // Unlike in `all_reduce`, groups with a channel consist of partitions by default.
         let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0, false)?;
         let region = self.body()?;
-        let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
         let body = self.reducer(region, first.ty.dtype, &mut ins)?;
         ins.extend(root);
         let sizes = vec![first.ty.dtype.size(); operands.len()];
         let kind = Kind::Reduce { sizes, body, rooted: root.is_some() };
-        self.meeting(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+        self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
     }
 
     fn dimension(&self, a: &Named<'_>, name: &str, ty: &TensorType) -> Result<usize> {

@@ -2,22 +2,22 @@
 
 use stablehlo::ir::Region;
 
-use super::{Bind, Cx, Result, Tv};
+use super::{Binding, LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::error::CompileError;
-use crate::engine::graph::{BlockGraph, Node, Op, V};
+use crate::engine::graph::{BlockGraph, Node, Op, ValueIndex};
 use crate::engine::program::Select;
+use crate::error::CompileError;
 
-impl<'m> Cx<'_, 'm> {
-    fn binds(&self) -> Result<Vec<Bind>> {
+impl<'m> LoweringContext<'_, 'm> {
+    fn binds(&self) -> Result<Vec<Binding>> {
         self.op.operands.iter().map(|&id| self.frame.get(id)).collect()
     }
 
-    fn bind_all(&mut self, binds: Vec<Bind>) -> Result<()> {
+    fn bind_all(&mut self, binds: Vec<Binding>) -> Result<()> {
         let (want, got) = (self.op.results.len(), binds.len());
         self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
         for (i, bind) in binds.into_iter().enumerate() {
-            if let Bind::Tensor(tv) = &bind {
+            if let Binding::Tensor(tv) = &bind {
                 self.declared(i, &tv.ty)?;
             }
             self.bind(i, bind)?;
@@ -26,10 +26,10 @@ impl<'m> Cx<'_, 'm> {
     }
 
     pub(super) fn call(&mut self, callee: &str) -> Result<()> {
-        let func = self.l.module.func(callee);
+        let func = self.graph.module.func(callee);
         let func = func.ok_or_else(|| self.invalid(format!("no function is named `{callee}`")))?;
         let args = self.binds()?;
-        let results = self.l.inline(func, args, self.out)?;
+        let results = self.graph.inline(func, args, self.out)?;
         self.bind_all(results)
     }
 
@@ -41,12 +41,12 @@ impl<'m> Cx<'_, 'm> {
 
     pub(super) fn tuple(&mut self) -> Result<()> {
         let binds = self.binds()?;
-        self.bind(0, Bind::Tuple(binds))
+        self.bind(0, Binding::Tuple(binds))
     }
 
     pub(super) fn get_tuple_element(&mut self, index: usize) -> Result<()> {
         match self.binds()?.pop() {
-            Some(Bind::Tuple(mut elements)) if index < elements.len() => {
+            Some(Binding::Tuple(mut elements)) if index < elements.len() => {
                 let element = elements.swap_remove(index);
                 self.bind_all(vec![element])
             }
@@ -54,13 +54,13 @@ impl<'m> Cx<'_, 'm> {
         }
     }
 
-    fn nested(&mut self, region: &'m Region, args: Vec<Bind>) -> Result<(BlockGraph, Vec<Bind>)> {
+    fn nested(&mut self, region: &'m Region, args: Vec<Binding>) -> Result<(BlockGraph, Vec<Binding>)> {
         let mut nodes = Vec::new();
-        let results = self.l.region(self.frame, region, args, &mut nodes)?;
+        let results = self.graph.region(self.frame, region, args, &mut nodes)?;
         let mut block = BlockGraph { nodes, results: Vec::new() };
         for result in &results {
-            if let Bind::Tensor(tv) = result {
-                block.results.push(self.l.written_out(tv.v, &mut block.nodes));
+            if let Binding::Tensor(tv) = result {
+                block.results.push(self.graph.materialized(tv.value, &mut block.nodes));
             }
         }
         Ok((block, results))
@@ -75,33 +75,35 @@ impl<'m> Cx<'_, 'm> {
     pub(super) fn while_loop(&mut self) -> Result<()> {
         let [cond, body] = self.regions()?;
         let inits = self.binds()?;
-        let mut ins: Vec<V> = Vec::new();
-        let mut carried: Vec<V> = Vec::new();
-        let mut args: Vec<Bind> = Vec::new();
+        let mut ins: Vec<ValueIndex> = Vec::new();
+        let mut carried: Vec<ValueIndex> = Vec::new();
+        let mut args: Vec<Binding> = Vec::new();
         for init in &inits {
             args.push(match init {
-                Bind::Tensor(tv) => {
-                    ins.push(self.l.written_out(tv.v, self.out));
-                    let v = self.l.value(&tv.ty);
+                Binding::Tensor(tv) => {
+                    ins.push(self.graph.materialized(tv.value, self.out));
+                    let v = self.graph.value(&tv.ty);
                     carried.push(v);
-                    Bind::Tensor(Tv { v, ty: tv.ty.clone() })
+                    Binding::Tensor(TypedValue { value: v, ty: tv.ty.clone() })
                 }
-                Bind::Token => Bind::Token,
-                Bind::Tuple(_) => return Err(self.unsupported()),
+                Binding::Token => Binding::Token,
+                Binding::Tuple(_) => return Err(self.unsupported()),
             });
         }
         let (cond, preds) = self.nested(cond, args.clone())?;
         let scalar = TensorType { dtype: DType::Bool, dims: [].into() };
-        let fits = matches!(&preds[..], [Bind::Tensor(tv)] if tv.ty == scalar);
+        let fits = matches!(&preds[..], [Binding::Tensor(tv)] if tv.ty == scalar);
         self.ensure(fits, || format!("the condition must be a {scalar}"))?;
         let (body, results) = self.nested(body, args)?;
         self.same_types(&inits, &results)?;
-        let outs: Vec<V> = tensors(&inits).map(|tv| self.l.value(&tv.ty)).collect();
+        let outs: Vec<ValueIndex> = tensors(&inits).map(|tv| self.graph.value(&tv.ty)).collect();
         let mut made = outs.iter();
         let binds = inits
             .iter()
             .map(|init| match init {
-                Bind::Tensor(tv) => made.next().map_or(Bind::Token, |&v| Bind::Tensor(Tv { v, ty: tv.ty.clone() })),
+                Binding::Tensor(tv) => {
+                    made.next().map_or(Binding::Token, |&v| Binding::Tensor(TypedValue { value: v, ty: tv.ty.clone() }))
+                }
                 other => other.clone(),
             })
             .collect();
@@ -110,7 +112,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The branch that a constant index selects. The other branches may be for other platforms or shapes.
-    fn known_branch(&self, index: V, select: Select, count: usize) -> Option<usize> {
+    fn known_branch(&self, index: ValueIndex, select: Select, count: usize) -> Option<usize> {
         let bytes = self.known(index)?;
         Some(match select {
             Select::Pred => usize::from(bytes.first() != Some(&1)),
@@ -121,11 +123,11 @@ impl<'m> Cx<'_, 'm> {
         })
     }
 
-    fn same_types(&self, a: &[Bind], b: &[Bind]) -> Result<()> {
+    fn same_types(&self, a: &[Binding], b: &[Binding]) -> Result<()> {
         let same = a.len() == b.len()
             && a.iter().zip(b).all(|pair| match pair {
-                (Bind::Tensor(x), Bind::Tensor(y)) => x.ty == y.ty,
-                (Bind::Token, Bind::Token) => true,
+                (Binding::Tensor(x), Binding::Tensor(y)) => x.ty == y.ty,
+                (Binding::Token, Binding::Token) => true,
                 _ => false,
             });
         self.ensure(same, || format!("values of different types meet: {:?} and {:?}", a, b))
@@ -141,12 +143,12 @@ impl<'m> Cx<'_, 'm> {
         let regions = &self.op.regions;
         let enough = if matches!(select, Select::Pred) { regions.len() == 2 } else { !regions.is_empty() };
         self.ensure(enough, || format!("{} branches", regions.len()))?;
-        if let Some(only) = self.known_branch(index.v, select, regions.len()) {
-            let results = self.l.region(self.frame, &self.op.regions[only], Vec::new(), self.out)?;
+        if let Some(only) = self.known_branch(index.value, select, regions.len()) {
+            let results = self.graph.region(self.frame, &self.op.regions[only], Vec::new(), self.out)?;
             return self.bind_all(results);
         }
         let mut branches = Vec::with_capacity(regions.len());
-        let mut first: Option<Vec<Bind>> = None;
+        let mut first: Option<Vec<Binding>> = None;
         for region in regions {
             let (block, results) = self.nested(region, Vec::new())?;
             match &first {
@@ -160,22 +162,22 @@ impl<'m> Cx<'_, 'm> {
         let mut binds = Vec::new();
         for result in first {
             binds.push(match result {
-                Bind::Tensor(tv) => {
-                    let v = self.l.value(&tv.ty);
+                Binding::Tensor(tv) => {
+                    let v = self.graph.value(&tv.ty);
                     outs.push(v);
-                    Bind::Tensor(Tv { v, ty: tv.ty })
+                    Binding::Tensor(TypedValue { value: v, ty: tv.ty })
                 }
-                Bind::Token => Bind::Token,
-                Bind::Tuple(_) => {
+                Binding::Token => Binding::Token,
+                Binding::Tuple(_) => {
                     return Err(CompileError::unsupported("a tuple as a branch's result"));
                 }
             });
         }
-        self.out.push(Node { op: Op::Case { select, branches }, ins: vec![index.v], outs });
+        self.out.push(Node { op: Op::Case { select, branches }, ins: vec![index.value], outs });
         self.bind_all(binds)
     }
 }
 
-fn tensors(binds: &[Bind]) -> impl Iterator<Item = &Tv> {
-    binds.iter().filter_map(|b| if let Bind::Tensor(tv) = b { Some(tv) } else { None })
+fn tensors(binds: &[Binding]) -> impl Iterator<Item = &TypedValue> {
+    binds.iter().filter_map(|b| if let Binding::Tensor(tv) = b { Some(tv) } else { None })
 }

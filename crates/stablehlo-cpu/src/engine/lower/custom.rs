@@ -3,17 +3,16 @@
 use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
 use super::other::find;
-use super::{Bind, Cx, Result, Tv};
+use super::{Binding, LoweringContext, Result, TypedValue};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::graph::{Node, Op, V};
+use crate::engine::graph::{Node, Op, ValueIndex};
 use crate::engine::kernels::custom::Custom;
 use crate::engine::kernels::householder::{HouseholderProduct, Qr, factor, form};
 use crate::engine::kernels::sort::{Order, Sort};
-use crate::engine::settings;
-use crate::engine::stored::inverse_permutation;
 use crate::engine::tile::Iota;
 use crate::engine::view::{View, strides_of};
+use crate::order::{Order as StorageOrder, inverse_permutation};
 
 /// The result and the operand of `#stablehlo.output_operand_alias<output_tuple_indices = [1], operand_index = 0, …>`.
 /// Returns `None` if the operand is inside a tuple.
@@ -30,9 +29,9 @@ fn read_alias(text: &str) -> Option<(usize, usize)> {
     list("operand_tuple_indices=[").is_empty().then_some((result, operand))
 }
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn custom_call(&mut self, target: &str) -> Result<()> {
-        if let Some(handler) = custom_calls::find(target, self.l.settings.custom_calls) {
+        if let Some(handler) = custom_calls::find(target, self.graph.settings.custom_calls) {
             return self.handled(target, handler);
         }
         match target {
@@ -68,13 +67,13 @@ impl<'m> Cx<'_, 'm> {
         let (mut ins, mut operands) = (Vec::new(), Vec::new());
         for (at, &id) in self.op.operands.iter().enumerate() {
             match self.frame.get(id)? {
-                Bind::Tensor(tv) => {
+                Binding::Tensor(tv) => {
                     let order = self.order("operand_layouts", at, &tv.ty)?;
-                    ins.push(order.as_ref().map_or_else(|| Ok(tv.clone()), |order| self.permuted(&tv, order))?.v);
+                    ins.push(order.as_ref().map_or_else(|| Ok(tv.clone()), |order| self.permuted(&tv, order))?.value);
                     operands.push((tv.ty, order));
                 }
-                Bind::Token => {}
-                Bind::Tuple(_) => return Err(self.unsupported()),
+                Binding::Token => {}
+                Binding::Tuple(_) => return Err(self.unsupported()),
             }
         }
         let is_token = |i: usize| {
@@ -89,7 +88,7 @@ impl<'m> Cx<'_, 'm> {
             Ok((ty, order))
         });
         let results = results.collect::<Result<Vec<_>>>()?;
-        let types = |all: &[(TensorType, settings::Order)]| all.iter().map(|(ty, _)| ty.clone()).collect();
+        let types = |all: &[(TensorType, StorageOrder)]| all.iter().map(|(ty, _)| ty.clone()).collect();
         let call = CustomCall {
             target: target.to_owned(),
             api_version: *api_version,
@@ -100,27 +99,30 @@ impl<'m> Cx<'_, 'm> {
             aliases: self.aliases(&operands, &results)?,
         };
         let kernel = Custom { bound: Bound { call, handler }, has_side_effect: *has_side_effect };
-        let stored = |(ty, order): &(TensorType, settings::Order)| match order {
+        let stored = |(ty, order): &(TensorType, StorageOrder)| match order {
             Some(order) => self.typed(ty.dtype, &order.iter().map(|&d| ty.dims[d]).collect::<Vec<_>>()),
             None => Ok(ty.clone()),
         };
         let stored = results.iter().map(stored).collect::<Result<Vec<_>>>()?;
         let outs = self.kernel(kernel, &ins, &[], &stored);
         for (((&i, v), ty), (_, order)) in tensors.iter().zip(outs).zip(stored).zip(results) {
-            let out = Tv { v, ty };
-            let out = order.map_or_else(|| Ok(out.clone()), |order| self.permuted(&out, &inverse_permutation(&order)))?;
-            self.bind(i, Bind::Tensor(out))?;
+            let out = TypedValue { value: v, ty };
+            let out =
+                order.map_or_else(|| Ok(out.clone()), |order| self.permuted(&out, &inverse_permutation(&order)))?;
+            self.bind(i, Binding::Tensor(out))?;
         }
-        tokens.into_iter().try_for_each(|i| self.bind(i, Bind::Token))
+        tokens.into_iter().try_for_each(|i| self.bind(i, Binding::Token))
     }
 
     /// The storage order of an operand or a result of the call.
-    fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<settings::Order> {
+    fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<StorageOrder> {
         let Some(Attribute::Array(layouts)) = find(&self.op.attributes, name) else { return Ok(None) };
         let Some(layout) = layouts.get(at) else { return Ok(None) };
         let integers = layout.as_integers().unwrap_or_default();
         let order: Vec<usize> = integers.iter().rev().filter_map(|&d| usize::try_from(d).ok()).collect();
-        let is_order = integers.len() == ty.rank() && inverse_permutation(&inverse_permutation(&order)) == order && order.len() == ty.rank();
+        let is_order = integers.len() == ty.rank()
+            && inverse_permutation(&inverse_permutation(&order)) == order
+            && order.len() == ty.rank();
         self.ensure(is_order, || format!("{name} {at} is {integers:?}, which is no order of the dimensions of {ty}"))?;
         Ok((!order.is_sorted()).then_some(order))
     }
@@ -128,8 +130,8 @@ impl<'m> Cx<'_, 'm> {
     /// `output_operand_aliases`, as (result, operand).
     fn aliases(
         &self,
-        operands: &[(TensorType, settings::Order)],
-        results: &[(TensorType, settings::Order)],
+        operands: &[(TensorType, StorageOrder)],
+        results: &[(TensorType, StorageOrder)],
     ) -> Result<Vec<(usize, usize)>> {
         let Some(Attribute::Array(list)) = find(&self.op.attributes, "output_operand_aliases") else {
             return Ok(Vec::new());
@@ -156,7 +158,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// Converts `x` to the type in which the factorisations compute.
-    pub(super) fn factored(&mut self, x: &Tv) -> Result<(Tv, [usize; 2])> {
+    pub(super) fn factored(&mut self, x: &TypedValue) -> Result<(TypedValue, [usize; 2])> {
         let wide = match x.ty.dtype {
             DType::F32 | DType::F64 | DType::Bf16 | DType::F16 => DType::F64,
             DType::C64 | DType::C128 => DType::C128,
@@ -176,8 +178,9 @@ impl<'m> Cx<'_, 'm> {
         let tau = self.typed(wide.ty.dtype, &dims)?;
         let factor = if wide.ty.dtype == DType::F64 { factor::<f64> } else { factor::<num_complex::Complex<f64>> };
         let types = [wide.ty.clone(), tau];
-        let outs = self.kernel(Qr { m, n, factor }, &[wide.v], &[Some(0), None], &types);
-        let results = outs.into_iter().zip(types).map(|(v, ty)| self.converted(Tv { v, ty }, x.ty.dtype));
+        let outs = self.kernel(Qr { m, n, factor }, &[wide.value], &[Some(0), None], &types);
+        let results =
+            outs.into_iter().zip(types).map(|(v, ty)| self.converted(TypedValue { value: v, ty }, x.ty.dtype));
         let results = results.collect::<Result<_>>()?;
         self.finish(results)
     }
@@ -192,8 +195,8 @@ impl<'m> Cx<'_, 'm> {
         let tau = self.converted(tau, wide.ty.dtype)?;
         let form = if wide.ty.dtype == DType::F64 { form::<f64> } else { form::<num_complex::Complex<f64>> };
         let kernel = HouseholderProduct { m, n, k, form };
-        let v = self.kernel(kernel, &[wide.v, tau.v], &[Some(0)], std::slice::from_ref(&wide.ty))[0];
-        let y = self.converted(Tv { v, ty: wide.ty }, x.ty.dtype)?;
+        let v = self.kernel(kernel, &[wide.value, tau.value], &[Some(0)], std::slice::from_ref(&wide.ty))[0];
+        let y = self.converted(TypedValue { value: v, ty: wide.ty }, x.ty.dtype)?;
         self.finish(vec![y])
     }
 
@@ -217,12 +220,12 @@ impl<'m> Cx<'_, 'm> {
     /// The first elements of every row, in sorted order. The result is exact, which satisfies any recall.
     fn first_sorted(
         &mut self,
-        inputs: &[Tv],
+        inputs: &[TypedValue],
         dimension: usize,
         kept: usize,
         order: Order,
-        ins: &[V],
-    ) -> Result<Vec<Tv>> {
+        ins: &[ValueIndex],
+    ) -> Result<Vec<TypedValue>> {
         let dims = inputs[0].ty.dims.clone();
         if u32::try_from(dims[dimension]).is_err() {
             return Err(self.unsupported());
@@ -243,7 +246,7 @@ impl<'m> Cx<'_, 'm> {
         let mut results = Vec::with_capacity(types.len());
         for (v, ty) in sorted.into_iter().zip(types) {
             let v = self.load(v, view.clone());
-            results.push(Tv { v, ty: self.typed(ty.dtype, &taken)? });
+            results.push(TypedValue { value: v, ty: self.typed(ty.dtype, &taken)? });
         }
         Ok(results)
     }
@@ -259,7 +262,7 @@ impl<'m> Cx<'_, 'm> {
             Some(Attribute::Array(names)) => names.first().and_then(Attribute::as_str),
             _ => None,
         };
-        let func = comparator.and_then(|name| self.l.module.func(name));
+        let func = comparator.and_then(|name| self.graph.module.func(name));
         let func = func.ok_or_else(|| self.invalid("called_computations names no function"))?;
         let mut scalars = Vec::with_capacity(2 * inputs.len());
         for x in &inputs {
@@ -267,7 +270,7 @@ impl<'m> Cx<'_, 'm> {
             scalars.extend([scalar.clone(), scalar]);
         }
         let body = self.scalar_func(func, &scalars)?;
-        let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
+        let mut ins: Vec<ValueIndex> = inputs.iter().map(|x| x.value).collect();
         ins.extend(&body.captured);
         let kept = self.declared_extent(dimension)?;
         let results = self.first_sorted(&inputs, dimension, kept, Order::Comparator(body), &ins)?;
@@ -299,12 +302,12 @@ impl<'m> Cx<'_, 'm> {
         let x = if given.is_narrow_float() { self.widened(x)? } else { x };
         let positions = self.typed(self.result_dtype(1)?, &x.ty.dims)?;
         let iota = Iota::new(positions.dtype, 1, x.ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
-        let at = self.l.value(&positions);
+        let at = self.graph.value(&positions);
         self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![at] });
         let order =
             Order::Key { operand: 0, key: None, size: x.ty.dtype.size(), dtype, descending: largest, total: true };
-        let ins = [x.v, at];
-        let inputs = [x, Tv { v: at, ty: positions }];
+        let ins = [x.value, at];
+        let inputs = [x, TypedValue { value: at, ty: positions }];
         let mut results = self.first_sorted(&inputs, dimension, kept, order, &ins)?;
         results[0] = self.converted(results[0].clone(), given)?;
         self.finish(results)

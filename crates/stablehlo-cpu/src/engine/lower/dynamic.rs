@@ -3,17 +3,18 @@
 use stablehlo::ir::{Attributes, ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
 
 use super::other::find;
-use super::{Cx, Result, Tv, dtype_of, type_of};
+use super::{LoweringContext, Result, TypedValue, dtype_of, type_of};
 use crate::engine::dtype::TensorType;
-use crate::engine::error::CompileError;
-use crate::engine::graph::{Constant, V};
+use crate::engine::graph::{Constant, ValueIndex};
 use crate::engine::kernels::shape::ReadIndex;
 use crate::engine::pool::Buffer;
+use crate::error::CompileError;
+use crate::op_names::op_name;
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// The bytes of a value that is known at compile time, with splats expanded.
-    pub(super) fn known(&self, v: V) -> Option<Vec<u8>> {
-        let value = &self.l.values[v as usize];
+    pub(super) fn known(&self, v: ValueIndex) -> Option<Vec<u8>> {
+        let value = &self.graph.values[v as usize];
         match value.constant.as_ref()? {
             Constant::Splat(bytes) => Some(bytes[..usize::from(value.size)].repeat(value.n)),
             Constant::Dense(buffer) => Some(Buffer::bytes(buffer).to_vec()),
@@ -21,8 +22,8 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The elements of an integer tensor that is known at compile time.
-    pub(super) fn known_ints(&self, x: &Tv) -> Option<Vec<i64>> {
-        let bytes = self.known(x.v)?;
+    pub(super) fn known_ints(&self, x: &TypedValue) -> Option<Vec<i64>> {
+        let bytes = self.known(x.value)?;
         let read = ReadIndex::new(x.ty.dtype.computed())?;
         // Copy to memory that is aligned for every element type.
         let mut aligned = vec![0u64; bytes.len().div_ceil(8)];
@@ -32,17 +33,17 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The integers of an operand that must be constant.
-    fn needed_ints(&self, x: &Tv, what: &str) -> Result<Vec<i64>> {
+    fn needed_ints(&self, x: &TypedValue, what: &str) -> Result<Vec<i64>> {
         self.known_ints(x).ok_or_else(|| {
             CompileError::unsupported(format!(
                 "{} whose {what} are computed at run time; refine the program's shapes first",
-                super::name::op(&self.op.kind)
+                op_name(&self.op.kind)
             ))
         })
     }
 
     /// The declared extents of the result. Unknown ones are taken from the operand.
-    fn result_dims(&self, shape: &Tv) -> Result<Vec<usize>> {
+    fn result_dims(&self, shape: &TypedValue) -> Result<Vec<usize>> {
         let id = self.op.results.first().ok_or_else(|| self.invalid("no result"))?;
         let Type::Tensor(declared) = type_of(self.frame.func, *id)? else {
             return Err(self.invalid("the result is no tensor"));
@@ -60,7 +61,7 @@ impl<'m> Cx<'_, 'm> {
         let dims = self.result_dims(&shape)?;
         let ty = self.typed(x.ty.dtype, &dims)?;
         self.ensure(ty.elements() == x.ty.elements(), || format!("{} to {ty}", x.ty))?;
-        self.finish_one(x.v, ty)
+        self.finish_one(x.value, ty)
     }
 
     pub(super) fn dynamic_broadcast_in_dim(&mut self, attributes: &Attributes) -> Result<()> {
@@ -152,7 +153,7 @@ impl<'m> Cx<'_, 'm> {
         for d in 0..ty.rank() {
             let at = i64::try_from(d).unwrap_or(i64::MAX);
             let one = self.sliced(&starts, &[at], &[at + 1], &[1])?;
-            operands.push(Tv { v: one.v, ty: TensorType { dtype: one.ty.dtype, dims: [].into() } });
+            operands.push(TypedValue { value: one.value, ty: TensorType { dtype: one.ty.dtype, dims: [].into() } });
         }
         let sizes: Vec<i64> = ty.dims.iter().map(|&d| i64::try_from(d).unwrap_or(i64::MAX)).collect();
         self.dynamic_slice_of(&operands, &sizes)
@@ -177,7 +178,7 @@ impl<'m> Cx<'_, 'm> {
 
     /// Checks an assertion about extents at compile time. Programs of unknown shape contain such assertions.
     pub(super) fn shape_assertion(&mut self) -> Result<()> {
-        let holds = self.operands()?.first().and_then(|x| self.known(x.v));
+        let holds = self.operands()?.first().and_then(|x| self.known(x.value));
         match holds.as_deref() {
             Some([1]) => Ok(()),
             Some(_) => Err(self.invalid("an assertion about the program's shapes does not hold")),

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Literal, RngAlgorithm, Unary};
 
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 use crate::engine::graph::{Node, Op};
@@ -10,7 +10,7 @@ use crate::engine::kernels::rng::{Generator, RngBits};
 use crate::engine::kernels::shape::{Reinterpret, Repack};
 use crate::engine::tile::Iota;
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn constant(&mut self, literal: &Literal) -> Result<()> {
         let ty = self.result_type(0)?;
         let size = ty.dtype.size();
@@ -28,7 +28,7 @@ impl Cx<'_, '_> {
             wrap.run(&given, &[], &[], data.to_mut());
         }
         let v = if literal.splat || ty.elements() == 1 {
-            self.l.splat_value(&data, ty.elements())
+            self.graph.splat_value(&data, ty.elements())
         } else {
             self.dense(&ty, &data)?
         };
@@ -37,7 +37,7 @@ impl Cx<'_, '_> {
 
     pub(super) fn zero(&mut self) -> Result<()> {
         let ty = self.result_type(0)?;
-        let v = self.l.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+        let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
         self.finish_one(v, ty)
     }
 
@@ -48,7 +48,7 @@ impl Cx<'_, '_> {
     }
 
     /// Positions along a dimension.
-    pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<Tv> {
+    pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<TypedValue> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
         // Types without a separate loop count in a type that has one.
@@ -58,9 +58,9 @@ impl Cx<'_, '_> {
         };
         let iota = Iota::new(counted, inner, ty.dims[dimension]).ok_or_else(|| self.unsupported())?;
         let counted = TensorType { dtype: counted, dims: ty.dims.clone() };
-        let v = self.l.value(&counted);
+        let v = self.graph.value(&counted);
         self.out.push(Node { op: Op::Iota(iota), ins: Vec::new(), outs: vec![v] });
-        self.converted(Tv { v, ty: counted }, ty.dtype)
+        self.converted(TypedValue { value: v, ty: counted }, ty.dtype)
     }
 
     pub(super) fn unary(&mut self, op: Unary) -> Result<()> {
@@ -70,7 +70,7 @@ impl Cx<'_, '_> {
     }
 
     /// `op` of a tensor.
-    pub(super) fn un(&mut self, op: Unary, x: &Tv) -> Result<Tv> {
+    pub(super) fn un(&mut self, op: Unary, x: &TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
         let made = match op {
             Unary::IsFinite => DType::Bool,
@@ -79,19 +79,19 @@ impl Cx<'_, '_> {
         };
         let ty = TensorType { dtype: made, dims: x.ty.dims.clone() };
         if let Some(map) = loops::unary(op, dtype) {
-            let v = self.map(map, &[x.v], &ty);
-            return Ok(Tv { v, ty });
+            let v = self.map(map, &[x.value], &ty);
+            return Ok(TypedValue { value: v, ty });
         }
         match op {
             Unary::Real if dtype.part().is_none() => return Ok(x.clone()),
             Unary::Imag if dtype.part().is_none() => {
-                let v = self.l.splat_value(&vec![0; dtype.size()], ty.elements());
-                return Ok(Tv { v, ty });
+                let v = self.graph.splat_value(&vec![0; dtype.size()], ty.elements());
+                return Ok(TypedValue { value: v, ty });
             }
             Unary::CountLeadingZeros | Unary::Popcnt if dtype.narrow_bits().is_some() => {
                 let map = loops::counted(dtype, op == Unary::CountLeadingZeros).ok_or_else(|| self.unsupported())?;
-                let v = self.map(map, &[x.v], &ty);
-                return self.wrapped(Tv { v, ty });
+                let v = self.map(map, &[x.value], &ty);
+                return self.wrapped(TypedValue { value: v, ty });
             }
             _ => {}
         }
@@ -104,10 +104,10 @@ impl Cx<'_, '_> {
     }
 
     /// Clears or extends the bits of `x` that its type does not use.
-    fn wrapped(&mut self, x: Tv) -> Result<Tv> {
+    fn wrapped(&mut self, x: TypedValue) -> Result<TypedValue> {
         let map = loops::wrap(x.ty.dtype).ok_or_else(|| self.unsupported())?;
-        let v = self.map(map, &[x.v], &x.ty);
-        Ok(Tv { v, ty: x.ty })
+        let v = self.map(map, &[x.value], &x.ty);
+        Ok(TypedValue { value: v, ty: x.ty })
     }
 
     pub(super) fn binary(&mut self, op: Binary) -> Result<()> {
@@ -117,7 +117,7 @@ impl Cx<'_, '_> {
     }
 
     /// `op` of two tensors of one type.
-    pub(super) fn bin(&mut self, op: Binary, a: &Tv, b: &Tv) -> Result<Tv> {
+    pub(super) fn bin(&mut self, op: Binary, a: &TypedValue, b: &TypedValue) -> Result<TypedValue> {
         self.same(a, b)?;
         let dtype = a.ty.dtype;
         if op == Binary::Complex {
@@ -127,12 +127,12 @@ impl Cx<'_, '_> {
             };
             let map = loops::complex(dtype).ok_or_else(|| self.unsupported())?;
             let ty = TensorType { dtype: made, dims: a.ty.dims.clone() };
-            let v = self.map(map, &[a.v, b.v], &ty);
-            return Ok(Tv { v, ty });
+            let v = self.map(map, &[a.value, b.value], &ty);
+            return Ok(TypedValue { value: v, ty });
         }
         if let Some(map) = loops::binary(op, dtype) {
-            let v = self.map(map, &[a.v, b.v], &a.ty);
-            return Ok(Tv { v, ty: a.ty.clone() });
+            let v = self.map(map, &[a.value, b.value], &a.ty);
+            return Ok(TypedValue { value: v, ty: a.ty.clone() });
         }
         if dtype.computed() == dtype {
             return Err(self.unsupported());
@@ -150,7 +150,7 @@ impl Cx<'_, '_> {
             a = self.converted(a, shifted)?;
             if shifted == DType::I2 || shifted == DType::I4 {
                 // Shift amounts keep their bytes, and are read as unsigned.
-                b = Tv { v: b.v, ty: TensorType { dtype: DType::I8, dims: b.ty.dims } };
+                b = TypedValue { value: b.value, ty: TensorType { dtype: DType::I8, dims: b.ty.dims } };
             } else {
                 b = self.converted(b, shifted)?;
             }
@@ -161,7 +161,7 @@ impl Cx<'_, '_> {
         self.converted(y, dtype)
     }
 
-    pub(super) fn same(&self, a: &Tv, b: &Tv) -> Result<()> {
+    pub(super) fn same(&self, a: &TypedValue, b: &TypedValue) -> Result<()> {
         self.ensure(a.ty == b.ty, || format!("operands of different types {} and {}", a.ty, b.ty))
     }
 
@@ -176,15 +176,15 @@ impl Cx<'_, '_> {
         self.same(&a, &b)?;
         let fits = p.ty.dtype == DType::Bool && (p.ty.rank() == 0 || p.ty.dims == a.ty.dims);
         self.ensure(fits, || format!("predicate of type {} for {}", p.ty, a.ty))?;
-        let v = match self.l.splat(p.v) {
+        let v = match self.graph.splat(p.value) {
             Some(bytes) => {
                 if bytes[0] != 0 {
-                    a.v
+                    a.value
                 } else {
-                    b.v
+                    b.value
                 }
             }
-            None => self.map(loops::select(a.ty.dtype.size()), &[p.v, a.v, b.v], &a.ty),
+            None => self.map(loops::select(a.ty.dtype.size()), &[p.value, a.value, b.value], &a.ty),
         };
         self.finish_one(v, a.ty)
     }
@@ -200,8 +200,8 @@ impl Cx<'_, '_> {
         let low = self.converted(low, wide)?;
         let x = self.converted(x, wide)?;
         let high = self.converted(high, wide)?;
-        let v = self.map(map, &[low.v, x.v, high.v], &x.ty);
-        let y = self.converted(Tv { v, ty: x.ty }, dtype)?;
+        let v = self.map(map, &[low.value, x.value, high.value], &x.ty);
+        let y = self.converted(TypedValue { value: v, ty: x.ty }, dtype)?;
         self.finish(vec![y])
     }
 
@@ -213,12 +213,12 @@ impl Cx<'_, '_> {
     }
 
     /// Converts `x` to another element type.
-    pub(super) fn converted(&mut self, x: Tv, dtype: DType) -> Result<Tv> {
+    pub(super) fn converted(&mut self, x: TypedValue, dtype: DType) -> Result<TypedValue> {
         let steps = loops::convert(x.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
         let mut y = x;
         for (map, dtype) in steps {
             let ty = TensorType { dtype, dims: y.ty.dims };
-            y = Tv { v: self.map(map, &[y.v], &ty), ty };
+            y = TypedValue { value: self.map(map, &[y.value], &ty), ty };
         }
         // If no loop is needed, the bytes already are those of the other type.
         y.ty.dtype = dtype;
@@ -244,24 +244,29 @@ impl Cx<'_, '_> {
         let dims = dims.ok_or_else(|| self.invalid(format!("from {} to elements of {}", x.ty, dtype.name())))?;
         let ty = self.typed(dtype, &dims)?;
         if from == to {
-            let y = Tv { v: x.v, ty };
+            let y = TypedValue { value: x.value, ty };
             // The extension of a narrow integer in its byte depends on the sign.
             let y = if loops::wrap(y.ty.dtype).is_some() {
                 self.wrapped(y)?
             } else if x.ty.dtype.narrow_bits().is_some() {
-                let v = self.wrapped(Tv { v: y.v, ty: TensorType { dtype: DType::U4, dims: y.ty.dims.clone() } })?.v;
-                Tv { v, ty: y.ty }
+                let v = self
+                    .wrapped(TypedValue {
+                        value: y.value,
+                        ty: TensorType { dtype: DType::U4, dims: y.ty.dims.clone() },
+                    })?
+                    .value;
+                TypedValue { value: v, ty: y.ty }
             } else {
                 y
             };
             return self.finish(vec![y]);
         }
         let v = if from < 8 || to < 8 {
-            let y = self.kernel(Repack { from, to }, &[x.v], &[], std::slice::from_ref(&ty))[0];
-            let y = Tv { v: y, ty: ty.clone() };
-            if loops::wrap(ty.dtype).is_some() { self.wrapped(y)?.v } else { y.v }
+            let y = self.kernel(Repack { from, to }, &[x.value], &[], std::slice::from_ref(&ty))[0];
+            let y = TypedValue { value: y, ty: ty.clone() };
+            if loops::wrap(ty.dtype).is_some() { self.wrapped(y)?.value } else { y.value }
         } else {
-            self.kernel(Reinterpret, &[x.v], &[Some(0)], std::slice::from_ref(&ty))[0]
+            self.kernel(Reinterpret, &[x.value], &[Some(0)], std::slice::from_ref(&ty))[0]
         };
         self.finish_one(v, ty)
     }
@@ -273,8 +278,8 @@ impl Cx<'_, '_> {
         let x = self.converted(x, dtype.computed())?;
         let map =
             loops::reduce_precision(x.ty.dtype, exponent_bits, mantissa_bits).ok_or_else(|| self.unsupported())?;
-        let v = self.map(map, &[x.v], &x.ty);
-        let y = self.converted(Tv { v, ty: x.ty }, dtype)?;
+        let v = self.map(map, &[x.value], &x.ty);
+        let y = self.converted(TypedValue { value: v, ty: x.ty }, dtype)?;
         self.finish(vec![y])
     }
 
@@ -304,7 +309,7 @@ impl Cx<'_, '_> {
         let allowed = words == 2 || (words == 3 && generator == Generator::Philox);
         self.ensure(allowed, || format!("a state of type {}", state.ty))?;
         let types = [state.ty, ty.clone()];
-        let outs = self.kernel(RngBits { generator, size: ty.dtype.size() }, &[state.v], &[], &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        let outs = self.kernel(RngBits { generator, size: ty.dtype.size() }, &[state.value], &[], &types);
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 }

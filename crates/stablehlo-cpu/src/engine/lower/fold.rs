@@ -1,37 +1,37 @@
 //! Constant folding: elementwise ops on constants with equal or few elements, and kernels on constants with few
 //! elements.
 
-use super::{Cx, FOLDED};
+use super::{FOLDED, LoweringContext};
 use crate::engine::dtype::TensorType;
 use crate::engine::elementwise::Map;
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::{Context, Kernel};
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     /// Computes the result for constants of equal elements.
-    pub(super) fn fold(&mut self, map: &Map, ins: &[V], splats: &[[u8; 16]], ty: &TensorType) -> V {
+    pub(super) fn fold(&mut self, map: &Map, ins: &[ValueIndex], splats: &[[u8; 16]], ty: &TensorType) -> ValueIndex {
         // Aligned for every element type.
         let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
         let (a, b, c) = (operand(0), operand(1), operand(2));
-        let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.l.values[v as usize].size));
+        let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.graph.values[v as usize].size));
         let mut result = [0u128];
         let bytes = &mut bytemuck::bytes_of_mut(&mut result)[..ty.dtype.size()];
         let part = |x, i| &bytemuck::bytes_of::<[u128; 1]>(x)[..size(i)];
         map.run(part(&a, 0), part(&b, 1), part(&c, 2), bytes);
         let element = bytes.to_vec();
-        self.l.splat_value(&element, ty.elements())
+        self.graph.splat_value(&element, ty.elements())
     }
 
     /// Computes the result for constants of a few elements each, such as those of shape computations.
-    pub(super) fn fold_dense(&mut self, map: &Map, ins: &[V], ty: &TensorType) -> Option<V> {
-        let constant = |&v: &V| self.l.values[v as usize].constant.is_some();
+    pub(super) fn fold_dense(&mut self, map: &Map, ins: &[ValueIndex], ty: &TensorType) -> Option<ValueIndex> {
+        let constant = |&v: &ValueIndex| self.graph.values[v as usize].constant.is_some();
         let n = ty.elements();
         if n > FOLDED || !ins.iter().all(constant) {
             return None;
         }
         let mut operands: Vec<Vec<u128>> = Vec::with_capacity(3);
         for &v in ins {
-            let value = &self.l.values[v as usize];
+            let value = &self.graph.values[v as usize];
             let (size, count) = (usize::from(value.size), value.n);
             let mut bytes = self.known(v)?;
             if count == 1 {
@@ -42,7 +42,7 @@ impl Cx<'_, '_> {
             operands.push(operand);
         }
         let part = |i: usize| -> &[u8] {
-            let size = |v: &V| usize::from(self.l.values[*v as usize].size);
+            let size = |v: &ValueIndex| usize::from(self.graph.values[*v as usize].size);
             match (operands.get(i), ins.get(i)) {
                 (Some(operand), Some(v)) => &bytemuck::cast_slice(operand)[..n * size(v)],
                 _ => &[],
@@ -58,12 +58,12 @@ impl Cx<'_, '_> {
     pub(super) fn fold_kernel(
         &mut self,
         kernel: &impl Kernel,
-        ins: &[V],
+        ins: &[ValueIndex],
         starts: &[Option<u16>],
         types: &[TensorType],
-    ) -> Option<Vec<V>> {
-        let few = |v: &V| {
-            let value = &self.l.values[*v as usize];
+    ) -> Option<Vec<ValueIndex>> {
+        let few = |v: &ValueIndex| {
+            let value = &self.graph.values[*v as usize];
             value.constant.is_some() && value.n <= FOLDED
         };
         // Do not run loops, because they may never end and a compilation cannot be stopped.
@@ -97,7 +97,7 @@ impl Cx<'_, '_> {
                 .zip(types)
                 .map(|(w, ty)| &mut bytemuck::cast_slice_mut::<u128, u8>(w)[..ty.bytes()])
                 .collect();
-            kernel.run(&slices, &mut outs, &Context::unstoppable(self.l.pool)).ok()?;
+            kernel.run(&slices, &mut outs, &Context::unstoppable(self.graph.pool)).ok()?;
         }
         let dense = |(w, ty): (Vec<u128>, &TensorType)| {
             self.dense(ty, &bytemuck::cast_slice::<u128, u8>(&w)[..ty.bytes()]).ok()

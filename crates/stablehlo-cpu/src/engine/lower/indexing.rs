@@ -5,14 +5,14 @@ use stablehlo::ir::{ComparisonDirection, ComparisonType, GatherDimensions, OpKin
 
 use super::linear::rest;
 use super::region::combine;
-use super::scalar_fn::ScalarFn;
-use super::{Cx, Result, Tv, tensor_type, type_of};
+use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::TensorType;
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::index::{Gather, Scatter, Windows};
 use crate::engine::kernels::shape::ReadIndex;
 use crate::engine::kernels::sort::{Order, Sort};
+use crate::engine::scalar_fn::ScalarFn;
 use crate::engine::view::strides_of;
 
 /// The dimension numbers that `gather` and `scatter` share, under `gather`'s names.
@@ -24,9 +24,15 @@ struct Places<'a> {
     vector: usize,
 }
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// The windows of extents `sizes` in a tensor of extents `dims`, and the index tensor with its vectors last.
-    fn windows(&mut self, dims: &[usize], sizes: &[usize], indices: &Tv, p: &Places) -> Result<(Windows, V)> {
+    fn windows(
+        &mut self,
+        dims: &[usize],
+        sizes: &[usize],
+        indices: &TypedValue,
+        p: &Places,
+    ) -> Result<(Windows, ValueIndex)> {
         let rank = dims.len();
         let mut dropped = p.collapsed.to_vec();
         dropped.extend(p.batching);
@@ -79,7 +85,7 @@ impl<'m> Cx<'_, 'm> {
         let indices = self.permuted(indices, &order)?;
         let count = batch.iter().enumerate().map(|(i, _)| indices.ty.dims[i]).product();
         let parts = p.map.iter().map(|&d| (dims[d] - sizes[d], own[d] as usize)).collect();
-        Ok((Windows { read, count, parts, base, runs, run }, indices.v))
+        Ok((Windows { read, count, parts, base, runs, run }, indices.value))
     }
 
     pub(super) fn gather(&mut self, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
@@ -87,7 +93,13 @@ impl<'m> Cx<'_, 'm> {
         self.gather_from(x, indices, d, slice_sizes)
     }
 
-    pub(super) fn gather_from(&mut self, x: Tv, indices: Tv, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
+    pub(super) fn gather_from(
+        &mut self,
+        x: TypedValue,
+        indices: TypedValue,
+        d: &GatherDimensions,
+        slice_sizes: &[i64],
+    ) -> Result<()> {
         let sizes = self.sizes(slice_sizes, x.ty.rank(), "slice_sizes")?;
         let places = Places {
             collapsed: &d.collapsed_slice_dims,
@@ -107,7 +119,8 @@ impl<'m> Cx<'_, 'm> {
         let straight = [&batch[..], &window[..]].concat();
         let ty = self.typed(x.ty.dtype, &straight)?;
         let v =
-            self.kernel(Gather { windows, size: ty.dtype.size() }, &[x.v, index], &[], std::slice::from_ref(&ty))[0];
+            self.kernel(Gather { windows, size: ty.dtype.size() }, &[x.value, index], &[], std::slice::from_ref(&ty))
+                [0];
         // Permute from [batch, window] to the positions in the dimension numbers.
         let mut permutation = vec![0; rank];
         for (i, &to) in rest(rank, &d.offset_dims, &[]).iter().enumerate() {
@@ -116,7 +129,7 @@ impl<'m> Cx<'_, 'm> {
         for (i, &to) in d.offset_dims.iter().enumerate() {
             permutation[to] = batch.len() + i;
         }
-        let y = self.permuted(&Tv { v, ty }, &permutation)?;
+        let y = self.permuted(&TypedValue { value: v, ty }, &permutation)?;
         self.finish(vec![y])
     }
 
@@ -168,18 +181,18 @@ impl<'m> Cx<'_, 'm> {
                 Body::Any(f)
             }
         };
-        let mut ins: Vec<V> = tensors.iter().map(|t| t.v).collect();
+        let mut ins: Vec<ValueIndex> = tensors.iter().map(|t| t.value).collect();
         ins.push(index);
         for update in updates {
             let update = self.permuted(update, &order)?;
-            ins.push(update.v);
+            ins.push(update.value);
         }
         ins.extend(body.captured());
         let types: Vec<TensorType> = tensors.iter().map(|t| t.ty.clone()).collect();
         let starts: Vec<Option<u16>> = (0..count).map(|i| u16::try_from(i).ok()).collect();
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
         let outs = self.kernel(Scatter { windows, sizes, body }, &ins, &starts, &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
     pub(super) fn sort(&mut self, dimension: usize) -> Result<()> {
@@ -220,16 +233,16 @@ impl<'m> Cx<'_, 'm> {
             sizes: operands.iter().map(|x| x.ty.dtype.size()).collect(),
             order,
         };
-        let mut ins: Vec<V> = operands.iter().map(|x| x.v).collect();
+        let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
         ins.extend(captured);
         let types: Vec<TensorType> = operands.iter().map(|x| x.ty.clone()).collect();
         let outs = self.kernel(kernel, &ins, &[], &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
     /// The sort key of a comparator of the form `key(a) < key(b)` or `key(a) > key(b)`, where `a` and `b` are elements
     /// of one operand. Also returns the scalars that the key captures.
-    fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<V>)>> {
+    fn sort_key(&mut self, region: &'m Region, scalars: &[TensorType]) -> Result<Option<(Order, Vec<ValueIndex>)>> {
         let Some((ret, ops)) = region.ops.split_last() else {
             return Ok(None);
         };

@@ -3,7 +3,7 @@
 
 use stablehlo::ir::{Attribute, OpKind};
 
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::lapack::{Lapack, Routine};
 
@@ -20,7 +20,7 @@ fn split(target: &str) -> Option<(DType, &str)> {
     Some((dtype, &name[1..]))
 }
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     /// Lowers one of LAPACK's routines. Returns `None` if the target is a different one.
     ///
     /// The call's layouts describe memory. The matrices do not depend on them.
@@ -71,14 +71,15 @@ impl Cx<'_, '_> {
         let types =
             [wide.ty.clone(), self.typed(DType::F64, &x.ty.dims[..x.ty.rank() - 1])?, self.typed(DType::I32, batch)?];
         let kernel = Lapack { routine: Routine::Symmetric { lower }, m, n, batch: batch.iter().product(), complex };
-        let outs = self.kernel(kernel, &[wide.v], &[], &types);
+        let outs = self.kernel(kernel, &[wide.value], &[], &types);
         let real = match x.ty.dtype {
             DType::C64 => DType::F32,
             DType::C128 => DType::F64,
             real => real,
         };
         let parts = outs.into_iter().zip(types).zip([x.ty.dtype, real]);
-        let results = parts.map(|((v, ty), to)| self.converted(Tv { v, ty }, to)).collect::<Result<_>>()?;
+        let results =
+            parts.map(|((v, ty), to)| self.converted(TypedValue { value: v, ty }, to)).collect::<Result<_>>()?;
         self.finish(results)
     }
 
@@ -158,11 +159,11 @@ impl Cx<'_, '_> {
         if !pivoted {
             add(DType::I32, &[])?;
         }
-        let mut ins = vec![self.converted(x.clone(), wide)?.v];
+        let mut ins = vec![self.converted(x.clone(), wide)?.value];
         if pivoted {
             let columns = &operands[1];
             self.ensure(columns.ty == types[1], || format!("columns of {}", columns.ty))?;
-            ins.push(columns.v);
+            ins.push(columns.value);
         }
         let kernel = Lapack { routine, m, n, batch: batch.iter().product(), complex };
         let outs = self.kernel(kernel, &ins, &[], &types);
@@ -174,7 +175,7 @@ impl Cx<'_, '_> {
         let mut results = Vec::with_capacity(types.len());
         for (v, ty) in outs.into_iter().zip(types) {
             let to = narrow(ty.dtype);
-            results.push(self.converted(Tv { v, ty }, to)?);
+            results.push(self.converted(TypedValue { value: v, ty }, to)?);
         }
         self.finish(results)
     }

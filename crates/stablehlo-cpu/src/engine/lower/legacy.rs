@@ -4,7 +4,7 @@
 use stablehlo::ir::{Attribute, Attributes, Binary, DotDimensions, GatherDimensions};
 
 use super::other::find;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::view::{View, strides_of};
 
 /// The label of a dimension: a letter, or the position within an ellipsis, counted from the last.
@@ -14,7 +14,7 @@ enum Label {
     Ellipsis(usize),
 }
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     /// Lowers `"ab,bc->ac"` and similar expressions, with one or two operands.
     pub(super) fn einsum(&mut self, attributes: &Attributes) -> Result<()> {
         let config = match find(attributes, "einsum_config") {
@@ -58,7 +58,7 @@ impl Cx<'_, '_> {
     }
 
     /// Returns `x` with each label once. A repeated label selects the diagonal.
-    fn diagonal(&mut self, x: Tv, labels: Vec<Label>) -> Result<(Tv, Vec<Label>)> {
+    fn diagonal(&mut self, x: TypedValue, labels: Vec<Label>) -> Result<(TypedValue, Vec<Label>)> {
         let own = strides_of(&x.ty.dims);
         let (mut once, mut dims, mut strides): (Vec<Label>, Vec<usize>, Vec<isize>) = Default::default();
         for ((&label, &dim), &stride) in labels.iter().zip(x.ty.dims.iter()).zip(&own) {
@@ -78,12 +78,12 @@ impl Cx<'_, '_> {
             return Ok((x, labels));
         }
         let ty = self.typed(x.ty.dtype, &dims)?;
-        let v = self.load(x.v, View::new(&dims, &strides, 0));
-        Ok((Tv { v, ty }, once))
+        let v = self.load(x.value, View::new(&dims, &strides, 0));
+        Ok((TypedValue { value: v, ty }, once))
     }
 
     /// Sums `x` over the labels that are not in `kept`.
-    fn summed(&mut self, x: Tv, labels: Vec<Label>, kept: &[Label]) -> Result<(Tv, Vec<Label>)> {
+    fn summed(&mut self, x: TypedValue, labels: Vec<Label>, kept: &[Label]) -> Result<(TypedValue, Vec<Label>)> {
         let gone: Vec<usize> = (0..labels.len()).filter(|&d| !kept.contains(&labels[d])).collect();
         if gone.is_empty() {
             return Ok((x, labels));
@@ -95,12 +95,12 @@ impl Cx<'_, '_> {
 
     fn contracted(
         &mut self,
-        a: Tv,
+        a: TypedValue,
         of_a: &[Label],
-        b: Tv,
+        b: TypedValue,
         of_b: &[Label],
         wanted: &[Label],
-    ) -> Result<(Tv, Vec<Label>)> {
+    ) -> Result<(TypedValue, Vec<Label>)> {
         let mut d = DotDimensions::default();
         let (mut batch, mut free) = (Vec::new(), Vec::new());
         for (i, label) in of_a.iter().enumerate() {

@@ -3,14 +3,14 @@
 
 use stablehlo::ir::{Binary, DotDimensions, FftType, TransposeA, Unary};
 
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::dot::{Dot, Side, dot_fn};
 use crate::engine::kernels::fft::Fft;
 use crate::engine::kernels::linalg::{Cholesky, Field, TriangularSolve};
 use crate::engine::view::strides_of;
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn dot_general(&mut self, d: &DotDimensions) -> Result<()> {
         let [a, b] = self.take()?;
         let dtype = self.result_dtype(0)?;
@@ -19,14 +19,20 @@ impl Cx<'_, '_> {
     }
 
     /// Lowers a contraction after checking its dimension numbers.
-    pub(super) fn dot_checked(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
+    pub(super) fn dot_checked(
+        &mut self,
+        a: TypedValue,
+        b: TypedValue,
+        d: &DotDimensions,
+        dtype: DType,
+    ) -> Result<TypedValue> {
         let mut lists = d.lhs_batching.clone();
         lists.extend_from_slice(&d.lhs_contracting);
         self.distinct(&lists, a.ty.rank(), "lhs dimensions")?;
         let mut lists = d.rhs_batching.clone();
         lists.extend_from_slice(&d.rhs_contracting);
         self.distinct(&lists, b.ty.rank(), "rhs dimensions")?;
-        let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
+        let extents = |t: &TypedValue, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let fits = extents(&a, &d.lhs_batching) == extents(&b, &d.rhs_batching)
             && extents(&a, &d.lhs_contracting) == extents(&b, &d.rhs_contracting);
         self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
@@ -34,7 +40,7 @@ impl Cx<'_, '_> {
     }
 
     /// Lowers a contraction with elements of `dtype`.
-    pub(super) fn dot(&mut self, a: Tv, b: Tv, d: &DotDimensions, dtype: DType) -> Result<Tv> {
+    pub(super) fn dot(&mut self, a: TypedValue, b: TypedValue, d: &DotDimensions, dtype: DType) -> Result<TypedValue> {
         if let Some(part) = dtype.part() {
             return self.by_parts(a, b, dtype, |cx, a, b| cx.dot(a, b, d, part));
         }
@@ -47,7 +53,7 @@ impl Cx<'_, '_> {
         // Operands of different types are multiplied in the result's type.
         let (a, b) = if mixed { (self.converted(a, dtype)?, self.converted(b, dtype)?) } else { (a, b) };
         let run = dot_fn(a.ty.dtype, dtype).ok_or_else(|| self.unsupported())?;
-        let extents = |t: &Tv, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
+        let extents = |t: &TypedValue, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let batch = extents(&a, &d.lhs_batching);
         let depth = extents(&a, &d.lhs_contracting);
         let free_a = rest(a.ty.rank(), &d.lhs_batching, &d.lhs_contracting);
@@ -58,15 +64,18 @@ impl Cx<'_, '_> {
         let ty = self.typed(dtype, &dims)?;
         let (a, lhs) = self.side(a, &d.lhs_batching, &free_a, &d.lhs_contracting)?;
         let (b, rhs) = self.side(b, &d.rhs_batching, &free_b, &d.rhs_contracting)?;
-        let m = extents(&Tv { v: 0, ty: ty.clone() }, &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>());
+        let m = extents(
+            &TypedValue { value: 0, ty: ty.clone() },
+            &(batch.len()..batch.len() + free_a.len()).collect::<Vec<_>>(),
+        );
         let n: usize = dims[batch.len() + free_a.len()..].iter().product();
         let kernel = Dot { m: m.iter().product(), k: depth.iter().product(), n, lhs, rhs, run };
-        let v = self.kernel(kernel, &[a.v, b.v], &[], std::slice::from_ref(&ty))[0];
-        Ok(Tv { v, ty })
+        let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&ty))[0];
+        Ok(TypedValue { value: v, ty })
     }
 
     /// Converts narrow values of `x` to the type in which they are computed.
-    pub(super) fn widened(&mut self, x: Tv) -> Result<Tv> {
+    pub(super) fn widened(&mut self, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype.computed();
         self.converted(x, dtype)
     }
@@ -74,11 +83,11 @@ impl Cx<'_, '_> {
     /// Computes a product of complex tensors as four products of their parts.
     pub(super) fn by_parts(
         &mut self,
-        a: Tv,
-        b: Tv,
+        a: TypedValue,
+        b: TypedValue,
         dtype: DType,
-        mut product: impl FnMut(&mut Self, Tv, Tv) -> Result<Tv>,
-    ) -> Result<Tv> {
+        mut product: impl FnMut(&mut Self, TypedValue, TypedValue) -> Result<TypedValue>,
+    ) -> Result<TypedValue> {
         let (a, b) = (self.converted(a, dtype)?, self.converted(b, dtype)?);
         let (ar, ai) = (self.un(Unary::Real, &a)?, self.un(Unary::Imag, &a)?);
         let (br, bi) = (self.un(Unary::Real, &b)?, self.un(Unary::Imag, &b)?);
@@ -92,10 +101,16 @@ impl Cx<'_, '_> {
     }
 
     /// Converts one operand to a batch of matrices. If its dimensions do not fit two strides, it is rearranged first.
-    fn side(&mut self, x: Tv, batch: &[usize], free: &[usize], contract: &[usize]) -> Result<(Tv, Side)> {
+    fn side(
+        &mut self,
+        x: TypedValue,
+        batch: &[usize],
+        free: &[usize],
+        contract: &[usize],
+    ) -> Result<(TypedValue, Side)> {
         self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
         // A transposed operand is read in its original layout, if its dimensions are still those of the transpose.
-        if let Some((source, permutation)) = self.l.transposed.get(&x.v).cloned()
+        if let Some((source, permutation)) = self.graph.transposed.get(&x.value).cloned()
             && permutation.iter().map(|&p| source.ty.dims[p]).eq(x.ty.dims.iter().copied())
             && source.ty.dtype == x.ty.dtype
         {
@@ -147,7 +162,7 @@ fn offsets(dims: &[usize], strides: &[isize], list: &[usize]) -> Vec<usize> {
     all
 }
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     /// The numbers that the dense solvers compute with, and the type that represents them.
     fn field(&self, ty: &TensorType) -> Result<(Field, DType)> {
         match ty.dtype {
@@ -168,8 +183,8 @@ impl Cx<'_, '_> {
         self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("of {}", a.ty))?;
         let dtype = a.ty.dtype;
         let a = self.converted(a, wide)?;
-        let v = self.kernel(Cholesky { n, lower, field }, &[a.v], &[], std::slice::from_ref(&a.ty))[0];
-        let y = self.converted(Tv { v, ty: a.ty }, dtype)?;
+        let v = self.kernel(Cholesky { n, lower, field }, &[a.value], &[], std::slice::from_ref(&a.ty))[0];
+        let y = self.converted(TypedValue { value: v, ty: a.ty }, dtype)?;
         self.finish(vec![y])
     }
 
@@ -195,8 +210,8 @@ impl Cx<'_, '_> {
         let dtype = b.ty.dtype;
         let (a, b) = (self.converted(a, wide)?, self.converted(b, wide)?);
         let kernel = TriangularSolve { n, rows, columns, left, lower, unit, transpose, conjugate, field };
-        let v = self.kernel(kernel, &[a.v, b.v], &[Some(1)], std::slice::from_ref(&b.ty))[0];
-        let y = self.converted(Tv { v, ty: b.ty }, dtype)?;
+        let v = self.kernel(kernel, &[a.value, b.value], &[Some(1)], std::slice::from_ref(&b.ty))[0];
+        let y = self.converted(TypedValue { value: v, ty: b.ty }, dtype)?;
         self.finish(vec![y])
     }
 
@@ -229,13 +244,13 @@ impl Cx<'_, '_> {
         self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} of {}", x.ty))?;
         let ty = if empty { self.result_type(0)? } else { self.typed(to, result)? };
         if empty || ty.elements() == 0 {
-            let v = self.l.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+            let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
             return self.finish_one(v, ty);
         }
         let v = if double {
-            self.kernel(Fft::<f64>::new(kind, &lengths), &[x.v], &[], std::slice::from_ref(&ty))[0]
+            self.kernel(Fft::<f64>::new(kind, &lengths), &[x.value], &[], std::slice::from_ref(&ty))[0]
         } else {
-            self.kernel(Fft::<f32>::new(kind, &lengths), &[x.v], &[], std::slice::from_ref(&ty))[0]
+            self.kernel(Fft::<f32>::new(kind, &lengths), &[x.value], &[], std::slice::from_ref(&ty))[0]
         };
         self.finish_one(v, ty)
     }

@@ -4,13 +4,13 @@ use stablehlo::ir::{Attribute, Attributes, Binary, Unary};
 
 use super::linear::rest;
 use super::other::find;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::view::{View, strides_of};
 
 /// The common data of all three ops: the operand in the type of the computation, and the feature dimension.
 struct Norm {
-    x: Tv,
+    x: TypedValue,
     feature: usize,
     epsilon: f64,
     /// Elements of each feature.
@@ -18,8 +18,8 @@ struct Norm {
     dtype: DType,
 }
 
-impl Cx<'_, '_> {
-    fn norm(&mut self, x: Tv, attributes: &Attributes) -> Result<Norm> {
+impl LoweringContext<'_, '_> {
+    fn norm(&mut self, x: TypedValue, attributes: &Attributes) -> Result<Norm> {
         let feature = self.size_of(attributes, "feature_index")?;
         self.ensure(feature < x.ty.rank(), || format!("feature_index = {feature} of {}", x.ty))?;
         let epsilon = match find(attributes, "epsilon") {
@@ -37,44 +37,51 @@ impl Cx<'_, '_> {
     }
 
     /// Broadcasts one number per feature to every element.
-    fn spread(&mut self, n: &Norm, features: &Tv) -> Result<Tv> {
+    fn spread(&mut self, n: &Norm, features: &TypedValue) -> Result<TypedValue> {
         let extent = n.x.ty.dims[n.feature];
         self.ensure(features.ty.dims[..] == [extent], || format!("{} for {extent} features", features.ty))?;
         let features = self.converted(features.clone(), n.x.ty.dtype)?;
         let mut strides = vec![0; n.x.ty.rank()];
         strides[n.feature] = strides_of(&features.ty.dims)[0];
-        let v = self.load(features.v, View::new(&n.x.ty.dims, &strides, 0));
-        Ok(Tv { v, ty: n.x.ty.clone() })
+        let v = self.load(features.value, View::new(&n.x.ty.dims, &strides, 0));
+        Ok(TypedValue { value: v, ty: n.x.ty.clone() })
     }
 
     /// Sums over all dimensions except the feature dimension.
-    fn per_feature(&mut self, n: &Norm, x: &Tv) -> Result<Tv> {
+    fn per_feature(&mut self, n: &Norm, x: &TypedValue) -> Result<TypedValue> {
         let zero = self.filled(0.0, x.ty.dtype, &[])?;
         let reduced = rest(x.ty.rank(), &[n.feature], &[]);
         self.reduced(Binary::Add, x, &zero, &reduced)?.ok_or_else(|| self.unsupported())
     }
 
     /// A tensor of equal floats.
-    pub(super) fn filled(&mut self, x: f64, dtype: DType, dims: &[usize]) -> Result<Tv> {
+    pub(super) fn filled(&mut self, x: f64, dtype: DType, dims: &[usize]) -> Result<TypedValue> {
         let ty = self.typed(DType::F64, dims)?;
-        let v = self.l.splat_value(&x.to_ne_bytes(), ty.elements());
-        self.converted(Tv { v, ty }, dtype)
+        let v = self.graph.splat_value(&x.to_ne_bytes(), ty.elements());
+        self.converted(TypedValue { value: v, ty }, dtype)
     }
 
-    fn like(&mut self, x: f64, ty: &TensorType) -> Result<Tv> {
+    fn like(&mut self, x: f64, ty: &TensorType) -> Result<TypedValue> {
         let dims = ty.dims.clone();
         self.filled(x, ty.dtype, &dims)
     }
 
     /// `sqrt(variance + epsilon)`, per feature.
-    fn deviation(&mut self, n: &Norm, variance: &Tv) -> Result<Tv> {
+    fn deviation(&mut self, n: &Norm, variance: &TypedValue) -> Result<TypedValue> {
         let variance = self.converted(variance.clone(), n.x.ty.dtype)?;
         let epsilon = self.like(n.epsilon, &variance.ty)?;
         let sum = self.bin(Binary::Add, &variance, &epsilon)?;
         self.un(Unary::Sqrt, &sum)
     }
 
-    fn normalized(&mut self, n: &Norm, scale: &Tv, offset: &Tv, mean: &Tv, variance: &Tv) -> Result<Tv> {
+    fn normalized(
+        &mut self,
+        n: &Norm,
+        scale: &TypedValue,
+        offset: &TypedValue,
+        mean: &TypedValue,
+        variance: &TypedValue,
+    ) -> Result<TypedValue> {
         let deviation = self.deviation(n, variance)?;
         let [scale, offset, mean, deviation] =
             [self.spread(n, scale)?, self.spread(n, offset)?, self.spread(n, mean)?, self.spread(n, &deviation)?];

@@ -2,18 +2,18 @@
 
 use stablehlo::ir::{Attribute, Attributes};
 
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
-use crate::engine::error::CompileError;
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::map::Mapped;
+use crate::error::CompileError;
 
 /// Finds an attribute of an op.
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// Lowers an op by its name. Returns `None` if the name is unknown.
     pub(super) fn other(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
         let name = name.strip_prefix("stablehlo.")?;
@@ -77,9 +77,9 @@ impl<'m> Cx<'_, 'm> {
         let body = self.scalar_fn(self.body()?, &scalars?)?;
         let types: Vec<TensorType> =
             body.results.iter().map(|r| TensorType { dtype: r.dtype, dims: first.ty.dims.clone() }).collect();
-        let mut ins: Vec<V> = inputs.iter().map(|x| x.v).collect();
+        let mut ins: Vec<ValueIndex> = inputs.iter().map(|x| x.value).collect();
         ins.extend(&body.captured);
         let outs = self.kernel(Mapped { n: first.ty.elements(), body }, &ins, &[], &types);
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 }

@@ -3,14 +3,14 @@
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions};
 
 use super::other::find;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::Concatenate;
 
 /// Maximum number of groups. Each becomes a contraction.
 const MAX_GROUPS: usize = 1024;
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn ragged_dot(&mut self, attributes: &Attributes) -> Result<()> {
         let [a, b, sizes] = self.take()?;
         let Some(Attribute::Other(text)) = find(attributes, "ragged_dot_dimension_numbers") else {
@@ -49,23 +49,23 @@ impl Cx<'_, '_> {
         let sizes = self.converted(sizes, DType::I64)?;
         let positions = self.counted(TensorType { dtype: DType::I64, dims: a.ty.dims.clone() }, ragged)?;
         let zero = self.typed(a.ty.dtype, &a.ty.dims)?;
-        let zero = Tv { v: self.l.splat_value(&vec![0; zero.dtype.size()], zero.elements()), ty: zero };
+        let zero = TypedValue { value: self.graph.splat_value(&vec![0; zero.dtype.size()], zero.elements()), ty: zero };
         let scalar = self.typed(DType::I64, &[])?;
-        let mut end = Tv { v: self.l.splat_value(&0i64.to_ne_bytes(), 1), ty: scalar };
-        let mut parts: Vec<Tv> = Vec::with_capacity(groups);
+        let mut end = TypedValue { value: self.graph.splat_value(&0i64.to_ne_bytes(), 1), ty: scalar };
+        let mut parts: Vec<TypedValue> = Vec::with_capacity(groups);
         for g in 0..groups {
             let start = end.clone();
             let at = i64::try_from(g).unwrap_or(i64::MAX);
             let size = self.sliced(&sizes, &[at], &[at + 1], &[1])?;
-            end = self.bin(Binary::Add, &start, &Tv { v: size.v, ty: start.ty.clone() })?;
+            end = self.bin(Binary::Add, &start, &TypedValue { value: size.value, ty: start.ty.clone() })?;
             let low = self.broadcast(&start, positions.ty.clone(), &[])?;
             let high = self.broadcast(&end, positions.ty.clone(), &[])?;
             let from = self.compared(ComparisonDirection::Ge, ComparisonType::Signed, &positions, &low)?;
             let to = self.compared(ComparisonDirection::Lt, ComparisonType::Signed, &positions, &high)?;
             let mine = self.bin(Binary::And, &from, &to)?;
             let select = crate::engine::elementwise::select(a.ty.dtype.size());
-            let v = self.map(select, &[mine.v, a.v, zero.v], &a.ty);
-            let a = Tv { v, ty: a.ty.clone() };
+            let v = self.map(select, &[mine.value, a.value, zero.value], &a.ty);
+            let a = TypedValue { value: v, ty: a.ty.clone() };
             let (b, d) = match group[..] {
                 [of] => self.one_group(&b, of, g, &d)?,
                 _ => (b.clone(), d.clone()),
@@ -74,7 +74,7 @@ impl Cx<'_, '_> {
         }
         let Some(first) = parts.first().cloned() else {
             let ty = self.result_type(0)?;
-            let v = self.l.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+            let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
             return self.finish_one(v, ty);
         };
         if contracting {
@@ -82,7 +82,7 @@ impl Cx<'_, '_> {
             let mut dims = vec![groups];
             dims.extend(first.ty.dims.iter());
             let ty = self.typed(dtype, &dims)?;
-            let ins: Vec<u32> = parts.iter().map(|p| p.v).collect();
+            let ins: Vec<u32> = parts.iter().map(|p| p.value).collect();
             let kernel = Concatenate { chunks: vec![chunk; groups], row: chunk * groups };
             let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
             return self.finish_one(v, ty);
@@ -95,7 +95,13 @@ impl Cx<'_, '_> {
     }
 
     /// The part of `b` for group `g`, without the group dimension, and the remaining dimension numbers.
-    fn one_group(&mut self, b: &Tv, of: usize, g: usize, d: &DotDimensions) -> Result<(Tv, DotDimensions)> {
+    fn one_group(
+        &mut self,
+        b: &TypedValue,
+        of: usize,
+        g: usize,
+        d: &DotDimensions,
+    ) -> Result<(TypedValue, DotDimensions)> {
         let extents: Vec<i64> = b.ty.dims.iter().map(|&x| i64::try_from(x).unwrap_or(i64::MAX)).collect();
         let (mut starts, mut limits) = (vec![0; extents.len()], extents);
         starts[of] = i64::try_from(g).unwrap_or(i64::MAX);
@@ -109,7 +115,7 @@ impl Cx<'_, '_> {
             rhs_contracting: without(&d.rhs_contracting),
             ..d.clone()
         };
-        Ok((Tv { v: part.v, ty: self.typed(part.ty.dtype, &dims)? }, d))
+        Ok((TypedValue { value: part.value, ty: self.typed(part.ty.dtype, &dims)? }, d))
     }
 }
 

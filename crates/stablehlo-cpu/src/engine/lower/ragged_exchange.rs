@@ -3,13 +3,13 @@
 use stablehlo::ir::{Attribute, OpKind};
 
 use super::collective::Named;
-use super::{Cx, Result};
+use super::{LoweringContext, Result};
 use crate::engine::dtype::DType;
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::collective::Kind;
 use crate::engine::kernels::ragged_exchange::RaggedAllToAll;
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn ragged_all_to_all(&mut self) -> Result<()> {
         let OpKind::CustomCall { backend_config: Attribute::Dictionary(attributes), .. } = &self.op.kind else {
             return Err(self.invalid("backend_config must be a dictionary with `replica_groups`"));
@@ -31,13 +31,13 @@ impl Cx<'_, '_> {
             let fits = ty.rank() == 1 && ty.dims[0] == count && count % size == 0;
             self.ensure(fits, || format!("offsets and sizes in a {ty} for groups of {size} members"))?;
         }
-        let mut ins: Vec<V> = vec![operand.v, output.v];
+        let mut ins: Vec<ValueIndex> = vec![operand.value, output.value];
         let row = x.dims[1..].iter().product::<usize>() * x.dtype.size();
         // The sizes of received runs follow from those of sent runs.
         for numbers in &numbers[..3] {
-            ins.push(self.converted(numbers.clone(), DType::I64)?.v);
+            ins.push(self.converted(numbers.clone(), DType::I64)?.value);
         }
         let kind = Kind::RaggedAllToAll(RaggedAllToAll { row, runs: count / size });
-        self.meeting(kind, groups, &ins, vec![y.clone()])
+        self.finish_collective(kind, groups, &ins, vec![y.clone()])
     }
 }

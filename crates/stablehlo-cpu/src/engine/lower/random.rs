@@ -5,11 +5,11 @@ use std::sync::atomic::AtomicU64;
 use stablehlo::ir::{Attribute, Attributes};
 
 use super::other::find;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::random::{Distribution, Rng};
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn rng(&mut self, attributes: &Attributes) -> Result<()> {
         let [a, b, _] = self.take()?;
         self.same(&a, &b)?;
@@ -29,10 +29,10 @@ impl Cx<'_, '_> {
         };
         let (a, b) = (self.converted(a, drawn)?, self.converted(b, drawn)?);
         let wide = self.typed(drawn, &ty.dims)?;
-        let key = self.l.nodes as u64;
+        let key = self.graph.nodes as u64;
         let kernel = Rng { distribution, drawn: AtomicU64::new(0), key };
-        let v = self.kernel(kernel, &[a.v, b.v], &[], std::slice::from_ref(&wide))[0];
-        let y = self.converted(Tv { v, ty: wide }, ty.dtype)?;
+        let v = self.kernel(kernel, &[a.value, b.value], &[], std::slice::from_ref(&wide))[0];
+        let y = self.converted(TypedValue { value: v, ty: wide }, ty.dtype)?;
         self.finish(vec![y])
     }
 }

@@ -3,16 +3,17 @@
 use stablehlo::ir::{Binary, Unary};
 
 use super::linear::rest;
-use super::region::{Combine, combine};
-use super::{Cx, Result, Tv};
+use super::region::combine;
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::reduce::{Reduce, ReduceAny, reduce_fn};
+use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// Splits the operands into inputs and initial values, which must be scalars of the inputs' types.
-    pub(super) fn inputs_and_inits(&self) -> Result<(Vec<Tv>, Vec<Tv>)> {
+    pub(super) fn inputs_and_inits(&self) -> Result<(Vec<TypedValue>, Vec<TypedValue>)> {
         let mut inputs = self.operands()?;
         let count = inputs.len() / 2;
         self.ensure(count > 0 && inputs.len() == 2 * count, || format!("{} operands", inputs.len()))?;
@@ -33,7 +34,7 @@ impl<'m> Cx<'_, 'm> {
     }
 
     /// The parameters of a reducer: scalars of the tensors' element types, twice.
-    pub(super) fn reducer_types(&self, inputs: &[Tv]) -> Result<Vec<TensorType>> {
+    pub(super) fn reducer_types(&self, inputs: &[TypedValue]) -> Result<Vec<TensorType>> {
         let once: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &[])).collect();
         let once = once?;
         Ok([once.clone(), once].concat())
@@ -64,7 +65,7 @@ impl<'m> Cx<'_, 'm> {
         let own = strides_of(&first.ty.dims);
         let sizes: Vec<usize> = order.iter().map(|&d| first.ty.dims[d]).collect();
         let strides: Vec<isize> = order.iter().map(|&d| own[d]).collect();
-        let mut ins: Vec<V> = inputs.iter().chain(&inits).map(|t| t.v).collect();
+        let mut ins: Vec<ValueIndex> = inputs.iter().chain(&inits).map(|t| t.value).collect();
         ins.extend(&body.captured);
         let results: Result<Vec<TensorType>> = inputs.iter().map(|x| self.typed(x.ty.dtype, &dims)).collect();
         let results = results?;
@@ -76,12 +77,18 @@ impl<'m> Cx<'_, 'm> {
             body,
         };
         let outs = self.kernel(kernel, &ins, &[], &results);
-        self.finish(outs.into_iter().zip(results).map(|(v, ty)| Tv { v, ty }).collect())
+        self.finish(outs.into_iter().zip(results).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
     /// A reduction by `op`, if there is a loop for it. Narrow types use the type in which they are computed. Complex
     /// sums are computed separately for each part.
-    pub(super) fn reduced(&mut self, op: Binary, x: &Tv, init: &Tv, dimensions: &[usize]) -> Result<Option<Tv>> {
+    pub(super) fn reduced(
+        &mut self,
+        op: Binary,
+        x: &TypedValue,
+        init: &TypedValue,
+        dimensions: &[usize],
+    ) -> Result<Option<TypedValue>> {
         let dtype = x.ty.dtype;
         if dtype.part().is_some() && op == Binary::Add {
             let mut parts = Vec::with_capacity(2);
@@ -106,13 +113,13 @@ impl<'m> Cx<'_, 'm> {
         let dims: Vec<usize> = kept.iter().map(|&d| x.ty.dims[d]).collect();
         let ty = self.typed(dtype, &dims)?;
         let (x, [outer, reduced, inner]) = self.three_parts(x, dimensions, &kept)?;
-        let v = self.kernel(Reduce { outer, reduced, inner, run }, &[x, init.v], &[], std::slice::from_ref(&ty))[0];
-        Ok(Some(Tv { v, ty }))
+        let v = self.kernel(Reduce { outer, reduced, inner, run }, &[x, init.value], &[], std::slice::from_ref(&ty))[0];
+        Ok(Some(TypedValue { value: v, ty }))
     }
 
     /// Returns `x` as `[outer, reduced, inner]`. If reduced and kept dimensions alternate more often, `x` is
     /// rearranged.
-    fn three_parts(&mut self, x: &Tv, reduced: &[usize], kept: &[usize]) -> Result<(V, [usize; 3])> {
+    fn three_parts(&mut self, x: &TypedValue, reduced: &[usize], kept: &[usize]) -> Result<(ValueIndex, [usize; 3])> {
         // Runs of dimensions of the same kind. A dimension of extent one belongs to any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
@@ -132,11 +139,11 @@ impl<'m> Cx<'_, 'm> {
             _ => None,
         };
         if let Some(parts) = parts {
-            return Ok((x.v, parts));
+            return Ok((x.value, parts));
         }
         let order: Vec<usize> = kept.iter().chain(reduced).copied().collect();
         let y = self.permuted(x, &order)?;
         let outer: usize = kept.iter().map(|&d| x.ty.dims[d]).product();
-        Ok((y.v, [outer, reduced.iter().map(|&d| x.ty.dims[d]).product(), 1]))
+        Ok((y.value, [outer, reduced.iter().map(|&d| x.ty.dims[d]).product(), 1]))
     }
 }

@@ -2,22 +2,17 @@
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Func, OpKind, Region, ValueId};
 
-use super::scalar_fn::{Code, ScalarFn, Steps, meets};
-use super::{Bind, Cx, Frame, Result, Tv, tensor_type, type_of};
+use super::scalar_steps::{compile_steps, has_collective};
+use super::{Binding, Frame, LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
-use crate::engine::error::CompileError;
-use crate::engine::fuse::{Compiled, Group, compile_group};
-use crate::engine::graph::{BlockGraph, Node, Op, V, Value};
-use crate::engine::program::Select;
+use crate::error::CompileError;
 
-/// The function of a region with two arguments, if it is one of the common ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Combine {
-    Op(Binary),
-    /// The second argument.
-    Second,
-}
+use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
+use crate::engine::group_compiler::{Compiled, compile_group};
+use crate::engine::program::Select;
+use crate::engine::scalar_fn::{Combine, ScalarFn};
+use crate::engine::schedule::Group;
 
 /// Recognizes regions that return `op(a, b)` or `b`.
 pub(crate) fn combine(region: &Region) -> Option<Combine> {
@@ -44,7 +39,7 @@ pub(crate) fn combine(region: &Region) -> Option<Combine> {
     }
 }
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     /// Compiles a region whose arguments are scalars of the given types.
     pub(super) fn scalar_fn(&mut self, region: &'m Region, types: &[TensorType]) -> Result<ScalarFn> {
         self.ensure(region.args.len() == types.len(), || {
@@ -54,18 +49,19 @@ impl<'m> Cx<'_, 'm> {
         for (ty, &id) in types.iter().zip(&region.args) {
             let declared = tensor_type(type_of(self.frame.func, id)?)?;
             self.ensure(declared == *ty, || format!("a region's argument of type {declared} where {ty} is needed"))?;
-            args.push(Tv { v: self.l.value(ty), ty: ty.clone() });
+            args.push(TypedValue { value: self.graph.value(ty), ty: ty.clone() });
         }
         let mut nodes = Vec::new();
-        let binds = args.iter().cloned().map(Bind::Tensor).collect();
-        let results = self.l.region(self.frame, region, binds, &mut nodes)?;
+        let binds = args.iter().cloned().map(Binding::Tensor).collect();
+        let results = self.graph.region(self.frame, region, binds, &mut nodes)?;
         self.compiled(&args, nodes, results)
     }
 
     /// Compiles a function whose arguments are scalars of the given types.
     pub(super) fn scalar_func(&mut self, func: &'m Func, types: &[TensorType]) -> Result<ScalarFn> {
         let mut frame = Frame { func, env: vec![None; func.values.len()] };
-        Cx { l: self.l, frame: &mut frame, out: self.out, op: self.op }.scalar_fn(&func.body, types)
+        LoweringContext { graph: self.graph, frame: &mut frame, out: self.out, op: self.op }
+            .scalar_fn(&func.body, types)
     }
 
     /// Compiles the part of a region that computes `wanted` from its argument `from` alone.
@@ -76,8 +72,8 @@ impl<'m> Cx<'_, 'm> {
         wanted: ValueId,
         ty: &TensorType,
     ) -> Result<Option<ScalarFn>> {
-        let arg = Tv { v: self.l.value(ty), ty: ty.clone() };
-        self.frame.bind(from, Bind::Tensor(arg.clone()))?;
+        let arg = TypedValue { value: self.graph.value(ty), ty: ty.clone() };
+        self.frame.bind(from, Binding::Tensor(arg.clone()))?;
         let mut needed = vec![wanted];
         let mut ops = Vec::new();
         for op in region.ops.iter().rev() {
@@ -91,7 +87,7 @@ impl<'m> Cx<'_, 'm> {
         }
         let mut nodes = Vec::new();
         for op in ops.into_iter().rev() {
-            Cx { l: self.l, frame: self.frame, out: &mut nodes, op }.lower()?;
+            LoweringContext { graph: self.graph, frame: self.frame, out: &mut nodes, op }.lower()?;
         }
         let result = self.frame.get(wanted)?;
         self.compiled(&[arg], nodes, vec![result]).map(Some)
@@ -120,10 +116,10 @@ impl<'m> Cx<'_, 'm> {
                     Select::Pred => node.ins[0],
                     Select::Index => {
                         let at = i32::try_from(results.len()).unwrap_or(i32::MAX);
-                        let at = self.l.splat_value(&at.to_ne_bytes(), 1);
+                        let at = self.graph.splat_value(&at.to_ne_bytes(), 1);
                         let equal = loops::compare(ComparisonDirection::Eq, ComparisonType::Signed, DType::I32);
                         let equal = equal.ok_or_else(|| self.unsupported())?;
-                        let pred = self.l.value(&self.typed(DType::Bool, &[])?);
+                        let pred = self.graph.value(&self.typed(DType::Bool, &[])?);
                         flat.push(Node { op: Op::Map(equal), ins: vec![node.ins[0], at], outs: vec![pred] });
                         pred
                     }
@@ -131,8 +127,9 @@ impl<'m> Cx<'_, 'm> {
                 let last = results.is_empty();
                 let mut next = Vec::with_capacity(chosen.len());
                 for (i, (&yes, &no)) in others.iter().zip(&chosen).enumerate() {
-                    let size = self.l.values[yes as usize].size;
-                    let out = if last { node.outs[i] } else { self.l.new_value(Value { size, n: 1, constant: None }) };
+                    let size = self.graph.values[yes as usize].size;
+                    let out =
+                        if last { node.outs[i] } else { self.graph.new_value(Value { size, n: 1, constant: None }) };
                     let op = Op::Map(loops::select(usize::from(size)));
                     flat.push(Node { op, ins: vec![takes, yes, no], outs: vec![out] });
                     next.push(out);
@@ -143,41 +140,41 @@ impl<'m> Cx<'_, 'm> {
         Ok(flat)
     }
 
-    fn compiled(&mut self, args: &[Tv], nodes: Vec<Node>, results: Vec<Bind>) -> Result<ScalarFn> {
+    fn compiled(&mut self, args: &[TypedValue], nodes: Vec<Node>, results: Vec<Binding>) -> Result<ScalarFn> {
         let mut wanted = Vec::with_capacity(results.len());
         let mut kinds = Vec::with_capacity(results.len());
         for result in results {
-            let Bind::Tensor(tv) = result else {
+            let Binding::Tensor(tv) = result else {
                 return Err(self.invalid("a region returns a token"));
             };
             self.ensure(tv.ty.elements() == 1, || format!("a region returns a {}", tv.ty))?;
-            wanted.push(tv.v);
+            wanted.push(tv.value);
             kinds.push(tv.ty);
         }
-        let fixed: Vec<V> = args.iter().map(|a| a.v).collect();
-        if meets(&nodes) {
+        let fixed: Vec<ValueIndex> = args.iter().map(|a| a.value).collect();
+        if has_collective(&nodes) {
             return Err(CompileError::unsupported("a collective in a region that is run for each element"));
         }
         let mut block = BlockGraph { nodes, results: wanted.clone() };
-        block.remove_dead(&mut vec![false; self.l.values.len()]);
+        block.remove_dead(&mut vec![false; self.graph.values.len()]);
         if !self.is_straight(&block.nodes) {
-            let (steps, captured) = Steps::compile(block, &fixed, &self.l.values, self.l.pool)?;
-            return Ok(ScalarFn { code: Code::Steps(steps), captured, results: kinds });
+            let (steps, captured) = compile_steps(block, &fixed, &self.graph.values, self.graph.pool)?;
+            return Ok(ScalarFn::steps(steps, captured, kinds));
         }
         let nodes = self.without_branches(block.nodes)?;
         let mut block = BlockGraph { nodes, results: wanted.clone() };
-        block.remove_dead(&mut vec![false; self.l.values.len()]);
+        block.remove_dead(&mut vec![false; self.graph.values.len()]);
         let group = Group { n: 1, nodes: block.nodes };
-        let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.l.values);
-        Ok(ScalarFn { code: Code::Vectors(program), captured: ins[fixed.len()..].to_vec(), results: kinds })
+        let Compiled { program, ins, .. } = compile_group(&group, &fixed, &wanted, &self.graph.values);
+        Ok(ScalarFn::vectors(program, ins[fixed.len()..].to_vec(), kinds))
     }
 
     /// Whether all nodes are elementwise ops on scalars, or branches of such ops.
     fn is_straight(&self, nodes: &[Node]) -> bool {
         nodes.iter().all(|n| match &n.op {
-            Op::Map(_) | Op::Copy => self.l.values[n.outs[0] as usize].n == 1,
+            Op::Map(_) | Op::Copy => self.graph.values[n.outs[0] as usize].n == 1,
             Op::Case { branches, .. } => {
-                let scalars = n.outs.iter().all(|&v| self.l.values[v as usize].n == 1);
+                let scalars = n.outs.iter().all(|&v| self.graph.values[v as usize].n == 1);
                 scalars && branches.iter().all(|b| self.is_straight(&b.nodes))
             }
             _ => false,

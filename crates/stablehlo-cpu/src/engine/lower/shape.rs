@@ -5,12 +5,12 @@
     reason = "positions are checked to lie in the tensor first"
 )]
 
-use super::{Cx, Result, Tv};
+use super::{FOLDED, LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::{Concatenate, DynamicSlice, DynamicUpdateSlice, Gathered, Pad, ReadIndex, Start};
 use crate::engine::view::{View, strides_of};
 
-impl Cx<'_, '_> {
+impl LoweringContext<'_, '_> {
     pub(super) fn typed(&self, dtype: DType, dims: &[usize]) -> Result<TensorType> {
         TensorType::new(dtype, dims).map_err(|e| self.invalid(e.message()))
     }
@@ -38,7 +38,7 @@ impl Cx<'_, '_> {
     }
 
     /// Broadcasts `x` to `ty`, with its dimensions at the given positions.
-    pub(super) fn broadcast(&mut self, x: &Tv, ty: TensorType, dimensions: &[usize]) -> Result<Tv> {
+    pub(super) fn broadcast(&mut self, x: &TypedValue, ty: TensorType, dimensions: &[usize]) -> Result<TypedValue> {
         self.distinct(dimensions, ty.rank(), "broadcast_dimensions")?;
         self.ensure(dimensions.len() == x.ty.rank(), || format!("broadcast_dimensions = {dimensions:?} for {}", x.ty))?;
         let mut strides = vec![0; ty.rank()];
@@ -47,39 +47,40 @@ impl Cx<'_, '_> {
             self.ensure(dim == 1 || dim == ty.dims[d], || format!("{} to {ty} along {dimensions:?}", x.ty))?;
             strides[d] = if dim == 1 { 0 } else { stride };
         }
-        let v = self.load(x.v, View::new(&ty.dims, &strides, 0));
-        Ok(Tv { v, ty })
+        let v = self.load(x.value, View::new(&ty.dims, &strides, 0));
+        Ok(TypedValue { value: v, ty })
     }
 
     pub(super) fn reshape(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let ty = TensorType { dtype: x.ty.dtype, ..self.result_type(0)? };
         self.ensure(ty.elements() == x.ty.elements(), || format!("{} to {ty}", x.ty))?;
-        self.finish_one(x.v, ty)
+        self.finish_one(x.value, ty)
     }
 
     /// Reads a view in a separate step. Returns the value itself if the view moves no elements.
-    fn gathered(&mut self, x: &Tv, view: View) -> u32 {
-        if self.l.splat(x.v).is_some() || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
+    fn gathered(&mut self, x: &TypedValue, view: View) -> u32 {
+        if self.graph.splat(x.value).is_some()
+            || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)
         {
-            return x.v;
+            return x.value;
         }
         let size = x.ty.dtype.size();
         let ty = TensorType { dtype: x.ty.dtype, dims: [view.len()].into() };
-        self.kernel(Gathered { view, size }, &[x.v], &[], &[ty])[0]
+        self.kernel(Gathered { view, size }, &[x.value], &[], &[ty])[0]
     }
 
     /// Permutes the dimensions of `x`.
-    pub(super) fn permuted(&mut self, x: &Tv, permutation: &[usize]) -> Result<Tv> {
+    pub(super) fn permuted(&mut self, x: &TypedValue, permutation: &[usize]) -> Result<TypedValue> {
         let own = strides_of(&x.ty.dims);
         let dims: Vec<usize> = permutation.iter().map(|&p| x.ty.dims[p]).collect();
         let strides: Vec<isize> = permutation.iter().map(|&p| own[p]).collect();
         let ty = self.typed(x.ty.dtype, &dims)?;
         let v = self.gathered(x, View::new(&dims, &strides, 0));
-        if v != x.v {
-            self.l.transposed.insert(v, (x.clone(), permutation.to_vec()));
+        if v != x.value {
+            self.graph.transposed.insert(v, (x.clone(), permutation.to_vec()));
         }
-        Ok(Tv { v, ty })
+        Ok(TypedValue { value: v, ty })
     }
 
     pub(super) fn transpose(&mut self, permutation: &[usize]) -> Result<()> {
@@ -110,7 +111,13 @@ impl Cx<'_, '_> {
     }
 
     /// Takes a strided slice of `x`.
-    pub(super) fn sliced(&mut self, x: &Tv, starts: &[i64], limits: &[i64], steps: &[i64]) -> Result<Tv> {
+    pub(super) fn sliced(
+        &mut self,
+        x: &TypedValue,
+        starts: &[i64],
+        limits: &[i64],
+        steps: &[i64],
+    ) -> Result<TypedValue> {
         let rank = x.ty.rank();
         let starts = self.sizes(starts, rank, "start_indices")?;
         let limits = self.sizes(limits, rank, "limit_indices")?;
@@ -126,12 +133,12 @@ impl Cx<'_, '_> {
             offset += start * own[d] as usize;
         }
         let ty = self.typed(x.ty.dtype, &dims)?;
-        let v = self.load(x.v, View::new(&dims, &strides, offset));
-        Ok(Tv { v, ty })
+        let v = self.load(x.value, View::new(&dims, &strides, offset));
+        Ok(TypedValue { value: v, ty })
     }
 
     /// The scalar start operands of a slice with extents `sizes` of an array with extents `dims`.
-    fn starts(&self, operands: &[Tv], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
+    fn starts(&self, operands: &[TypedValue], dims: &[usize], sizes: &[usize]) -> Result<Vec<Start>> {
         self.ensure(operands.len() == dims.len(), || {
             format!("{} start indices for {} dimensions", operands.len(), dims.len())
         })?;
@@ -151,7 +158,7 @@ impl Cx<'_, '_> {
         self.dynamic_slice_of(&operands, slice_sizes)
     }
 
-    pub(super) fn dynamic_slice_of(&mut self, operands: &[Tv], slice_sizes: &[i64]) -> Result<()> {
+    pub(super) fn dynamic_slice_of(&mut self, operands: &[TypedValue], slice_sizes: &[i64]) -> Result<()> {
         let Some((x, indices)) = operands.split_first() else {
             return Err(self.invalid("no operand"));
         };
@@ -159,10 +166,10 @@ impl Cx<'_, '_> {
         let starts = self.starts(indices, &x.ty.dims, &sizes)?;
         let ty = self.typed(x.ty.dtype, &sizes)?;
         if sizes[..] == x.ty.dims[..] {
-            return self.finish_one(x.v, ty);
+            return self.finish_one(x.value, ty);
         }
         let view = View::new(&sizes, &strides_of(&x.ty.dims), 0);
-        let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
+        let ins: Vec<u32> = operands.iter().map(|o| o.value).collect();
         let kernel = DynamicSlice { view, starts, size: ty.dtype.size() };
         let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
@@ -178,10 +185,10 @@ impl Cx<'_, '_> {
         let starts = self.starts(indices, &x.ty.dims, &update.ty.dims)?;
         let ty = x.ty.clone();
         if update.ty == x.ty {
-            return self.finish_one(update.v, ty);
+            return self.finish_one(update.value, ty);
         }
         let view = View::new(&update.ty.dims, &strides_of(&x.ty.dims), 0);
-        let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
+        let ins: Vec<u32> = operands.iter().map(|o| o.value).collect();
         let kernel = DynamicUpdateSlice { view, starts, size: ty.dtype.size() };
         let v = self.kernel(kernel, &ins, &[Some(0)], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
@@ -210,17 +217,17 @@ impl Cx<'_, '_> {
         dims[dimension] = extents.ok_or_else(|| self.invalid("the result is larger than the address space"))?;
         let ty = self.typed(first.ty.dtype, &dims)?;
         if let [only] = &operands[..] {
-            return self.finish_one(only.v, ty);
+            return self.finish_one(only.value, ty);
         }
-        if ty.elements() <= super::FOLDED
-            && let Some(parts) = operands.iter().map(|x| self.known(x.v)).collect::<Option<Vec<_>>>()
+        if ty.elements() <= FOLDED
+            && let Some(parts) = operands.iter().map(|x| self.known(x.value)).collect::<Option<Vec<_>>>()
             && dims[..dimension].iter().all(|&d| d == 1)
         {
             let v = self.dense(&ty, &parts.concat())?;
             return self.finish_one(v, ty);
         }
         let row = dims[dimension] * inner;
-        let ins: Vec<u32> = operands.iter().map(|o| o.v).collect();
+        let ins: Vec<u32> = operands.iter().map(|o| o.value).collect();
         let v = self.kernel(Concatenate { chunks, row }, &ins, &[], std::slice::from_ref(&ty))[0];
         self.finish_one(v, ty)
     }
@@ -234,12 +241,12 @@ impl Cx<'_, '_> {
     /// Pads `x` with `element` around and between its elements.
     pub(super) fn padded_with(
         &mut self,
-        x: &Tv,
-        element: &Tv,
+        x: &TypedValue,
+        element: &TypedValue,
         low: &[i64],
         high: &[i64],
         interior: &[i64],
-    ) -> Result<Tv> {
+    ) -> Result<TypedValue> {
         let rank = x.ty.rank();
         let fits = element.ty.rank() == 0 && element.ty.dtype == x.ty.dtype;
         self.ensure(fits, || format!("a padding value of type {} for {}", element.ty, x.ty))?;
@@ -248,18 +255,18 @@ impl Cx<'_, '_> {
         let plan = pad_plan(&x.ty.dims, low, high, &interior);
         let plan = plan.ok_or_else(|| self.invalid(format!("paddings {low:?} and {high:?} for {}", x.ty)))?;
         let ty = self.typed(x.ty.dtype, &plan.dims)?;
-        let v = match (self.l.splat(x.v), self.l.splat(element.v)) {
+        let v = match (self.graph.splat(x.value), self.graph.splat(element.value)) {
             (Some(a), Some(b)) if a == b => {
                 let size = x.ty.dtype.size();
-                self.l.splat_value(&a[..size], ty.elements())
+                self.graph.splat_value(&a[..size], ty.elements())
             }
-            _ if plan.dims[..] == x.ty.dims[..] && plan.from.len() == x.ty.elements() => x.v,
+            _ if plan.dims[..] == x.ty.dims[..] && plan.from.len() == x.ty.elements() => x.value,
             _ => {
                 let kernel = Pad { from: plan.from, to: plan.to, size: ty.dtype.size() };
-                self.kernel(kernel, &[x.v, element.v], &[], std::slice::from_ref(&ty))[0]
+                self.kernel(kernel, &[x.value, element.value], &[], std::slice::from_ref(&ty))[0]
             }
         };
-        Ok(Tv { v, ty })
+        Ok(TypedValue { value: v, ty })
     }
 
     pub(super) fn get_dimension_size(&mut self, dimension: usize) -> Result<()> {
@@ -267,7 +274,7 @@ impl Cx<'_, '_> {
         self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
         let ty = self.typed(DType::I32, &[])?;
         let size = i32::try_from(x.ty.dims[dimension]).map_err(|_| self.invalid("an extent beyond i32"))?;
-        let v = self.l.splat_value(&size.to_ne_bytes(), 1);
+        let v = self.graph.splat_value(&size.to_ne_bytes(), 1);
         self.finish_one(v, ty)
     }
 }

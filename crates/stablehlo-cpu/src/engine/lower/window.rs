@@ -7,15 +7,16 @@
 
 use stablehlo::ir::{Binary, ConvDimensions, Window};
 
-use super::region::{Combine, combine};
+use super::region::combine;
 use super::shape::pad_plan;
-use super::{Cx, Result, Tv};
+use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::graph::V;
+use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
 use crate::engine::kernels::conv::{Along, Axis, Convolution, Element, Patches};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
+use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
 /// Window attributes with the defaults filled in, one entry per dimension.
@@ -30,7 +31,7 @@ struct Spec {
 /// The padding of a window, if any, with the size of the padded tensor; and the padded extents.
 type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
-impl<'m> Cx<'_, 'm> {
+impl<'m> LoweringContext<'_, 'm> {
     fn window_spec(&self, window: &Window, dimensions: &[i64], rank: usize) -> Result<Spec> {
         let positive = |list: &[i64], what: &str| {
             let list = if list.is_empty() { vec![1; rank] } else { list.to_vec() };
@@ -118,7 +119,7 @@ impl<'m> Cx<'_, 'm> {
                 Body::Any(f)
             }
         };
-        let mut ins: Vec<V> = inputs.iter().chain(&inits).map(|t| t.v).collect();
+        let mut ins: Vec<ValueIndex> = inputs.iter().chain(&inits).map(|t| t.value).collect();
         ins.extend(body.captured());
         if let ([x], Some((axis, backwards))) = (&inputs[..], running(&dims, &spec)) {
             let kernel = Running {
@@ -131,7 +132,7 @@ impl<'m> Cx<'_, 'm> {
             };
             let ty = x.ty.clone();
             let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
-            let y = Tv { v, ty };
+            let y = TypedValue { value: v, ty };
             let y = if accumulated { self.converted(y, dtype)? } else { y };
             return self.finish(vec![y]);
         }
@@ -145,10 +146,10 @@ impl<'m> Cx<'_, 'm> {
         let sizes = types.iter().map(|t| t.dtype.size()).collect();
         let outs = self.kernel(ReduceWindow { slidings, sizes, body }, &ins, &[], &types);
         if accumulated {
-            let y = self.converted(Tv { v: outs[0], ty: types[0].clone() }, dtype)?;
+            let y = self.converted(TypedValue { value: outs[0], ty: types[0].clone() }, dtype)?;
             return self.finish(vec![y]);
         }
-        self.finish(outs.into_iter().zip(types).map(|(v, ty)| Tv { v, ty }).collect())
+        self.finish(outs.into_iter().zip(types).map(|(v, ty)| TypedValue { value: v, ty }).collect())
     }
 
     pub(super) fn select_and_scatter(&mut self, window: &Window) -> Result<()> {
@@ -176,7 +177,7 @@ impl<'m> Cx<'_, 'm> {
                 Body::Any(f)
             }
         };
-        let mut ins = vec![x.v, source.v, init.v];
+        let mut ins = vec![x.value, source.value, init.value];
         ins.extend(&select.captured);
         ins.extend(scatter.captured());
         let kernel = SelectAndScatter { sliding, positions, size, select, scatter };
@@ -197,8 +198,8 @@ impl<'m> Cx<'_, 'm> {
 
     pub(super) fn convolution_of(
         &mut self,
-        x: Tv,
-        k: Tv,
+        x: TypedValue,
+        k: TypedValue,
         d: &ConvDimensions,
         window: &Window,
         groups: i64,
@@ -211,13 +212,13 @@ impl<'m> Cx<'_, 'm> {
 
     fn convolved(
         &mut self,
-        x: Tv,
-        k: Tv,
+        x: TypedValue,
+        k: TypedValue,
         d: &ConvDimensions,
         window: &Window,
         counts: [i64; 2],
         dtype: DType,
-    ) -> Result<Tv> {
+    ) -> Result<TypedValue> {
         if let Some(part) = dtype.part() {
             return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, d, window, counts, part));
         }
@@ -343,8 +344,8 @@ impl<'m> Cx<'_, 'm> {
             features_last,
             element,
         };
-        let v = self.kernel(kernel, &[x.v, k.v], &[], std::slice::from_ref(&ty))[0];
-        self.converted(Tv { v, ty }, dtype)
+        let v = self.kernel(kernel, &[x.value, k.value], &[], std::slice::from_ref(&ty))[0];
+        self.converted(TypedValue { value: v, ty }, dtype)
     }
 }
 

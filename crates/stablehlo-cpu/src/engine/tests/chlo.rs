@@ -1,7 +1,7 @@
 //! The ops of StableHLO's client dialect, and ops that the specification no longer has.
 
 use super::{op, program, run, tensor};
-use crate::engine::DType;
+use crate::DType;
 
 fn chlo<T: bytemuck::Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T> {
     let n = operands[0].len();

@@ -5,7 +5,7 @@ use std::thread;
 use bytemuck::Pod;
 
 use super::tensor;
-use crate::engine::{CompileSettings, DType, Member, Pool, Program, RunError, Tensor, World, compile_with};
+use crate::{CompileSettings, DType, Member, Pool, Program, RunError, Tensor, World, compile_with};
 
 /// A program with one function `main` for a world of the given size.
 pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {

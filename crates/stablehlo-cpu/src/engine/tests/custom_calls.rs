@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{DType, program, run, tensor};
-use crate::engine::{RunError, compile, custom_calls};
+use crate::{RunError, compile, custom_calls};
 
 #[test]
 fn a_handler_sees_types_and_attributes_and_fills_the_results() {

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{OpKind, Type};
 
-use crate::engine::{CompileError, CompileErrorKind, compile};
+use crate::{CompileError, CompileErrorKind, compile};
 
 fn refused(text: &str) -> CompileError {
     compile(&stablehlo::parse(text.to_owned()).expect("the test's program parses")).expect_err("the program is refused")

@@ -2,7 +2,7 @@
 
 use super::collectives::{all_reduce, groups, launch, program, results};
 use super::tensor;
-use crate::engine::{CompileSettings, DType, Pool, Program, compile_with};
+use crate::{CompileSettings, DType, Pool, Program, compile_with};
 
 fn refused(replicas: usize, partitions: usize, body: &str) -> String {
     let text = format!("func.func @main(%x: tensor<1xi32>) -> tensor<1xi32> {{\n{body}\n}}");
@@ -151,7 +151,7 @@ mod ragged_all_to_all {
         program(1, 2, parameters, "tensor<4x2xi32>", body)
     }
 
-    fn inputs(id: usize, sizes: [[i32; 2]; 2]) -> Vec<crate::engine::Tensor> {
+    fn inputs(id: usize, sizes: [[i32; 2]; 2]) -> Vec<crate::Tensor> {
         let own = [0i32, 100][id];
         let rows: Vec<i32> = (0..6).map(|i| own + i).collect();
         let two = |numbers: [[i32; 2]; 2]| tensor(DType::I32, &[2], &numbers[id]);

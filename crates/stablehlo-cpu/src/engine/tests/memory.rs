@@ -1,7 +1,7 @@
 //! Sharing, reuse and copies of memory.
 
 use super::{DType, program, tensor};
-use crate::engine::{Parameter, Pool, Tensor, compile_in};
+use crate::{Parameter, Pool, Tensor, compile_in};
 
 fn address(tensor: &Tensor) -> usize {
     tensor.bytes().as_ptr().addr()

@@ -1,7 +1,6 @@
 //! Tests of the engine through its public API: values computed by hand, and the use of memory by steps.
 
 mod bounded;
-mod chains;
 mod chlo;
 mod collectives;
 mod custom_calls;
@@ -14,13 +13,14 @@ mod narrow;
 mod products;
 mod quantized;
 mod regions;
-mod rows;
+mod row_fusion;
 mod semantics;
 mod simplify;
+mod vector_chains;
 
 use bytemuck::Pod;
 
-use super::{DType, Program, Tensor, compile};
+use crate::{DType, Program, Tensor, compile};
 
 /// A program with one function `main`.
 fn program(parameters: &str, results: &str, body: &str) -> Program {

@@ -1,7 +1,7 @@
 //! Quantized types, whose integers represent real numbers.
 
 use super::{program, run, tensor};
-use crate::engine::DType;
+use crate::DType;
 
 #[test]
 fn sums_are_computed_in_the_expressed_type() {

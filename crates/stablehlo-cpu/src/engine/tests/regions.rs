@@ -1,7 +1,7 @@
 //! Regions of scalars that are not straight-line code, so they run element by element.
 
 use super::{program, run, tensor};
-use crate::engine::DType;
+use crate::DType;
 
 /// Doubles its first argument in a loop, as often as the second argument specifies.
 const LOOP: &str = "%n0 = stablehlo.convert %y : (tensor<i32>) -> tensor<i32>
@@ -92,10 +92,10 @@ fn a_loop_in_a_region_is_a_loop_of_the_program() {
         program("", "tensor<2xi32>", &body)
     };
     let plain = p("%s = stablehlo.add %x, %y : tensor<i32>", "%s");
-    assert!(!plain.footprint().loops);
+    assert!(!plain.memory_estimate().loops);
     // The compiler does not run the loop.
     let looped = p(LOOP, "%w#0");
-    assert!(looped.footprint().loops && looped.step_count() > 0);
+    assert!(looped.memory_estimate().loops && looped.step_count() > 0);
     assert_eq!(run::<i32>(&looped, Vec::new()), [8, 32]);
 }
 

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::{module, sample};
-use crate::engine::{CompileErrorKind, CompileSettings, DType, Pool, Tensor, World, compile_with};
+use crate::{CompileErrorKind, CompileSettings, DType, Pool, Tensor, World, compile_with};
 
 /// Runs a program with separate inputs for each device.
 pub(super) fn launch(
@@ -19,7 +19,7 @@ pub(super) fn launch(
         let run = |(id, member)| {
             let program = &program;
             scope.spawn(move || {
-                let member: crate::engine::Member = member;
+                let member: crate::Member = member;
                 program.run_in(inputs(id), Pool::global(), Some(&member), None).expect("a member runs").remove(0)
             })
         };

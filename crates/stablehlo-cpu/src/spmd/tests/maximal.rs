@@ -2,8 +2,8 @@
 
 use super::manual::{launch, numbers};
 use super::module;
-use crate::engine::{DType, Tensor};
 use crate::spmd::{OpSharding, partition};
+use crate::{DType, Tensor};
 
 /// Arguments that differ between devices. Only that of partition 2 counts.
 fn own(id: usize) -> Vec<Tensor> {

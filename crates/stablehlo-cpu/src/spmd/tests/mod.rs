@@ -11,8 +11,8 @@ mod unreduced;
 
 use std::thread;
 
-use crate::engine::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
-use crate::spmd::OpSharding;
+use crate::sharding::OpSharding;
+use crate::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 
 /// Adds a 2 by 2 mesh with axes x and y to the text of a function.
 fn module(text: &str) -> stablehlo::ir::Module {
@@ -125,7 +125,7 @@ fn same(text: &str) -> Program {
         let run = |(member, inputs)| {
             let four = &four;
             scope.spawn(move || {
-                let member: crate::engine::Member = member;
+                let member: crate::Member = member;
                 four.run_in(inputs, Pool::global(), Some(&member), None).expect("a member runs")
             })
         };

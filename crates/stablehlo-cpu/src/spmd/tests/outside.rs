@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::module;
-use crate::engine::{CompileSettings, DType, Pool, Tensor, World, compile_with};
+use crate::{CompileSettings, DType, Pool, Tensor, World, compile_with};
 
 /// The results of four partitions, which hold the parts of `[1, 2, 3, 4]`.
 fn run(body: &str, result: &str) -> Result<Vec<Vec<f32>>, String> {

@@ -2,8 +2,8 @@
 
 use super::manual::{launch, numbers};
 use super::module;
-use crate::engine::{DType, Tensor};
 use crate::spmd::{OpSharding, partition};
+use crate::{DType, Tensor};
 
 /// An element that no device may read.
 const NOTHING: f32 = -1e9;

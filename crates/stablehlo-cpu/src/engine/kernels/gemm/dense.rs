@@ -5,10 +5,10 @@ use faer::linalg::matmul::matmul;
 use faer::traits::math_utils::one;
 use faer::{Accum, MatMut, MatRef, Par};
 
+use super::blocking::{cuts, work};
 use super::number::Wide;
 use super::pack::Matrix;
-use super::{cuts, work};
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
 /// Minimum multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does not delay
@@ -60,7 +60,7 @@ pub(super) fn product<W: Wide>(
     stop: Option<&Stop>,
 ) -> bool {
     let (Some(a), Some(b)) = (view(a, m, k), view(b, k, n)) else { return false };
-    let threads = par::threads(work(m, k, n));
+    let threads = parallel::threads(work(m, k, n));
     let (down, across) = pieces((m, k, n), threads);
     let (down, across) = (cuts(m, TOGETHER.0, down), cuts(n, TOGETHER.1, across));
     let mut tasks = Vec::with_capacity(down.len() * across.len());
@@ -75,7 +75,7 @@ pub(super) fn product<W: Wide>(
         }
     }
     let spread = if threads > 1 { usize::MAX } else { 0 };
-    par::each_until(stop, tasks, spread, |(row, column, piece)| {
+    parallel::each_until(stop, tasks, spread, |(row, column, piece)| {
         let a = a.subrows(row, piece.nrows());
         let b = b.subcols(column, piece.ncols());
         matmul(piece, Accum::Replace, a, b, one::<W>(), Par::Seq);

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 
 use pulp::{Simd, WithSimd};
 
+use super::blocking::{Out, work};
 use super::number::{Operand, Wide};
 use super::pack::{Lines, MAX_WIDTH, PANEL_B, Part, with_panel};
-use super::tile::{MANY_ROWS, with_rows};
-use super::{Out, Shape, work};
+use super::tile::{MANY_ROWS, Shape, with_rows};
 use crate::engine::elementwise::map::arch;
-use crate::engine::par;
+use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
 /// Maximum bytes of the second operand, which stays in the second-level cache.
@@ -48,7 +48,7 @@ pub(crate) fn product<'a, T: Operand>(
     with_panel(&PANEL_B, n.next_multiple_of(nr) * k, |panel: &mut [T::Wide]| {
         b.pack(Part { lines: (0, n), depth: (0, k) }, nr, panel);
         let panel = &*panel;
-        par::chunks_until(stop, out, mr * to.row, work(m, k, n), |start, part| {
+        parallel::chunks_until(stop, out, mr * to.row, work(m, k, n), |start, part| {
             arch().dispatch(Direct { a, b: panel, n, first: start / to.row, out: part, to });
         });
     });

@@ -1,3 +1,4 @@
+use super::blocking::{MC, NT, blocks, cuts};
 use super::*;
 
 /// Irregular numbers for which products of any size are exact.

@@ -1,11 +1,10 @@
 //! Schur forms: a Hessenberg form, then shifted QR steps until all elements below the diagonal are zero (or, for a real
 //! matrix, below its blocks of two).
 
-use super::C64;
 use super::packed::hessenberg;
 use super::spectral::finite;
 use crate::engine::kernels::householder::{HouseholderProduct, form};
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::{C64, Scalar};
 
 /// Maximum number of steps for one eigenvalue. More steps count as failure.
 const STEPS: usize = 60;

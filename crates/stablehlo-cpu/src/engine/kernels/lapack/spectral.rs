@@ -6,8 +6,7 @@ use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::traits::ComplexField;
 use faer::{Mat, MatRef, Par, Side};
 
-use super::C64;
-use crate::engine::kernels::linalg::Scalar;
+use crate::engine::kernels::linalg::{C64, Scalar};
 
 /// A number type that `faer` computes with.
 pub(super) trait Number: ComplexField<Real = f64> + Copy {}

@@ -6,50 +6,49 @@
 
 use std::collections::HashMap;
 
-use super::layouts::{Elsewhere, Key};
-use super::written::{Subgroup, Written, WrittenAxis};
-use crate::engine::CompileError;
+use super::parser::{ParsedAxis, ParsedMesh, ParsedSharding, Subgroup};
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// A digit of the device number: an index into [`Grid::sizes`], where 0 is the most significant.
-pub(super) type Axis = u8;
+pub(crate) type Axis = u8;
 
 /// A set of digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) struct AxisSet(u64);
+pub(crate) struct AxisSet(u64);
 
 impl AxisSet {
-    pub(super) fn contains(self, axis: Axis) -> bool {
+    pub(crate) fn contains(self, axis: Axis) -> bool {
         self.0 & 1 << axis != 0
     }
 
-    pub(super) fn add(&mut self, axes: &[Axis]) {
+    pub(crate) fn add(&mut self, axes: &[Axis]) {
         axes.iter().for_each(|&axis| self.0 |= 1 << axis);
     }
 
-    pub(super) fn union(self, other: Self) -> Self {
+    pub(crate) fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    pub(super) fn intersection(self, other: Self) -> Self {
+    pub(crate) fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    pub(super) fn difference(self, other: Self) -> Self {
+    pub(crate) fn difference(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// The axes in ascending order.
-    pub(super) fn axes(self) -> Vec<Axis> {
+    pub(crate) fn axes(self) -> Vec<Axis> {
         (0..64).filter(|&axis| self.contains(axis)).collect()
     }
 
-    pub(super) fn of(axes: &[Axis]) -> Self {
+    pub(crate) fn of(axes: &[Axis]) -> Self {
         let mut set = Self::default();
         set.add(axes);
         set
@@ -57,62 +56,78 @@ impl AxisSet {
 }
 
 /// The axes of each dimension of a tensor, major first.
-pub(super) type Spec = Vec<Vec<Axis>>;
+pub(crate) type Spec = Vec<Vec<Axis>>;
 
 /// An annotation in terms of the grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sharding {
-    pub(super) dims: Spec,
+pub(crate) struct Sharding {
+    pub(crate) dims: Spec,
     /// Dimensions that may be cut along more axes.
-    pub(super) open: Vec<bool>,
-    pub(super) manual: AxisSet,
+    pub(crate) open: Vec<bool>,
+    pub(crate) manual: AxisSet,
     /// Axes along which devices hold summands of the value.
-    pub(super) unreduced: AxisSet,
+    pub(crate) unreduced: AxisSet,
 }
 
 /// Tile dimensions and the devices in their order.
-pub(super) type Tiling = (Vec<usize>, Vec<usize>);
+pub(crate) type Tiling = (Vec<usize>, Vec<usize>);
+
+/// Identifies a layout of devices in annotations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Key {
+    Mesh(String),
+    Tiles(Tiling),
+}
+
+/// How a mesh or a tiling differs from the grid.
+#[derive(Clone, Debug)]
+pub(crate) enum Elsewhere {
+    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
+    Moved(Vec<usize>),
+    /// It has no axes of the grid. Lists the partition at each position of the layout.
+    Apart(Vec<usize>, Option<ParsedMesh>),
+}
 
 #[derive(Debug)]
-pub(super) struct Grid {
+pub(crate) struct Grid {
     /// Digits, most significant first; their product is the number of partitions.
-    pub(super) sizes: Vec<usize>,
+    pub(crate) sizes: Vec<usize>,
     /// The partition at each position of the grid.
-    pub(super) order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
     /// Digits of each axis of each mesh.
-    pub(super) meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
+    pub(crate) meshes: HashMap<String, Vec<(String, Vec<Axis>)>>,
     /// The device of each mesh that has one device and no axes.
-    pub(super) singles: HashMap<String, usize>,
+    pub(crate) singles: HashMap<String, usize>,
     /// Digits of each tile dimension of each tiling.
-    pub(super) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
+    pub(crate) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
     /// Meshes and tilings whose parts are not where the grid expects them.
-    pub(super) elsewhere: HashMap<Key, Elsewhere>,
+    pub(crate) elsewhere: HashMap<Key, Elsewhere>,
 }
 
 impl Grid {
     /// All axes.
-    pub(super) fn all(&self) -> AxisSet {
+    pub(crate) fn all(&self) -> AxisSet {
         AxisSet::of(&(0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).collect::<Vec<_>>())
     }
 
     /// Number of parts along the axes.
-    pub(super) fn parts(&self, axes: &[Axis]) -> usize {
+    pub(crate) fn parts(&self, axes: &[Axis]) -> usize {
         axes.iter().map(|&a| self.sizes[usize::from(a)]).product()
     }
 
     /// Extent of each part of a dimension cut along the axes. If the extent is not a multiple of the number of parts,
     /// the last parts are padded.
-    pub(super) fn local(&self, extent: usize, axes: &[Axis]) -> usize {
+    pub(crate) fn local(&self, extent: usize, axes: &[Axis]) -> usize {
         extent.div_ceil(self.parts(axes).max(1))
     }
 
     /// Distance between positions whose digit differs by one.
-    pub(super) fn stride(&self, axis: Axis) -> usize {
+    pub(crate) fn stride(&self, axis: Axis) -> usize {
         self.sizes[usize::from(axis) + 1..].iter().product()
     }
 
     /// Groups of partitions that differ only in these axes, in the order of the axes, major first.
-    pub(super) fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
+    pub(crate) fn groups(&self, axes: &[Axis]) -> Vec<Vec<usize>> {
         let others: Vec<Axis> =
             (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok()).filter(|a| !axes.contains(a)).collect();
         let inner = self.places(axes);
@@ -130,7 +145,7 @@ impl Grid {
     }
 
     /// Partitions row-major over the axes in that order, then over the others.
-    pub(super) fn assignment(&self, axes: &[Axis]) -> Vec<usize> {
+    pub(crate) fn assignment(&self, axes: &[Axis]) -> Vec<usize> {
         let all = (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok());
         let others: Vec<Axis> = all.filter(|a| !axes.contains(a)).collect();
         let order = [axes, &others].concat();
@@ -138,61 +153,61 @@ impl Grid {
     }
 
     /// Whether the mesh shards nothing, such as one that stands for a single device.
-    pub(super) fn has_no_axes(&self, mesh: &str) -> bool {
+    pub(crate) fn has_no_axes(&self, mesh: &str) -> bool {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
 
     /// The device that a mesh without axes names.
-    pub(super) fn single(&self, mesh: &str) -> Option<usize> {
+    pub(crate) fn single(&self, mesh: &str) -> Option<usize> {
         self.singles.get(mesh).copied()
     }
 
     /// The axes of a mesh's axis.
-    pub(super) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
+    pub(crate) fn axis(&self, mesh: &str, name: &str) -> Option<&[Axis]> {
         self.meshes.get(mesh)?.iter().find(|(n, _)| n == name).map(|(_, axes)| &axes[..])
     }
 
     /// Converts the annotation of a tensor with `rank` dimensions.
-    pub(super) fn sharding(&self, written: &Written, rank: usize) -> Result<Sharding> {
+    pub(crate) fn sharding(&self, annotation: &ParsedSharding, rank: usize) -> Result<Sharding> {
         let closed = |dims: Spec| Sharding { open: vec![false; dims.len()], dims, ..Sharding::default() };
         let wrong = |count: usize| {
-            CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {written:?}"))
+            CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {annotation:?}"))
         };
-        match written {
+        match annotation {
             // A value that only one device needs may be on all of them.
-            Written::Replicated | Written::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
-            Written::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
+            ParsedSharding::Replicated | ParsedSharding::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
+            ParsedSharding::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
             }
             // Inside the program, a value that only some devices need may also be on all of them.
-            written if self.is_apart(written) => match tensor_rank(written) {
+            annotation if self.is_apart(annotation) => match tensor_rank(annotation) {
                 own if own == rank => Ok(closed(vec![Vec::new(); rank])),
                 own => Err(wrong(own)),
             },
-            Written::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
-            Written::Unreduced => Ok(Sharding { unreduced: self.all(), ..closed(vec![Vec::new(); rank]) }),
-            Written::Axes { mesh, dims, unreduced } => {
+            ParsedSharding::Manual => Ok(Sharding { manual: self.all(), ..closed(vec![Vec::new(); rank]) }),
+            ParsedSharding::Unreduced => Ok(Sharding { unreduced: self.all(), ..closed(vec![Vec::new(); rank]) }),
+            ParsedSharding::Axes { mesh, dims, unreduced } => {
                 if dims.len() != rank {
                     return Err(wrong(dims.len()));
                 }
                 let mut sharding = closed(Vec::new());
                 for dim in dims {
                     let mut axes = Vec::new();
-                    for written in &dim.axes {
-                        axes.extend(self.digits_of(mesh, written)?);
+                    for annotation in &dim.axes {
+                        axes.extend(self.digits_of(mesh, annotation)?);
                     }
                     sharding.dims.push(axes);
                     sharding.open.push(dim.open);
                 }
-                for written in unreduced {
-                    sharding.unreduced.add(&self.digits_of(mesh, written)?);
+                for annotation in unreduced {
+                    sharding.unreduced.add(&self.digits_of(mesh, annotation)?);
                 }
                 Ok(sharding)
             }
-            Written::Tiles { tiles, devices, last } => {
+            ParsedSharding::Tiles { tiles, devices, last } => {
                 let axes = self.tilings.get(&(tiles.clone(), devices.clone()));
-                let axes = axes.ok_or_else(|| CompileError::invalid(format!("an unknown tiling {written:?}")))?;
-                let own = tensor_rank(written);
+                let axes = axes.ok_or_else(|| CompileError::invalid(format!("an unknown tiling {annotation:?}")))?;
+                let own = tensor_rank(annotation);
                 if own != rank {
                     return Err(wrong(own));
                 }
@@ -210,11 +225,11 @@ impl Grid {
     }
 
     /// The digits of a mesh's axis, or of a part of an axis.
-    fn digits_of(&self, mesh: &str, written: &WrittenAxis) -> Result<Vec<Axis>> {
-        let whole = self.axis(mesh, &written.name).unwrap_or_default();
-        let Some((before, size)) = written.part else { return Ok(whole.to_vec()) };
+    fn digits_of(&self, mesh: &str, annotation: &ParsedAxis) -> Result<Vec<Axis>> {
+        let whole = self.axis(mesh, &annotation.name).unwrap_or_default();
+        let Some((before, size)) = annotation.part else { return Ok(whole.to_vec()) };
         self.part(whole, before, size).ok_or_else(|| {
-            CompileError::unsupported(format!("part ({before}){size} of axis {:?} of mesh {mesh}", written.name))
+            CompileError::unsupported(format!("part ({before}){size} of axis {:?} of mesh {mesh}", annotation.name))
         })
     }
 
@@ -233,13 +248,27 @@ impl Grid {
         take(before)?;
         take(size)
     }
+
+    /// Whether the annotation names a mesh or a tiling without common axes with the grid.
+    pub(crate) fn is_apart(&self, annotation: &ParsedSharding) -> bool {
+        matches!(self.elsewhere_of(annotation), Some(Elsewhere::Apart(..)))
+    }
+
+    pub(crate) fn elsewhere_of(&self, annotation: &ParsedSharding) -> Option<&Elsewhere> {
+        let key = match annotation {
+            ParsedSharding::Axes { mesh, .. } => Key::Mesh(mesh.clone()),
+            ParsedSharding::Tiles { tiles, devices, .. } => Key::Tiles((tiles.clone(), devices.clone())),
+            _ => return None,
+        };
+        self.elsewhere.get(&key)
+    }
 }
 
 /// The number of dimensions that an annotation with axes or tiles describes.
-fn tensor_rank(written: &Written) -> usize {
-    match written {
-        Written::Axes { dims, .. } => dims.len(),
-        Written::Tiles { tiles, last, .. } => tiles.len() - last.len(),
+fn tensor_rank(annotation: &ParsedSharding) -> usize {
+    match annotation {
+        ParsedSharding::Axes { dims, .. } => dims.len(),
+        ParsedSharding::Tiles { tiles, last, .. } => tiles.len() - last.len(),
         _ => 0,
     }
 }
@@ -247,10 +276,9 @@ fn tensor_rank(written: &Written) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spmd::placement::Placement;
-    use crate::spmd::written::{mesh, sharding, tiles};
+    use crate::sharding::parser::{mesh, sharding, tiles};
 
-    fn grid(partitions: usize, meshes: &[(&str, &str)], annotations: &[Written]) -> Result<Grid> {
+    fn grid(partitions: usize, meshes: &[(&str, &str)], annotations: &[ParsedSharding]) -> Result<Grid> {
         let meshes = meshes.iter().map(|(name, text)| ((*name).to_owned(), mesh(text).unwrap())).collect();
         Grid::new(partitions, &meshes, annotations)
     }
@@ -297,14 +325,12 @@ mod tests {
         let all = [of("@a"), of("@b"), of("@c"), of("@odd")];
         let grid = grid(6, &meshes, &all).unwrap();
         assert_eq!((&grid.sizes[..], &grid.order[..]), (&[2, 3][..], &[0, 1, 2, 3, 4, 5][..]));
-        assert_eq!(all.each_ref().map(|written| grid.is_apart(written)), [false, true, true, false]);
+        assert_eq!(all.each_ref().map(|annotation| grid.is_apart(annotation)), [false, true, true, false]);
         assert_eq!(grid.sharding(&of("@a"), 1).unwrap().dims, [vec![0]]);
         assert_eq!(grid.sharding(&of("@b"), 1).unwrap().dims, [Vec::<Axis>::new()]);
         assert!(grid.sharding(&of("@b"), 2).is_err());
         // The axes of a mesh in another order are those of the grid.
         assert_eq!(grid.sharding(&of("@odd"), 1).unwrap().dims, [vec![0, 1]]);
-        assert_eq!(grid.placement(&of("@odd"), 1).unwrap(), Some(Placement::Moved(vec![5, 4, 3, 2, 1, 0])));
-        assert_eq!(grid.placement(&of("@a"), 1).unwrap(), None);
     }
 
     #[test]

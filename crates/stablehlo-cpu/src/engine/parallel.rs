@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use super::error::RunError;
 use super::stop::Stop;
+use crate::error::RunError;
 
 /// Minimum work in bytes. Below it, work stays on the calling thread, because handing it over costs more than it saves.
 pub(crate) const WORTH: usize = 256 << 10;

@@ -6,7 +6,7 @@ fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|i| f32::from(u16::try_from((i * 40503) % 4001).unwrap()) / 500.0 - 4.0).collect()
 }
 
-fn softmax(rows: usize, columns: usize) -> super::Program {
+fn softmax(rows: usize, columns: usize) -> crate::Program {
     let (full, row) = (format!("tensor<{rows}x{columns}xf32>"), format!("tensor<{rows}xf32>"));
     program(
         &format!("%a: {full}"),

@@ -2,10 +2,10 @@
 
 use stablehlo::ir::Module;
 
-use super::annotations::meshes;
+use super::attributes::meshes;
 use super::grid::Grid;
-use super::written::{Written, WrittenDim, replica_group_axes};
-use crate::engine::CompileError;
+use super::parser::{ParsedDim, ParsedSharding, replica_group_axes};
+use crate::error::CompileError;
 
 /// The groups of `#stablehlo.replica_group_mesh_axes<...>`: devices of the mesh that differ only along these axes,
 /// major axis first.
@@ -16,10 +16,10 @@ pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>
     let devices = found.axes.iter().map(|(_, size)| *size).product();
     // A mesh may cover only some of the program's devices, so first compute groups of positions in the mesh.
     let ids = std::mem::take(&mut found.devices);
-    let dims = vec![WrittenDim { axes, open: false }];
-    let written = Written::Axes { mesh, dims, unreduced: Vec::new() };
-    let grid = Grid::new(devices, &meshes, std::slice::from_ref(&written))?;
-    let sharding = grid.sharding(&written, 1)?;
+    let dims = vec![ParsedDim { axes, open: false }];
+    let annotation = ParsedSharding::Axes { mesh, dims, unreduced: Vec::new() };
+    let grid = Grid::new(devices, &meshes, std::slice::from_ref(&annotation))?;
+    let sharding = grid.sharding(&annotation, 1)?;
     let id = |position: usize| match ids.get(position) {
         Some(&id) => Ok(id),
         None if ids.is_empty() => Ok(position),

@@ -6,7 +6,7 @@ use super::program::{Arg, Block, Out, Program, Step};
 /// memory. Scratch memory of kernels is not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Footprint {
+pub struct MemoryEstimate {
     /// Peak of allocated bytes, without the results.
     pub temporary: usize,
     /// Peak of bytes in use: the parameters and everything that is allocated.
@@ -19,8 +19,8 @@ pub struct Footprint {
 }
 
 impl Program {
-    /// The footprint of a run in which the caller donates the parameters that the program may overwrite.
-    pub fn footprint(&self) -> Footprint {
+    /// The memory of a run in which the caller donates the parameters that the program may overwrite.
+    pub fn memory_estimate(&self) -> MemoryEstimate {
         let mut slots = vec![Slot::default(); self.slots];
         for (slot, parameter) in slots.iter_mut().zip(&self.parameters) {
             let own = parameter.donor || parameter.alias_output.is_some();
@@ -32,7 +32,7 @@ impl Program {
         // The buffers that remain allocated at the end are the results.
         let saturated = |bytes: u128| usize::try_from(bytes).unwrap_or(usize::MAX);
         let parameters: u128 = self.parameters.iter().map(|parameter| wide(parameter.ty.bytes())).sum();
-        Footprint {
+        MemoryEstimate {
             temporary: saturated(walk.peak - walk.live),
             total: saturated(parameters + walk.peak),
             accessed: saturated(walk.accessed),

@@ -1,4 +1,4 @@
-//! Replaces `async_start` and `async_done` by the op that they start, before a program is partitioned or lowered.
+//! The pass `inline_async_ops`: replaces `async_start` and `async_done` by the op that they start, before a program is partitioned or lowered.
 //!
 //! The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
 
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use stablehlo::ir::{Module, Op, OpKind, Region, ValueId};
 
-use super::error::CompileError;
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -19,7 +19,7 @@ fn starts(region: &Region) -> bool {
 }
 
 /// The program without asynchronous ops; `None` if it has none. The module has passed the verifier.
-pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| starts(&f.body)) {
         return Ok(None);
     }

@@ -4,27 +4,11 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::grid::{Axis, Grid, Tiling};
-use super::written::{Written, WrittenAxis, WrittenMesh, inline_mesh, product};
-use crate::engine::CompileError;
+use super::grid::{Axis, Elsewhere, Grid, Key};
+use super::parser::{ParsedAxis, ParsedMesh, ParsedSharding, inline_mesh, product};
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
-
-/// Identifies a layout of devices in annotations.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Key {
-    Mesh(String),
-    Tiles(Tiling),
-}
-
-/// How a mesh or a tiling differs from the grid.
-#[derive(Clone, Debug)]
-pub(super) enum Elsewhere {
-    /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
-    Moved(Vec<usize>),
-    /// It has no axes of the grid. Lists the partition at each position of the layout.
-    Apart(Vec<usize>, Option<WrittenMesh>),
-}
 
 /// A digit before it is numbered: the distance between its values, and their number.
 type Digit = (usize, usize);
@@ -36,7 +20,7 @@ struct Layout {
     devices: Vec<usize>,
     /// The axes that annotations divide: the number of the axis, the product of the parts before, and the size of the part.
     parts: Vec<(usize, (usize, usize))>,
-    mesh: Option<WrittenMesh>,
+    mesh: Option<ParsedMesh>,
 }
 
 /// A layout's digits in a grid.
@@ -56,14 +40,14 @@ struct Layouts {
 impl Grid {
     /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the first ones take
     /// precedence.
-    pub(super) fn new(
+    pub(crate) fn new(
         partitions: usize,
-        meshes: &HashMap<String, WrittenMesh>,
-        annotations: &[Written],
+        meshes: &HashMap<String, ParsedMesh>,
+        annotations: &[ParsedSharding],
     ) -> Result<Self> {
         let mut layouts = Layouts::default();
-        for written in annotations {
-            layouts.note(written, meshes, partitions)?;
+        for annotation in annotations {
+            layouts.note(annotation, meshes, partitions)?;
         }
         let order = layouts.order(partitions);
         let mut cuts = BTreeSet::from([1, partitions.max(1)]);
@@ -107,9 +91,14 @@ impl Grid {
 
 impl Layouts {
     /// Records the layout that an annotation names.
-    fn note(&mut self, written: &Written, meshes: &HashMap<String, WrittenMesh>, partitions: usize) -> Result<()> {
-        match written {
-            Written::Axes { mesh: name, dims, unreduced } => {
+    fn note(
+        &mut self,
+        annotation: &ParsedSharding,
+        meshes: &HashMap<String, ParsedMesh>,
+        partitions: usize,
+    ) -> Result<()> {
+        match annotation {
+            ParsedSharding::Axes { mesh: name, dims, unreduced } => {
                 let key = Key::Mesh(name.clone());
                 let at = match self.known.get(&key) {
                     Some(&at) => at,
@@ -127,14 +116,17 @@ impl Layouts {
                     layout.note_part(name, axis)?;
                 }
             }
-            Written::Tiles { tiles, devices, .. } => {
+            ParsedSharding::Tiles { tiles, devices, .. } => {
                 let key = Key::Tiles((tiles.clone(), devices.clone()));
                 if !self.known.contains_key(&key) {
                     let (extents, devices) = (tiles.clone(), devices.clone());
                     self.add(Layout { key, extents, devices, parts: Vec::new(), mesh: None }, partitions)?;
                 }
             }
-            Written::Replicated | Written::Manual | Written::Maximal(_) | Written::Unreduced => {}
+            ParsedSharding::Replicated
+            | ParsedSharding::Manual
+            | ParsedSharding::Maximal(_)
+            | ParsedSharding::Unreduced => {}
         }
         Ok(())
     }
@@ -168,7 +160,7 @@ impl Layouts {
 
 impl Layout {
     /// Records that an annotation divides an axis.
-    fn note_part(&mut self, name: &str, axis: &WrittenAxis) -> Result<()> {
+    fn note_part(&mut self, name: &str, axis: &ParsedAxis) -> Result<()> {
         let axes = self.mesh.as_ref().map_or(&[][..], |mesh| &mesh.axes);
         let Some(at) = axes.iter().position(|(n, _)| *n == axis.name) else {
             return Err(CompileError::invalid(format!("mesh {name} has no axis {:?}", axis.name)));
@@ -211,7 +203,7 @@ impl Layout {
     }
 }
 
-fn find_mesh(name: &str, meshes: &HashMap<String, WrittenMesh>) -> Result<WrittenMesh> {
+fn find_mesh(name: &str, meshes: &HashMap<String, ParsedMesh>) -> Result<ParsedMesh> {
     if name.starts_with('<') {
         return inline_mesh(name);
     }
@@ -219,7 +211,7 @@ fn find_mesh(name: &str, meshes: &HashMap<String, WrittenMesh>) -> Result<Writte
 }
 
 /// The extents of a mesh and its devices, row-major.
-fn laid_out(name: &str, mesh: &WrittenMesh, partitions: usize) -> Result<(Vec<usize>, Vec<usize>)> {
+fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usize>, Vec<usize>)> {
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {

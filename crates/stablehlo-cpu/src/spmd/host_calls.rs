@@ -3,10 +3,10 @@
 use stablehlo::ir::{ComparisonDirection, ComparisonType, ElementType, Op, OpKind, Region, TensorType, Type, ValueId};
 
 use super::annotations::is_manual;
-use super::grid::Axis;
 use super::plan::manual_of;
 use super::split::{Form, Splitter};
-use crate::engine::CompileError;
+use crate::error::CompileError;
+use crate::sharding::grid::Axis;
 
 type Result<T> = std::result::Result<T, CompileError>;
 

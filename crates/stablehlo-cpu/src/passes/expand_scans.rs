@@ -1,4 +1,4 @@
-//! Rewrites CHLO's `scan` as a loop before a program is lowered.
+//! The pass `expand_scans`: rewrites CHLO's `scan` as a loop before a program is lowered.
 //!
 //! The loop carries a counter, the body's carried values and the outputs computed so far. Each iteration takes a slice
 //! of every input, runs the body, and writes its slices to the outputs.
@@ -8,7 +8,7 @@ use stablehlo::ir::{
     LocationId, Module, Op, OpKind, Region, TensorType, Type, ValueId, ValueTypes,
 };
 
-use super::error::CompileError;
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -21,7 +21,7 @@ fn scans(region: &Region) -> bool {
 }
 
 /// Returns the program without scans, or `None` if it has none. The module has passed the verifier.
-pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+pub(crate) fn expand_scans(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|f| scans(&f.body)) {
         return Ok(None);
     }

@@ -2,10 +2,10 @@
 
 use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
-use crate::engine::error::Place;
+use crate::error::Place;
 
 /// The specification's name of an op, such as `dot_general`.
-pub(super) fn op(kind: &OpKind) -> String {
+pub(crate) fn op_name(kind: &OpKind) -> String {
     let debug = match kind {
         OpKind::Constant(_) => return "constant".into(),
         OpKind::Other { name, .. } => return name.clone(),
@@ -31,7 +31,7 @@ pub(crate) fn place(module: &Module, func: &Func, op: &Op) -> Place {
             ids.iter().map(|id| func.values.get(id.0 as usize).map_or_else(|| "?".into(), Type::to_string)).collect();
         format!("({})", texts.join(", "))
     };
-    let (name, ins, outs) = (self::op(&op.kind), types(&op.operands), types(&op.results));
+    let (name, ins, outs) = (op_name(&op.kind), types(&op.operands), types(&op.results));
     let location = module.location(op.location).to_string();
     let description = format!("{name} : {ins} -> {outs} of function `{}` at {location}", func.name);
     Place { operation: Some(op.kind.name()), location: Some(location), description }

@@ -57,7 +57,7 @@ const UNREDUCED: i32 = 6;
 
 impl OpSharding {
     /// Converts the planned sharding of a value.
-    pub(super) fn of(grid: &Grid, spec: &Spec, unreduced: AxisSet) -> Self {
+    pub(crate) fn of(grid: &Grid, spec: &Spec, unreduced: AxisSet) -> Self {
         let cut: Vec<Axis> = spec.iter().flatten().copied().collect();
         let summed = unreduced.axes();
         let copied = grid.all().difference(unreduced).difference(AxisSet::of(&cut)).axes();

@@ -132,7 +132,7 @@ pub enum RunError {
     },
     /// Another member of the launch failed, or this one would have waited for it forever.
     Launch(String),
-    /// [`Stop`](super::Stop) ended the run.
+    /// [`Stop`](crate::Stop) ended the run.
     Stopped,
     /// An internal error in the engine. Please report it.
     Internal(String),

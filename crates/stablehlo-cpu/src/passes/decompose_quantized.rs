@@ -1,23 +1,21 @@
-//! Rewrites quantized types as plain arithmetic before a program is lowered.
+//! The pass `decompose_quantized`: rewrites quantized types as plain arithmetic before a program is lowered.
 //!
 //! Values become tensors of the stored integers. Ops that only move elements or pass them on work on the integers. The
 //! specification defines the other ops by dequantizing, computing and quantizing, so they are rewritten in this way. So
 //! are the two ops that convert.
-
-mod types;
 
 use stablehlo::ir::{
     Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
     Type, Unary, ValueId, ValueTypes,
 };
 
-use super::error::CompileError;
-use types::{Params, Quantized};
+use super::quantized_type::{Params, Quantized};
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// Returns the program without quantized types, or `None` if it has none.
-pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+pub(crate) fn decompose_quantized(module: &Module) -> Result<Option<Module>> {
     let quantized = |f: &Func| f.values.iter().chain(&f.results).any(|ty| Quantized::of(ty).is_some());
     if !module.funcs.iter().any(quantized) {
         return Ok(None);

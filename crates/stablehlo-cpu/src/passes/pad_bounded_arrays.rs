@@ -1,4 +1,4 @@
-//! Replaces arrays of bounded size by arrays of their maximum size, before a program is partitioned or lowered.
+//! The pass `pad_bounded_arrays`: replaces arrays of bounded size by arrays of their maximum size, before a program is partitioned or lowered.
 //!
 //! `set_dimension_size` returns an array in which only the first elements of a dimension are valid. Here the array
 //! keeps all its elements, and a separate value holds the number of valid ones. Before an op combines elements, invalid
@@ -11,8 +11,8 @@ use stablehlo::ir::{
     ScatterDimensions, TensorType, Type, ValueId, ValueTypes,
 };
 
-use super::error::CompileError;
-use super::place;
+use crate::error::CompileError;
+use crate::op_names::place;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -33,7 +33,7 @@ fn bounded(ty: &Type) -> Option<TensorType> {
 }
 
 /// The program without arrays of bounded size; `None` if it has none. The module has passed the verifier.
-pub(super) fn written_out(module: &Module) -> Result<Option<Module>> {
+pub(crate) fn pad_bounded_arrays(module: &Module) -> Result<Option<Module>> {
     if !module.funcs.iter().any(|func| func.values.iter().any(|ty| bounded(ty).is_some())) {
         return Ok(None);
     }

@@ -1,18 +1,20 @@
 //! Joins elementwise work and reductions over the same rows into one step. The step processes a few rows at a time, so
 //! that intermediate values stay in the cache.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use super::error::RunError;
-use super::fuse::{Group, Item, compile_group};
-use super::graph::{Op, V, Value};
+use super::graph::{Op, Value, ValueIndex};
+use super::group_compiler::compile_group;
 use super::kernels::reduce::{Reduce, ReduceFn};
 use super::kernels::{Context, Kernel};
-use super::par;
+use super::parallel;
 use super::pool::Line;
+use super::schedule::{Group, Item, Rows};
 use super::tile::{TileProgram, reserve};
+use crate::error::RunError;
 
 /// Elements processed at a time. A few values of this length fit the caches of a core.
 const BLOCK: usize = 4096;
@@ -25,18 +27,14 @@ const MIN_COLUMNS: usize = 8;
 const FEW_OUTS: usize = 3;
 const FEW_INS: usize = 8;
 
-/// Consecutive items that work on the same rows.
-pub(crate) struct Rows {
-    rows: usize,
-    columns: usize,
-    pub(crate) items: Vec<Item>,
-}
-
 /// A reduction of whole rows.
 fn row_reduction(item: &Item) -> Option<&Reduce> {
     match item {
         Item::Node(node) => match &node.op {
-            Op::Kernel { kernel, .. } => kernel.row_reduction(),
+            Op::Kernel { kernel, .. } => {
+                let kernel: &dyn Any = &**kernel;
+                kernel.downcast_ref().filter(|reduce: &&Reduce| reduce.inner == 1)
+            }
             _ => None,
         },
         _ => None,
@@ -92,7 +90,7 @@ fn over(item: &Item, rows: usize, columns: usize) -> bool {
 
 /// The first item that reads a value of the run at another row.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
-    let mut made: HashSet<V> = HashSet::new();
+    let mut made: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
         match item {
             Item::Group(group) => {
@@ -164,28 +162,31 @@ pub(crate) struct RowProgram {
 }
 
 /// Compiles a run with the outputs `wanted`. Also returns the values that it reads, in input order.
-pub(crate) fn compile_rows(run: &Rows, wanted: &[V], values: &[Value]) -> (RowProgram, Vec<V>) {
-    let mut ins: Vec<V> = Vec::new();
-    let mut own: Vec<(V, Own)> = Vec::new();
+pub(crate) fn compile_rows(run: &Rows, wanted: &[ValueIndex], values: &[Value]) -> (RowProgram, Vec<ValueIndex>) {
+    let mut ins: Vec<ValueIndex> = Vec::new();
+    let mut own: Vec<(ValueIndex, Own)> = Vec::new();
     let mut parts = Vec::with_capacity(run.items.len());
-    let row_bytes = |v: V| values[v as usize].bytes() / run.rows;
-    let place = |v: V, own: &[(V, Own)], ins: &mut Vec<V>| match own.iter().position(|(o, _)| *o == v) {
+    let row_bytes = |v: ValueIndex| values[v as usize].bytes() / run.rows;
+    let place = |v: ValueIndex, own: &[(ValueIndex, Own)], ins: &mut Vec<ValueIndex>| match own
+        .iter()
+        .position(|(o, _)| *o == v)
+    {
         Some(at) => Place::Own(at),
         None => Place::Input(ins.iter().position(|&i| i == v).unwrap_or_else(|| {
             ins.push(v);
             ins.len() - 1
         })),
     };
-    let define = |v: V, own: &mut Vec<(V, Own)>| {
+    let define = |v: ValueIndex, own: &mut Vec<(ValueIndex, Own)>| {
         own.push((v, Own { bytes: row_bytes(v), out: wanted.iter().position(|&w| w == v) }));
         own.len() - 1
     };
     for (at, item) in run.items.iter().enumerate() {
         match item {
             Item::Group(group) => {
-                let later: HashSet<V> = run.items[at + 1..].iter().flat_map(read_by).collect();
+                let later: HashSet<ValueIndex> = run.items[at + 1..].iter().flat_map(read_by).collect();
                 let needed = group.nodes.iter().flat_map(|node| node.outs.iter().copied());
-                let needed: Vec<V> = needed.filter(|v| later.contains(v) || wanted.contains(v)).collect();
+                let needed: Vec<ValueIndex> = needed.filter(|v| later.contains(v) || wanted.contains(v)).collect();
                 let compiled = compile_group(group, &[], &needed, values);
                 let ins = compiled.ins.iter().map(|&v| place(v, &own, &mut ins)).collect();
                 let outs = needed.iter().map(|&v| define(v, &mut own)).collect();
@@ -212,7 +213,7 @@ fn width(group: &Group, rows: usize) -> usize {
 }
 
 /// The values that an item reads.
-fn read_by(item: &Item) -> Vec<V> {
+fn read_by(item: &Item) -> Vec<ValueIndex> {
     match item {
         Item::Group(group) => group.nodes.iter().flat_map(|node| node.ins.iter().copied()).collect(),
         Item::Node(node) => node.ins.clone(),
@@ -229,7 +230,7 @@ impl Kernel for RowProgram {
     fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
         let bytes = self.rows * self.columns * 4 * self.parts.len();
         let block = (BLOCK / self.columns).max(1);
-        let chunk = self.rows.div_ceil(par::threads(bytes) * 4).next_multiple_of(block);
+        let chunk = self.rows.div_ceil(parallel::threads(bytes) * 4).next_multiple_of(block);
         let mut rest: Vec<&mut [u8]> = outs.iter_mut().map(|out| &mut **out).collect();
         let mut tasks = Vec::new();
         for start in (0..self.rows).step_by(chunk) {
@@ -242,7 +243,7 @@ impl Kernel for RowProgram {
             }
             tasks.push((start..start + count, mine));
         }
-        par::each_until(cx.stop, tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
+        parallel::each_until(cx.stop, tasks, bytes, |(rows, mut outs)| self.range(rows, block, ins, &mut outs));
         Ok(())
     }
 }

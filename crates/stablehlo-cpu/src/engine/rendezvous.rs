@@ -1,17 +1,17 @@
 //! The rendezvous of the members of a launch, on which collectives are built.
 //!
-//! A launch runs one program on every member of a [`World`] at once, each on its own thread. A collective is a meeting
+//! A launch runs one program on every member of a [`World`] at once, each on its own thread. A collective is a rendezvous
 //! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
 //! forever. If a member fails, is dropped before its run ends, or ends without taking part, the others get an error.
-//! They also get an error if all members wait in different meetings.
+//! They also get an error if all members wait in different collectives.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::error::RunError;
 use super::pool::Buffer;
+use crate::error::RunError;
 
 /// The members of one launch: `replicas` times `partitions`. Flattened IDs are `replica * partitions + partition`, as
 /// in the specification. A world serves one launch. Create a new one for the next launch.
@@ -22,20 +22,20 @@ pub struct World {
     changed: Condvar,
 }
 
-/// The buffers that each member contributes to a meeting, in the order of the group.
-type Brought = Vec<Vec<Buffer>>;
-/// The outcome of a meeting: the members' contributions, and the common result.
-pub(crate) struct Met {
-    pub(crate) brought: Brought,
-    pub(crate) made: Vec<Buffer>,
+/// The buffers that each member contributes to a rendezvous, in the order of the group.
+type Contributions = Vec<Vec<Buffer>>;
+/// The outcome of a rendezvous: the members' contributions, and the common result.
+pub(crate) struct CollectiveOutcome {
+    pub(crate) contributions: Contributions,
+    pub(crate) result: Vec<Buffer>,
 }
 
 /// The number of a collective in the program, and the first member of the group that meets for it.
 type Key = (u32, usize);
-type Outcome = Arc<OnceLock<Arc<Met>>>;
+type Outcome = Arc<OnceLock<Arc<CollectiveOutcome>>>;
 
-struct Meeting {
-    brought: Vec<Option<Vec<Buffer>>>,
+struct Rendezvous {
+    contributions: Vec<Option<Vec<Buffer>>>,
     arrived: usize,
     group: Arc<[usize]>,
     outcome: Outcome,
@@ -50,7 +50,8 @@ enum Status {
 }
 
 struct State {
-    meetings: HashMap<Key, Meeting>,
+    /// Rendezvous that some member waits in.
+    open: HashMap<Key, Rendezvous>,
     members: Vec<Status>,
     failure: Option<String>,
 }
@@ -60,7 +61,7 @@ impl World {
     pub fn new(replicas: usize, partitions: usize) -> Arc<World> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
         let members = vec![Status::Busy; replicas.saturating_mul(partitions)];
-        let state = State { meetings: HashMap::new(), members, failure: None };
+        let state = State { open: HashMap::new(), members, failure: None };
         Arc::new(World { replicas, partitions, state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -95,7 +96,7 @@ impl World {
         if state.failure.is_none() {
             state.failure = Some(message());
             // Free the contributions now, rather than when the last member ends.
-            state.meetings.clear();
+            state.open.clear();
         }
         self.changed.notify_all();
     }
@@ -117,13 +118,13 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// The reason why a meeting can never take place: an absent member has ended, or all members wait.
+    /// The reason why a rendezvous can never take place: an absent member has ended, or all members wait.
     fn hopeless(&self) -> Option<String> {
-        for meeting in self.meetings.values() {
+        for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
-                (meeting.brought[at].is_none() && self.members[id] == Status::Finished).then_some(id)
+                (rendezvous.contributions[at].is_none() && self.members[id] == Status::Finished).then_some(id)
             };
-            if let Some(id) = meeting.group.iter().enumerate().find_map(absent) {
+            if let Some(id) = rendezvous.group.iter().enumerate().find_map(absent) {
                 return Some(format!("member {id} ended without taking part in a collective the others wait in"));
             }
         }
@@ -198,34 +199,34 @@ impl Member {
     /// Meets the other members of `group` for collective `collective` of the program. The group lists distinct
     /// flattened IDs, including this member's, and all its members must pass the same group. The last to arrive calls
     /// `make` with all contributions, in the order of the group.
-    pub(crate) fn meet(
+    pub(crate) fn run_collective(
         &self,
         collective: u32,
         group: &Arc<[usize]>,
-        brought: Vec<Buffer>,
+        contributions: Vec<Buffer>,
         make: impl FnOnce(&[Vec<Buffer>]) -> Result<Vec<Buffer>, RunError>,
-    ) -> Result<Arc<Met>, RunError> {
+    ) -> Result<Arc<CollectiveOutcome>, RunError> {
         let id = self.id();
         let place = group.iter().position(|&member| member == id);
         let place = place.ok_or_else(|| RunError::Internal(format!("member {id} is not of the group {group:?}")))?;
         let key = (collective, group[0]);
         let mut state = self.world.lock();
         state.failed()?;
-        let meeting = state.meetings.entry(key).or_insert_with(|| Meeting {
-            brought: vec![None; group.len()],
+        let rendezvous = state.open.entry(key).or_insert_with(|| Rendezvous {
+            contributions: vec![None; group.len()],
             arrived: 0,
             group: group.clone(),
             outcome: Outcome::default(),
         });
-        meeting.brought[place] = Some(brought);
-        meeting.arrived += 1;
-        let outcome = meeting.outcome.clone();
-        if meeting.arrived == group.len() {
-            let brought = state.meetings.remove(&key).map(|m| m.brought).unwrap_or_default();
+        rendezvous.contributions[place] = Some(contributions);
+        rendezvous.arrived += 1;
+        let outcome = rendezvous.outcome.clone();
+        if rendezvous.arrived == group.len() {
+            let contributions = state.open.remove(&key).map(|m| m.contributions).unwrap_or_default();
             drop(state);
-            let brought: Brought = brought.into_iter().flatten().collect();
-            let made = make(&brought)?;
-            let met = Arc::new(Met { brought, made });
+            let contributions: Contributions = contributions.into_iter().flatten().collect();
+            let result = make(&contributions)?;
+            let met = Arc::new(CollectiveOutcome { contributions, result });
             let mut state = self.world.lock();
             state.failed()?;
             // Mark the other members as busy now, even though they have yet to wake up.

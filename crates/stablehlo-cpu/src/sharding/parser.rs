@@ -1,19 +1,19 @@
 //! Parses sharding annotations as programs write them: Shardy's attributes and GSPMD's strings.
 
-use crate::engine::CompileError;
+use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// One annotation, not yet related to a mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(crate) enum ParsedSharding {
     /// `#sdy.sharding<@mesh, [{"x"}, {"y", ?}]>`.
     Axes {
         /// A mesh's symbol, or the text of an inline mesh.
         mesh: String,
-        dims: Vec<WrittenDim>,
+        dims: Vec<ParsedDim>,
         /// Axes along which the devices hold summands of the value.
-        unreduced: Vec<WrittenAxis>,
+        unreduced: Vec<ParsedAxis>,
     },
     /// `{devices=[2,1,2]<=[4] last_tile_dim_replicate}`.
     Tiles {
@@ -33,7 +33,7 @@ pub(super) enum Written {
 
 /// The relation between devices that differ along a tile dimension which cuts no dimension of the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Subgroup {
+pub(crate) enum Subgroup {
     /// They hold the same part.
     Replicated,
     /// Each device has its own value.
@@ -44,24 +44,24 @@ pub(super) enum Subgroup {
 
 /// The axes of one dimension, major first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct WrittenDim {
-    pub(super) axes: Vec<WrittenAxis>,
+pub(crate) struct ParsedDim {
+    pub(crate) axes: Vec<ParsedAxis>,
     /// More axes may be added.
-    pub(super) open: bool,
+    pub(crate) open: bool,
 }
 
 /// A mesh axis, or a part of one: the part has `size` values, and `before` is the product of the parts before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WrittenAxis {
-    pub(super) name: String,
-    pub(super) part: Option<(usize, usize)>,
+pub(crate) struct ParsedAxis {
+    pub(crate) name: String,
+    pub(crate) part: Option<(usize, usize)>,
 }
 
 /// Axes, and the devices in the order of the axes. An empty list stands for all devices in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct WrittenMesh {
-    pub(super) axes: Vec<(String, usize)>,
-    pub(super) devices: Vec<usize>,
+pub(crate) struct ParsedMesh {
+    pub(crate) axes: Vec<(String, usize)>,
+    pub(crate) devices: Vec<usize>,
 }
 
 struct Reader<'a> {
@@ -131,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<["x"=2, "y"=2], device_ids=[0, 1, 2, 3]>`.
-    fn mesh(&mut self) -> Result<WrittenMesh> {
+    fn mesh(&mut self) -> Result<ParsedMesh> {
         self.expect("<")?;
         let axes = self.list("[", "]", |r| {
             let name = r.string()?;
@@ -145,10 +145,10 @@ impl<'a> Reader<'a> {
             devices = self.numbers()?;
         }
         self.expect(">")?;
-        Ok(WrittenMesh { axes, devices })
+        Ok(ParsedMesh { axes, devices })
     }
 
-    fn axis(&mut self) -> Result<WrittenAxis> {
+    fn axis(&mut self) -> Result<ParsedAxis> {
         let name = self.string()?;
         let mut part = None;
         if self.eat(":") {
@@ -157,12 +157,12 @@ impl<'a> Reader<'a> {
             self.expect(")")?;
             part = Some((before, self.number()?));
         }
-        Ok(WrittenAxis { name, part })
+        Ok(ParsedAxis { name, part })
     }
 
     /// `{"x", "y", ?}p1`.
-    fn dim(&mut self) -> Result<WrittenDim> {
-        let mut dim = WrittenDim::default();
+    fn dim(&mut self) -> Result<ParsedDim> {
+        let mut dim = ParsedDim::default();
         self.list("{", "}", |r| {
             if r.eat("?") {
                 dim.open = true;
@@ -179,7 +179,7 @@ impl<'a> Reader<'a> {
     }
 
     /// `<@mesh, [{"x"}], replicated={...}, unreduced={...}>`.
-    fn sharding(&mut self) -> Result<Written> {
+    fn sharding(&mut self) -> Result<ParsedSharding> {
         self.expect("<")?;
         let mesh = if self.eat("@") {
             let quoted = self.rest.starts_with('"');
@@ -206,15 +206,17 @@ impl<'a> Reader<'a> {
             }
         }
         self.expect(">")?;
-        Ok(Written::Axes { mesh, dims, unreduced })
+        Ok(ParsedSharding::Axes { mesh, dims, unreduced })
     }
 
     /// `{devices=[2,2]<=[4]}` and similar forms.
-    fn tiles(&mut self) -> Result<Written> {
+    fn tiles(&mut self) -> Result<ParsedSharding> {
         self.expect("{")?;
-        for (word, written) in
-            [("replicated", Written::Replicated), ("manual", Written::Manual), ("unreduced", Written::Unreduced)]
-        {
+        for (word, written) in [
+            ("replicated", ParsedSharding::Replicated),
+            ("manual", ParsedSharding::Manual),
+            ("unreduced", ParsedSharding::Unreduced),
+        ] {
             if self.eat(word) {
                 return Ok(written);
             }
@@ -222,7 +224,7 @@ impl<'a> Reader<'a> {
         if self.eat("maximal") {
             self.expect("device")?;
             self.expect("=")?;
-            return self.number().map(Written::Maximal);
+            return self.number().map(ParsedSharding::Maximal);
         }
         self.expect("devices")?;
         self.expect("=")?;
@@ -258,7 +260,7 @@ impl<'a> Reader<'a> {
         if count != devices.len() || last.len() > tiles.len() {
             return self.wrong("as many devices as tiles");
         }
-        Ok(Written::Tiles { tiles, devices, last })
+        Ok(ParsedSharding::Tiles { tiles, devices, last })
     }
 }
 
@@ -286,32 +288,32 @@ fn transposed_iota(shape: &[usize], permutation: &[usize]) -> Option<Vec<usize>>
 }
 
 /// The product. Returns `None` on overflow.
-pub(super) fn product(numbers: &[usize]) -> Option<usize> {
+pub(crate) fn product(numbers: &[usize]) -> Option<usize> {
     numbers.iter().try_fold(1usize, |product, &n| product.checked_mul(n))
 }
 
 /// An `sdy.mesh` attribute.
-pub(super) fn mesh(text: &str) -> Result<WrittenMesh> {
+pub(crate) fn mesh(text: &str) -> Result<ParsedMesh> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.");
     reader.expect("mesh")?;
     reader.mesh()
 }
 
-/// Parses the text of an inline mesh, as stored in [`Written::Axes`].
-pub(super) fn inline_mesh(text: &str) -> Result<WrittenMesh> {
+/// Parses the text of an inline mesh, as stored in [`ParsedSharding::Axes`].
+pub(crate) fn inline_mesh(text: &str) -> Result<ParsedMesh> {
     Reader::new(text).mesh()
 }
 
 /// An `sdy.sharding` attribute.
-pub(super) fn sharding(text: &str) -> Result<Written> {
+pub(crate) fn sharding(text: &str) -> Result<ParsedSharding> {
     let mut reader = Reader::new(text);
     reader.eat("#sdy.sharding");
     reader.sharding()
 }
 
 /// An `sdy.sharding_per_value` attribute.
-pub(super) fn shardings(text: &str) -> Result<Vec<Written>> {
+pub(crate) fn shardings(text: &str) -> Result<Vec<ParsedSharding>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy.sharding_per_value")?;
     reader.expect("<")?;
@@ -322,14 +324,14 @@ pub(super) fn shardings(text: &str) -> Result<Vec<Written>> {
 }
 
 /// A `manual_axes` attribute.
-pub(super) fn manual_axes(text: &str) -> Result<Vec<String>> {
+pub(crate) fn manual_axes(text: &str) -> Result<Vec<String>> {
     let mut reader = Reader::new(text);
     reader.expect("#sdy<manual_axes")?;
     reader.list("{", "}", Reader::string)
 }
 
 /// The mesh and the axes of `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [#stablehlo.axis_ref<name = "x">]>`.
-pub(super) fn replica_group_axes(text: &str) -> Result<(String, Vec<WrittenAxis>)> {
+pub(crate) fn replica_group_axes(text: &str) -> Result<(String, Vec<ParsedAxis>)> {
     let mut reader = Reader::new(text);
     for token in ["#stablehlo.replica_group_mesh_axes", "<", "mesh", "="] {
         reader.expect(token)?;
@@ -357,22 +359,22 @@ pub(super) fn replica_group_axes(text: &str) -> Result<(String, Vec<WrittenAxis>
             part = Some((before, r.number()?));
             if r.eat(">") {
                 r.expect(">")?;
-                return Ok(WrittenAxis { name, part });
+                return Ok(ParsedAxis { name, part });
             }
         }
         r.expect(">")?;
-        Ok(WrittenAxis { name, part })
+        Ok(ParsedAxis { name, part })
     })?;
     Ok((format!("@{name}"), axes))
 }
 
 /// An `mhlo.sharding` string.
-pub(super) fn tiles(text: &str) -> Result<Written> {
+pub(crate) fn tiles(text: &str) -> Result<ParsedSharding> {
     Reader::new(text).tiles()
 }
 
 /// Parses `unspecified_dims=[0,1]` of a custom call's configuration: the dimensions that the annotation leaves open.
-pub(super) fn unspecified_dims(config: &str) -> Vec<usize> {
+pub(crate) fn unspecified_dims(config: &str) -> Vec<usize> {
     let Some((_, rest)) = config.split_once("unspecified_dims=") else { return Vec::new() };
     Reader::new(rest).numbers().unwrap_or_default()
 }
@@ -381,29 +383,32 @@ pub(super) fn unspecified_dims(config: &str) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn axis(name: &str) -> WrittenAxis {
-        WrittenAxis { name: name.into(), part: None }
+    fn axis(name: &str) -> ParsedAxis {
+        ParsedAxis { name: name.into(), part: None }
     }
 
     #[test]
     fn shardy() {
         assert_eq!(
             mesh("#sdy.mesh<[\"x\"=2, \"y\"=4], device_ids=[0, 1]>").unwrap(),
-            WrittenMesh { axes: vec![("x".into(), 2), ("y".into(), 4)], devices: vec![0, 1] }
+            ParsedMesh { axes: vec![("x".into(), 2), ("y".into(), 4)], devices: vec![0, 1] }
         );
         let written =
             sharding("#sdy.sharding<@mesh, [{\"x\", \"y\":(2)4, ?}p1, {}, {?}], replicated={\"z\"}>").unwrap();
-        let part = WrittenAxis { name: "y".into(), part: Some((2, 4)) };
+        let part = ParsedAxis { name: "y".into(), part: Some((2, 4)) };
         let dims = vec![
-            WrittenDim { axes: vec![axis("x"), part], open: true },
-            WrittenDim::default(),
-            WrittenDim { axes: vec![], open: true },
+            ParsedDim { axes: vec![axis("x"), part], open: true },
+            ParsedDim::default(),
+            ParsedDim { axes: vec![], open: true },
         ];
-        assert_eq!(written, Written::Axes { mesh: "@mesh".into(), dims, unreduced: vec![] });
+        assert_eq!(written, ParsedSharding::Axes { mesh: "@mesh".into(), dims, unreduced: vec![] });
         let list =
             shardings("#sdy.sharding_per_value<[<@m, [{\"x\"}]>, <mesh<[\"x\"=2]>, [], unreduced={\"x\"}>]>").unwrap();
         assert_eq!(list.len(), 2);
-        assert_eq!(list[1], Written::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: vec![axis("x")] });
+        assert_eq!(
+            list[1],
+            ParsedSharding::Axes { mesh: "<[\"x\"=2]>".into(), dims: vec![], unreduced: vec![axis("x")] }
+        );
         assert_eq!(manual_axes("#sdy<manual_axes{\"x\", \"y\"}>").unwrap(), ["x", "y"]);
         let error = sharding("#sdy.sharding<@mesh, [{x}]>").unwrap_err().to_string();
         assert!(error.contains("expected `\"` at `x}]>`"), "{error}");
@@ -411,25 +416,25 @@ mod tests {
 
     #[test]
     fn gspmd() {
-        assert_eq!(tiles("{replicated}").unwrap(), Written::Replicated);
-        assert_eq!(tiles("{manual}").unwrap(), Written::Manual);
-        assert_eq!(tiles("{maximal device=2}").unwrap(), Written::Maximal(2));
+        assert_eq!(tiles("{replicated}").unwrap(), ParsedSharding::Replicated);
+        assert_eq!(tiles("{manual}").unwrap(), ParsedSharding::Manual);
+        assert_eq!(tiles("{maximal device=2}").unwrap(), ParsedSharding::Maximal(2));
         assert_eq!(
             tiles("{devices=[2,1,2]<=[2,2]T(1,0) last_tile_dim_replicate}").unwrap(),
-            Written::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![Subgroup::Replicated] }
+            ParsedSharding::Tiles { tiles: vec![2, 1, 2], devices: vec![0, 2, 1, 3], last: vec![Subgroup::Replicated] }
         );
         assert_eq!(
             tiles("{devices=[1,2,2]0,1,2,3 last_tile_dims={manual, replicated}}").unwrap(),
-            Written::Tiles {
+            ParsedSharding::Tiles {
                 tiles: vec![1, 2, 2],
                 devices: vec![0, 1, 2, 3],
                 last: vec![Subgroup::Manual, Subgroup::Replicated]
             }
         );
-        assert_eq!(tiles("{unreduced}").unwrap(), Written::Unreduced);
+        assert_eq!(tiles("{unreduced}").unwrap(), ParsedSharding::Unreduced);
         assert_eq!(
             tiles("{devices=[2,2]<=[4] last_tile_dims={unreduced}}").unwrap(),
-            Written::Tiles { tiles: vec![2, 2], devices: vec![0, 1, 2, 3], last: vec![Subgroup::Unreduced] }
+            ParsedSharding::Tiles { tiles: vec![2, 2], devices: vec![0, 1, 2, 3], last: vec![Subgroup::Unreduced] }
         );
         assert!(tiles("{devices=[2,2]<=[2,2]T(0,0)}").is_err());
         assert!(tiles("{devices=[2,2]0,1}").is_err());

@@ -1,16 +1,17 @@
-//! Arguments and results whose storage order differs from the order of their dimensions.
+//! The pass `assign_layouts`: arguments and results whose storage order differs from the order of their dimensions.
 
 use stablehlo::ir::{
     Attribute, Attributes, ElementType, Func, Literal, LocationId, Module, Op, OpKind, TensorType, Type, ValueId,
 };
 
-use super::error::CompileError;
-use super::settings::{CompileSettings, Order};
+use crate::engine::CompileSettings;
+use crate::error::CompileError;
+use crate::order::{Order, inverse_permutation};
 
 type Result<T> = std::result::Result<T, CompileError>;
 
 /// Rewrites a program so that its entry takes and returns arrays in storage order. Returns `None` if all are row-major.
-pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]) -> Result<Option<Module>> {
+pub(crate) fn assign_layouts(module: &Module, parameters: &[Order], outputs: &[Order]) -> Result<Option<Module>> {
     if parameters.iter().chain(outputs).all(Option::is_none) {
         return Ok(None);
     }
@@ -47,20 +48,9 @@ pub(super) fn as_stored(module: &Module, parameters: &[Order], outputs: &[Order]
     Ok(Some(module))
 }
 
-/// The inverse permutation: the position of each entry.
-pub fn inverse_permutation(permutation: &[usize]) -> Vec<usize> {
-    let mut inverse = vec![0; permutation.len()];
-    for (at, &dimension) in permutation.iter().enumerate() {
-        if let Some(place) = inverse.get_mut(dimension) {
-            *place = at;
-        }
-    }
-    inverse
-}
-
 fn type_of(func: &Func, value: ValueId) -> Result<TensorType> {
     let tensor = func.values.get(value.0 as usize).and_then(Type::as_tensor);
-    tensor.cloned().ok_or_else(|| CompileError::invalid("a layout is asked for what is no array"))
+    tensor.cloned().ok_or_else(|| CompileError::invalid("a storage order is given for a value that is not an array"))
 }
 
 fn value(func: &mut Func, ty: TensorType) -> Result<ValueId> {
@@ -72,7 +62,7 @@ fn value(func: &mut Func, ty: TensorType) -> Result<ValueId> {
 fn permuted(ty: &TensorType, order: &[usize]) -> Result<TensorType> {
     let dims: Option<Vec<i64>> = order.iter().map(|&dimension| ty.shape.get(dimension).copied()).collect();
     let dims = dims.filter(|dims| dims.len() == ty.shape.len());
-    let dims = dims.ok_or_else(|| CompileError::invalid(format!("{order:?} is no order of the dimensions of {ty}")))?;
+    let dims = dims.ok_or_else(|| CompileError::invalid(format!("{order:?} does not order the dimensions of {ty}")))?;
     Ok(TensorType::new(dims, ty.element))
 }
 
@@ -88,7 +78,7 @@ fn transpose(permutation: Vec<usize>, from: ValueId, to: ValueId) -> Op {
 }
 
 /// The module attributes that describe the layouts, for clients that do not support the extension.
-pub(super) fn spoken(module: &Module, settings: &CompileSettings) -> Attributes {
+pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> Attributes {
     let layout = |rank: usize, order: Option<&Order>| {
         let minor_to_major: Vec<usize> = match order {
             Some(Some(order)) => order.iter().rev().copied().collect(),
@@ -135,8 +125,8 @@ pub fn preferred_output_order(func: &Func, output: usize) -> Order {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Pool, Tensor, compile_with};
     use super::*;
+    use crate::{Pool, Tensor, compile_with};
 
     const TEXT: &str = "func.func @main(%x: tensor<2x3xi32>) -> (tensor<2x3xi32>, tensor<3x2xi32>) {
         %0 = stablehlo.negate %x : tensor<2x3xi32>
@@ -194,7 +184,7 @@ mod tests {
             %0 = stablehlo.slice %x [1:3, 0:1, 0:2] : (tensor<3x1x2xi32>) -> tensor<2x1x2xi32>
             return %0 : tensor<2x1x2xi32>
         }";
-        let program = super::super::compile(&stablehlo::parse(text).unwrap()).unwrap();
+        let program = crate::compile(&stablehlo::parse(text).unwrap()).unwrap();
         let dtype = program.parameters()[0].ty.dtype;
         let bytes: Vec<u8> = (0..6i32).flat_map(i32::to_ne_bytes).collect();
         let run = |dims: &[usize]| {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::elementwise::Map;
 use super::elementwise::chain::MAX_READS;
-use super::fuse::Group;
-use super::graph::{Node, Op, V, Value};
+use super::graph::{Node, Op, Value, ValueIndex};
+use super::schedule::Group;
 use super::view::View;
 
 /// Maximum length of a chain.
@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     /// For each node, the later node whose chain it begins.
     pub(crate) joined: Vec<Option<usize>>,
     /// Views that are not materialized. Maps the value of the view to the viewed value and the view.
-    pub(crate) viewed: HashMap<V, (V, View)>,
+    pub(crate) viewed: HashMap<ValueIndex, (ValueIndex, View)>,
     /// Tiles end at multiples of this number. If it is 0, they may end anywhere.
     pub(crate) line: usize,
 }
@@ -28,9 +28,9 @@ fn is_chainable(node: &Node) -> bool {
 }
 
 /// Plans a group with the outputs `wanted`.
-pub(crate) fn plan(group: &Group, wanted: &[V], values: &[Value]) -> Plan {
+pub(crate) fn plan(group: &Group, wanted: &[ValueIndex], values: &[Value]) -> Plan {
     // Number of nodes that read each value, and whether all of them are chainable.
-    let mut users: HashMap<V, (usize, bool)> = HashMap::new();
+    let mut users: HashMap<ValueIndex, (usize, bool)> = HashMap::new();
     for node in &group.nodes {
         for (_, &v) in node.ins.iter().enumerate().filter(|&(i, v)| !node.ins[..i].contains(v)) {
             let (count, chained) = users.entry(v).or_insert((0, true));
@@ -38,13 +38,13 @@ pub(crate) fn plan(group: &Group, wanted: &[V], values: &[Value]) -> Plan {
             *chained &= is_chainable(node);
         }
     }
-    let in_chains = |v: V| !wanted.contains(&v) && users.get(&v).is_some_and(|&(_, chained)| chained);
+    let in_chains = |v: ValueIndex| !wanted.contains(&v) && users.get(&v).is_some_and(|&(_, chained)| chained);
 
     let mut joined = vec![None; group.nodes.len()];
     // Length and operands of the chain that ends in each value.
-    let mut ends: HashMap<V, (usize, usize, usize)> = HashMap::new();
+    let mut ends: HashMap<ValueIndex, (usize, usize, usize)> = HashMap::new();
     for (at, node) in group.nodes.iter().enumerate().filter(|(_, node)| is_chainable(node)) {
-        let single = |v: &&V| in_chains(**v) && users.get(*v).is_some_and(|&(count, _)| count == 1);
+        let single = |v: &&ValueIndex| in_chains(**v) && users.get(*v).is_some_and(|&(count, _)| count == 1);
         let longest = node.ins.iter().filter(single).filter_map(|v| ends.get(v)).max();
         let (length, reads) = match longest {
             Some(&(length, reads, before)) if length < MAX_LINKS && reads < MAX_READS => {

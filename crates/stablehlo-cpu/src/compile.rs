@@ -1,0 +1,158 @@
+//! Compiles a program: runs the passes, then lowers the result to steps.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use stablehlo::ir::Module;
+
+use crate::engine::{CompileSettings, Pool, Program, lower_program};
+use crate::error::CompileError;
+use crate::passes;
+use crate::spmd::{self, OpSharding};
+
+type Result<T> = std::result::Result<T, CompileError>;
+
+/// A program between two passes.
+struct Compilation<'m> {
+    module: Cow<'m, Module>,
+    settings: &'m CompileSettings,
+    /// The shardings of the parameters and of the outputs, once the program is split.
+    shardings: Option<(Vec<OpSharding>, Vec<OpSharding>)>,
+    /// The form that clients read, if it differs from the program that they sent.
+    readable: Option<Bytes>,
+}
+
+/// Rewrites the whole program. A pass that does not apply leaves the program as it is.
+type Pass = fn(&mut Compilation<'_>) -> Result<()>;
+
+/// The passes, in the order in which they run. After them, every op is one that the engine lowers.
+const PASSES: &[Pass] = &[
+    inline_async_ops,
+    pad_bounded_arrays,
+    partition,
+    export_readable,
+    decompose_quantized,
+    expand_scans,
+    assign_layouts,
+];
+
+impl Compilation<'_> {
+    /// Replaces the program if a pass changed it.
+    fn replace(&mut self, module: Option<Module>) {
+        if let Some(module) = module {
+            self.module = Cow::Owned(module);
+        }
+    }
+}
+
+/// Runs the op inside each `async_start` there.
+fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
+    let module = passes::inline_async_ops(&program.module)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Gives arrays of bounded size their largest size.
+fn pad_bounded_arrays(program: &mut Compilation<'_>) -> Result<()> {
+    let module = passes::pad_bounded_arrays(&program.module)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Splits a program that describes the work of all partitions together.
+fn partition(program: &mut Compilation<'_>) -> Result<()> {
+    let settings = program.settings;
+    if !settings.use_spmd || (settings.partitions <= 1 && !spmd::has_manual_parts(&program.module)) {
+        return Ok(());
+    }
+    if settings.partitions <= 1 {
+        // On one partition clients read the program that they sent.
+        export_readable(program)?;
+    }
+    let split = spmd::partition(&program.module, settings.replicas, settings.partitions)?;
+    program.module = Cow::Owned(split.module);
+    if settings.partitions > 1 {
+        program.shardings = Some((split.parameter_shardings, split.output_shardings));
+    }
+    Ok(())
+}
+
+/// Writes the program that clients read, in the format in which they sent it, if it is split or has storage orders.
+fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
+    let settings = program.settings;
+    if program.readable.is_some() || (program.shardings.is_none() && !settings.has_orders()) {
+        return Ok(());
+    }
+    let module = if settings.has_orders() {
+        let mut module = program.module.clone().into_owned();
+        let layouts = passes::export_attributes(&module, settings);
+        // These attributes may come from another device's compiler, and do not apply here.
+        module.attributes.retain(|(name, _)| layouts.iter().all(|(known, _)| known != name));
+        module.attributes.extend(layouts);
+        Cow::Owned(module)
+    } else {
+        Cow::Borrowed(&*program.module)
+    };
+    let artifact = module.version.and_then(|version| stablehlo::write(&module, version).ok());
+    program.readable = Some(artifact.unwrap_or_else(|| module.to_string().into_bytes()).into());
+    Ok(())
+}
+
+/// Rewrites quantized types as plain arithmetic.
+fn decompose_quantized(program: &mut Compilation<'_>) -> Result<()> {
+    let module = passes::decompose_quantized(&program.module)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Rewrites CHLO's `scan` as loops.
+fn expand_scans(program: &mut Compilation<'_>) -> Result<()> {
+    let module = passes::expand_scans(&program.module)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Lets the entry function take and return arrays in the storage orders of the settings.
+fn assign_layouts(program: &mut Compilation<'_>) -> Result<()> {
+    let settings = program.settings;
+    let module = passes::assign_layouts(&program.module, &settings.parameter_orders, &settings.output_orders)?;
+    program.replace(module);
+    Ok(())
+}
+
+/// Compiles a program whose buffers come from [`Pool::global`].
+///
+/// # Errors
+///
+/// The error names each op that the engine does not support, with its types and its location.
+pub fn compile(module: &Module) -> Result<Program> {
+    compile_in(module, Pool::global())
+}
+
+/// Compiles a program whose buffers come from `pool`.
+///
+/// # Errors
+///
+/// As for [`compile`].
+pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
+    compile_with(module, &CompileSettings::default(), pool)
+}
+
+/// Compiles a program for the members of a [`World`](crate::World). Constants come from `pool`. With several partitions
+/// and [`CompileSettings::use_spmd`], the program is first split by its sharding annotations.
+///
+/// # Errors
+///
+/// As for [`compile`]. The error of a program that cannot be split names the op or the annotation.
+pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program> {
+    let mut program = Compilation { module: Cow::Borrowed(module), settings, shardings: None, readable: None };
+    for pass in PASSES {
+        pass(&mut program)?;
+    }
+    let mut compiled = lower_program(&program.module, settings, pool)?;
+    compiled.set_readable(program.readable);
+    if let Some((parameters, outputs)) = program.shardings {
+        compiled.set_shardings(parameters, outputs);
+    }
+    Ok(compiled)
+}

@@ -1,0 +1,228 @@
+//! Matrix multiplication of strided operands: packed panels and a register-blocked inner loop in vector code.
+
+use std::marker::PhantomData;
+
+use super::blocking::{Out, blocks, cuts, work};
+use super::dense;
+use super::number::{Operand, Wide};
+use super::pack::{BLOCK, Lines, Matrix, PANEL_A, PANEL_B, Part, TURNED, with_panel};
+use super::tile::{Block, Shape};
+use crate::engine::elementwise::map::arch;
+use crate::engine::parallel;
+use crate::engine::stop::Stop;
+
+/// Maximum depth of a packed panel, so that its strips stay in the first- and second-level caches.
+const KC: usize = 384;
+/// Rows, columns and depth that are packed before threads wait for one another.
+const ROWS: usize = 2048;
+const COLUMNS: usize = 2048;
+const DEEP: usize = 4096;
+/// Maximum packed elements of one operand.
+const PACKED: usize = 4 << 20;
+
+/// `out = a * b` for a row-major `m x n` output. After a stop request it may compute only a part.
+pub(crate) fn gemm<T: Operand>(
+    m: usize,
+    k: usize,
+    n: usize,
+    a: Matrix<'_, T>,
+    b: Matrix<'_, T>,
+    out: &mut [T::Wide],
+    stop: Option<&Stop>,
+) {
+    if k == 0 {
+        return out.fill(T::Wide::default());
+    }
+    if m == 0 || n == 0 {
+        return;
+    }
+    if let (Some(x), Some(y)) = (T::as_wide(a.data), T::as_wide(b.data)) {
+        let a = Matrix { data: x, offset: a.offset, row: a.row, column: a.column };
+        let b = Matrix { data: y, offset: b.offset, row: b.row, column: b.column };
+        if dense::product(m, k, n, &a, &b, out, stop) {
+            return;
+        }
+    }
+    let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
+    let cost = |m: usize, n: usize| m.next_multiple_of(mr) * n.next_multiple_of(nr);
+    // Few columns would leave most of a vector empty, so use the rows as its lanes.
+    if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
+        return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {
+            gemm(n, k, m, b.transposed(), a.transposed(), turned, stop);
+            let turned = &*turned;
+            parallel::chunks(out, n, size_of_val(turned), |start, part| {
+                for (i, row) in part.chunks_exact_mut(n).enumerate() {
+                    for (j, o) in row.iter_mut().enumerate() {
+                        *o = turned[j * m + start / n + i];
+                    }
+                }
+            });
+        });
+    }
+    product::<T>((m, k, n), &a, &b.transposed(), out, Out { row: n, column: 0 }, stop);
+}
+
+/// One operand's part of a panel, packed by one thread.
+struct Packing<'a, W> {
+    of_b: bool,
+    part: Part,
+    to: &'a mut [W],
+}
+
+/// Splits the packed part of an operand into panels of depth `kc`, and those into pieces.
+fn packings<'a, W>(
+    all: &mut Vec<Packing<'a, W>>,
+    of_b: bool,
+    whole: Part,
+    (kc, width): (usize, usize),
+    pieces: usize,
+    mut to: &'a mut [W],
+) {
+    let Part { lines: (first, count), depth: (start, depth) } = whole;
+    let strips = count.div_ceil(width);
+    let piece = strips.div_ceil(pieces) * width;
+    for at in (0..depth).step_by(kc) {
+        let kc = kc.min(depth - at);
+        for line in (0..count).step_by(piece) {
+            let lines = piece.min(count - line);
+            let (head, tail) = std::mem::take(&mut to).split_at_mut(lines.next_multiple_of(width) * kc);
+            to = tail;
+            all.push(Packing { of_b, part: Part { lines: (first + line, lines), depth: (start + at, kc) }, to: head });
+        }
+    }
+}
+
+/// The product of any two operands with extents other than zero. `b` is given by its columns.
+pub(crate) fn product<T: Operand>(
+    (m, k, n): (usize, usize, usize),
+    a: &impl Lines<T>,
+    b: &impl Lines<T>,
+    out: &mut [T::Wide],
+    to: Out,
+    stop: Option<&Stop>,
+) {
+    let shape @ (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
+    let threads = parallel::threads(work(m, k, n));
+    let (spread, pieces) = if threads > 1 { (usize::MAX, threads * 2) } else { (0, 1) };
+    let deep = DEEP.min(k);
+    let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
+    let (down, across) = blocks(rows, columns, shape, threads);
+    // If only one task reads an operand, it packs that operand itself, into its own caches. Then all rows are computed
+    // at once.
+    let alone = across == 1;
+    let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
+    let size_a = if alone { 0 } else { rows.next_multiple_of(mr) * deep };
+    with_panel(&PANEL_A, size_a, |panel_a: &mut [T::Wide]| {
+        with_panel(&PANEL_B, columns.next_multiple_of(nr) * deep, |panel_b: &mut [T::Wide]| {
+            for jc in (0..n).step_by(columns) {
+                let nc = columns.min(n - jc);
+                for kb in (0..k).step_by(deep) {
+                    let kd = deep.min(k - kb);
+                    let kc = kd.div_ceil(kd.div_ceil(KC));
+                    for ib in (0..m).step_by(rows) {
+                        let mc = rows.min(m - ib);
+                        let part = |first, count| Part { lines: (first, count), depth: (kb, kd) };
+                        let mut all = Vec::new();
+                        if ib == 0 {
+                            packings(&mut all, true, part(jc, nc), (kc, nr), pieces, &mut *panel_b);
+                        }
+                        if !alone {
+                            packings(&mut all, false, part(ib, mc), (kc, mr), pieces, &mut *panel_a);
+                        }
+                        parallel::each_until(stop, all, spread, |p| match p.of_b {
+                            true => b.pack(p.part, nr, p.to),
+                            false => a.pack(p.part, mr, p.to),
+                        });
+                        let panels = Panels {
+                            a: if alone { None } else { Some(&*panel_a) },
+                            b: &*panel_b,
+                            lines: (mc.next_multiple_of(mr), nc.next_multiple_of(nr)),
+                            depth: (kb, kd),
+                            kc,
+                            shape,
+                        };
+                        let (down, across) = (cuts(mc, mr, down), cuts(nc, nr, across));
+                        let mut tasks: Vec<Task<'_, T::Wide>> = Vec::new();
+                        for i in down.windows(2) {
+                            for j in across.windows(2) {
+                                let rows = Vec::with_capacity(i[1] - i[0]);
+                                tasks.push(Task { first: ib, at: (i[0], j[0]), columns: j[1] - j[0], rows });
+                            }
+                        }
+                        let mut lines = out[ib * to.row..].chunks_mut(to.row);
+                        for (i, tasks) in down.windows(2).zip(tasks.chunks_mut(across.len() - 1)) {
+                            for line in lines.by_ref().take(i[1] - i[0]) {
+                                let mut rest = &mut line[to.column + jc..];
+                                for task in &mut *tasks {
+                                    let (row, tail) = rest.split_at_mut(task.columns);
+                                    task.rows.push(row);
+                                    rest = tail;
+                                }
+                            }
+                        }
+                        parallel::each_until(stop, tasks, spread, |task| panels.run(task, a));
+                    }
+                }
+            }
+        });
+    });
+}
+
+/// Packed operands: panels of depth `kc`, each with all lines.
+struct Panels<'a, W> {
+    a: Option<&'a [W]>,
+    b: &'a [W],
+    /// Lines of both operands, in whole strips.
+    lines: (usize, usize),
+    /// The packed part of the summed dimension.
+    depth: (usize, usize),
+    kc: usize,
+    shape: (usize, usize),
+}
+
+/// A block of the output.
+struct Task<'a, W> {
+    /// The output row of the panels' first line.
+    first: usize,
+    /// First line of both operands in the panels.
+    at: (usize, usize),
+    columns: usize,
+    rows: Vec<&'a mut [W]>,
+}
+
+impl<W: Wide> Panels<'_, W> {
+    fn run<T: Operand<Wide = W>>(&self, mut task: Task<'_, W>, unpacked: &impl Lines<T>) {
+        let ((mr, nr), (from, kd)) = (self.shape, self.depth);
+        let (lines_a, lines_b) = (task.rows.len().next_multiple_of(mr), task.columns.next_multiple_of(nr));
+        let own = if self.a.is_some() { 0 } else { lines_a * self.kc };
+        // Compute the block in a separate buffer and copy it row by row. Writing the tiles' short lines to rows far
+        // apart would wait for memory each time.
+        with_panel(&BLOCK, lines_a * lines_b + own, |corner: &mut [W]| {
+            let (block, own) = corner.split_at_mut(lines_a * lines_b);
+            for start in (0..kd).step_by(self.kc) {
+                let depth = self.kc.min(kd - start);
+                let b = &self.b[start * self.lines.1 + task.at.1 * depth..][..lines_b * depth];
+                let a = match self.a {
+                    Some(a) => &a[start * self.lines.0 + task.at.0 * depth..][..lines_a * depth],
+                    None => {
+                        let own = &mut own[..lines_a * depth];
+                        let lines = (task.first + task.at.0, task.rows.len());
+                        unpacked.pack(Part { lines, depth: (from + start, depth) }, mr, own);
+                        &*own
+                    }
+                };
+                arch().dispatch(Block { depth, a, b, to: &mut *block, first: start == 0 });
+            }
+            for (i, row) in task.rows.iter_mut().enumerate() {
+                for (j, to) in row.chunks_mut(nr).enumerate() {
+                    let block = &block[j * lines_a * nr + i * nr..][..to.len()];
+                    if from == 0 {
+                        to.copy_from_slice(block);
+                    } else {
+                        to.iter_mut().zip(block).for_each(|(t, &r)| *t += r);
+                    }
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,151 @@
+//! The routines, and their operands and results.
+
+use bytemuck::{cast_slice, cast_slice_mut};
+
+use super::{packed, schur, spectral};
+use crate::engine::kernels::linalg::{C64, Scalar};
+use crate::engine::kernels::{Context, Kernel};
+use crate::error::RunError;
+
+/// The routine, with its results. Operands and results exist for every matrix of the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Routine {
+    /// `syevd`, `heevd`: eigenvectors, eigenvalues ascending, info. Only one triangle is read.
+    Symmetric { lower: bool },
+    /// `gesdd`: the operand, singular values descending, `u`, `v` adjoint, info.
+    Singular { full: bool, vectors: bool },
+    /// `geev`: eigenvalues (separate real and imaginary parts for a real matrix), left and right eigenvectors, info.
+    General { left: bool, right: bool },
+    /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of eigenvalues sorted first (always
+    /// 0), info.
+    Schur { vectors: bool },
+    /// `gehrd`: packed Hessenberg form, factors of the reflections, info.
+    Hessenberg,
+    /// `sytrd`, `hetrd`: packed tridiagonal form, diagonal, off-diagonal, factors of the reflections, info.
+    Tridiagonal { lower: bool },
+    /// `getrf`: packed factors, rows exchanged (from 1), info.
+    Lu,
+    /// `geqp3`: packed factors, order of the columns (from 1), factors of the reflections. The second operand selects
+    /// columns to keep in front.
+    PivotedQr,
+}
+
+/// A routine on a batch of `m x n` matrices.
+pub(crate) struct Lapack {
+    pub(crate) routine: Routine,
+    pub(crate) m: usize,
+    pub(crate) n: usize,
+    /// Number of matrices.
+    pub(crate) batch: usize,
+    /// Whether the matrices are complex.
+    pub(crate) complex: bool,
+}
+
+/// The elements of one matrix of the batch.
+fn part(bytes: &[u8], index: usize, batch: usize) -> &[u8] {
+    let size = bytes.len() / batch.max(1);
+    &bytes[index * size..(index + 1) * size]
+}
+
+impl Kernel for Lapack {
+    fn run(&self, ins: &[&[u8]], outs: &mut [&mut [u8]], cx: &Context<'_>) -> Result<(), RunError> {
+        // Clear the results, because routines do not write those that were not requested, and write none if they fail.
+        outs.iter_mut().for_each(|out| out.fill(0));
+        let sizes: Vec<usize> = outs.iter().map(|out| out.len() / self.batch.max(1)).collect();
+        for index in 0..self.batch {
+            cx.check()?;
+            let ins: Vec<&[u8]> = ins.iter().map(|bytes| part(bytes, index, self.batch)).collect();
+            let mut outs: Vec<&mut [u8]> =
+                outs.iter_mut().zip(&sizes).map(|(out, size)| &mut out[index * size..(index + 1) * size]).collect();
+            let done = if self.complex { self.complex_one(&ins, &mut outs) } else { self.real_one(&ins, &mut outs) };
+            done.ok_or_else(|| RunError::Internal(format!("{:?} with {} results", self.routine, outs.len())))?;
+        }
+        Ok(())
+    }
+}
+
+/// Stores whether the routine succeeded, as LAPACK reports it.
+fn tell(info: &mut [u8], success: bool) -> Option<()> {
+    info.copy_from_slice(&i32::from(!success).to_ne_bytes());
+    Some(())
+}
+
+impl Lapack {
+    fn real_one(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+        let a: &[f64] = cast_slice(ins.first()?);
+        match (self.routine, outs) {
+            (Routine::General { left, right }, [re, im, vl, vr, info]) => {
+                let (re, im) = (cast_slice_mut(re), cast_slice_mut(im));
+                let vectors = [left.then(|| cast_slice_mut(vl)), right.then(|| cast_slice_mut(vr))];
+                tell(info, spectral::general_real(a, self.n, re, im, vectors))
+            }
+            (Routine::Schur { .. }, [t, vs, re, im, sorted, info]) => {
+                let (t, re, im): (&mut [f64], &mut [f64], &mut [f64]) =
+                    (cast_slice_mut(t), cast_slice_mut(re), cast_slice_mut(im));
+                sorted.fill(0);
+                t.copy_from_slice(a);
+                tell(info, schur::real(t, cast_slice_mut(vs), self.n, re, im))
+            }
+            (_, outs) => self.common::<f64>(a, ins, outs),
+        }
+    }
+
+    fn complex_one(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+        let a: &[C64] = cast_slice(ins.first()?);
+        match (self.routine, outs) {
+            (Routine::General { left, right }, [w, vl, vr, info]) => {
+                let vectors = [left.then(|| cast_slice_mut(vl)), right.then(|| cast_slice_mut(vr))];
+                tell(info, spectral::general_complex(a, self.n, cast_slice_mut(w), vectors))
+            }
+            (Routine::Schur { .. }, [t, vs, w, sorted, info]) => {
+                let t: &mut [C64] = cast_slice_mut(t);
+                sorted.fill(0);
+                t.copy_from_slice(a);
+                tell(info, schur::complex(t, cast_slice_mut(vs), self.n, cast_slice_mut(w)))
+            }
+            (_, outs) => self.common::<C64>(a, ins, outs),
+        }
+    }
+
+    /// Runs the routines that are the same for real and complex matrices.
+    fn common<T: Scalar + spectral::Number>(&self, a: &[T], ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
+        let (m, n) = (self.m, self.n);
+        match (self.routine, outs) {
+            (Routine::Symmetric { lower }, [v, w, info]) => {
+                tell(info, spectral::symmetric(a, n, lower, cast_slice_mut(v), cast_slice_mut(w)))
+            }
+            (Routine::Singular { full, vectors }, [copy, s, u, vt, info]) => {
+                copy.copy_from_slice(cast_slice(a));
+                let vectors = vectors.then_some((cast_slice_mut(u), cast_slice_mut(vt), full));
+                tell(info, spectral::singular(a, m, n, cast_slice_mut(s), vectors))
+            }
+            (Routine::Hessenberg, [h, tau, info]) => {
+                let h: &mut [T] = cast_slice_mut(h);
+                h.copy_from_slice(a);
+                packed::hessenberg(h, n, cast_slice_mut(tau));
+                tell(info, true)
+            }
+            (Routine::Tridiagonal { lower }, [t, d, e, tau, info]) => {
+                let t: &mut [T] = cast_slice_mut(t);
+                t.copy_from_slice(a);
+                packed::tridiagonal(t, n, lower, cast_slice_mut(d), cast_slice_mut(e), cast_slice_mut(tau));
+                tell(info, true)
+            }
+            (Routine::Lu, [lu, rows, info]) => {
+                let lu: &mut [T] = cast_slice_mut(lu);
+                lu.copy_from_slice(a);
+                let zero = packed::lu(lu, m, n, cast_slice_mut(rows));
+                info.copy_from_slice(&zero.to_ne_bytes());
+                Some(())
+            }
+            (Routine::PivotedQr, [qr, columns, tau]) => {
+                let (qr, columns): (&mut [T], &mut [i32]) = (cast_slice_mut(qr), cast_slice_mut(columns));
+                qr.copy_from_slice(a);
+                columns.copy_from_slice(cast_slice(ins.get(1)?));
+                packed::pivoted_qr(qr, m, n, columns, cast_slice_mut(tau));
+                Some(())
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,511 @@
+//! The graph under construction, and the op that is being lowered.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
+
+use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
+use crate::engine::dtype::{DType, TensorType, with_size};
+use crate::engine::elementwise::{Map, wrap};
+use crate::engine::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
+use crate::engine::kernels::Kernel;
+use crate::engine::pool::{Buffer, Pool};
+use crate::engine::program::Select;
+use crate::engine::settings::CompileSettings;
+use crate::engine::view::View;
+use crate::error::{CompileError, CompileErrorKind};
+use crate::op_names::{op_name, place};
+
+/// Maximum number of nodes after inlining. A larger program probably has functions that each call the next one twice.
+const MAX_NODES: usize = 1 << 20;
+/// Maximum nesting of calls and regions.
+const MAX_DEPTH: usize = 96;
+/// Maximum number of entries of an offset table that is computed at compile time.
+const MAX_OFFSETS: usize = 1 << 26;
+/// Constants of equal elements up to this size are stored in the program. Larger ones are written when needed.
+const SMALL: usize = 4096;
+/// Maximum number of unsupported ops to list.
+const MAX_REFUSED: usize = 100;
+/// Maximum number of elements of constants that are folded at compile time.
+pub(super) const FOLDED: usize = 64;
+
+/// The graph under construction.
+pub(crate) struct GraphBuilder<'m> {
+    pub(super) module: &'m Module,
+    pub(crate) pool: &'m Pool,
+    pub(crate) values: Vec<Value>,
+    /// Functions being inlined, outermost first.
+    pub(super) calls: Vec<&'m str>,
+    pub(super) depth: usize,
+    pub(super) nodes: usize,
+    pub(super) settings: &'m CompileSettings,
+    /// Number of collectives so far.
+    pub(crate) collectives: u32,
+    /// The operand and the permutation of each transposed value, so that contractions can read the operand directly.
+    pub(super) transposed: HashMap<ValueIndex, (TypedValue, Vec<usize>)>,
+    /// Errors of unsupported ops.
+    pub(super) refused: Vec<CompileError>,
+}
+
+/// A function being inlined.
+pub(super) struct Frame<'m> {
+    pub(super) func: &'m Func,
+    pub(super) env: Vec<Option<Binding>>,
+}
+
+/// The op that is being lowered, and the destination of its nodes.
+pub(super) struct LoweringContext<'a, 'm> {
+    pub(super) graph: &'a mut GraphBuilder<'m>,
+    pub(super) frame: &'a mut Frame<'m>,
+    pub(super) out: &'a mut Vec<Node>,
+    pub(super) op: &'m IrOp,
+}
+
+/// The lowered entry function.
+pub(crate) struct Lowered {
+    pub(crate) block: BlockGraph,
+    pub(crate) args: Vec<TypedValue>,
+    pub(crate) results: Vec<TensorType>,
+}
+
+impl<'m> GraphBuilder<'m> {
+    pub(crate) fn new(module: &'m Module, settings: &'m CompileSettings, pool: &'m Pool) -> Self {
+        GraphBuilder {
+            module,
+            pool,
+            values: Vec::new(),
+            calls: Vec::new(),
+            depth: 0,
+            nodes: 0,
+            settings,
+            collectives: 0,
+            transposed: HashMap::new(),
+            refused: Vec::new(),
+        }
+    }
+
+    /// Lowers the entry function.
+    pub(crate) fn entry(&mut self, func: &'m Func) -> Result<Lowered> {
+        let mut args = Vec::with_capacity(func.args().len());
+        let mut tokens = Vec::with_capacity(func.args().len());
+        for &arg in func.args() {
+            let ty = type_of(func, arg)?;
+            tokens.push(matches!(ty, Type::Token));
+            let ty = entry_type(ty)?;
+            args.push(TypedValue { value: self.value(&ty), ty });
+        }
+        let mut nodes = Vec::new();
+        let bind = |(arg, is_token): (&TypedValue, bool)| {
+            if is_token { Binding::Token } else { Binding::Tensor(self.extended(arg, &mut nodes)) }
+        };
+        let binds = args.iter().zip(tokens).map(bind).collect();
+        let results = self.inline(func, binds, &mut nodes);
+        if !self.refused.is_empty() {
+            let mut refused = std::mem::take(&mut self.refused);
+            // An "invalid" error may be a consequence of assumed types, so drop it.
+            refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
+            let error = CompileError::together(refused);
+            return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
+        }
+        let results = results?;
+        let mut types = Vec::with_capacity(results.len());
+        let mut block = BlockGraph { nodes, results: Vec::new() };
+        for result in results {
+            let tv = match result {
+                Binding::Tensor(tv) => tv,
+                Binding::Token => TypedValue { value: self.splat_value(&[0], 0), ty: entry_type(&Type::Token)? },
+                Binding::Tuple(_) => {
+                    return Err(CompileError::unsupported("the entry function returns a tuple; return its elements"));
+                }
+            };
+            block.results.push(self.materialized(tv.value, &mut block.nodes));
+            types.push(tv.ty);
+        }
+        let mut live = vec![false; self.values.len()];
+        block.remove_dead(&mut live);
+        Ok(Lowered { block, args, results: types })
+    }
+
+    /// Sign- or zero-extends a parameter of narrow integers, because the caller may leave other bits in the bytes.
+    pub(super) fn extended(&mut self, arg: &TypedValue, out: &mut Vec<Node>) -> TypedValue {
+        let Some(wrap) = wrap(arg.ty.dtype) else {
+            return arg.clone();
+        };
+        let v = self.value(&arg.ty);
+        out.push(Node { op: Op::Map(wrap), ins: vec![arg.value], outs: vec![v] });
+        TypedValue { value: v, ty: arg.ty.clone() }
+    }
+
+    /// Adds a value.
+    pub(super) fn value(&mut self, ty: &TensorType) -> ValueIndex {
+        self.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant: None })
+    }
+
+    pub(super) fn new_value(&mut self, value: Value) -> ValueIndex {
+        self.values.push(value);
+        ValueIndex::try_from(self.values.len() - 1).unwrap_or(ValueIndex::MAX)
+    }
+
+    /// Lowers a call of `func`.
+    pub(super) fn inline(&mut self, func: &'m Func, args: Vec<Binding>, out: &mut Vec<Node>) -> Result<Vec<Binding>> {
+        if self.calls.contains(&func.name.as_str()) {
+            return Err(CompileError::unsupported(format!("function `{}` calls itself", func.name)));
+        }
+        self.calls.push(&func.name);
+        let mut frame = Frame { func, env: vec![None; func.values.len()] };
+        let results = self.region(&mut frame, &func.body, args, out)?;
+        self.calls.pop();
+        if results.len() != func.results.len() {
+            let (want, got) = (func.results.len(), results.len());
+            return Err(CompileError::invalid(format!(
+                "function `{}` declares {want} results and returns {got}",
+                func.name
+            )));
+        }
+        Ok(results)
+    }
+
+    /// Lowers a region's ops into `out`.
+    pub(super) fn region(
+        &mut self,
+        frame: &mut Frame<'m>,
+        region: &'m Region,
+        args: Vec<Binding>,
+        out: &mut Vec<Node>,
+    ) -> Result<Vec<Binding>> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(CompileError::unsupported(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+        }
+        if region.args.len() != args.len() {
+            let (want, got) = (region.args.len(), args.len());
+            return Err(CompileError::invalid(format!("a region of {want} arguments is given {got}")));
+        }
+        for (&id, bind) in region.args.iter().zip(args) {
+            let declared = type_of(frame.func, id)?;
+            if let Binding::Tensor(tv) = &bind
+                && !fits(declared, &tv.ty)?
+            {
+                return Err(CompileError::invalid(format!("an argument of type {declared} is given a {}", tv.ty)));
+            }
+            frame.bind(id, bind)?;
+        }
+        let (depth, calls) = (self.depth, self.calls.len());
+        for op in &region.ops {
+            let mut cx = LoweringContext { graph: self, frame, out, op };
+            if matches!(op.kind, OpKind::Return) {
+                let results = op.operands.iter().map(|&v| cx.frame.get(v)).collect();
+                self.depth -= 1;
+                return results;
+            }
+            let Err(error) = cx.lower() else { continue };
+            let error = error.at(|| place(self.module, frame.func, op));
+            // Record an unsupported op and continue, because the full list is more useful than its first entry.
+            if error.kind() == CompileErrorKind::Invalid || !self.assume(frame, op) {
+                return Err(error);
+            }
+            if self.refused.len() < MAX_REFUSED && !self.refused.contains(&error) {
+                self.refused.push(error);
+            }
+            self.depth = depth;
+            self.calls.truncate(calls);
+        }
+        Err(CompileError::invalid("a region ends without a return"))
+    }
+
+    /// Binds the results of an unsupported op to values without a node. Returns false if their types are unknown.
+    pub(super) fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
+        for &id in &op.results {
+            let bind = match type_of(frame.func, id) {
+                Ok(Type::Token) => Binding::Token,
+                Ok(ty) => match tensor_type(ty) {
+                    Ok(ty) => Binding::Tensor(TypedValue { value: self.value(&ty), ty }),
+                    Err(_) => return false,
+                },
+                Err(_) => return false,
+            };
+            if frame.bind(id, bind).is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Returns `v`. If it is a large constant of equal elements, returns a value with its own memory.
+    pub(super) fn materialized(&mut self, v: ValueIndex, out: &mut Vec<Node>) -> ValueIndex {
+        let value = &self.values[v as usize];
+        if value.bytes() <= SMALL || !matches!(value.constant, Some(Constant::Splat(_))) {
+            return v;
+        }
+        let (size, n) = (value.size, value.n);
+        let copy = self.new_value(Value { size, n, constant: None });
+        out.push(Node { op: Op::Copy, ins: vec![v], outs: vec![copy] });
+        copy
+    }
+
+    /// The element of a constant whose elements are all equal.
+    pub(super) fn splat(&self, v: ValueIndex) -> Option<[u8; 16]> {
+        match self.values[v as usize].constant {
+            Some(Constant::Splat(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub(super) fn splat_value(&mut self, element: &[u8], n: usize) -> ValueIndex {
+        let mut bytes = [0; 16];
+        bytes[..element.len()].copy_from_slice(element);
+        let size = u8::try_from(element.len()).unwrap_or(16);
+        self.new_value(Value { size, n, constant: Some(Constant::Splat(bytes)) })
+    }
+}
+
+impl Frame<'_> {
+    pub(super) fn get(&self, id: ValueId) -> Result<Binding> {
+        let found = self.env.get(id.0 as usize).and_then(Option::as_ref);
+        found.cloned().ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", id.0)))
+    }
+
+    pub(super) fn bind(&mut self, id: ValueId, bind: Binding) -> Result<()> {
+        let slot = self.env.get_mut(id.0 as usize);
+        *slot.ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))? = Some(bind);
+        Ok(())
+    }
+}
+
+impl<'m> LoweringContext<'_, 'm> {
+    pub(super) fn lower(&mut self) -> Result<()> {
+        self.graph.nodes += 1;
+        if self.graph.nodes > MAX_NODES {
+            return Err(CompileError::unsupported(format!(
+                "a program of more than {MAX_NODES} ops after inlining calls"
+            )));
+        }
+        match &self.op.kind {
+            OpKind::Constant(literal) => self.constant(literal),
+            OpKind::Iota { iota_dimension } => self.iota(*iota_dimension),
+            OpKind::PartitionId => self.member_id(true),
+            OpKind::ReplicaId => self.member_id(false),
+            OpKind::Unary(op) => self.unary(*op),
+            OpKind::Binary(op) => self.binary(*op),
+            OpKind::Compare { direction, compare_type } => self.compare(*direction, *compare_type),
+            OpKind::Select => self.select(),
+            OpKind::Clamp => self.clamp(),
+            OpKind::Convert => self.convert(),
+            OpKind::BitcastConvert => self.bitcast_convert(),
+            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+                self.reduce_precision(*exponent_bits, *mantissa_bits)
+            }
+            OpKind::BroadcastInDim { broadcast_dimensions } => self.broadcast_in_dim(broadcast_dimensions),
+            OpKind::Reshape => self.reshape(),
+            OpKind::Transpose { permutation } => self.transpose(permutation),
+            OpKind::Slice { start_indices, limit_indices, strides } => {
+                self.slice(start_indices, limit_indices, strides)
+            }
+            OpKind::DynamicSlice { slice_sizes } => self.dynamic_slice(slice_sizes),
+            OpKind::DynamicUpdateSlice => self.dynamic_update_slice(),
+            OpKind::Concatenate { dimension } => self.concatenate(*dimension),
+            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
+                self.pad(edge_padding_low, edge_padding_high, interior_padding)
+            }
+            OpKind::Reverse { dimensions } => self.reverse(dimensions),
+            OpKind::GetDimensionSize { dimension } => self.get_dimension_size(*dimension),
+            OpKind::Gather { dimensions, slice_sizes, .. } => self.gather(dimensions, slice_sizes),
+            OpKind::Scatter { dimensions, .. } => self.scatter(dimensions),
+            OpKind::Sort { dimension, .. } => self.sort(*dimension),
+            OpKind::DotGeneral { dimensions, .. } => self.dot_general(dimensions),
+            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, .. } => {
+                self.convolution(dimensions, window, *feature_group_count, *batch_group_count)
+            }
+            OpKind::Reduce { dimensions } => self.reduce(dimensions),
+            OpKind::ReduceWindow { window } => self.reduce_window(window),
+            OpKind::SelectAndScatter { window } => self.select_and_scatter(window),
+            OpKind::Cholesky { lower } => self.cholesky(*lower),
+            OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
+                self.triangular_solve(*left_side, *lower, *unit_diagonal, *transpose_a)
+            }
+            OpKind::RngBitGenerator { algorithm } => self.rng_bit_generator(*algorithm),
+            OpKind::Call { callee } => self.call(callee),
+            OpKind::Composite { decomposition, .. } => self.call(decomposition),
+            OpKind::While => self.while_loop(),
+            OpKind::If => self.branches(Select::Pred),
+            OpKind::Case => self.branches(Select::Index),
+            OpKind::CustomCall { call_target_name, .. } => self.custom_call(call_target_name),
+            OpKind::OptimizationBarrier => self.pass_through(),
+            OpKind::Tuple => self.tuple(),
+            OpKind::GetTupleElement { index } => self.get_tuple_element(*index),
+            OpKind::CreateToken | OpKind::AfterAll => self.bind(0, Binding::Token),
+            OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
+            OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
+            OpKind::Other { name, attributes } => {
+                let known = self.other(name, attributes).or_else(|| self.chlo(name, attributes));
+                let known = known.or_else(|| self.collective(name, attributes));
+                known.unwrap_or_else(|| Err(self.unsupported()))
+            }
+            _ => Err(self.unsupported()),
+        }
+    }
+
+    /// The error for an op that is not supported with these types.
+    pub(super) fn unsupported(&self) -> CompileError {
+        CompileError::unsupported(op_name(&self.op.kind))
+    }
+
+    pub(super) fn invalid(&self, message: impl std::fmt::Display) -> CompileError {
+        CompileError::invalid(format!("{}: {message}", op_name(&self.op.kind)))
+    }
+
+    pub(super) fn ensure(&self, holds: bool, message: impl FnOnce() -> String) -> Result<()> {
+        if holds { Ok(()) } else { Err(self.invalid(message())) }
+    }
+
+    /// Checks that the extents span few enough positions to list them all.
+    pub(super) fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
+        let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
+        if count.is_none_or(|count| count > MAX_OFFSETS) {
+            return Err(CompileError::unsupported(format!(
+                "{} with more than {MAX_OFFSETS} offsets",
+                op_name(&self.op.kind)
+            )));
+        }
+        Ok(())
+    }
+
+    /// All operands, which must be tensors.
+    pub(super) fn operands(&self) -> Result<Vec<TypedValue>> {
+        self.op.operands.iter().map(|&id| self.tensor(id)).collect()
+    }
+
+    pub(super) fn tensor(&self, id: ValueId) -> Result<TypedValue> {
+        match self.frame.get(id)? {
+            Binding::Tensor(tv) => Ok(tv),
+            _ => Err(self.invalid("an operand is not a tensor")),
+        }
+    }
+
+    /// Exactly `N` tensor operands.
+    pub(super) fn take<const N: usize>(&self) -> Result<[TypedValue; N]> {
+        let operands = self.operands()?;
+        let got = operands.len();
+        operands.try_into().map_err(|_| self.invalid(format!("takes {N} operands, {got} are given")))
+    }
+
+    /// Declared type of a result.
+    pub(super) fn result_type(&self, index: usize) -> Result<TensorType> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        tensor_type(type_of(self.frame.func, *id)?)
+    }
+
+    /// Declared element type of a result.
+    pub(super) fn result_dtype(&self, index: usize) -> Result<DType> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        dtype_of(type_of(self.frame.func, *id)?)
+    }
+
+    pub(super) fn bind(&mut self, index: usize, bind: Binding) -> Result<()> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        self.frame.bind(*id, bind)
+    }
+
+    /// Checks that result `index` may have the type `ty`.
+    pub(super) fn declared(&self, index: usize, ty: &TensorType) -> Result<()> {
+        let id = self.op.results.get(index).ok_or_else(|| self.invalid(format!("result {index} is missing")))?;
+        let declared = type_of(self.frame.func, *id)?;
+        self.ensure(fits(declared, ty)?, || format!("makes a {ty}, a {declared} is declared"))
+    }
+
+    /// Binds all results and checks that their types are the declared ones. PyTorch/XLA declares one tuple of all
+    /// results for custom calls.
+    pub(super) fn finish(&mut self, results: Vec<TypedValue>) -> Result<()> {
+        let (want, got) = (self.op.results.len(), results.len());
+        if let [id] = self.op.results[..]
+            && let Type::Tuple(parts) = type_of(self.frame.func, id)?
+        {
+            let want = parts.len();
+            self.ensure(want == got, || format!("makes {got} results, a tuple of {want} is declared"))?;
+            for (part, tv) in parts.iter().zip(&results) {
+                self.ensure(fits(part, &tv.ty)?, || format!("makes a {}, a {part} is declared", tv.ty))?;
+            }
+            return self.bind(0, Binding::Tuple(results.into_iter().map(Binding::Tensor).collect()));
+        }
+        self.ensure(want == got, || format!("makes {got} results, {want} are declared"))?;
+        for (i, tv) in results.into_iter().enumerate() {
+            self.declared(i, &tv.ty)?;
+            self.bind(i, Binding::Tensor(tv))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish_one(&mut self, v: ValueIndex, ty: TensorType) -> Result<()> {
+        self.finish(vec![TypedValue { value: v, ty }])
+    }
+
+    /// Adds an elementwise node. If all operands are constants with equal or few elements, computes the result instead.
+    pub(super) fn map(&mut self, map: Map, ins: &[ValueIndex], ty: &TensorType) -> ValueIndex {
+        let splats: Option<Vec<[u8; 16]>> = ins.iter().map(|&v| self.graph.splat(v)).collect();
+        if let Some(splats) = splats {
+            return self.fold(&map, ins, &splats, ty);
+        }
+        if let Some(v) = self.fold_dense(&map, ins, ty) {
+            return v;
+        }
+        let out = self.graph.value(ty);
+        self.out.push(Node { op: Op::Map(map), ins: ins.to_vec(), outs: vec![out] });
+        out
+    }
+
+    /// Reads `v` through a view. Returns `v` itself if the view is the identity.
+    pub(super) fn load(&mut self, v: ValueIndex, view: View) -> ValueIndex {
+        let value = &self.graph.values[v as usize];
+        if let Some(Constant::Splat(bytes)) = value.constant {
+            let size = usize::from(value.size);
+            return self.graph.splat_value(&bytes[..size], view.len());
+        }
+        if view.is_contiguous() && view.len() == value.n {
+            return v;
+        }
+        let (element, n) = (value.size, view.len());
+        if n <= FOLDED
+            && let Some(Constant::Dense(buffer)) = &value.constant
+        {
+            let size = usize::from(element);
+            let mut bytes = vec![0u128; (n * size).div_ceil(16)];
+            let part: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut bytes)[..n * size];
+            with_size!(size, T => {
+                view.read::<T>(bytemuck::cast_slice(buffer.bytes()), 0, bytemuck::cast_slice_mut(part));
+            });
+            let copy = Buffer::copy_of(self.graph.pool, part);
+            if let Ok(copy) = copy {
+                let constant = Some(Constant::Dense(copy));
+                return self.graph.new_value(Value { size: element, n, constant });
+            }
+        }
+        let out = self.graph.new_value(Value { size: element, n, constant: None });
+        self.out.push(Node { op: Op::Load(view), ins: vec![v], outs: vec![out] });
+        out
+    }
+
+    /// Adds a node of another kind. `starts[o]` is the input that output `o` starts as.
+    pub(super) fn kernel(
+        &mut self,
+        kernel: impl Kernel + 'static,
+        ins: &[ValueIndex],
+        starts: &[Option<u16>],
+        types: &[TensorType],
+    ) -> Vec<ValueIndex> {
+        if let Some(outs) = self.fold_kernel(&kernel, ins, starts, types) {
+            return outs;
+        }
+        let ins = ins.iter().map(|&v| self.graph.materialized(v, self.out)).collect();
+        let outs: Vec<ValueIndex> = types.iter().map(|ty| self.graph.value(ty)).collect();
+        let op = Op::Kernel { kernel: Box::new(kernel), starts: starts.to_vec() };
+        self.out.push(Node { op, ins, outs: outs.clone() });
+        outs
+    }
+
+    /// Adds a constant with a copy of `bytes`.
+    pub(super) fn dense(&mut self, ty: &TensorType, bytes: &[u8]) -> Result<ValueIndex> {
+        let buffer = Buffer::copy_of(self.graph.pool, bytes).map_err(|e| CompileError::unsupported(e.to_string()))?;
+        let constant = Some(Constant::Dense(buffer));
+        Ok(self.graph.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
+    }
+}

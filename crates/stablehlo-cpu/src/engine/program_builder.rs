@@ -1,0 +1,65 @@
+//! Builds a program from a module: lowers it to the graph, and emits the steps.
+
+use stablehlo::ir::{Attribute, Module, Type};
+
+use super::emit::emit;
+use super::graph::ValueIndex;
+use super::lower::{GraphBuilder, Lowered, entry_type, fits};
+use super::pool::Pool;
+use super::program::{Parameter, Program};
+use super::settings::CompileSettings;
+use crate::error::CompileError;
+
+/// Compiles a module in which every op is one that the engine lowers, for one member.
+pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program, CompileError> {
+    let func = module.entry().ok_or_else(|| {
+        CompileError::invalid("the module has no entry: name one function `main`, or make exactly one public")
+    })?;
+    let mut lower = GraphBuilder::new(module, settings, pool);
+    let Lowered { block, args, results } = lower.entry(func)?;
+    for (declared, ty) in func.results.iter().zip(&results) {
+        let is_token = matches!(declared, Type::Token) && *ty == entry_type(declared)?;
+        if !is_token && !fits(declared, ty)? {
+            return Err(CompileError::invalid(format!(
+                "the entry function declares a result {declared} and returns a {ty}"
+            )));
+        }
+    }
+    let parameters = args.iter().enumerate().map(|(i, arg)| {
+        let attributes = func.arg_attributes.get(i).map_or(&[][..], |a| a);
+        Parameter { ty: arg.ty.clone(), alias_output: alias_output(attributes), donor: donor(attributes) }
+    });
+    let parameters: Vec<Parameter> = parameters.collect();
+    if let Some(p) = parameters.iter().find(|p| p.alias_output.is_some_and(|o| o >= results.len())) {
+        return Err(CompileError::invalid(format!(
+            "a parameter of type {} aliases an output that does not exist",
+            p.ty
+        )));
+    }
+    let args: Vec<ValueIndex> = args.iter().map(|a| a.value).collect();
+    let emitted = emit(block, &args, &lower.values, pool)?;
+    Ok(Program {
+        name: module.name.clone().unwrap_or_else(|| func.name.clone()),
+        parameters,
+        outputs: results,
+        consts: emitted.consts,
+        slots: emitted.slots,
+        block: emitted.block,
+        pool: pool.clone(),
+        settings: settings.clone(),
+        collectives: lower.collectives,
+        shardings: None,
+        readable: None,
+    })
+}
+
+fn alias_output(attributes: &[(String, Attribute)]) -> Option<usize> {
+    attributes.iter().find_map(|(name, value)| match value {
+        Attribute::Integer(output, _) if name == "tf.aliasing_output" => usize::try_from(*output).ok(),
+        _ => None,
+    })
+}
+
+fn donor(attributes: &[(String, Attribute)]) -> bool {
+    attributes.iter().any(|(name, value)| name == "jax.buffer_donor" && *value != Attribute::Bool(false))
+}

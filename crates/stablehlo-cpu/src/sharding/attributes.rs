@@ -1,0 +1,36 @@
+//! Finds the attributes that hold shardings and meshes.
+
+use std::collections::HashMap;
+
+use stablehlo::ir::{Attribute, Attributes, Module};
+
+use super::parser::{self, ParsedMesh};
+use crate::error::CompileError;
+
+/// The attribute of this name.
+pub(crate) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+}
+
+/// The text of an attribute. Returns `None` if it has another type.
+pub(crate) fn text(attribute: &Attribute) -> Option<String> {
+    match attribute {
+        Attribute::Other(text) | Attribute::Symbol(text) => Some(text.clone()),
+        Attribute::String(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        _ => None,
+    }
+}
+
+/// The meshes of the program, by `@name`.
+pub(crate) fn meshes(module: &Module) -> Result<HashMap<String, ParsedMesh>, CompileError> {
+    let mut meshes = HashMap::new();
+    for (op, attributes) in &module.symbols {
+        if op == "sdy.mesh"
+            && let Some(name) = find(attributes, "sym_name").and_then(text)
+            && let Some(mesh) = find(attributes, "mesh").and_then(text)
+        {
+            meshes.insert(format!("@{name}"), parser::mesh(&mesh)?);
+        }
+    }
+    Ok(meshes)
+}

@@ -1,0 +1,66 @@
+//! The roles of ops in partitioning.
+
+use stablehlo::ir::{Attribute, Op, OpKind, Region};
+
+use crate::sharding::attributes::find;
+
+/// The role of an op in partitioning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The result is the operand, with the sharding that the op specifies.
+    Constraint,
+    /// Converts a value of the program for all devices to one of the program for each device.
+    FullToShard,
+    ShardToFull,
+    ManualComputation,
+    /// An identity without an annotation.
+    Nothing,
+    Plain,
+}
+
+/// The role of an op.
+pub(super) fn role(op: &Op) -> Role {
+    match &op.kind {
+        OpKind::CustomCall { call_target_name, .. } => match call_target_name.as_str() {
+            "Sharding" => Role::Constraint,
+            "SPMDFullToShardShape" => Role::FullToShard,
+            "SPMDShardToFullShape" => Role::ShardToFull,
+            "annotate_device_placement" | "LayoutConstraint" | "MoveToHost" | "MoveToDevice" => Role::Nothing,
+            _ => Role::Plain,
+        },
+        OpKind::OptimizationBarrier => Role::Nothing,
+        OpKind::Other { name, .. } => match name.as_str() {
+            "sdy.sharding_constraint" | "sdy.reshard" => Role::Constraint,
+            "sdy.propagation_barrier" => Role::Nothing,
+            "sdy.manual_computation" => Role::ManualComputation,
+            _ => Role::Plain,
+        },
+        _ => Role::Plain,
+    }
+}
+
+/// Whether the op is a collective between partitions. A collective without a channel is between replicas, and each
+/// partition runs its own on its parts.
+pub(super) fn is_cross_partition(op: &Op) -> bool {
+    let OpKind::Other { name, attributes } = &op.kind else { return false };
+    let is_collective = matches!(
+        name.as_str(),
+        "stablehlo.all_reduce"
+            | "stablehlo.all_gather"
+            | "stablehlo.all_to_all"
+            | "stablehlo.reduce_scatter"
+            | "stablehlo.collective_permute"
+            | "stablehlo.collective_broadcast"
+            | "stablehlo.collective_reduce"
+    );
+    is_collective && find(attributes, "channel_id").and_then(Attribute::as_integer).is_some_and(|id| id > 0)
+}
+
+/// Calls `f` for the ops of a region and of the regions inside it, until an error.
+pub(super) fn for_each_op<'m, E>(region: &'m Region, f: &mut impl FnMut(&'m Op) -> Result<(), E>) -> Result<(), E> {
+    for op in &region.ops {
+        f(op)?;
+        op.regions.iter().try_for_each(|region| for_each_op(region, f))?;
+    }
+    Ok(())
+}

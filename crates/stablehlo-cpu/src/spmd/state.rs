@@ -1,0 +1,33 @@
+//! The sharding of a value while it is planned.
+
+use stablehlo::ir::Type;
+
+use crate::sharding::grid::{AxisSet, Spec};
+
+/// The sharding of one value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct State {
+    pub(super) dims: Spec,
+    pub(super) open: Vec<bool>,
+    /// Manual axes, along which each device has its own value.
+    pub(super) manual: AxisSet,
+    /// Axes along which devices hold summands of the value.
+    pub(super) unreduced: AxisSet,
+    /// Axes along which a user of the value takes summands.
+    pub(super) summed: AxisSet,
+    pub(super) extents: Vec<usize>,
+    /// Whether only annotations may cut it unevenly. The caller sees this value and does not expect padding.
+    pub(super) even: bool,
+}
+
+impl State {
+    /// The state of a value of this type before its sharding is known.
+    pub(super) fn of(ty: &Type) -> Self {
+        let extents: Vec<usize> = match ty {
+            Type::Tensor(ty) => ty.shape.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect(),
+            _ => Vec::new(),
+        };
+        let rank = extents.len();
+        Self { dims: vec![Vec::new(); rank], open: vec![true; rank], extents, ..Self::default() }
+    }
+}
