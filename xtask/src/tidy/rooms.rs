@@ -1,16 +1,46 @@
-//! Checks the folders of `device-plugin/src/abi`, called rooms here: which folder may import which, and what a `mod.rs`
-//! may define.
+//! Checks the folders of some crates, called rooms here: which folder may import which, and what a `mod.rs` may define.
 
-/// The folder with the rooms.
-const ABI: &str = "crates/device-plugin/src/abi/";
+/// A folder of sources with rooms.
+struct Source {
+    folder: &'static str,
+    /// The folder as a path in the crate.
+    path: &'static str,
+    /// (room, rooms that its files must not import).
+    rooms: &'static [(&'static str, &'static [&'static str])],
+}
 
-/// (room, rooms that its files must not import). The order is: `table` and `reclaim` below, then `lend`, `objects` and
-/// `extensions`.
-const ROOMS: &[(&str, &[&str])] = &[
-    ("table", &["reclaim", "lend", "objects", "extensions"]),
-    ("reclaim", &["table", "lend", "objects", "extensions"]),
-    ("lend", &["reclaim", "objects", "extensions"]),
-    ("objects", &["extensions"]),
+const SOURCES: &[Source] = &[
+    // The order is: `table` and `reclaim` below, then `lend`, `objects` and `extensions`.
+    Source {
+        folder: "crates/device-plugin/src/abi/",
+        path: "crate::abi::",
+        rooms: &[
+            ("table", &["reclaim", "lend", "objects", "extensions"]),
+            ("reclaim", &["table", "lend", "objects", "extensions"]),
+            ("lend", &["reclaim", "objects", "extensions"]),
+            ("objects", &["extensions"]),
+        ],
+    },
+    // The order is: `sharding` below, then `engine` and `spmd`, which do not know each other, then `passes` and `compile`.
+    Source {
+        folder: "crates/stablehlo-cpu/src/",
+        path: "crate::",
+        rooms: &[
+            ("sharding", &["engine", "spmd", "passes", "compile"]),
+            ("engine", &["spmd", "passes", "compile"]),
+            ("spmd", &["engine", "passes", "compile"]),
+            ("passes", &["spmd", "compile"]),
+        ],
+    },
+    // The order is: `elementwise` below, then `kernels`, then `lower`.
+    Source {
+        folder: "crates/stablehlo-cpu/src/engine/",
+        path: "crate::engine::",
+        rooms: &[
+            ("elementwise", &["kernels", "graph", "program", "lower"]),
+            ("kernels", &["graph", "program", "lower"]),
+        ],
+    },
 ];
 
 /// Items that a `mod.rs` of the rooms must not define, because its children would import them from above.
@@ -32,22 +62,36 @@ const CONTRACTS: &[(&str, &str)] = &[
 
 /// Checks a file of the repository.
 pub(super) fn check(name: &str, text: &str, faults: &mut Vec<String>) {
-    if let Some(path) = name.strip_prefix(ABI) {
-        imports(name, path, text, faults);
-        if path.ends_with("mod.rs") {
-            definitions(name, text, faults);
+    for source in SOURCES {
+        if let Some(path) = name.strip_prefix(source.folder) {
+            imports(name, path, source, text, faults);
         }
+    }
+    if SOURCES.iter().any(|source| name.starts_with(source.folder))
+        && name.ends_with("/mod.rs")
+        && !name.contains("/tests/")
+    {
+        definitions(name, text, faults);
     }
     if name.starts_with("crates/device-plugin/src/") || name.starts_with("crates/plugin-manifest/src/") {
         contracts(name, text, faults);
     }
 }
 
-fn imports(name: &str, path: &str, text: &str, faults: &mut Vec<String>) {
-    let rules = ROOMS.iter().filter(|(room, _)| path.strip_prefix(room).is_some_and(|rest| rest.starts_with('/')));
+fn imports(name: &str, path: &str, source: &Source, text: &str, faults: &mut Vec<String>) {
+    if path.contains("tests/") {
+        return;
+    }
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or(text);
+    let rules =
+        source.rooms.iter().filter(|(room, _)| path.strip_prefix(room).is_some_and(|rest| rest.starts_with('/')));
     for (room, forbidden) in rules {
         for other in *forbidden {
-            if text.contains(&format!("crate::abi::{other}::")) {
+            let import = format!("{}{other}", source.path);
+            let is_import = |(at, _): (usize, &str)| {
+                !text[at + import.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+            };
+            if text.match_indices(&import).any(is_import) {
                 faults.push(format!("{name}: `{room}` must not import `{other}`; move the shared part below both"));
             }
         }
@@ -96,6 +140,16 @@ mod tests {
         assert_eq!(faults(file, "use crate::abi::table::trace;"), [""; 0]);
         let file = "crates/device-plugin/src/abi/objects/event.rs";
         assert_eq!(faults(file, "use crate::abi::table::trace;"), [""; 0]);
+    }
+
+    #[test]
+    fn upward_imports_of_the_cpu_engine_are_found() {
+        let file = "crates/stablehlo-cpu/src/engine/kernels/sort.rs";
+        assert_eq!(faults(file, "use crate::engine::lower::Tensor;").len(), 1);
+        assert_eq!(faults(file, "use crate::engine::lowering::Tensor;"), [""; 0]);
+        assert_eq!(faults(file, "use crate::spmd::{Partitioned, partition};").len(), 1);
+        assert_eq!(faults("crates/stablehlo-cpu/src/spmd/mod.rs", "use crate::sharding::OpSharding;"), [""; 0]);
+        assert_eq!(faults("crates/stablehlo-cpu/src/engine/lower/mod.rs", "pub(super) struct Context;").len(), 1);
     }
 
     #[test]
