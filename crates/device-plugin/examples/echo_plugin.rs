@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use device_plugin::features::{Features, Platform};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, ExecutableInfo,
     HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
@@ -26,13 +27,11 @@ impl Backend for EchoDevice {
     type Buffer = Arc<[u8]>;
     type Executable = ();
 
+    const FEATURES: Features<Self> = Features::none().platform();
+
     fn create(options: &CreateOptions) -> Result<Self> {
         options.expect_only(&[])?;
         Ok(Self)
-    }
-
-    fn platform_version(&self) -> String {
-        env!("CARGO_PKG_VERSION").to_owned()
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -61,5 +60,11 @@ impl Backend for EchoDevice {
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         launch.outputs.push(launch.inputs[0].clone())?;
         Ok(Event::ready())
+    }
+}
+
+impl Platform for EchoDevice {
+    fn platform_version(&self) -> String {
+        env!("CARGO_PKG_VERSION").to_owned()
     }
 }

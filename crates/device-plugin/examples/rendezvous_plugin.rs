@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use device_plugin::features::{Distributed, Features};
 use device_plugin::process::{CoordinatorNeed, OptionRule, When};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
@@ -61,6 +62,8 @@ impl Backend for RendezvousDevice {
     type Buffer = Arc<[u8]>;
     type Executable = ();
 
+    const FEATURES: Features<Self> = Features::none().distributed();
+
     fn create(options: &CreateOptions) -> Result<Self> {
         options.expect_only(&["node_id", "num_nodes", "name", "timeout_ms"])?;
         let (node, nodes) = (count(options, "node_id", 0)?, count(options, "num_nodes", 1)?);
@@ -82,10 +85,6 @@ impl Backend for RendezvousDevice {
             names = (0..nodes).map(wait).collect::<Result<_>>()?;
         }
         Ok(Self { node, names })
-    }
-
-    fn process_index(&self) -> i32 {
-        self.node
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -116,5 +115,11 @@ impl Backend for RendezvousDevice {
 
     fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
         Err(Error::unimplemented("this device runs no programs"))
+    }
+}
+
+impl Distributed for RendezvousDevice {
+    fn process_index(&self) -> i32 {
+        self.node
     }
 }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use device_plugin::extensions::{Extensions, Profile};
+use device_plugin::features::{Features, Profile};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
     Placement, Program, Result, StablehloVersions, device_plugin,
@@ -34,7 +34,7 @@ impl Backend for WitnessDevice {
     type Buffer = Arc<[u8]>;
     type Executable = ();
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler();
+    const FEATURES: Features<Self> = Features::none().profiler();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::features::FeatureCalls;
 use crate::strided::Strided;
 use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
 
@@ -79,8 +80,9 @@ impl ArrayLayout {
     /// An array with this layout.
     pub(crate) fn with_layout(shape: &Shape, layout: Layout) -> Result<Self> {
         let dims = layout.stored_dimensions(&shape.dimensions);
-        let dims = dims
-            .ok_or_else(|| Error::argument(format!("the layout {layout} is no order of the dimensions of {shape}")))?;
+        let dims = dims.ok_or_else(|| {
+            Error::argument(format!("the layout {layout} does not list each dimension of {shape} once"))
+        })?;
         if layout.is_row_major() {
             return Ok(Self::row_major(shape));
         }
@@ -94,7 +96,9 @@ impl ArrayLayout {
     pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
         match B::default_layout(topology, shape) {
             None => Ok(Self::row_major(shape)),
-            Some(layout) => Self::with_layout(shape, layout).map_err(|error| error.context("Backend::default_layout")),
+            Some(layout) => {
+                Self::with_layout(shape, layout).map_err(|error| error.context("StorageLayouts::default_layout"))
+            }
         }
     }
 

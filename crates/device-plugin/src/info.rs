@@ -50,7 +50,7 @@ pub struct MemoryInfo {
     pub kind_id: i32,
     /// Ids of the devices that can address the memory. The first memory that lists a device is its default one.
     pub devices: Vec<i32>,
-    /// Whether the host can read buffers in place. If so, [`Backend::host_bytes`](crate::Backend::host_bytes) must
+    /// Whether the host can read buffers in place. If so, [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes) must
     /// return them.
     pub on_host: bool,
 }

@@ -75,7 +75,7 @@ mod backend;
 mod compile_options;
 mod descriptor;
 mod event;
-pub mod extensions;
+pub mod features;
 pub mod ffi;
 mod hlo;
 mod host_array;
@@ -151,6 +151,7 @@ pub mod __private {
 
     pub use crate::describe::descriptor::dp_descriptor;
     pub use crate::descriptor::descriptor;
+    pub use crate::features::{Implemented, NotImplemented, Probe, check};
     use crate::{Backend, DevicePlugin, Registered, StaticApi};
 
     /// Returns the table of a plugin; the same one each time.
@@ -187,7 +188,7 @@ pub mod __private {
     /// Fails to compile if the plugin has no table to export.
     pub const fn assert_backend<P: DevicePlugin>() {
         assert!(
-            <P::Backend as Backend>::PRESENT,
+            <P::Backend as Backend>::FEATURES.present,
             "the plugin has no backend, so there is no table for GetPjrtApi to return: write \
              `device_plugin::export!(path::Plugin, descriptor_only)`, and in its own crate `type Backend = NoBackend;` \
              or nothing"

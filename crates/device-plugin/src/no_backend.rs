@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::features::Features;
 use crate::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, Error, Event, HostArray, Launch, Placement, Program,
     Result,
@@ -14,7 +15,7 @@ impl Backend for NoBackend {
     type Buffer = ();
     type Executable = ();
 
-    const PRESENT: bool = false;
+    const FEATURES: Features<Self> = Features::absent();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Err(Error::unimplemented("this plugin only describes a device; its PJRT library is another one"))

@@ -26,8 +26,8 @@ use crate::{
 ///
 /// All functions are called before a client exists, and must not need a device.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no plugin: it does not implement `device_plugin::DevicePlugin`",
-    label = "no plugin",
+    message = "`{Self}` is not a plugin, because it does not implement `device_plugin::DevicePlugin`",
+    label = "`DevicePlugin` is not implemented",
     note = "write `use device_plugin::DevicePlugin;` and `#[device_plugin] impl DevicePlugin for {Self} {{ … }}`"
 )]
 pub trait DevicePlugin: 'static {

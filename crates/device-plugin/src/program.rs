@@ -27,7 +27,7 @@ pub struct ExecutableInfo {
     pub output_memory_kinds: Vec<String>,
     /// The memory kinds of the parameters, in the same form.
     pub parameter_memory_kinds: Vec<String>,
-    /// Layouts of the outputs. Empty if all have their [`Backend::default_layout`](crate::Backend::default_layout).
+    /// Layouts of the outputs. Empty if all have their [`StorageLayouts::default_layout`](crate::features::StorageLayouts::default_layout).
     /// Programs return arrays as the device stores them: dense and row-major in the order of the layout.
     pub output_layouts: Vec<Layout>,
     /// The layouts of the parameters, in the same form.

@@ -48,7 +48,8 @@ impl Strided {
 
     /// The strides of a dense array of this shape with its dimensions in this order, fastest first.
     pub(crate) fn dense_strides(shape: &Shape, order: &[i64]) -> Result<Vec<i64>> {
-        let fault = || Error::argument(format!("minor_to_major {order:?} is no order of the dimensions of {shape}"));
+        let fault =
+            || Error::argument(format!("minor_to_major {order:?} does not list each dimension of {shape} once"));
         let mut strides = vec![None; shape.dimensions.len()];
         let mut stride = i64::try_from(shape.element_type.host_size()).map_err(|_| fault())?;
         for dim in order {

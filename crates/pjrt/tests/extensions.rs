@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, RwLock};
 
 use block_on::block_on;
-use device_plugin::extensions as offered;
+use device_plugin::features::{self as offered, Features};
 use device_plugin::ffi::{Handler, Registry};
 use device_plugin::{
     Backend, CompileOptions as Options, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Event,
@@ -55,7 +55,7 @@ impl Backend for Device {
     type Buffer = Memory;
     type Executable = String;
 
-    const EXTENSIONS: offered::Extensions<Self> = offered::Extensions::none().profiler().streams().ffi().raw_buffers();
+    const FEATURES: Features<Self> = Features::none().profiler().streams().ffi().raw_buffers();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)

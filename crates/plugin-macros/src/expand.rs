@@ -82,9 +82,17 @@ fn linking(plugin: &Plugin, arguments: &Arguments) -> TokenStream {
             };
         }
     });
+    let features = plugin.backend.then(|| {
+        quote! {
+            #(#conditions)*
+            const _: () = #krate::check_features!(<#ty as #krate::DevicePlugin>::Backend);
+        }
+    });
     quote! {
         #(#conditions)*
         const _: () = #krate::__private::assert_names::<#ty>();
+
+        #features
 
         #functions
         #registered

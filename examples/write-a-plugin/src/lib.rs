@@ -9,6 +9,7 @@ mod queue;
 use std::sync::Arc;
 
 use device_plugin::capabilities::{MemoryKinds, ProgramFormat, ProgramFormats};
+use device_plugin::features::{CostAnalysis, Features, MemoryStatistics, MultiDevice};
 use device_plugin::{
     Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
     Event, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, OptionSchema, OptionSpec, OptionType, Placement,
@@ -70,6 +71,10 @@ pub struct Board {
 impl Backend for Board {
     type Buffer = Buffer;
     type Executable = Executable;
+
+    // ANCHOR: features
+    const FEATURES: Features<Self> = Features::none().memory_statistics().cost_analysis().multi_device();
+    // ANCHOR_END: features
 
     // ANCHOR: create
     fn create(options: &CreateOptions) -> Result<Self> {
@@ -156,31 +161,31 @@ impl Backend for Board {
         Ok(event)
     }
     // ANCHOR_END: execute
+}
 
-    // ANCHOR: execute_all
-    fn execute_all(&self, executable: &Arc<Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        launches.iter_mut().map(|launch| self.execute(executable, launch)).collect()
-    }
-    // ANCHOR_END: execute_all
-
-    // ANCHOR: stats
+// ANCHOR: stats
+impl MemoryStatistics for Board {
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
         Ok(self.devices[device].0.stats())
     }
-    // ANCHOR_END: stats
+}
+// ANCHOR_END: stats
 
-    // ANCHOR: cost
+// ANCHOR: cost
+impl CostAnalysis for Board {
     fn cost_analysis(executable: &Executable) -> Result<Vec<NamedValue>> {
         Ok(vec![NamedValue::new("flops", executable.flops() as f32)])
     }
-    // ANCHOR_END: cost
-
-    // ANCHOR: serialize
-    fn serialize(_: &Executable) -> Result<Option<Vec<u8>>> {
-        Ok(None)
-    }
-    // ANCHOR_END: serialize
 }
+// ANCHOR_END: cost
+
+// ANCHOR: execute_all
+impl MultiDevice for Board {
+    fn execute_all(&self, executable: &Arc<Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        launches.iter_mut().map(|launch| self.execute(executable, launch)).collect()
+    }
+}
+// ANCHOR_END: execute_all
 
 impl Board {
     fn count(&self) -> i32 {

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 const XLA: &str = include_str!("xla.txt");
 
 /// The options by name that a backend takes, for
-/// [`Backend::compile_options`](crate::Backend::compile_options).
+/// [`NamedOptions::compile_options`](crate::features::NamedOptions::compile_options).
 ///
 /// ```
 /// use device_plugin::{CompileOptionSchema, CompileOptionType, CompileOptions, OptionOverride};

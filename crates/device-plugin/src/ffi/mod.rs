@@ -1,6 +1,6 @@
 //! Custom calls: user code that a program calls by name.
 //!
-//! A backend that offers [`Extensions::ffi`](crate::extensions::Extensions::ffi) gets the framework's registrations.
+//! A backend that offers [`Features::ffi`](crate::features::Features::ffi) gets the framework's registrations.
 //! The plugin's [`Registry`] contains each [`Handler`] with its target and platform, and types of user data with their
 //! ids. Each launch has an [`ExecuteContext`] with the user data of that execution. Programs written in Rust register
 //! handlers in Rust, and a backend calls those without unsafe code:

@@ -1,6 +1,6 @@
 //! Records the work of the plugin while a framework takes a profile.
 //!
-//! A backend that offers [`Extensions::profiler`](crate::extensions::Extensions::profiler) appears in
+//! A backend that offers [`Features::profiler`](crate::features::Features::profiler) appears in
 //! `jax.profiler.trace` and TensorBoard. While a profile runs, the SDK records:
 //!
 //! - the framework's calls that compile, transfer and execute, by thread, under their C names;

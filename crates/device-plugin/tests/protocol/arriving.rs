@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use device_plugin::features::{DeviceCopies, Features};
 use device_plugin::*;
 use pjrt_sys::*;
 
@@ -65,6 +66,8 @@ impl Backend for Dma {
     type Buffer = Buffer;
     type Executable = ();
 
+    const FEATURES: Features<Self> = Features::none().device_copies();
+
     fn create(options: &CreateOptions) -> Result<Self> {
         let under_way = Wire::default();
         let test = options.get("test").map(ToString::to_string).unwrap_or_default();
@@ -84,10 +87,6 @@ impl Backend for Dma {
         buffer.event.clone()
     }
 
-    fn copy(&self, buffer: &Buffer, _: &Shape, _: Placement) -> Result<Buffer> {
-        Ok(self.send(buffer.data()?.to_vec()))
-    }
-
     fn read(&self, buffer: &Buffer, to: &mut [u8]) -> Result<()> {
         to.copy_from_slice(buffer.data()?);
         Ok(())
@@ -102,6 +101,12 @@ impl Backend for Dma {
         let output = launch.inputs[0].clone();
         launch.outputs.push(output)?;
         Ok(Event::ready())
+    }
+}
+
+impl DeviceCopies for Dma {
+    fn copy(&self, buffer: &Buffer, _: &Shape, _: Placement) -> Result<Buffer> {
+        Ok(self.send(buffer.data()?.to_vec()))
     }
 }
 

@@ -31,7 +31,7 @@ fn a_poisoned_execution_fails_its_outputs() {
     assert_eq!(poison(devices[1], 7, 10), Ok(false));
     assert!(!toy().is_ready(event));
     let fault = poison(devices[0], 7, 0).unwrap_err();
-    assert_eq!(fault.message, "PJRT_Device_PoisonExecution: error_code is OK, which is no error");
+    assert_eq!(fault.message, "PJRT_Device_PoisonExecution: error_code is OK; pass the code of an error");
     assert_eq!(poison(devices[0], 7, 10), Ok(true));
     let fault = toy().wait(event).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::ABORTED, "stop"));

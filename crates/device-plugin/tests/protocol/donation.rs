@@ -46,7 +46,8 @@ fn a_donated_buffer_may_be_no_other_argument() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[1];s32[1];s32[1]\ndonate=0;2").unwrap();
     let (a, b) = (toy().ints(client, &[1]), toy().ints(client, &[2]));
-    for (arguments, why) in [([a, a, b], "argument 0 is donated and also argument 1"), ([a, b, a], "donated and also")]
+    for (arguments, why) in
+        [([a, a, b], "argument 0 is donated and is also argument 1"), ([a, b, a], "donated and is also")]
     {
         let fault = toy().execute(executable, &arguments, 3).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);

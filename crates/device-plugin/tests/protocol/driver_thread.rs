@@ -6,7 +6,7 @@ use std::ptr::null_mut;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use device_plugin::extensions::{Extensions, RawBuffers};
+use device_plugin::features::{DeviceCopies, Features, RawBuffers};
 use device_plugin::*;
 use pjrt_sys::*;
 
@@ -82,7 +82,7 @@ impl Backend for Device {
     type Buffer = Handle;
     type Executable = ();
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().raw_buffers();
+    const FEATURES: Features<Self> = Features::none().device_copies().raw_buffers();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         let (work, receiver) = channel();
@@ -110,11 +110,6 @@ impl Backend for Device {
         Ok(())
     }
 
-    fn bitcast(&self, buffer: &Handle, _: &Shape, _: &Shape, _: Placement) -> Result<Handle> {
-        check("bitcast");
-        Ok(buffer.clone())
-    }
-
     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [pair()], [pair()]) })
     }
@@ -127,6 +122,13 @@ impl Backend for Device {
         let (event, completer) = Event::pending();
         self.work.send((made, completer)).expect("the test listens");
         Ok(event)
+    }
+}
+
+impl DeviceCopies for Device {
+    fn bitcast(&self, buffer: &Handle, _: &Shape, _: &Shape, _: Placement) -> Result<Handle> {
+        check("bitcast");
+        Ok(buffer.clone())
     }
 }
 

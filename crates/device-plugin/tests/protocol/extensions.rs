@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use device_plugin::ErrorCode;
-use device_plugin::extensions::Stream;
+use device_plugin::features::Stream;
 use device_plugin::ffi::{Handler, Registry};
 use pjrt_sys::*;
 
@@ -73,8 +73,8 @@ fn only_what_a_backend_names_is_in_the_chain() {
         };
         assert_eq!(size, ours, "extension {ty}");
     }
-    let names = <RichDevice as device_plugin::Backend>::EXTENSIONS.names();
-    assert_eq!(names, ["Profiler", "Stream", "FFI", "RawBuffer"]);
+    let names = <RichDevice as device_plugin::Backend>::FEATURES.names();
+    assert_eq!(names, ["buffer_addresses", "multi_device", "profiler", "streams", "raw_buffers", "ffi"]);
 }
 
 #[test]

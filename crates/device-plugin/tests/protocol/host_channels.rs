@@ -151,7 +151,7 @@ fn chunks_that_do_not_fit_are_refused_and_deleted() {
     assert_eq!(
         messages,
         [
-            refused("the chunk has 3 bytes, which is no multiple of 4"),
+            refused("the chunk has 3 bytes; send a multiple of 4"),
             Ok(()),
             refused("the chunk has 12 bytes, but the stream lacks 4"),
             Ok(()),

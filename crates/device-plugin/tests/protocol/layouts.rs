@@ -3,6 +3,7 @@
 use std::ptr::null_mut;
 use std::sync::Arc;
 
+use device_plugin::features::{AheadOfTime, Features, StorageLayouts};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, ErrorCode, Event,
     ExecutableInfo, HostArray, Launch, Layout, Placement, Program, Result, Shape, TopologyInfo, device_plugin,
@@ -35,21 +36,14 @@ impl Backend for TilesDevice {
     type Buffer = Stored;
     type Executable = String;
 
+    const FEATURES: Features<Self> = Features::none().ahead_of_time().storage_layouts();
+
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
         (0..2).map(|id| DeviceInfo::new(id, "tiles")).collect()
-    }
-
-    fn topology(_: &str, _: &[device_plugin::NamedValue]) -> Result<TopologyInfo> {
-        Ok(TopologyInfo::new(vec![DeviceInfo::new(0, "tiles")]))
-    }
-
-    fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
-        assert!(!topology.devices.is_empty());
-        columns(shape.dimensions.len())
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Stored> {
@@ -75,6 +69,19 @@ impl Backend for TilesDevice {
         let input = launch.inputs[0].clone();
         launch.outputs.push(input)?;
         Ok(Event::ready())
+    }
+}
+
+impl AheadOfTime for TilesDevice {
+    fn topology(_: &str, _: &[device_plugin::NamedValue]) -> Result<TopologyInfo> {
+        Ok(TopologyInfo::new(vec![DeviceInfo::new(0, "tiles")]))
+    }
+}
+
+impl StorageLayouts for TilesDevice {
+    fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
+        assert!(!topology.devices.is_empty());
+        columns(shape.dimensions.len())
     }
 }
 
@@ -172,7 +179,7 @@ fn what_is_no_layout_of_the_array_is_refused() {
     for order in [&[0i64][..], &[0, 0], &[0, 2], &[-1, 0], &[0, 1, 2]] {
         let fault = put(toy(), client, Some(&tiled(order)), &[]).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert!(fault.message.contains("is no order of the dimensions of s32[2,3]"), "{fault:?}");
+        assert!(fault.message.contains("does not list each dimension of s32[2,3] once"), "{fault:?}");
     }
     for strides in [[16i64, 4], [4, 8]] {
         let fault = put(toy(), client, Some(&strided(&strides)), &[]).unwrap_err();
@@ -266,7 +273,7 @@ fn the_device_has_layouts_of_its_own() {
     assert_eq!(layout_text(unsafe { slice(parameters.layouts, 1) }[0]), "{1,0:T(2)}");
     tiles().ask::<slot::PJRT_Executable_Destroy>(|args| args.executable = held.executable).unwrap();
     for (code, told) in
-        [("{1,0};{1,0} {1,0}", "2 layouts for 1 parameter"), ("{1,0} {0}", "the layout {0} is no order")]
+        [("{1,0};{1,0} {1,0}", "2 layouts for 1 parameter"), ("{1,0} {0}", "the layout {0} does not list")]
     {
         let fault = tiles().compile(client, code).unwrap_err();
         assert!(fault.code == ErrorCode::INTERNAL && fault.message.contains(told), "{fault:?}");

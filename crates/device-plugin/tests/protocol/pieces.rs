@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
+use device_plugin::features::{DynamicShapes, Features, PiecewiseUploads};
 use device_plugin::*;
 use pjrt_sys::*;
 
@@ -42,8 +43,7 @@ impl Backend for Board {
     type Buffer = Memory;
     type Executable = ();
 
-    const PIECES: bool = true;
-    const DYNAMIC: bool = true;
+    const FEATURES: Features<Self> = Features::none().piecewise_uploads().dynamic_shapes();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)
@@ -57,29 +57,10 @@ impl Backend for Board {
         Ok(Memory { bytes: Arc::new(Mutex::new(host.into_bytes())), rows: None })
     }
 
-    fn write_piece(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
-        if bytes[0] == 13 {
-            return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
-        }
-        if bytes[0] == 9 {
-            let gate = GATE.lock().unwrap().clone().unwrap();
-            gate.wait();
-            gate.wait();
-        }
-        buffer.bytes.lock().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
-        SEEN.lock().unwrap().push((offset, bytes.len()));
-        Ok(())
-    }
-
     fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
         let bytes = buffer.bytes.lock().unwrap();
         to.copy_from_slice(&bytes[..to.len()]);
         Ok(())
-    }
-
-    fn dynamic_dimensions(&self, buffer: &Memory, shape: &Shape) -> Vec<(usize, i64)> {
-        assert_eq!(shape, &self::shape());
-        buffer.rows.map(|rows| (0, rows)).into_iter().collect()
     }
 
     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
@@ -93,6 +74,29 @@ impl Backend for Board {
         let lies = input.bytes.lock().unwrap()[0] == 7;
         launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
         Ok(Event::ready())
+    }
+}
+
+impl PiecewiseUploads for Board {
+    fn write_piece(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+        if bytes[0] == 13 {
+            return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
+        }
+        if bytes[0] == 9 {
+            let gate = GATE.lock().unwrap().clone().unwrap();
+            gate.wait();
+            gate.wait();
+        }
+        buffer.bytes.lock().unwrap()[offset..offset + bytes.len()].copy_from_slice(bytes);
+        SEEN.lock().unwrap().push((offset, bytes.len()));
+        Ok(())
+    }
+}
+
+impl DynamicShapes for Board {
+    fn dynamic_dimensions(&self, buffer: &Memory, shape: &Shape) -> Vec<(usize, i64)> {
+        assert_eq!(shape, &self::shape());
+        buffer.rows.map(|rows| (0, rows)).into_iter().collect()
     }
 }
 

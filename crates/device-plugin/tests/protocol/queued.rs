@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use device_plugin::features::{BufferAddresses, DeviceCopies, Features};
 use device_plugin::*;
 use pjrt_sys::*;
 
@@ -53,7 +54,7 @@ impl Backend for Board {
     type Buffer = Cell;
     type Executable = String;
 
-    const QUEUED: bool = true;
+    const FEATURES: Features<Self> = Features::none().buffer_addresses().device_copies().queued();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)
@@ -74,29 +75,6 @@ impl Backend for Board {
     fn read(&self, buffer: &Cell, to: &mut [u8]) -> Result<()> {
         to.copy_from_slice(buffer.get().expect("read before it was there"));
         Ok(())
-    }
-
-    fn host_bytes<'a>(&self, buffer: &'a Cell) -> Option<&'a [u8]> {
-        Some(buffer.get().expect("seen before it was there"))
-    }
-
-    fn copy(&self, buffer: &Cell, _: &Shape, to: Placement) -> Result<Cell> {
-        let copy = move |from: &Cell| match to.device {
-            0 => Ok(from.get().expect("copied before its turn").clone()),
-            _ => Err(Error::resource_exhausted("no room for a copy")),
-        };
-        if buffer.get().is_some() {
-            return Ok(Arc::new(OnceLock::from(copy(buffer)?)));
-        }
-        // Queue the copy. A failure at that time is not reported.
-        let (from, made) = (buffer.clone(), Cell::default());
-        let fill = Arc::clone(&made);
-        submit(move || {
-            if let Ok(bytes) = copy(&from) {
-                let _ = fill.set(bytes);
-            }
-        });
-        Ok(made)
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
@@ -124,6 +102,33 @@ impl Backend for Board {
             completer.complete_here(Ok(()));
         });
         Ok(event)
+    }
+}
+
+impl BufferAddresses for Board {
+    fn host_bytes<'a>(&self, buffer: &'a Cell) -> Option<&'a [u8]> {
+        Some(buffer.get().expect("seen before it was there"))
+    }
+}
+
+impl DeviceCopies for Board {
+    fn copy(&self, buffer: &Cell, _: &Shape, to: Placement) -> Result<Cell> {
+        let copy = move |from: &Cell| match to.device {
+            0 => Ok(from.get().expect("copied before its turn").clone()),
+            _ => Err(Error::resource_exhausted("no room for a copy")),
+        };
+        if buffer.get().is_some() {
+            return Ok(Arc::new(OnceLock::from(copy(buffer)?)));
+        }
+        // Queue the copy. A failure at that time is not reported.
+        let (from, made) = (buffer.clone(), Cell::default());
+        let fill = Arc::clone(&made);
+        submit(move || {
+            if let Ok(bytes) = copy(&from) {
+                let _ = fill.set(bytes);
+            }
+        });
+        Ok(made)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use device_plugin::features::{AsyncReads, Features};
 use device_plugin::*;
 use pjrt_sys::*;
 
@@ -36,7 +37,7 @@ impl Backend for Reader {
     type Buffer = Arc<Vec<u8>>;
     type Executable = ();
 
-    const ASYNC_READ: bool = true;
+    const FEATURES: Features<Self> = Features::none().async_reads();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)
@@ -55,6 +56,16 @@ impl Backend for Reader {
         Ok(())
     }
 
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("programs"))
+    }
+
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Err(Error::unimplemented("programs"))
+    }
+}
+
+impl AsyncReads for Reader {
     fn begin_read(&self, buffer: &Self::Buffer, to: HostDestination) -> Result<Event> {
         if buffer[0] == 13 {
             return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
@@ -62,14 +73,6 @@ impl Backend for Reader {
         let (event, completer) = Event::pending();
         BEGUN.lock().unwrap().push((Arc::clone(buffer), to, completer));
         Ok(event)
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Err(Error::unimplemented("programs"))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("programs"))
     }
 }
 

@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use device_plugin::extensions::{Extensions, Profile, RawBuffers, Stream, Streams};
+use device_plugin::features::{BufferAddresses, Features, MultiDevice, Profile, RawBuffers, Stream, Streams};
 use device_plugin::profiler::{self, Activity, Place};
 use device_plugin::{
     Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
@@ -47,7 +47,8 @@ impl Backend for RichDevice {
     type Buffer = Memory;
     type Executable = String;
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().streams().ffi().raw_buffers();
+    const FEATURES: Features<Self> =
+        Features::none().buffer_addresses().multi_device().profiler().streams().ffi().raw_buffers();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         Ok(Self)
@@ -64,10 +65,6 @@ impl Backend for RichDevice {
     fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
         to.copy_from_slice(&buffer.read().unwrap());
         Ok(())
-    }
-
-    fn size_on_device(&self, buffer: &Memory) -> Option<usize> {
-        Some(buffer.read().unwrap().len())
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
@@ -116,7 +113,15 @@ impl Backend for RichDevice {
         }
         Ok(Event::ready())
     }
+}
 
+impl BufferAddresses for RichDevice {
+    fn size_on_device(&self, buffer: &Memory) -> Option<usize> {
+        Some(buffer.read().unwrap().len())
+    }
+}
+
+impl MultiDevice for RichDevice {
     fn execute_all(&self, program: &Arc<String>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
     }

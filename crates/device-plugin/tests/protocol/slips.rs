@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use device_plugin::features::{BufferAddresses, Features};
 use device_plugin::*;
 use pjrt_sys::slot;
 
@@ -29,6 +30,8 @@ fn client(slip: &str) -> Answer<Client> {
 impl Backend for Careless {
     type Buffer = Arc<Vec<u8>>;
     type Executable = ();
+
+    const FEATURES: Features<Self> = Features::none().buffer_addresses();
 
     fn create(options: &CreateOptions) -> Result<Self> {
         match options.get("slip") {
@@ -71,14 +74,6 @@ impl Backend for Careless {
         Ok(())
     }
 
-    fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
-        match self.0.as_str() {
-            "short bytes" => buffer.get(1..),
-            "no bytes" => None,
-            _ => Some(buffer),
-        }
-    }
-
     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         let mut info = ExecutableInfo::new("slip", [pair()], [pair()]);
         match self.0.as_str() {
@@ -98,12 +93,22 @@ impl Backend for Careless {
     }
 }
 
+impl BufferAddresses for Careless {
+    fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
+        match self.0.as_str() {
+            "short bytes" => buffer.get(1..),
+            "no bytes" => None,
+            _ => Some(buffer),
+        }
+    }
+}
+
 #[test]
 fn devices_and_memories_that_contradict_themselves_make_no_client() {
     for (slip, message) in [
         ("none", "the backend lists no devices"),
         ("twin", "the backend lists two devices of id 0"),
-        ("elsewhere", "device 1 is addressable and of process 3, but Backend::process_index is 0"),
+        ("elsewhere", "device 1 is addressable and of process 3, but Distributed::process_index is 0"),
         ("no name", "memory 0 of kind \"\" has no name by which frameworks could choose it"),
         ("two numbers", "memory 1 of kind \"device\" has the kind or the kind_id of an earlier memory, but not both"),
         (
@@ -142,9 +147,11 @@ fn memory_that_the_host_shall_read_is_all_there() {
     for (slip, message) in [
         (
             "short bytes",
-            Some("Backend::host_bytes gives 7 bytes for s32[2] in memory of kind \"device\", which is on_host"),
+            Some(
+                "BufferAddresses::host_bytes returned 7 bytes for s32[2] in memory of kind \"device\", which is on_host",
+            ),
         ),
-        ("no bytes", Some("neither Backend::host_bytes nor device_pointer tells where the buffer lies")),
+        ("no bytes", Some("both host_bytes and device_pointer returned None")),
         ("", None),
     ] {
         let client = client(slip).unwrap();

@@ -11,6 +11,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use device_plugin::features::{
+    AheadOfTime, BufferAddresses, CostAnalysis, Distributed, DmaMappings, Features, ForeignViews, MemoryStatistics,
+    MultiDevice, Platform, Poisoning, Serialization, Tracking,
+};
 use device_plugin::{
     Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
     ExecutableInfo, ForeignMemory, HostAlias, HostArray, HostChannels, Launch, MemoryInfo, MemoryStats, NamedValue,
@@ -212,6 +216,20 @@ impl Backend for ToyDevice {
     type Buffer = ToyBuffer;
     type Executable = ToyProgram;
 
+    const FEATURES: Features<Self> = Features::none()
+        .platform()
+        .memory_statistics()
+        .distributed()
+        .foreign_views()
+        .dma_mappings()
+        .poisoning()
+        .tracking()
+        .buffer_addresses()
+        .ahead_of_time()
+        .serialization()
+        .multi_device()
+        .cost_analysis();
+
     fn create(options: &CreateOptions) -> Result<Self> {
         options.expect_only(&["panic_in", "name", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
         if let Some(Value::String(message)) = options.get("fail") {
@@ -232,10 +250,6 @@ impl Backend for ToyDevice {
         Ok(Self { panic_in, node, name })
     }
 
-    fn platform_version(&self) -> String {
-        self.node.as_ref().map_or("toy 1".to_owned(), |node| format!("toy 1 {node}"))
-    }
-
     fn devices(&self) -> Vec<DeviceInfo> {
         self.check("devices");
         devices()
@@ -244,11 +258,6 @@ impl Backend for ToyDevice {
     fn memories(&self) -> Vec<MemoryInfo> {
         self.check("memories");
         memories()
-    }
-
-    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
-        self.check("memory_stats");
-        Ok(MemoryStats { bytes_in_use: 7 + device as i64, num_allocs: Some(3), ..MemoryStats::default() })
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<ToyBuffer> {
@@ -263,118 +272,15 @@ impl Backend for ToyDevice {
         }
     }
 
-    fn clear_memory_stats(&self, device: usize) -> Result<()> {
-        self.check("clear_memory_stats");
-        if device == 0 { Ok(()) } else { Err(Error::unimplemented("only device 0 counts")) }
-    }
-
-    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
-        self.check("update_processes");
-        for process in processes {
-            note(format!("process {} {} {:?}", process.process_index, process.incarnation, process.state));
-        }
-        Ok(())
-    }
-
-    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<ToyBuffer> {
-        self.check("view");
-        if self.panic_in == "after keeping" {
-            FOREIGN.lock().unwrap().push(memory);
-            return Err(Error::internal("kept the memory"));
-        }
-        if self.panic_in == "viewing anywhere" {
-            return Ok(ToyBuffer::new(Memory::Foreign(memory)));
-        }
-        if memory.bytes().is_none() || at.memory != 2 {
-            return Err(Error::unimplemented(format!("{shape} in foreign memory {}", at.memory)));
-        }
-        Ok(ToyBuffer::new(Memory::Foreign(memory)))
-    }
-
-    fn dma_map(&self, address: usize, size: usize) -> Result<()> {
-        self.check("dma_map");
-        if size == 13 {
-            return Err(Error::resource_exhausted("13 bytes are too many"));
-        }
-        note(format!("map {address} {size}"));
-        Ok(())
-    }
-
-    fn dma_unmap(&self, address: usize) -> Result<()> {
-        note(format!("unmap {address}"));
-        let name = self.name.as_deref().unwrap_or_default();
-        if name.starts_with("slow to unmap") {
-            pass_gate(name);
-        }
-        if name == "slow to unmap, and fails" && notes(&format!("unmap {address}")).len() == 1 {
-            return Err(Error::internal("the memory is stuck"));
-        }
-        Ok(())
-    }
-
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
-        self.check("poison");
-        let mut running = ENDLESS.lock().unwrap();
-        let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
-        let (.., completer) = running.remove(at);
-        drop(running);
-        completer.complete_here(Err(error));
-        Ok(true)
-    }
-
-    fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
-        self.check("track");
-        let text = format!("{description} on {device}");
-        note(format!("{text} begins"));
-        Box::new(Tracked(text))
-    }
-
     fn read(&self, buffer: &ToyBuffer, to: &mut [u8]) -> Result<()> {
         self.check("read");
         to.copy_from_slice(buffer.bytes());
         Ok(())
     }
 
-    fn host_bytes<'a>(&self, buffer: &'a ToyBuffer) -> Option<&'a [u8]> {
-        self.check("host_bytes");
-        Some(buffer.bytes())
-    }
-
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<ToyProgram>> {
         self.check("compile");
         compile(program, options, &self.panic_in)
-    }
-
-    fn compile_for(
-        topology: &TopologyInfo,
-        program: &Program,
-        options: &CompileOptions,
-    ) -> Result<Compiled<ToyProgram>> {
-        let mut compiled = compile(program, options, "")?;
-        compiled.info.name = format!("{} for {} devices", compiled.info.name, topology.devices.len());
-        Ok(compiled)
-    }
-
-    fn load(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
-        self.check("load");
-        match program.op.as_str() {
-            "unloadable" => Err(Error::invalid_argument("this program is for other devices")),
-            _ => Ok(Arc::clone(program)),
-        }
-    }
-
-    fn serialize(program: &ToyProgram) -> Result<Option<Vec<u8>>> {
-        Ok((program.op == "native").then(|| b"native code".to_vec()))
-    }
-
-    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
-        self.check("deserialize");
-        if data != b"native code" {
-            return Err(Error::invalid_argument("no native code"));
-        }
-        let executable = ToyProgram { op: "echo".to_owned(), gate: String::new(), panic_in: String::new() };
-        let shape = Shape::new(device_plugin::ElementType::S32, [1]);
-        Ok(Compiled { executable, info: ExecutableInfo::new("from native code", [shape.clone()], [shape]) })
     }
 
     fn execute(&self, program: &Arc<ToyProgram>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -482,18 +388,121 @@ impl Backend for ToyDevice {
         }
         Ok(Event::ready())
     }
+}
 
-    fn execute_all(&self, program: &Arc<ToyProgram>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        self.check("execute_all");
-        if program.op != "all" {
-            return Err(Error::unimplemented(format!("{} on several devices", program.op)));
-        }
-        launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
+impl Platform for ToyDevice {
+    fn platform_version(&self) -> String {
+        self.node.as_ref().map_or("toy 1".to_owned(), |node| format!("toy 1 {node}"))
+    }
+}
+
+impl MemoryStatistics for ToyDevice {
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        self.check("memory_stats");
+        Ok(MemoryStats { bytes_in_use: 7 + device as i64, num_allocs: Some(3), ..MemoryStats::default() })
     }
 
-    fn cost_analysis(program: &ToyProgram) -> Result<Vec<NamedValue>> {
-        assert!(program.panic_in != "cost_analysis", "asked to panic in cost_analysis");
-        Ok(vec![NamedValue::new("flops", 2.5f32), NamedValue::new("bytes accessed", 8i64)])
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        self.check("clear_memory_stats");
+        if device == 0 { Ok(()) } else { Err(Error::unimplemented("only device 0 counts")) }
+    }
+}
+
+impl Distributed for ToyDevice {
+    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
+        self.check("update_processes");
+        for process in processes {
+            note(format!("process {} {} {:?}", process.process_index, process.incarnation, process.state));
+        }
+        Ok(())
+    }
+}
+
+impl ForeignViews for ToyDevice {
+    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<ToyBuffer> {
+        self.check("view");
+        if self.panic_in == "after keeping" {
+            FOREIGN.lock().unwrap().push(memory);
+            return Err(Error::internal("kept the memory"));
+        }
+        if self.panic_in == "viewing anywhere" {
+            return Ok(ToyBuffer::new(Memory::Foreign(memory)));
+        }
+        if memory.bytes().is_none() || at.memory != 2 {
+            return Err(Error::unimplemented(format!("{shape} in foreign memory {}", at.memory)));
+        }
+        Ok(ToyBuffer::new(Memory::Foreign(memory)))
+    }
+}
+
+impl DmaMappings for ToyDevice {
+    fn dma_map(&self, address: usize, size: usize) -> Result<()> {
+        self.check("dma_map");
+        if size == 13 {
+            return Err(Error::resource_exhausted("13 bytes are too many"));
+        }
+        note(format!("map {address} {size}"));
+        Ok(())
+    }
+
+    fn dma_unmap(&self, address: usize) -> Result<()> {
+        note(format!("unmap {address}"));
+        let name = self.name.as_deref().unwrap_or_default();
+        if name.starts_with("slow to unmap") {
+            pass_gate(name);
+        }
+        if name == "slow to unmap, and fails" && notes(&format!("unmap {address}")).len() == 1 {
+            return Err(Error::internal("the memory is stuck"));
+        }
+        Ok(())
+    }
+}
+
+impl Poisoning for ToyDevice {
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        self.check("poison");
+        let mut running = ENDLESS.lock().unwrap();
+        let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
+        let (.., completer) = running.remove(at);
+        drop(running);
+        completer.complete_here(Err(error));
+        Ok(true)
+    }
+}
+
+impl Tracking for ToyDevice {
+    fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
+        self.check("track");
+        let text = format!("{description} on {device}");
+        note(format!("{text} begins"));
+        Box::new(Tracked(text))
+    }
+}
+
+impl BufferAddresses for ToyDevice {
+    fn host_bytes<'a>(&self, buffer: &'a ToyBuffer) -> Option<&'a [u8]> {
+        self.check("host_bytes");
+        Some(buffer.bytes())
+    }
+}
+
+impl AheadOfTime for ToyDevice {
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<ToyProgram>> {
+        let mut compiled = compile(program, options, "")?;
+        compiled.info.name = format!("{} for {} devices", compiled.info.name, topology.devices.len());
+        Ok(compiled)
+    }
+
+    fn load(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
+        self.check("load");
+        match program.op.as_str() {
+            "unloadable" => Err(Error::invalid_argument("this program is for other devices")),
+            _ => Ok(Arc::clone(program)),
+        }
     }
 
     fn topology(name: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
@@ -518,5 +527,38 @@ impl Backend for ToyDevice {
             }
             _ => Err(Error::invalid_argument(format!("no topology {name}"))),
         }
+    }
+}
+
+impl Serialization for ToyDevice {
+    fn serialize(program: &ToyProgram) -> Result<Option<Vec<u8>>> {
+        Ok((program.op == "native").then(|| b"native code".to_vec()))
+    }
+
+    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
+        self.check("deserialize");
+        if data != b"native code" {
+            return Err(Error::invalid_argument("no native code"));
+        }
+        let executable = ToyProgram { op: "echo".to_owned(), gate: String::new(), panic_in: String::new() };
+        let shape = Shape::new(device_plugin::ElementType::S32, [1]);
+        Ok(Compiled { executable, info: ExecutableInfo::new("from native code", [shape.clone()], [shape]) })
+    }
+}
+
+impl MultiDevice for ToyDevice {
+    fn execute_all(&self, program: &Arc<ToyProgram>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        self.check("execute_all");
+        if program.op != "all" {
+            return Err(Error::unimplemented(format!("{} on several devices", program.op)));
+        }
+        launches.iter_mut().map(|launch| self.execute(program, launch)).collect()
+    }
+}
+
+impl CostAnalysis for ToyDevice {
+    fn cost_analysis(program: &ToyProgram) -> Result<Vec<NamedValue>> {
+        assert!(program.panic_in != "cost_analysis", "asked to panic in cost_analysis");
+        Ok(vec![NamedValue::new("flops", 2.5f32), NamedValue::new("bytes accessed", 8i64)])
     }
 }

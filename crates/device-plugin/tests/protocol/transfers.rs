@@ -100,7 +100,9 @@ fn the_type_and_place_of_a_new_buffer_are_checked() {
             })
     };
     let (device, memory) = (toy().devices(client)[1], toy().memories(client)[2]);
-    for (element, why) in [(0, "0 is no element type"), (34, "34 is no element type"), (u32::MAX, "no element type")] {
+    for (element, why) in
+        [(0, "PJRT_Buffer_Type 0"), (34, "PJRT_Buffer_Type 34"), (u32::MAX, "unknown PJRT_Buffer_Type")]
+    {
         assert!(put(element, device, null_mut()).unwrap_err().message.contains(why));
     }
     assert!(put(4, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
@@ -172,7 +174,7 @@ fn buffers_are_read_in_the_layout_asked_for() {
     assert_eq!(fault(&tiles).code, ErrorCode::UNIMPLEMENTED);
     let mut unknown = tiled(&order);
     unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
-    assert!(fault(&unknown).message.contains("7 is no kind of layout"));
+    assert!(fault(&unknown).message.contains("unknown PJRT_Buffer_MemoryLayout_Type 7"));
     // A call that only requests the size.
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));

@@ -5,7 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use device_plugin::extensions::{Extensions, Profile};
+use device_plugin::features::{
+    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, DmaMappings, Features, ForeignViews,
+    MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profile,
+};
 use device_plugin::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error,
     Event, ExecutableInfo, ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program,
@@ -74,27 +77,26 @@ impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
     type Executable = CpuExecutable;
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().ffi();
-
-    /// Executions accept inputs that are not ready, and wait for the event of each.
-    const QUEUED: bool = true;
+    /// Executions accept inputs that are not ready, and wait for the event of each (`queued`).
+    const FEATURES: Features<Self> = Features::none()
+        .at_exit()
+        .platform()
+        .memory_statistics()
+        .buffer_addresses()
+        .device_copies()
+        .foreign_views()
+        .dma_mappings()
+        .named_options()
+        .ahead_of_time()
+        .multi_device()
+        .poisoning()
+        .cost_analysis()
+        .profiler()
+        .ffi()
+        .queued();
 
     fn create(options: &CreateOptions) -> Result<Self> {
         Ok(Self::new(&Config::new(options, variable)?))
-    }
-
-    /// Stops the client's threads before the destructors of static objects run.
-    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
-        let state = Arc::downgrade(&self.state);
-        Some(Box::new(move || {
-            if let Some(state) = state.upgrade() {
-                state.end_with_process();
-            }
-        }))
-    }
-
-    fn platform_version(&self) -> String {
-        platform_version()
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -103,14 +105,6 @@ impl Backend for CpuBackend {
 
     fn memories(&self) -> Vec<MemoryInfo> {
         memory::infos(self.devices().iter().map(|device| device.id))
-    }
-
-    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
-        self.state.memories.stats(device)
-    }
-
-    fn clear_memory_stats(&self, device: usize) -> Result<()> {
-        self.state.memories.clear_stats(device)
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<CpuBuffer> {
@@ -139,11 +133,52 @@ impl Backend for CpuBackend {
         Ok(())
     }
 
+    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+        self.state.workers.check_process()?;
+        compile(program, options)
+    }
+
+    fn execute(&self, executable: &Arc<CpuExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
+        self.state.execute(executable, launch)
+    }
+}
+
+impl AtExit for CpuBackend {
+    /// Stops the client's threads before the destructors of static objects run.
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        let state = Arc::downgrade(&self.state);
+        Some(Box::new(move || {
+            if let Some(state) = state.upgrade() {
+                state.end_with_process();
+            }
+        }))
+    }
+}
+
+impl Platform for CpuBackend {
+    fn platform_version(&self) -> String {
+        platform_version()
+    }
+}
+
+impl MemoryStatistics for CpuBackend {
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        self.state.memories.stats(device)
+    }
+
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        self.state.memories.clear_stats(device)
+    }
+}
+
+impl BufferAddresses for CpuBackend {
     fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
         // No check for a fork: the child has a copy of the bytes, and reading them takes no lock or thread.
         Some(buffer.tensor().ok()?.bytes())
     }
+}
 
+impl DeviceCopies for CpuBackend {
     fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<CpuBuffer> {
         self.state.workers.check_process()?;
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
@@ -159,6 +194,14 @@ impl Backend for CpuBackend {
         self.state.derive(buffer, bitcast)
     }
 
+    fn copy(&self, buffer: &CpuBuffer, _: &Shape, to: Placement) -> Result<CpuBuffer> {
+        self.state.workers.check_process()?;
+        let pool = self.state.memories.of(to).clone();
+        self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
+    }
+}
+
+impl ForeignViews for CpuBackend {
     fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<CpuBuffer> {
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         if memory.bytes().is_none() {
@@ -174,7 +217,9 @@ impl Backend for CpuBackend {
             ))),
         }
     }
+}
 
+impl DmaMappings for CpuBackend {
     /// All memory of the host can be accessed directly.
     fn dma_map(&self, _: usize, _: usize) -> Result<()> {
         Ok(())
@@ -183,47 +228,18 @@ impl Backend for CpuBackend {
     fn dma_unmap(&self, _: usize) -> Result<()> {
         Ok(())
     }
+}
 
-    fn copy(&self, buffer: &CpuBuffer, _: &Shape, to: Placement) -> Result<CpuBuffer> {
-        self.state.workers.check_process()?;
-        let pool = self.state.memories.of(to).clone();
-        self.state.derive(buffer, move |tensor| tensor.copy_to(&pool).map_err(|error| run_error(error, to.device)))
-    }
-
+impl NamedOptions for CpuBackend {
     /// Accepts XLA's options because frameworks pass them. This compiler has nothing for them to tune.
-    fn compile_options() -> Option<CompileOptionSchema> {
-        Some(CompileOptionSchema::xla())
+    fn compile_options() -> CompileOptionSchema {
+        CompileOptionSchema::xla()
     }
+}
 
-    fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-        self.state.workers.check_process()?;
-        compile(program, options)
-    }
-
+impl AheadOfTime for CpuBackend {
     fn compile_for(_: &TopologyInfo, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
         compile(program, options)
-    }
-
-    fn execute(&self, executable: &Arc<CpuExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        self.state.execute(executable, launch)
-    }
-
-    fn execute_all(&self, executable: &Arc<CpuExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
-        self.state.execute_all(executable, launches)
-    }
-
-    /// Fails an execution that has not ended. If it has begun, it ends after the current step. A short program runs
-    /// within the call that launches it, so its execution has already ended.
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
-        Ok(self.state.running.poison(device, launch_id, &error))
-    }
-
-    fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {
-        Ok(executable.costs())
-    }
-
-    fn compiled_memory_stats(executable: &CpuExecutable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
-        Ok(executable.memory_stats(info))
     }
 
     /// Returns a machine with the number of devices in the options or in the name, such as `4` or `cpu:4`.
@@ -239,5 +255,29 @@ impl Backend for CpuBackend {
         topology.memories = memory::infos(topology.devices.iter().map(|device| device.id));
         topology.platform_version = platform_version();
         Ok(topology)
+    }
+}
+
+impl MultiDevice for CpuBackend {
+    fn execute_all(&self, executable: &Arc<CpuExecutable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        self.state.execute_all(executable, launches)
+    }
+}
+
+impl Poisoning for CpuBackend {
+    /// Fails an execution that has not ended. If it has begun, it ends after the current step. A short program runs
+    /// within the call that launches it, so its execution has already ended.
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        Ok(self.state.running.poison(device, launch_id, &error))
+    }
+}
+
+impl CostAnalysis for CpuBackend {
+    fn cost_analysis(executable: &CpuExecutable) -> Result<Vec<NamedValue>> {
+        Ok(executable.costs())
+    }
+
+    fn compiled_memory_stats(executable: &CpuExecutable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        Ok(executable.memory_stats(info))
     }
 }

@@ -193,24 +193,20 @@ impl PluginRegistry {
     fn shutdown_until(&self, deadline: Instant) -> Vec<(String, usize)> {
         let mut table = self.write();
         let rows: Vec<(PluginId, Arc<Record>)> = table.rows().map(|(id, _, record)| (id, record.clone())).collect();
-        let mut ended = Vec::new();
+        let mut guards = Vec::new();
         for (id, record) in rows {
             table.set_disabled(id.index(), Some("the registry was shut down".to_owned()));
             table.end_generation(id.index());
             if let Some(guard) = record.guard().take() {
-                ended.push((record.manifest.name.clone(), guard));
+                table.ended.add(&record.manifest.name, guard.library());
+                guards.push(guard);
             }
         }
+        let ended = table.ended.clone();
         drop(table);
-        let mut remaining = Vec::new();
-        for (name, guard) in ended {
-            let clients = guard.library().wait_for_clients(deadline);
-            if clients > 0 {
-                remaining.push((name, clients));
-            }
-            // Runs the shutdown hook now, or when the last client is destroyed.
-            drop(guard);
-        }
+        // Dropping a guard runs the plugin's shutdown hook now, or when its last client is destroyed.
+        let remaining = ended.wait(deadline, |library| guards.retain(|guard| !Arc::ptr_eq(guard.library(), library)));
+        self.write().ended.forget_unused();
         remaining
     }
 }

@@ -10,6 +10,7 @@
 
 mod builder;
 mod core;
+mod ended_plugins;
 mod entry;
 pub(crate) mod id;
 mod library;

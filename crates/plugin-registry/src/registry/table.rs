@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::ended_plugins::EndedPlugins;
 use super::id::PluginId;
 use super::record::{Precedence, Record};
 use crate::discovery::{Note, Searched, SelectionHint, SourceKind};
@@ -19,6 +20,8 @@ pub(super) struct Table {
     pub(super) hints: Vec<SelectionHint>,
     pub(super) notes: Vec<Note>,
     pub(super) searched: Vec<Searched>,
+    /// Plugins whose use this registry has ended while they had clients.
+    pub(super) ended: EndedPlugins,
     /// Number of records made, which orders records that are otherwise equal.
     made: usize,
 }
@@ -41,6 +44,7 @@ impl Table {
             hints: Vec::new(),
             notes: Vec::new(),
             searched: Vec::new(),
+            ended: EndedPlugins::default(),
             made: 0,
         }
     }

@@ -12,6 +12,7 @@ use crate::fakes::{Count, closing_plugin, fake, folder, registry};
 static DROPPED: Count = Count::new();
 static ENDED: Count = Count::new();
 static AWAITED: Count = Count::new();
+static ABANDONED: Count = Count::new();
 static UNLOADED: Count = Count::new();
 static SHARED: Count = Count::new();
 
@@ -19,6 +20,7 @@ fake! {
     Dropped "dropped" { fn shutdown() { DROPPED.add(); } }
     Ended "ended" { fn shutdown() { ENDED.add(); } }
     Awaited "awaited" { fn shutdown() { AWAITED.add(); } }
+    Abandoned "abandoned" { fn shutdown() { ABANDONED.add(); } }
     Unloaded "unloaded" { fn shutdown() { UNLOADED.add(); } }
     Shared "shared" { fn shutdown() { SHARED.add(); } }
     Panics "panics" { fn shutdown() { panic!("of the test"); } }
@@ -72,6 +74,22 @@ fn shutdown_waits_for_clients_up_to_a_deadline() {
     assert_eq!(waiting.join().unwrap(), []);
     assert_eq!(AWAITED.get(), 1, "the hook has run");
     assert_eq!(registry.shutdown_within(Duration::ZERO), []);
+}
+
+#[test]
+fn shutdown_after_shutdown_waits_for_clients() {
+    let registry = registry("abandoned");
+    let loaded = registry.register::<Abandoned>().unwrap().load().unwrap();
+    let client = loaded.client(&ClientOptions::new()).unwrap();
+    let remaining = [("abandoned".to_owned(), 1)];
+    assert_eq!(registry.shutdown(), remaining);
+    assert_eq!(registry.shutdown_within(Duration::ZERO), remaining, "the client still exists");
+    let other = registry.clone();
+    let waiting = std::thread::spawn(move || other.shutdown_within(Duration::from_secs(600)));
+    client.shutdown(Duration::from_secs(600)).unwrap();
+    assert_eq!(waiting.join().unwrap(), []);
+    assert_eq!(ABANDONED.get(), 1, "the hook has run");
+    assert_eq!(registry.shutdown(), []);
 }
 
 #[test]

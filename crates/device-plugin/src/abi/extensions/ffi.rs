@@ -8,7 +8,7 @@ use crate::{Backend, Error};
 
 extension! {
     /// Offered if the backend runs custom calls.
-    Ffi = PJRT_FFI_Extension if P::Backend::EXTENSIONS.ffi;
+    Ffi = PJRT_FFI_Extension if P::Backend::FEATURES.ffi;
     type_register: PJRT_FFI_Type_Register,
     user_data_add: PJRT_FFI_UserData_Add,
     register_handler: PJRT_FFI_Register_Handler,

@@ -103,7 +103,7 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
     // SAFETY: V1 (argument structs).
     let error = unsafe { (*args).error };
     if !error.is_null() {
-        // SAFETY: V2 (handles), V5 (opaque types): it was boxed, and nobody uses it afterwards.
+        // SAFETY: V2 (handles), V5 (opaque types), it was boxed. The caller gives it up.
         drop(unsafe { Box::from_raw(error) });
     }
 }
@@ -272,7 +272,7 @@ fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
 }
 
 fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Error {
-    Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is no {ty}"))
+    Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is not a valid {ty}"))
 }
 
 /// Owns the objects to which the pointers of a frame lead.

@@ -8,20 +8,20 @@ use crate::ffi::{ExecuteContext, Operand, ResultBuffer};
 extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
     // SAFETY: a frame of `call`.
     let frame = unsafe { &*frame };
-    // SAFETY: as above: one operand.
+    // SAFETY: the frame has one operand.
     let from = unsafe { *frame.args.buffers };
-    // SAFETY: as above.
+    // SAFETY: the pointers of a frame are valid during the call.
     let from = unsafe { &*from };
-    // SAFETY: as above: one result.
+    // SAFETY: the frame has one result.
     let to = unsafe { *frame.rets.buffers };
-    // SAFETY: as above.
+    // SAFETY: the pointers of a frame are valid during the call.
     let to = unsafe { &*to };
-    // SAFETY: as above: one attribute.
+    // SAFETY: the frame has one attribute.
     let scalar = unsafe { *frame.attrs.values };
-    // SAFETY: as above, a scalar.
+    // SAFETY: the attribute is a scalar.
     let scalar = unsafe { &*scalar.cast::<Scalar>() };
     assert_eq!((from.dtype, scalar.dtype, from.rank), (4, 4, 1));
-    // SAFETY: as its type says.
+    // SAFETY: the type of the scalar is `s32`.
     let by = unsafe { *scalar.value.cast::<i32>() };
     if by == 0 {
         let args = CreateArgs {
@@ -36,9 +36,9 @@ extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
     }
     // SAFETY: one dimension.
     let count = usize::try_from(unsafe { *from.dims }).unwrap();
-    // SAFETY: as many as the dimension says.
+    // SAFETY: the operand has `count` elements.
     let from = unsafe { ffi_read::slice(from.data.cast::<i32>(), count, "operand") }.unwrap();
-    // SAFETY: as above; nobody else has the result.
+    // SAFETY: the result has `count` elements, and this is the only reference to them.
     let to = unsafe { ffi_read::slice_mut(to.data.cast::<i32>(), count, "result") }.unwrap();
     to.iter_mut().zip(from).for_each(|(to, from)| *to = from * by);
     ptr::null_mut()
@@ -154,7 +154,7 @@ fn numbers_that_are_none_of_their_type_are_refused() {
     for (value, ty) in
         [(2, E::Pred), (128, E::S8), (-1, E::U8), (32768, E::S16), (65536, E::U16), (1 << 31, E::S32), (-1, E::U32)]
     {
-        let expected = format!("attribute \"a\" of a custom call in C is {value}, which is no {ty}");
+        let expected = format!("attribute \"a\" of a custom call in C is {value}, which is not a valid {ty}");
         assert_eq!(of(Attribute::Int(value), Some(ty)), expected);
     }
     // With these types, the handler would read beyond the value or misinterpret it.

@@ -125,7 +125,7 @@ impl<P: DevicePlugin, Next: Link> Profile<P, Next> {
 }
 
 impl<P: DevicePlugin, Next: Link> Link for Profile<P, Next> {
-    const POINTER: *mut PJRT_Extension_Base = if P::Backend::EXTENSIONS.profiler.is_some() {
+    const POINTER: *mut PJRT_Extension_Base = if P::Backend::FEATURES.profiler.is_some() {
         (&raw const *Self::EXTENSION).cast_mut().cast()
     } else {
         Next::POINTER
@@ -145,7 +145,7 @@ impl Profiler {
         profiler::begin()?;
         state.phase = Phase::Running;
         let started =
-            P::Backend::EXTENSIONS.profiler.map_or(Ok(()), |hooks| contain(|| (hooks.started)(&state.options)));
+            P::Backend::FEATURES.profiler.map_or(Ok(()), |hooks| contain(|| (hooks.profile_started)(&state.options)));
         if started.is_err() {
             drop(Recording::end());
             state.phase = Phase::Idle;
@@ -158,7 +158,7 @@ impl Profiler {
         if !matches!(state.phase, Phase::Running) {
             return Err(Error::failed_precondition("the profile does not run; start it first"));
         }
-        let stopping = P::Backend::EXTENSIONS.profiler.map_or(Ok(()), |hooks| contain(hooks.stopping));
+        let stopping = P::Backend::FEATURES.profiler.map_or(Ok(()), |hooks| contain(hooks.profile_stopping));
         let space = Recording::end().map(|recording| recording.encode(P::NAME));
         state.phase = Phase::Stopped(space.unwrap_or_default());
         stopping

@@ -15,7 +15,7 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read::{self, handles};
 use crate::contain::{contain, drop_contained};
-use crate::extensions::RawBufferFunctions;
+use crate::features::{FeatureCalls, functions};
 use crate::{Backend, Error, Event, Placement, Result};
 
 /// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. It may outlive the buffer.
@@ -39,7 +39,7 @@ handles! {
 
 extension! {
     /// Offered if the backend gives access to the bytes of buffers.
-    RawBuffers = PJRT_RawBuffer_Extension if P::Backend::EXTENSIONS.raw_buffers.is_some();
+    RawBuffers = PJRT_RawBuffer_Extension if P::Backend::FEATURES.raw_buffers.is_some();
     PJRT_RawBuffer_CreateRawAliasOfBuffer: PJRT_RawBuffer_CreateRawAliasOfBuffer,
     PJRT_RawBuffer_Destroy: PJRT_RawBuffer_Destroy,
     PJRT_RawBuffer_GetOnDeviceSizeInBytes: PJRT_RawBuffer_GetOnDeviceSizeInBytes,
@@ -49,9 +49,9 @@ extension! {
     PJRT_RawBuffer_GetHostPointer: PJRT_RawBuffer_GetHostPointer,
 }
 
-fn functions<B: Backend>() -> Result<RawBufferFunctions<B>> {
+fn raw_buffers<B: Backend>() -> Result<functions::RawBuffers<B>> {
     // The table contains these functions only if the backend offers them.
-    B::EXTENSIONS.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
+    B::FEATURES.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
 }
 
 fn outside(offset: impl std::fmt::Display, size: impl std::fmt::Display, all: usize) -> Error {
@@ -129,7 +129,7 @@ impl Source {
     ///
     /// V3 for the source, until the event of the call, which comes after the last use of the slice.
     unsafe fn slice(&self) -> Result<&[u8]> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice(self.data, self.size, "src") }
     }
 }
@@ -184,7 +184,7 @@ entries! {
         let buffer: &RawBuffer<P::Backend> = buffer;
         // The framework cannot use the address before the data is written.
         buffer.ready.wait()?;
-        let address = (functions::<P::Backend>()?.host_pointer)(&buffer.client.backend, buffer.value.available()?);
+        let address = (raw_buffers::<P::Backend>()?.raw_host_pointer)(&buffer.client.backend, buffer.value.available()?);
         args.host_pointer = address.map_or(null_mut(), std::ptr::with_exposed_provenance_mut::<c_void>);
         Ok(())
     }
@@ -194,7 +194,7 @@ entries! {
         let buffer: &RawBuffer<P::Backend> = buffer;
         let range = buffer.range(args.offset, args.transfer_size)?;
         expect_memory(args.src, &range, "src")?;
-        let write = functions::<P::Backend>()?.write;
+        let write = raw_buffers::<P::Backend>()?.write_raw;
         let from = Source { data: args.src.cast(), size: range.len() };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
             // The whole source moves to the thread that copies.
@@ -210,7 +210,7 @@ entries! {
         let buffer: &RawBuffer<P::Backend> = buffer;
         let range = buffer.range(args.offset, args.transfer_size)?;
         expect_memory(args.dst, &range, "dst")?;
-        let read = functions::<P::Backend>()?.read;
+        let read = raw_buffers::<P::Backend>()?.read_raw;
         // SAFETY: V3 (arrays and text), until the event of the call.
         let mut to = unsafe { Destination::new(args.dst, range.len()) };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(&range.clone(), move |backend, value| {

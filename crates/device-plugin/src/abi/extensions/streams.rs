@@ -4,19 +4,19 @@ use crate::abi::extensions::extension_chain::extension;
 use crate::abi::objects::client::buffer::BufferHandle;
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::entry::entries;
-use crate::extensions::{Stream, StreamFunctions};
+use crate::features::{Stream, functions};
 use crate::{Backend, Error, Result};
 
 extension! {
     /// Offered if the backend has streams.
-    Streams = PJRT_Stream_Extension if P::Backend::EXTENSIONS.streams.is_some();
+    Streams = PJRT_Stream_Extension if P::Backend::FEATURES.streams.is_some();
     get_stream: PJRT_Get_Stream_For_External_Ready_Events,
     wait_stream: PJRT_Wait_Until_Buffer_Ready_On_Stream,
 }
 
-fn functions<B: Backend>() -> Result<StreamFunctions<B>> {
+fn streams<B: Backend>() -> Result<functions::Streams<B>> {
     // The table contains these functions only if the backend offers them.
-    B::EXTENSIONS.streams.ok_or_else(|| Error::unimplemented("the backend offers no streams"))
+    B::FEATURES.streams.ok_or_else(|| Error::unimplemented("the backend offers no streams"))
 }
 
 entries! {
@@ -25,7 +25,7 @@ entries! {
     PJRT_Get_Stream_For_External_Ready_Events(args, device) {
         let device: &Device = device;
         let client = device.client::<P>()?;
-        args.stream = (functions::<P::Backend>()?.stream)(&client.backend, device.index)?.0;
+        args.stream = (streams::<P::Backend>()?.stream_for_external_ready_events)(&client.backend, device.index)?.0;
         Ok(())
     }
 
@@ -34,10 +34,10 @@ entries! {
         let held = buffer.hold()?;
         // The call has no event, so like XLA it waits for the buffer. It does not wait if the device orders its work
         // itself. A value that does not exist yet cannot be passed to the backend.
-        if !P::Backend::QUEUED || held.value().get().is_none() {
+        if !P::Backend::FEATURES.queued || held.value().get().is_none() {
             buffer.ready.wait()?;
         }
         let value = held.value().available()?;
-        (functions::<P::Backend>()?.wait)(&buffer.client.backend, Stream(args.stream), value)
+        (streams::<P::Backend>()?.wait_until_buffer_ready_on_stream)(&buffer.client.backend, Stream(args.stream), value)
     }
 }

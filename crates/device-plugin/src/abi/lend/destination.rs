@@ -26,7 +26,7 @@ impl Destination {
     ///
     /// V3 for the destination, until the event of the call, which comes after the last use of the slice.
     pub(crate) unsafe fn slice(&mut self) -> Result<&mut [u8]> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice_mut(self.data, self.size, "dst") }
     }
 }

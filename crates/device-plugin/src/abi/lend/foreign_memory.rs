@@ -26,13 +26,13 @@ struct Release {
 
 // SAFETY: the memory is only read, and V4 (callbacks) lets the function be called from any thread.
 unsafe impl Send for Foreign {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Foreign {}
 
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
-            // SAFETY: V4 (callbacks), once; nobody reads the memory any more.
+            // SAFETY: V4 (callbacks), once, after the last read of the memory.
             unsafe { (release.function)(self.data, release.user_arg) };
         }
     }

@@ -21,9 +21,9 @@ struct Lent {
     done: Option<Completer>,
 }
 
-// SAFETY: V3 (arrays and text), nobody writes the memory until the event, so it can be read from any thread.
+// SAFETY: V3 (arrays and text), the framework does not write to the memory until the event, so any thread may read it.
 unsafe impl Send for Lent {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Lent {}
 
 impl Drop for Lent {
@@ -61,7 +61,7 @@ impl AliasSource {
     ///
     /// V3 for the data, until the event of [`AliasSource::done`] is ready.
     pub(crate) unsafe fn new(data: *const u8, size: usize) -> Result<Self> {
-        // SAFETY: the caller's contract; this checks the pointer.
+        // SAFETY: V3 (arrays and text), which the caller promises; this checks the pointer.
         unsafe { ffi_read::slice(data, size, "data") }?;
         Ok(Self { data, size, made: OnceCell::new() })
     }

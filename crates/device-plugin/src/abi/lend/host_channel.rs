@@ -34,11 +34,11 @@ struct ReceiveCallback(PJRT_RecvCallbackInfo);
 
 // SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for SendCallback {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for SendCallback {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of the type above also applies here.
 unsafe impl Send for ReceiveCallback {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for ReceiveCallback {}
 
 /// Held by each running callback. The framework's event is completed when the execution and the last callback have
@@ -71,9 +71,9 @@ impl HostChannels {
         send: (*const PJRT_SendCallbackInfo, usize),
         receive: (*const PJRT_RecvCallbackInfo, usize),
     ) -> Result<(Self, Event)> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let send = unsafe { ffi_read::slice(send.0, send.1, "options->send_callbacks[i]") }?;
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let receive = unsafe { ffi_read::slice(receive.0, receive.1, "options->recv_callbacks[i]") }?;
         if send.iter().any(|info| info.send_callback.is_none())
             || receive.iter().any(|info| info.recv_callback.is_none())
@@ -193,13 +193,13 @@ impl Callbacks {
     /// V3 for the lists, and V4 for the callbacks until the event of the execution is ready.
     pub(crate) unsafe fn open(&self, at: usize, count: usize) -> Result<Opened> {
         let count_of = |callbacks: usize| if callbacks == 0 { 0 } else { count };
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let send = unsafe { ffi_read::slice(self.send, count_of(self.num_send), "options->send_callbacks") }?;
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let receive = unsafe { ffi_read::slice(self.receive, count_of(self.num_receive), "options->recv_callbacks") }?;
         let send = (send.get(at).map_or(null(), |list| list.cast_const()), self.num_send);
         let receive = (receive.get(at).map_or(null(), |list| list.cast_const()), self.num_receive);
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let (channels, event) = unsafe { HostChannels::read(send, receive) }?;
         Ok(Opened { channels, event: Some(event) })
     }
@@ -240,7 +240,7 @@ impl std::fmt::Debug for HostChannels {
 ///
 /// V2: `owner` came with a chunk of [`HostChannels::send`] and is given up.
 unsafe extern "C" fn delete_chunk(_: *mut c_void, owner: *mut c_void) {
-    // SAFETY: the caller's contract.
+    // SAFETY: V2 (handles), which the caller promises.
     drop(unsafe { Box::from_raw(owner.cast::<Vec<u8>>()) });
 }
 
@@ -254,7 +254,7 @@ unsafe extern "C" fn make_error(
     message: *const std::ffi::c_char,
     size: usize,
 ) -> *mut PJRT_Error {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let error = unsafe { ffi_read::status(code.0, message, size) };
     error.unwrap_or_else(Some).map_or(null_mut(), error_into_raw)
 }
@@ -295,7 +295,7 @@ pub struct HostChunk {
 // SAFETY: V3 (arrays and text) and V4 (callbacks), the chunk is the plugin's until its deleter, which any thread may
 // call.
 unsafe impl Send for HostChunk {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for HostChunk {}
 
 impl Deref for HostChunk {
@@ -392,7 +392,7 @@ impl Stream {
         let size = piece.raw.size;
         let mut state = lock(&self.state);
         let fault = if !size.is_multiple_of(self.granule) {
-            Error::invalid_argument(format!("the chunk has {size} bytes, which is no multiple of {}", self.granule))
+            Error::invalid_argument(format!("the chunk has {size} bytes; send a multiple of {}", self.granule))
         } else if size > self.total - state.come {
             let left = self.total - state.come;
             Error::invalid_argument(format!("the chunk has {size} bytes, but the stream lacks {left}"))

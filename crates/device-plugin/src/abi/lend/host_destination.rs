@@ -5,7 +5,7 @@ use crate::Backend;
 use crate::abi::lend::destination::Destination;
 use crate::{Completer, Event};
 
-/// Memory of the framework that a read fills while this value exists. [`Backend::begin_read`] may pass it to another
+/// Memory of the framework that a read fills while this value exists. [`AsyncReads::begin_read`](crate::features::AsyncReads::begin_read) may pass it to another
 /// thread. The framework gets the memory back when this value is dropped and the event of the read is ready.
 pub struct HostDestination {
     /// `None` once the drop has begun.
@@ -26,7 +26,7 @@ impl HostDestination {
         let Some(memory) = &mut self.memory else { return &mut [] };
         // SAFETY: V3 (arrays and text), the framework leaves the memory to the plugin until the event of its call,
         // which `read` completes
-        // after this value is gone.
+        // after this value is dropped.
         unsafe { memory.slice() }.unwrap_or_default()
     }
 }

@@ -25,7 +25,7 @@ pub struct KeyValueStore {
 
 // SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for KeyValueStore {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for KeyValueStore {}
 
 impl std::fmt::Debug for KeyValueStore {
@@ -128,7 +128,7 @@ fn missing(callback: &str) -> Error {
 ///
 /// V3 for the message.
 unsafe extern "C" fn callback_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let text = unsafe { ffi_read::slice(message.cast::<u8>(), size, "message") }.unwrap_or_default();
     into_raw(Error::new(ErrorCode::from_raw(code.0), String::from_utf8_lossy(text)))
 }
@@ -140,7 +140,7 @@ unsafe fn take_error(error: *mut PJRT_Error) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: V2 (handles): `callback_error` boxed the error, and the caller gives it up.
     Err(unsafe { Box::from_raw(error.cast::<ErrorHandle>()) }.error)
 }
 
@@ -152,7 +152,7 @@ unsafe fn take_value(
     size: usize,
     deleter: Option<unsafe extern "C" fn(*mut c_char)>,
 ) -> Result<Vec<u8>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let copy = unsafe { ffi_read::slice(value.cast::<u8>().cast_const(), size, "value") }.map(<[u8]>::to_vec);
     if let Some(deleter) = deleter.filter(|_| !value.is_null()) {
         // SAFETY: V4 (callbacks); the value is not used again.

@@ -22,7 +22,7 @@ struct Info(PJRT_HloOutputCallbackInfo);
 
 // SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for Info {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Info {}
 
 /// Held by each running callback. The framework's event is completed when the execution and the last callback have
@@ -61,7 +61,7 @@ impl OutputCallbacks {
         if len == 0 {
             return Ok(Self::default());
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs), V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let infos = unsafe { ffi_read::slice(infos, len, "options->hlo_output_callbacks") }?;
         if infos.iter().any(|info| info.callback.is_none()) {
             return Err(Error::argument("a callback of options->hlo_output_callbacks is null"));

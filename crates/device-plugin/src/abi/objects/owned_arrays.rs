@@ -12,7 +12,7 @@ pub(crate) struct Pointers<T>(Vec<*mut T>);
 
 // SAFETY: the list only gives out addresses.
 unsafe impl<T> Send for Pointers<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T> Sync for Pointers<T> {}
 
 impl<T> Pointers<T> {
@@ -76,7 +76,7 @@ pub(crate) struct NamedValues {
 
 // SAFETY: the raw values point into the vector beside them, which does not change.
 unsafe impl Send for NamedValues {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for NamedValues {}
 
 impl NamedValues {

@@ -10,9 +10,10 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
+use crate::features::FeatureCalls;
 use crate::hlo::{message, varint};
 use crate::serialized_format::{Reader, Writer};
-use crate::{Backend, DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
+use crate::{DeviceInfo, ElementType, Error, MemoryInfo, Result, TopologyInfo};
 
 /// The devices of a client, or of a machine that need not be present.
 pub(crate) struct Topology {

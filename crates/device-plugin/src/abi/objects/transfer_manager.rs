@@ -15,6 +15,7 @@ use crate::abi::table::ffi_read;
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
+use crate::features::FeatureCalls;
 use crate::host_array::zeroed;
 use crate::strided::Strided;
 use crate::{Backend, Error, ErrorCode, Event, HostArray, Placement, Result};
@@ -62,7 +63,7 @@ impl<B: Backend> Arriving<B> {
         if self.late.is_open() && !self.ends {
             return Ok(());
         }
-        Err(Error::failed_precondition("the buffer has all its data already, or an error").unnamed())
+        Err(Error::failed_precondition("the buffer already has all its data, or has failed").unnamed())
     }
 }
 
@@ -167,7 +168,7 @@ entries! {
         }
         let start = |form: ArrayLayout| {
             let new = || client.backend.uninitialized(&form.stored_shape(), to).map(Arc::new);
-            let started = if P::Backend::PIECES { Some(new()?) } else { None };
+            let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
             Ok((form, started))
         };
         let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
@@ -204,7 +205,7 @@ entries! {
         })?;
         // SAFETY: V3 (arrays and text).
         let piece = unsafe { ffi_read::slice(args.data.cast::<u8>(), range.len(), "data") }?;
-        if P::Backend::PIECES {
+        if P::Backend::FEATURES.piecewise_uploads.is_some() {
             write(transfer_manager, buffer, (args.buffer_index, range.start, args.is_last_transfer.get()), piece)?;
             args.done_with_h2d_transfer = into_raw(Event::ready());
             return Ok(());
@@ -273,7 +274,7 @@ entries! {
     PJRT_AsyncHostToDeviceTransferManager_SetBufferError(args, transfer_manager) {
         // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) }?;
-        let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
+        let error = error.ok_or_else(|| Error::argument("error_code is OK; pass the code of an error"))?;
         let mut buffer = transfer_manager.arriving(args.buffer_index)?;
         buffer.expect_open()?;
         let (started, mut late) = (buffer.started.take(), buffer.late.take());

@@ -53,7 +53,7 @@ impl Free {
         if self.count.get() == KEPT {
             return false;
         }
-        // SAFETY: the caller's contract; a block is aligned for a pointer.
+        // SAFETY: the caller gives up the block, and a block is aligned for a pointer.
         unsafe { block.cast::<*mut u8>().write(self.first.get()) };
         self.first.set(block.as_ptr());
         self.count.set(self.count.get() + 1);
@@ -78,7 +78,7 @@ pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     const { assert!(size_of::<T>() > 0) };
     let pooled = if is_pooled::<T>() { FREE.try_with(Free::pop).ok().flatten() } else { None };
     let place = pooled.unwrap_or_else(allocate::<T>).cast::<T>();
-    // SAFETY: the memory is nobody else's, and large and aligned enough for the value.
+    // SAFETY: this thread owns the memory, which is large and aligned enough for the value.
     unsafe { place.write(make()) };
     place
 }
@@ -99,7 +99,7 @@ fn allocate<T>() -> NonNull<u8> {
 pub(crate) unsafe fn free<T>(value: NonNull<T>) {
     // Frees the memory even if the destructor panics, which may be a vendor's.
     let _memory = Memory(value);
-    // SAFETY: the caller's contract.
+    // SAFETY: V7 (counting), which the caller promises.
     unsafe { value.drop_in_place() };
 }
 

@@ -116,7 +116,7 @@ pub(crate) struct Guard {
 // the call, which alone
 // starts and ends launches.
 unsafe impl Send for Guard {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Guard {}
 
 /// Slots that an ending thread borrows for one execution.

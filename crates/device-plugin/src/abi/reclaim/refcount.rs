@@ -78,7 +78,7 @@ impl<T: Reclaimed> Counted<T> {
                 Err(other) => now = other,
             }
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller gives up a reference, so the object exists.
         unsafe { Self::release_last(this) };
     }
 
@@ -100,7 +100,7 @@ impl<T: Reclaimed> Counted<T> {
     ///
     /// The object is a value of this type.
     unsafe fn is_unused(object: NonNull<()>) -> bool {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that the object has this type.
         unsafe { object.cast::<Self>().as_ref() }.count.load(Ordering::SeqCst) == 0
     }
 
@@ -204,13 +204,13 @@ impl<T: Reclaimed> Drop for OwnerRef<T> {
 
 // SAFETY: `own` is only ever used to count and free.
 unsafe impl<T: Send> Send for Counted<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Sync> Sync for Counted<T> {}
 // SAFETY: as for `Arc`: a reference shares the value and may be the one that drops it.
 unsafe impl<T: Reclaimed + Send + Sync> Send for Ref<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for Ref<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of the type above also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Send for OwnerRef<T> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Reclaimed + Send + Sync> Sync for OwnerRef<T> {}

@@ -123,11 +123,11 @@ type Local = [u64; 32];
 /// V1 to V4 hold for `args`.
 pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(args: *mut S::Args) -> S::Return {
     if T::TRACED && trace::is_due() {
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         return unsafe { trace::record::<S>(args, T::PLUGIN, T::CALLER_CONTEXT, entry::<T, S>) };
     }
     if !T::HOT {
-        // SAFETY: the caller's contract; `body` takes the arguments of this function.
+        // SAFETY: `args` satisfy V1 to V4, which the caller promises, and `body` takes the arguments of this function.
         return unsafe { answer(args.cast(), const { &Function::of::<T, S>() }, body::<T, S>) };
     }
     const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
@@ -143,7 +143,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         let size = S::Args::size_behind(size);
         // SAFETY: V1 (argument structs), `size` bytes are readable.
         let mut local = unsafe { local_copy(args, size) };
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         unsafe { T::call(&mut local) }?;
         if T::OUTPUTS {
             // SAFETY: V1 (argument structs), `size` bytes are writable.
@@ -164,9 +164,9 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
 /// `local` is a struct of this function that no other code refers to, and V1 to V4 hold for the struct from which it
 /// was copied.
 unsafe fn body<T: Entry<S>, S: Slot>(local: *mut u8) -> Result<()> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let local = unsafe { &mut *local.cast::<S::Args>() };
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     unsafe { T::call(local) }
 }
 
@@ -182,7 +182,7 @@ type Body = unsafe fn(*mut u8) -> Result<()>;
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
 unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body: Body) -> R {
-    // SAFETY: the caller's contract.
+    // SAFETY: `args` satisfy V1 to V4 and `body` belongs to `function`, which the caller promises.
     R::from_result(unsafe { shared(args, function, body) })
 }
 
@@ -213,7 +213,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         let local = (&raw mut local).cast::<u8>();
         // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has seen that they fit.
         unsafe { args.copy_to_nonoverlapping(local, size) };
-        // SAFETY: the caller's contract; zero is valid for what the struct of another version lacks.
+        // SAFETY: `args` satisfy V1 to V4. Zero is valid for the fields that a struct of another version lacks.
         unsafe { body(local) }?;
         if function.has_outputs {
             // SAFETY: V1 (argument structs), `size` bytes are writable.

@@ -129,7 +129,7 @@ pub(crate) fn next<T: AbiStruct>(at: *const T, struct_size: usize) -> *const T {
 #[inline]
 pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T {
     let mut local = T::new();
-    // SAFETY: the caller's contract; `local` is ours and at least `STRUCT_SIZE` long.
+    // SAFETY: V1 (argument structs), which the caller promises. `local` has at least `STRUCT_SIZE` bytes.
     unsafe { copy_struct::<T>(data.cast(), (&raw mut local).cast(), size) };
     local
 }
@@ -142,7 +142,7 @@ pub(crate) unsafe fn local_copy<T: AbiStruct>(data: *const T, size: usize) -> T 
 #[inline]
 pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, size: usize) {
     if size < T::STRUCT_SIZE {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that both sides are valid, aligned and distinct.
         return unsafe { from.copy_to_nonoverlapping(to, size) };
     }
     // The usual case. Copy single words, because the other side has just written them. A wider load has to wait until
@@ -150,13 +150,13 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
     const WORD: usize = size_of::<u64>();
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {
-        // SAFETY: the caller's contract; structs of the interface are aligned as words.
+        // SAFETY: both sides are valid, which the caller promises, and structs of the interface are aligned as words.
         let value = unsafe { from.cast::<u64>().wrapping_add(word).read_volatile() };
-        // SAFETY: as above.
+        // SAFETY: both sides are valid for a word here, as in the line above.
         unsafe { to.cast::<u64>().wrapping_add(word).write(value) };
     }
     let done = words * WORD;
-    // SAFETY: as above; the rest is shorter than a word.
+    // SAFETY: both sides are valid for the remaining bytes, which are fewer than a word.
     unsafe { from.wrapping_add(done).copy_to_nonoverlapping(to.wrapping_add(done), T::STRUCT_SIZE - done) };
 }
 
@@ -169,7 +169,7 @@ pub(crate) unsafe fn status(code: u32, message: *const c_char, len: usize) -> Re
     if code == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let bytes = unsafe { slice(message.cast::<u8>(), len, "error_message") }?;
     Ok(Some(Error::new(crate::ErrorCode::from_raw(code), String::from_utf8_lossy(bytes))))
 }
@@ -184,10 +184,10 @@ pub(crate) unsafe fn error_with_payload(
     payload: *const PJRT_NamedValue,
     num_payload: usize,
 ) -> Result<Error> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text) and V1 (argument structs), which the caller promises.
     let error = unsafe { status(code, message, len) }?;
-    let error = error.ok_or_else(|| Error::argument("error_code is OK, which is no error"))?;
-    // SAFETY: the caller's contract.
+    let error = error.ok_or_else(|| Error::argument("error_code is OK; pass the code of an error"))?;
+    // SAFETY: V3 (arrays and text) and V1 (argument structs), which the caller promises.
     let payloads = unsafe { named_values(payload, num_payload, "payload") }?;
     let bytes = |value| match value {
         Value::String(text) => text.into_bytes(),
@@ -196,15 +196,20 @@ pub(crate) unsafe fn error_with_payload(
     Ok(payloads.into_iter().fold(error, |error, payload| error.with_payload(payload.name, bytes(payload.value))))
 }
 
+#[cold]
+fn unknown_element_type(raw: u32) -> String {
+    format!("unknown PJRT_Buffer_Type {raw}; this plugin knows 1 to {}", ElementType::ALL.len())
+}
+
 /// Reads an element type and extents.
 ///
 /// # Safety
 ///
 /// V3 for `dims`.
 pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize) -> Result<Shape> {
-    let known = ElementType::from_raw(element_type)
-        .ok_or_else(|| Error::argument(format!("{element_type} is no element type this plugin knows")))?;
-    // SAFETY: the caller's contract.
+    let known =
+        ElementType::from_raw(element_type).ok_or_else(|| Error::argument(unknown_element_type(element_type)))?;
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let shape = Shape::new(known, unsafe { slice(dims, num_dims, "dims") }?);
     match shape.host_size() {
         Some(_) => Ok(shape),
@@ -234,27 +239,27 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
 ///
 /// V3 for what the value points to.
 unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let name = unsafe { text(value.name, value.name_size, "name") }?;
     let union = value.__bindgen_anon_1;
     let value = match value.type_ {
         PJRT_NamedValue_Type::PJRT_NamedValue_kString => {
-            // SAFETY: the type says which field of the union was written.
+            // SAFETY: the type selects the field of the union.
             let data = unsafe { union.string_value };
-            // SAFETY: the caller's contract.
+            // SAFETY: V3 (arrays and text), which the caller promises.
             Value::String(unsafe { text(data, value.value_size, "string_value") }?.to_owned())
         }
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64List => {
-            // SAFETY: the type says which field of the union was written.
+            // SAFETY: the type selects the field of the union.
             let data = unsafe { union.int64_array_value };
-            // SAFETY: the caller's contract.
+            // SAFETY: V3 (arrays and text), which the caller promises.
             Value::Int64List(unsafe { slice(data, value.value_size, "int64_array_value") }?.to_vec())
         }
-        // SAFETY: the type says which field of the union was written.
+        // SAFETY: the type selects the field of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kInt64 => Value::Int64(unsafe { union.int64_value }),
-        // SAFETY: the type says which field of the union was written.
+        // SAFETY: the type selects the field of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => Value::Float(unsafe { union.float_value }),
-        // SAFETY: the type says which field of the union was written.
+        // SAFETY: the type selects the field of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => Value::Bool(unsafe { union.bool_value }.get()),
         other => return Err(Error::argument(format!("{name:?} has the unknown type {}", other.0))),
     };
@@ -278,11 +283,11 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
     if layout.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's contract; all of its bytes are a valid value.
+    // SAFETY: V3 (arrays and text), which the caller promises; all of its bytes are a valid value.
     let layout = unsafe { layout.read() };
     Ok(Some(match layout.type_ {
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled => {
-            // SAFETY: the type says which field of the union was written.
+            // SAFETY: the type selects the field of the union.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
             if tiled.num_tiles != 0 && !may_have_tiles {
                 return Err(Error::unimplemented("tiled layouts of host memory").unnamed());
@@ -298,12 +303,17 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
             Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
         }
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
-            // SAFETY: the type says which field of the union was written.
+            // SAFETY: the type selects the field of the union.
             let strides = unsafe { layout.__bindgen_anon_1.strides };
             // SAFETY: V3 (arrays and text).
             Given::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
         }
-        other => return Err(Error::argument(format!("{} is no kind of layout", other.0))),
+        other => {
+            return Err(Error::argument(format!(
+                "unknown PJRT_Buffer_MemoryLayout_Type {}; pass Tiled or Strides",
+                other.0
+            )));
+        }
     }))
 }
 
@@ -316,7 +326,7 @@ pub(crate) unsafe fn host_layout(
     layout: *const PJRT_Buffer_MemoryLayout,
     form: &ArrayLayout,
 ) -> Result<Option<Strided>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { given(layout, false) }? {
         None => None,
         Some(Given::Order(order, _)) => Some(form.ordered(order)?),
@@ -336,7 +346,7 @@ impl HostLayout {
     ///
     /// V3 for the struct with the size that the header declares.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         Ok(match unsafe { given(layout, false) }? {
             None => Self::RowMajor,
             Some(Given::Order(order, _)) => Self::Order(order.to_vec()),
@@ -360,7 +370,7 @@ impl HostLayout {
 ///
 /// V3 for the struct with the size that the header declares.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { given(layout, true) }? {
         None => None,
         Some(Given::Order(order, tiles)) => Some(Layout { minor_to_major: order.to_vec(), tiles }),

@@ -37,7 +37,7 @@ pub(crate) unsafe fn record<S: Slot>(
     }
     let _scope = profiler::scope();
     PASS.with(|pass| pass.set(true));
-    // SAFETY: the caller's contract.
+    // SAFETY: `args` are the arguments of this function, which the caller promises.
     unsafe { call(args) }
 }
 
@@ -66,7 +66,7 @@ pub(crate) unsafe fn context_id<S: Slot>(args: *mut S::Args) -> Option<i64> {
         // SAFETY: V1 (argument structs), an extension begins with its size, type and successor.
         let base = unsafe { node.read() };
         if base.type_ == PJRT_Profiler_Extension::TYPE && base.struct_size >= PJRT_Profiler_Extension::STRUCT_SIZE {
-            // SAFETY: V1 (argument structs) for the size that it says.
+            // SAFETY: V1 (argument structs), `struct_size` covers the struct.
             return Some(unsafe { node.cast::<PJRT_Profiler_Extension>().read() }.traceme_context_id);
         }
         node = base.next;

@@ -5,12 +5,13 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::thread::ThreadId;
 
+use device_plugin::features::{Features, MultiDevice};
 use device_plugin::*;
 use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event as RawEvent, Framework, Loaded, execute_options, garbage, pair};
 
-/// The plugin of a device that keeps the order of its work itself (`QUEUED`), or does not.
+/// The plugin of a device that keeps the order of its work itself (`Features::queued`), or does not.
 pub struct Patient<const QUEUED: bool>;
 
 impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
@@ -123,7 +124,8 @@ impl<const Q: bool> Backend for Device<Q> {
     type Buffer = Cell;
     type Executable = Program;
 
-    const QUEUED: bool = Q;
+    const FEATURES: Features<Self> =
+        if Q { Features::none().multi_device().queued() } else { Features::none().multi_device() };
 
     fn create(options: &CreateOptions) -> Result<Self> {
         let name = options.get("test").map(ToString::to_string).unwrap_or_default();
@@ -197,7 +199,9 @@ impl<const Q: bool> Backend for Device<Q> {
         launch.outputs.push(self.cell(sum))?;
         Ok(Event::ready())
     }
+}
 
+impl<const Q: bool> MultiDevice for Device<Q> {
     /// Gives each device the sum of the values of all devices.
     fn execute_all(&self, program: &Arc<Program>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         self.log.change(|state| state.begun.push((program.words[0].clone(), std::thread::current().id())));
@@ -224,7 +228,7 @@ pub struct World {
 }
 
 impl World {
-    /// Creates a client for one test, on a device that keeps the order itself (`QUEUED`) or does not.
+    /// Creates a client for one test, on a device that keeps the order itself (`Features::queued`) or does not.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");

@@ -143,7 +143,7 @@ on_both_devices! {
         assert_eq!(world.log.look(|state| (state.in_place, state.values)), (2, 1));
         let (manager_2, twice) = world.arriving(0);
         let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
-        assert!(fault.message.contains("argument 0 is donated and also argument 1"), "{fault:?}");
+        assert!(fault.message.contains("argument 0 is donated and is also argument 1"), "{fault:?}");
         assert!(!plugin.is_deleted(twice), "a refused call changes nothing");
         plugin.destroy(&[output, twice]);
         plugin.destroy_loaded(add);

@@ -4,7 +4,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, Ordering};
 
-use device_plugin::extensions::{Extensions, Profile, RawBuffers, Stream, Streams};
+use device_plugin::features::{
+    AheadOfTime, AsyncReads, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, Distributed, DmaMappings,
+    DynamicShapes, Features, ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, PiecewiseUploads, Platform,
+    Poisoning, Profile, RawBuffers, Serialization, StorageLayouts, Stream, Streams, Tracking,
+};
 use device_plugin::*;
 
 /// How a method fails.
@@ -212,26 +216,34 @@ impl Backend for Device {
     type Buffer = Buffer;
     type Executable = Program_;
 
-    const EXTENSIONS: Extensions<Self> = Extensions::none().profiler().streams().ffi().raw_buffers();
+    const FEATURES: Features<Self> = Features::none()
+        .platform()
+        .distributed()
+        .storage_layouts()
+        .memory_statistics()
+        .piecewise_uploads()
+        .dynamic_shapes()
+        .async_reads()
+        .buffer_addresses()
+        .device_copies()
+        .foreign_views()
+        .dma_mappings()
+        .at_exit()
+        .named_options()
+        .ahead_of_time()
+        .multi_device()
+        .poisoning()
+        .tracking()
+        .cost_analysis()
+        .serialization()
+        .profiler()
+        .streams()
+        .ffi()
+        .raw_buffers();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         enter("create")?;
         Ok(Self(Object::new((), "Backend::drop")))
-    }
-
-    fn platform_name(&self) -> Option<String> {
-        enter_or_panic("platform_name");
-        None
-    }
-
-    fn platform_version(&self) -> String {
-        enter_or_panic("platform_version");
-        "1".to_owned()
-    }
-
-    fn process_index(&self) -> i32 {
-        enter_or_panic("process_index");
-        0
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -244,51 +256,9 @@ impl Backend for Device {
         memories()
     }
 
-    fn default_layout(_: &TopologyInfo, _: &Shape) -> Option<Layout> {
-        enter_or_panic("default_layout");
-        None
-    }
-
-    fn topology_attributes(&self) -> Vec<NamedValue> {
-        enter_or_panic("topology_attributes");
-        Vec::new()
-    }
-
-    fn memory_stats(&self, _: usize) -> Result<MemoryStats> {
-        enter("memory_stats")?;
-        Ok(MemoryStats::default())
-    }
-
-    fn clear_memory_stats(&self, _: usize) -> Result<()> {
-        enter("clear_memory_stats")
-    }
-
-    fn update_processes(&self, _: &[ProcessInfo]) -> Result<()> {
-        enter("update_processes")
-    }
-
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Buffer> {
         enter("buffer_from_host")?;
         Ok(Buffer::new(host.into_bytes()))
-    }
-
-    const ASYNC_READ: bool = true;
-    const PIECES: bool = true;
-    const DYNAMIC: bool = true;
-
-    fn write_piece(&self, _: &Buffer, _: usize, _: &[u8]) -> Result<()> {
-        enter("write_piece")
-    }
-
-    fn dynamic_dimensions(&self, _: &Buffer, _: &Shape) -> Vec<(usize, i64)> {
-        enter_or_panic("dynamic_dimensions");
-        Vec::new()
-    }
-
-    fn begin_read(&self, buffer: &Buffer, mut to: HostDestination) -> Result<Event> {
-        enter("begin_read")?;
-        self.read(buffer, to.bytes())?;
-        Ok(Event::ready())
     }
 
     fn read(&self, buffer: &Buffer, to: &mut [u8]) -> Result<()> {
@@ -297,78 +267,14 @@ impl Backend for Device {
         Ok(())
     }
 
-    fn host_bytes<'a>(&self, buffer: &'a Buffer) -> Option<&'a [u8]> {
-        enter_or_panic("host_bytes");
-        Some(&buffer.0.0)
-    }
-
     fn ready(&self, _: &Buffer) -> Event {
         enter_or_panic("ready");
         Event::ready()
     }
 
-    fn device_pointer(&self, buffer: &Buffer) -> Option<usize> {
-        enter_or_panic("device_pointer");
-        Some(buffer.0.0.as_ptr().addr())
-    }
-
-    fn size_on_device(&self, buffer: &Buffer) -> Option<usize> {
-        enter_or_panic("size_on_device");
-        Some(buffer.0.0.len())
-    }
-
-    fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
-        enter("uninitialized")?;
-        // Deterministic contents, equal to those that the tests transfer.
-        Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
-    }
-
-    fn bitcast(&self, buffer: &Buffer, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer> {
-        enter("bitcast")?;
-        Ok(Buffer(Arc::clone(&buffer.0)))
-    }
-
-    fn view(&self, memory: ForeignMemory, _: &Shape, _: Placement) -> Result<Buffer> {
-        enter("view")?;
-        Ok(Buffer::new(memory.bytes().unwrap().to_vec()))
-    }
-
-    fn dma_map(&self, _: usize, _: usize) -> Result<()> {
-        enter("dma_map")
-    }
-
-    fn dma_unmap(&self, _: usize) -> Result<()> {
-        enter("dma_unmap")
-    }
-
-    fn copy(&self, buffer: &Buffer, _: &Shape, _: Placement) -> Result<Buffer> {
-        enter("copy")?;
-        Ok(Buffer::new(buffer.0.0.clone()))
-    }
-
-    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
-        enter_or_panic("at_exit");
-        None
-    }
-
-    fn compile_options() -> Option<CompileOptionSchema> {
-        enter_or_panic("compile_options");
-        Some(CompileOptionSchema::any())
-    }
-
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
         enter("compile")?;
         compiled(program)
-    }
-
-    fn compile_for(_: &TopologyInfo, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
-        enter("compile_for")?;
-        compiled(program)
-    }
-
-    fn load(&self, executable: &Arc<Program_>) -> Result<Arc<Program_>> {
-        enter("load")?;
-        Ok(Arc::clone(executable))
     }
 
     fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -381,7 +287,161 @@ impl Backend for Device {
         enter("execute")?;
         Ok(Event::ready())
     }
+}
 
+impl Platform for Device {
+    fn platform_name(&self) -> Option<String> {
+        enter_or_panic("platform_name");
+        None
+    }
+
+    fn platform_version(&self) -> String {
+        enter_or_panic("platform_version");
+        "1".to_owned()
+    }
+
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        enter_or_panic("topology_attributes");
+        Vec::new()
+    }
+}
+
+impl Distributed for Device {
+    fn process_index(&self) -> i32 {
+        enter_or_panic("process_index");
+        0
+    }
+
+    fn update_processes(&self, _: &[ProcessInfo]) -> Result<()> {
+        enter("update_processes")
+    }
+}
+
+impl StorageLayouts for Device {
+    fn default_layout(_: &TopologyInfo, _: &Shape) -> Option<Layout> {
+        enter_or_panic("default_layout");
+        None
+    }
+}
+
+impl MemoryStatistics for Device {
+    fn memory_stats(&self, _: usize) -> Result<MemoryStats> {
+        enter("memory_stats")?;
+        Ok(MemoryStats::default())
+    }
+
+    fn clear_memory_stats(&self, _: usize) -> Result<()> {
+        enter("clear_memory_stats")
+    }
+}
+
+impl PiecewiseUploads for Device {
+    fn write_piece(&self, _: &Buffer, _: usize, _: &[u8]) -> Result<()> {
+        enter("write_piece")
+    }
+}
+
+impl DynamicShapes for Device {
+    fn dynamic_dimensions(&self, _: &Buffer, _: &Shape) -> Vec<(usize, i64)> {
+        enter_or_panic("dynamic_dimensions");
+        Vec::new()
+    }
+}
+
+impl AsyncReads for Device {
+    fn begin_read(&self, buffer: &Buffer, mut to: HostDestination) -> Result<Event> {
+        enter("begin_read")?;
+        self.read(buffer, to.bytes())?;
+        Ok(Event::ready())
+    }
+}
+
+impl BufferAddresses for Device {
+    fn host_bytes<'a>(&self, buffer: &'a Buffer) -> Option<&'a [u8]> {
+        enter_or_panic("host_bytes");
+        Some(&buffer.0.0)
+    }
+
+    fn device_pointer(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("device_pointer");
+        Some(buffer.0.0.as_ptr().addr())
+    }
+
+    fn size_on_device(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("size_on_device");
+        Some(buffer.0.0.len())
+    }
+}
+
+impl DeviceCopies for Device {
+    fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
+        enter("uninitialized")?;
+        // Deterministic contents, equal to those that the tests transfer.
+        Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
+    }
+
+    fn bitcast(&self, buffer: &Buffer, _: &Shape, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("bitcast")?;
+        Ok(Buffer(Arc::clone(&buffer.0)))
+    }
+
+    fn copy(&self, buffer: &Buffer, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("copy")?;
+        Ok(Buffer::new(buffer.0.0.clone()))
+    }
+}
+
+impl ForeignViews for Device {
+    fn view(&self, memory: ForeignMemory, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("view")?;
+        Ok(Buffer::new(memory.bytes().unwrap().to_vec()))
+    }
+}
+
+impl DmaMappings for Device {
+    fn dma_map(&self, _: usize, _: usize) -> Result<()> {
+        enter("dma_map")
+    }
+
+    fn dma_unmap(&self, _: usize) -> Result<()> {
+        enter("dma_unmap")
+    }
+}
+
+impl AtExit for Device {
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        enter_or_panic("at_exit");
+        None
+    }
+}
+
+impl NamedOptions for Device {
+    fn compile_options() -> CompileOptionSchema {
+        enter_or_panic("compile_options");
+        CompileOptionSchema::any()
+    }
+}
+
+impl AheadOfTime for Device {
+    fn compile_for(_: &TopologyInfo, program: &Program, _: &CompileOptions) -> Result<Compiled<Program_>> {
+        enter("compile_for")?;
+        compiled(program)
+    }
+
+    fn load(&self, executable: &Arc<Program_>) -> Result<Arc<Program_>> {
+        enter("load")?;
+        Ok(Arc::clone(executable))
+    }
+
+    fn topology(_: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
+        enter("topology")?;
+        let mut info = TopologyInfo::new(devices());
+        info.memories = memories();
+        Ok(info)
+    }
+}
+
+impl MultiDevice for Device {
     fn execute_all(&self, _: &Arc<Program_>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         for launch in launches.iter_mut() {
             launch.outputs.push(launch.inputs[0].clone())?;
@@ -389,17 +449,23 @@ impl Backend for Device {
         enter("execute_all")?;
         Ok(launches.iter().map(|_| Event::ready()).collect())
     }
+}
 
+impl Poisoning for Device {
     fn poison(&self, _: usize, _: i32, _: Error) -> Result<bool> {
         enter("poison")?;
         Ok(false)
     }
+}
 
+impl Tracking for Device {
     fn track(&self, _: usize, _: &str) -> Box<dyn Send + Sync> {
         enter_or_panic("track");
         Box::new(Object::new((), "Tracked::drop"))
     }
+}
 
+impl CostAnalysis for Device {
     fn cost_analysis(_: &Program_) -> Result<Vec<NamedValue>> {
         enter("cost_analysis")?;
         Ok(Vec::new())
@@ -409,7 +475,9 @@ impl Backend for Device {
         enter("compiled_memory_stats")?;
         Ok(CompiledMemoryStats::default())
     }
+}
 
+impl Serialization for Device {
     fn serialize(executable: &Program_) -> Result<Option<Vec<u8>>> {
         enter("serialize")?;
         Ok(Some(executable.0.clone().into_bytes()))
@@ -418,13 +486,6 @@ impl Backend for Device {
     fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<Program_>> {
         enter("deserialize")?;
         compiled(&Program { format: String::new(), code: data.to_vec().into() })
-    }
-
-    fn topology(_: &str, _: &[NamedValue]) -> Result<TopologyInfo> {
-        enter("topology")?;
-        let mut info = TopologyInfo::new(devices());
-        info.memories = memories();
-        Ok(info)
     }
 }
 

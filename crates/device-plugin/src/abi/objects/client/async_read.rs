@@ -5,6 +5,7 @@ use crate::abi::lend::host_destination::HostDestination;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::client::state::Client;
 use crate::contain::{contain_in, drop_contained};
+use crate::features::FeatureCalls;
 use crate::{Backend, Completer, Event, Result};
 
 /// Begins to read a buffer, either now or when it is ready. The event becomes ready when the backend's event is ready

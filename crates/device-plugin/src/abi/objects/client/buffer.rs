@@ -94,13 +94,13 @@ handles! {
 
 // SAFETY: the value is shared while the count of uses is not zero, and changed only by the one who owns it alone.
 unsafe impl<B: Backend> Send for BufferHandle<B> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 
 impl<B: Backend> Drop for BufferHandle<B> {
     #[inline(always)]
     fn drop(&mut self) {
-        if B::DYNAMIC {
+        if const { B::FEATURES.dynamic_shapes.is_some() } {
             self.client.extents.forget(std::ptr::from_ref(self).addr());
         }
     }
@@ -147,7 +147,7 @@ impl<B: Backend> BufferHandle<B> {
     #[inline]
     pub(crate) unsafe fn take_back(buffer: *mut PJRT_Buffer) {
         if let Some(handle) = NonNull::new(buffer.cast::<Self>()) {
-            // SAFETY: the caller's contract.
+            // SAFETY: V7 (counting), which the caller promises.
             unsafe { buffer_pool::free(handle) };
         }
     }
@@ -159,11 +159,11 @@ impl<B: Backend> BufferHandle<B> {
     /// As for [`BufferHandle::take_back`].
     pub(crate) unsafe fn into_value(buffer: *mut PJRT_Buffer) -> Option<B::Buffer> {
         let handle = NonNull::new(buffer.cast::<Self>())?;
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that the handle exists.
         let this = unsafe { handle.as_ref() };
-        // SAFETY: the caller's contract: nobody uses the value.
+        // SAFETY: the caller promises that no other thread uses the value.
         let value = unsafe { this.take_value() };
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that no other thread uses the handle.
         unsafe { buffer_pool::free(handle) };
         value.into_buffer()
     }
@@ -219,7 +219,7 @@ impl<B: Backend> BufferHandle<B> {
                 Err(now) => state = now,
             }
         }
-        // SAFETY: the caller's contract; this is the last use, and the flag keeps new ones away.
+        // SAFETY: the caller owns this use. It is the last one, and the flag prevents new ones.
         unsafe { self.end() };
     }
 
@@ -235,14 +235,14 @@ impl<B: Backend> BufferHandle<B> {
         if self.state.load(Ordering::SeqCst) & DESTROYED == 0 && self.client.hazards.is_protected(self.bit(), None) {
             self.client.retired.add(this);
         } else {
-            // SAFETY: the caller's contract.
+            // SAFETY: V7 (counting), which the caller promises.
             drop_contained(unsafe { self.take_value() });
         }
         if self.state.fetch_sub(1, Ordering::AcqRel) & DESTROYED != 0 {
             self.client.retired.remove(this);
-            // SAFETY: the caller's contract; nobody else is left.
+            // SAFETY: V7 (counting), which the caller promises. No other reference is left.
             drop_contained(unsafe { self.take_value() });
-            // SAFETY: the caller's contract.
+            // SAFETY: V7 (counting), which the caller promises.
             unsafe { buffer_pool::free(this) };
         }
     }
@@ -263,7 +263,7 @@ impl<B: Backend> BufferHandle<B> {
             self.client.retired.add(NonNull::from(self));
             self.client.retired.drop_unused(&self.client);
         } else {
-            // SAFETY: the caller's contract; no execution uses the value, and the flag keeps new ones away.
+            // SAFETY: V7 (counting), the caller ended the last use. The flag prevents new ones.
             drop_contained(unsafe { self.take_value() });
         }
     }
@@ -294,7 +294,7 @@ impl<B: Backend> BufferHandle<B> {
             }
             // Retires the buffer even if the clone panics.
             let _leaving = RetireOnDrop(self);
-            // SAFETY: nobody drops the value before it is left to others.
+            // SAFETY: no other thread drops the value before this one shares it.
             return unsafe { self.value() }.get().cloned();
         }
         // SAFETY: the execution keeps the value from being dropped.
@@ -308,7 +308,7 @@ impl<B: Backend> BufferHandle<B> {
     pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
-            // SAFETY: V7 (counting), the last use is gone and the flag keeps new ones away.
+            // SAFETY: V7 (counting), the last use has ended, and the flag prevents new ones.
             Some(0) => unsafe { self.retire(own) },
             Some(_) => {}
         }
@@ -336,7 +336,7 @@ impl<B: Backend> BufferHandle<B> {
     /// No other thread uses the value, neither now nor later.
     #[inline]
     unsafe fn take_value(&self) -> Value<B> {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller promises that no other thread uses the value.
         let value = unsafe { &mut *self.value.get() };
         std::mem::replace(value, Value::Gone)
     }
@@ -358,7 +358,7 @@ impl<B: Backend> BufferHandle<B> {
         // V2: no execution uses the buffer any more.
         buffer.client.retired.remove(this);
         if buffer.mark_deleted() == Some(0) {
-            // SAFETY: V7 (counting), the last use is gone and the flag keeps new ones away.
+            // SAFETY: V7 (counting), the last use has ended, and the flag prevents new ones.
             drop_contained(unsafe { buffer.take_value() });
         }
         let before = buffer.state.fetch_or(DESTROYED, Ordering::SeqCst);
@@ -451,7 +451,7 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// Takes the value of a donated argument and deletes its buffer.
     pub(crate) fn take(&mut self, index: usize) -> Option<B::Buffer> {
         let handle = self.handles.get(index).filter(|_| self.is_donated(index))?;
-        // SAFETY: a donated buffer is one argument only, and `&mut self` says that no reference to its value is out.
+        // SAFETY: a donated buffer is one argument only, and `&mut self` proves that no reference to its value exists.
         unsafe { handle.take(self.guard) }
     }
 
@@ -478,9 +478,9 @@ pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &
             if std::ptr::eq(handles[first], *handle) {
                 let is_donated = |index: usize| donated.get(index) == Some(&true);
                 if is_donated(first) {
-                    return Err(donated_twice(first, second));
+                    return Err(donation_conflict(first, second));
                 } else if is_donated(second) {
-                    return Err(donated_twice(second, first));
+                    return Err(donation_conflict(second, first));
                 }
                 break;
             }
@@ -503,9 +503,9 @@ fn hash(address: usize) -> usize {
 }
 
 #[cold]
-fn donated_twice(given: usize, other: usize) -> Error {
+fn donation_conflict(donated: usize, other: usize) -> Error {
     Error::argument(format!(
-        "the buffer of argument {given} is donated and also argument {other}; pass a copy, or name {given} in \
+        "the buffer of argument {donated} is donated and is also argument {other}; pass a copy, or list {donated} in \
          non_donatable_input_indices"
     ))
 }
@@ -527,7 +527,7 @@ pub(crate) struct RetiredBuffers<B: Backend> {
 
 // SAFETY: the list holds buffers, which any thread may use; they take themselves off before they go.
 unsafe impl<B: Backend> Send for RetiredBuffers<B> {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for RetiredBuffers<B> {}
 
 impl<B: Backend> RetiredBuffers<B> {
@@ -573,8 +573,7 @@ impl<B: Backend> RetiredBuffers<B> {
                 let buffer = unsafe { buffer.as_ref() };
                 let used = client.hazards.is_protected(buffer.bit(), None);
                 if !used {
-                    // SAFETY: V7 (counting), nobody is counted, no execution uses the value, and the flag keeps new
-                    // ones away.
+                    // SAFETY: V7 (counting), no use is counted, no execution uses the value, and the flag prevents new uses.
                     values.push(unsafe { buffer.take_value() });
                     buffer.state.fetch_and(!RETIRED, Ordering::SeqCst);
                 }

@@ -12,6 +12,7 @@ use crate::abi::objects::client::buffer::BufferHandle;
 use crate::abi::objects::client::dynamic_dims;
 use crate::abi::table::entry::entries;
 use crate::abi::table::event_handle::into_raw;
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Result};
 
 /// Minor-to-major order of the longest row-major array. The last `rank` entries are the order for an array of that
@@ -41,16 +42,16 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
         if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
             let kind = &memory.kind;
             return Err(Error::internal(format!(
-                "Backend::host_bytes gives {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
+                "BufferAddresses::host_bytes returned {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
             )));
         }
     }
     backend.device_pointer(value).ok_or_else(|| {
         Error::unimplemented(match memory.on_host {
             true => {
-                "the memory is on_host, but neither Backend::host_bytes nor device_pointer tells where the buffer lies"
+                "the memory is on_host, but the backend does not list Features::buffer_addresses, or both host_bytes and device_pointer returned None"
             }
-            false => "the device does not tell where buffers lie",
+            false => "the device does not report the addresses of buffers",
         })
         .unnamed()
     })

@@ -12,6 +12,7 @@ use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read::handles;
+use crate::features::FeatureCalls;
 use crate::{DeviceInfo, DevicePlugin, Error, MemoryInfo, Result};
 
 /// The object behind a `PJRT_Device*`. It belongs to its client.
@@ -166,7 +167,7 @@ entries! {
 
     PJRT_Device_MemoryStats(args, device) {
         let client = device.client::<P>()?;
-        let stats = crate::Backend::memory_stats(&client.backend, device.index)?;
+        let stats = client.backend.memory_stats(device.index)?;
         let set = |value: &mut i64, is_set: &mut Bool, stat: Option<i64>| {
             *value = stat.unwrap_or(0);
             *is_set = stat.is_some().into();

@@ -1,9 +1,9 @@
 //! `PJRT_Device` functions that do not run programs: statistics, poisoning and tracking.
 
-use crate::Backend;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::drop_contained;
+use crate::features::FeatureCalls;
 
 /// The object behind a `PJRT_AsyncTrackingEvent*`: the backend's part.
 type Tracked = Box<dyn Send + Sync>;

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::abi::table::entry::entries;
-use crate::{Backend, Error, Result};
+use crate::features::FeatureCalls;
+use crate::{Error, Result};
 
 /// The mapped ranges, in order of their addresses.
 #[derive(Default)]
@@ -94,7 +95,7 @@ entries! {
     PJRT_Client_DmaMap(args, client) {
         let (address, size) = (args.data.addr(), args.size);
         if address == 0 || size == 0 || address.checked_add(size).is_none() {
-            return Err(Error::argument(format!("{size} bytes at {address:#x} are no memory to map")));
+            return Err(Error::argument(format!("cannot map {size} bytes at {address:#x}: the range is empty, null, or wraps around")));
         }
         let mappings = &client.mappings;
         if !mappings.add(address, size) {

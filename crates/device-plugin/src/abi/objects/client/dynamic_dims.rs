@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::objects::client::buffer::BufferHandle;
 use crate::array_layout::ArrayLayout;
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result, Shape};
 
 /// The extents of a buffer. Its program computed some of them at run time.
@@ -39,7 +40,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
         let bound = extents.unpadded.get_mut(dimension).filter(|_| !extents.dynamic.contains(&dimension));
         let Some(place) = bound.filter(|bound| (0..=**bound).contains(&extent)) else {
             return Err(Error::internal(format!(
-                "Backend::dynamic_dimensions says that dimension {dimension} of {shape} is {extent} long"
+                "DynamicShapes::dynamic_dimensions returned the extent {extent} for dimension {dimension} of {shape}"
             )));
         };
         *place = extent;
@@ -50,7 +51,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
 
 /// Waits until a buffer is ready and returns its extents. Returns `None` if they are the extents of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
-    if !B::DYNAMIC || buffer.form.stored().is_some() {
+    if !B::FEATURES.dynamic_shapes.is_some() || buffer.form.stored().is_some() {
         return Ok(None);
     }
     let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
@@ -74,7 +75,7 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
 
 /// Whether a buffer's extents are still unknown because it is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
-    B::DYNAMIC && buffer.form.stored().is_none() && !buffer.ready.is_ready()
+    B::FEATURES.dynamic_shapes.is_some() && buffer.form.stored().is_none() && !buffer.ready.is_ready()
 }
 
 /// Returns the layout of a value that is ready, with its actual extents.

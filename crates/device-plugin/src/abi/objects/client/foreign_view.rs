@@ -5,6 +5,7 @@ use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::contain::contain_in;
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event};
 
 /// The function that the error after a panic names.

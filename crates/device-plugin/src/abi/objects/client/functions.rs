@@ -18,7 +18,8 @@ use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::artifact;
-use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
+use crate::features::FeatureCalls;
+use crate::{CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program. This is the only copy. All later uses are slices of it.
 ///
@@ -26,11 +27,11 @@ use crate::{Backend, CreateOptions, Error, ProcessInfo, ProcessState, Program, R
 ///
 /// V1 and V3 for the program.
 pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Program> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let program = unsafe { ffi_read::nested(program, "program") }?;
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let format = unsafe { ffi_read::text(program.format, program.format_size, "program->format") }?;
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let code = unsafe { ffi_read::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
     Ok(Program { format: format.to_owned(), code: Bytes::copy_from_slice(code) })
 }

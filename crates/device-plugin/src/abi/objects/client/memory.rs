@@ -26,7 +26,7 @@ pub(crate) struct Memory {
 
 // SAFETY: the function table is a constant; everything else is shared by its own means.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Memory {}
 
 handles! {

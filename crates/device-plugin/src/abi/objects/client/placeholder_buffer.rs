@@ -9,6 +9,7 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, drop_contained};
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result};
 
 /// A buffer that waits for the buffer whose data it takes over.

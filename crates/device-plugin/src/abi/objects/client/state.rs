@@ -20,6 +20,7 @@ use crate::abi::reclaim::hazard::HazardDomain;
 use crate::abi::reclaim::refcount::{Counted, Reclaimed, Ref};
 use crate::abi::table::ffi_read::{self, handles};
 use crate::array_layout::ArrayLayout;
+use crate::features::FeatureCalls;
 use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
@@ -103,7 +104,7 @@ impl<B: Backend> Client<B> {
             topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
         if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
             return Err(Error::internal(format!(
-                "device {id} is addressable and of process {other}, but Backend::process_index is {process_index}"
+                "device {id} is addressable and of process {other}, but Distributed::process_index is {process_index}"
             )));
         }
         let client = Ref::new(Self {
@@ -177,7 +178,7 @@ impl<B: Backend> Client<B> {
         layout: *const PJRT_Buffer_MemoryLayout,
         field: &str,
     ) -> Result<ArrayLayout> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         let layout = unsafe { ffi_read::device_layout(layout, shape) }?;
         ArrayLayout::requested::<B>(&self.topology.info, shape, layout, field)
     }

@@ -18,6 +18,7 @@ use crate::abi::table::event_handle::into_raw;
 use crate::abi::table::ffi_read;
 use crate::array_layout::ArrayLayout;
 use crate::contain::{contain, contain_in, drop_contained};
+use crate::features::FeatureCalls;
 use crate::host_array::zeroed;
 use crate::profiler;
 use crate::strided::Strided;
@@ -179,15 +180,15 @@ impl Upload {
     ///
     /// V2 and V3 for the arguments.
     unsafe fn read<B: Backend>(client: &Client<B>, args: &PJRT_Client_BufferFromHostBuffer_Args) -> Result<Self> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let shape = unsafe { ffi_read::shape(args.type_.0, args.dims, args.num_dims) }?;
         let to = client.placement(args.device, args.memory)?;
-        // SAFETY: the caller's contract.
+        // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
         let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
             .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
         let lends = matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
-        // SAFETY: the caller's contract.
+        // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let strided = unsafe { host_strides(&form, args) }?;
         let shape = form.stored_shape();
         let size = shape.host_size().unwrap_or(0);
@@ -201,15 +202,15 @@ impl Upload {
     /// V3 for the data.
     unsafe fn send<B: Backend>(&self, client: &Client<B>) -> Result<Uploaded<B>> {
         if let Some(strided) = &self.strided {
-            // SAFETY: the caller's contract.
+            // SAFETY: V3 (arrays and text), which the caller promises.
             let dense = unsafe { self.gather(strided) }?;
             return self.make(client, HostArray::new(&self.shape, dense)?);
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         let bytes = unsafe { ffi_read::slice(self.data, self.size, "data") }?;
         let host = HostArray::new(&self.shape, bytes)?;
         if self.lends {
-            // SAFETY: the caller's contract; these semantics lend the data until the event.
+            // SAFETY: V3 (arrays and text), which the caller promises; these semantics lend the data until the event.
             unsafe { self.lend(client, host) }
         } else {
             self.make(client, host)
@@ -223,7 +224,7 @@ impl Upload {
     /// V3 for the data.
     unsafe fn gather(&self, strided: &Strided) -> Result<Vec<u8>> {
         let start = self.data.wrapping_sub(strided.before);
-        // SAFETY: the caller's contract: strided data spans these bytes around its first element.
+        // SAFETY: V3 (arrays and text): strided data spans these bytes around its first element.
         let from = unsafe { ffi_read::slice(start, strided.span, "data") }?;
         let mut dense = zeroed(self.size)?;
         strided.gather(from, &mut dense);
@@ -243,7 +244,7 @@ impl Upload {
     ///
     /// V3 for the data, until the event `done` of the result.
     unsafe fn lend<B: Backend>(&self, client: &Client<B>, host: HostArray<'_>) -> Result<Uploaded<B>> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         let source = unsafe { AliasSource::new(self.data, self.size) }?;
         let function = slot::PJRT_Client_BufferFromHostBuffer::NAME;
         match contain_in(function, || self.make(client, host.with_alias(&source))) {
@@ -267,7 +268,7 @@ unsafe fn host_strides(form: &ArrayLayout, args: &PJRT_Client_BufferFromHostBuff
     if args.num_byte_strides == 0 {
         return form.row_major_host();
     }
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let strides = unsafe { ffi_read::slice(args.byte_strides, args.num_byte_strides, "byte_strides") }?;
     Ok(Some(form.strided(strides)?).filter(|strided| !strided.is_dense()))
 }
@@ -282,9 +283,9 @@ unsafe fn from_host<P: DevicePlugin>(
     args: &mut PJRT_Client_BufferFromHostBuffer_Args,
 ) -> Result<()> {
     let begun = profiler::begun();
-    // SAFETY: the caller's contract.
+    // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
     let upload = unsafe { Upload::read(client, args) }?;
-    // SAFETY: the caller's contract.
+    // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
     let Uploaded { value, ready, done } = unsafe { upload.send(client) }?;
     if matches!(value, Value::Now(_)) {
         transferred::<P>(begun, upload.to, "host to device", upload.size);
@@ -373,7 +374,7 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let mut to = unsafe { Destination::new(args.dst, size) };
         let from = src.placement;
-        if P::Backend::ASYNC_READ && layout.as_ref().is_none_or(Strided::is_dense) {
+        if P::Backend::FEATURES.async_reads.is_some() && layout.as_ref().is_none_or(Strided::is_dense) {
             let begun = profiler::begun();
             let done = move || transferred::<P>(begun, from, "device to host", size);
             args.event = into_raw(async_read::read(src, to, done)?);

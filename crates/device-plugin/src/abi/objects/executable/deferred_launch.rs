@@ -42,7 +42,7 @@ impl<B: Backend> Argument<B> {
     ///
     /// A guard shows the argument, and it was not deleted before.
     unsafe fn of(argument: &BufferHandle<B>) -> Self {
-        // SAFETY: the caller's contract.
+        // SAFETY: the caller protects the argument with a guard, and it is not deleted.
         let value = unsafe { argument.value() }.clone();
         let (client, ready) = (argument.client.share(), argument.ready.clone());
         Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready))
@@ -110,11 +110,11 @@ impl<B: Backend> HeldLaunches<B> {
         let (devices, donated) = (&*self.devices, &*self.donated);
         let launches = Launches { executable, devices, placements: &placements, donated, is_deferred: true };
         let into = lists.iter_mut().map(Vec::as_mut_slice).collect();
-        // SAFETY: the arguments are those that passed the checks, and nobody but this launch can delete them.
+        // SAFETY: the arguments passed the checks, and only this launch can delete them.
         let done = unsafe { launches.start(&guard, &handles, into, special, &arguments) }?;
         for (list, promise) in lists.into_iter().zip(promises) {
             for (buffer, place) in list.into_iter().zip(&promise.values) {
-                // SAFETY: the launch made it, and nobody else knows it.
+                // SAFETY: the launch created it, and no other code has a reference to it.
                 if let Some(value) = unsafe { BufferHandle::<B>::into_value(buffer) } {
                     // Each promise belongs to exactly one launch, so the place is empty.
                     drop(place.set(value));
@@ -278,7 +278,7 @@ pub(crate) unsafe fn defer<B: Backend>(
 ) {
     // Cloning a value runs vendor code, which may panic. Nothing has been changed before.
     let arguments = handles.iter().map(|handles| {
-        // SAFETY: the caller's contract.
+        // SAFETY: the arguments passed the checks of the call, which the caller promises.
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };
         handles.iter().map(argument).collect()
     });

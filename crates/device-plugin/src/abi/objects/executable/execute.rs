@@ -56,7 +56,7 @@ impl<'a, B: Backend> Call<'a, B> {
     #[inline(always)]
     unsafe fn arguments(&self, at: usize) -> Result<&'a [&'a BufferHandle<B>]> {
         let list = self.argument_lists.get(at).copied().unwrap_or(std::ptr::null());
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
         unsafe { handles(list, self.executable.parameter_forms.len()) }
     }
 
@@ -68,7 +68,7 @@ impl<'a, B: Backend> Call<'a, B> {
     #[inline(always)]
     unsafe fn outputs(&self, at: usize) -> Result<&'a mut [*mut PJRT_Buffer]> {
         let list = self.output_lists.get(at).copied().unwrap_or(std::ptr::null_mut());
-        // SAFETY: the caller's contract.
+        // SAFETY: V3 (arrays and text), which the caller promises.
         unsafe { ffi_read::slice_mut(list, self.executable.output_forms.len(), "output_lists[i]") }
     }
 
@@ -102,10 +102,10 @@ impl<'a, B: Backend> Call<'a, B> {
     #[inline(always)]
     unsafe fn run(&self, device: usize, placements: &[Placement], events: &mut [*mut PJRT_Event]) -> Result<()> {
         let executable = self.executable;
-        // SAFETY: the caller's contract.
+        // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let handles = unsafe { self.arguments(0) }?;
         {
-            // SAFETY: the caller's contract.
+            // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
             let list = unsafe { self.outputs(0) }?;
             let _afterwards = ReclaimAfterLaunch(&executable.client);
             let guard = executable.client.hazards.protect(bits(handles));
@@ -124,7 +124,7 @@ impl<'a, B: Backend> Call<'a, B> {
             }
         }
         let request = Request { options: ExecuteOptions::new(self.launch_id), callbacks: None, profiled: None };
-        // SAFETY: the caller's contract.
+        // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         unsafe { self.run_all(&[device], &[placements], events, request) }
     }
 
@@ -142,9 +142,9 @@ impl<'a, B: Backend> Call<'a, B> {
         request: Request,
     ) -> Result<()> {
         let executable = self.executable;
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let handles = (0..devices.len()).map(|at| unsafe { self.arguments(at) }).collect::<Result<Vec<_>>>()?;
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let lists = (0..devices.len()).map(|at| unsafe { self.outputs(at) }).collect::<Result<Vec<_>>>()?;
         let _afterwards = ReclaimAfterLaunch(&executable.client);
         let guard = executable.client.hazards.protect(handles.iter().fold(0, |all, handles| all | bits(handles)));
@@ -152,7 +152,7 @@ impl<'a, B: Backend> Call<'a, B> {
             self.check(*device, handles)?;
         }
         let Request { options, callbacks, profiled } = request;
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) to V4 (callbacks), which the caller promises.
         let special = unsafe { LaunchExtras::open(options, callbacks, profiled, devices.len()) }?;
         let launches = Launches { executable, devices, placements, donated: self.donated, is_deferred: false };
         // SAFETY: checked, and shown by the guard.
@@ -190,9 +190,9 @@ impl<'a, B: Backend> Call<'a, B> {
         events: &mut [*mut PJRT_Event],
         talks: bool,
     ) -> Result<()> {
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         let options = unsafe { read_all(args.options) }?;
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         let callbacks = if talks { Some(unsafe { read_callbacks(args.options) }?) } else { None };
         let mut request = Request { options, callbacks, profiled: None };
         let mut span = profiler::span(slot::PJRT_LoadedExecutable_Execute::NAME).of(P::NAME);
@@ -200,12 +200,12 @@ impl<'a, B: Backend> Call<'a, B> {
         if profiler::is_recording() {
             request.profiled = Some(P::NAME);
             span.note("program", self.executable.executable.info.name.as_str());
-            // SAFETY: the caller's contract.
+            // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
             if let Some(context) = unsafe { trace::context_id::<slot::PJRT_LoadedExecutable_Execute>(args) } {
                 span.note("context_id", context);
             }
         }
-        // SAFETY: the caller's contract.
+        // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
         unsafe { self.run_all(devices, placements, events, request) }
     }
 }
@@ -228,7 +228,7 @@ fn donations<'a, B: Backend>(executable: &'a LoadedExecutable<B>, kept: &[i64]) 
 /// V3 for the list, V2 for the buffers.
 #[inline(always)]
 unsafe fn handles<'a, B: Backend>(list: *const *mut PJRT_Buffer, len: usize) -> Result<&'a [&'a BufferHandle<B>]> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text) and V2 (handles), which the caller promises.
     let list = unsafe { ffi_read::slice(list, len, "argument_lists[i]") }?;
     if let Some(index) = list.iter().position(|buffer| buffer.is_null()) {
         return Err(Error::argument(format!("argument {index} is null")));

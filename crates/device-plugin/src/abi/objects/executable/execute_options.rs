@@ -19,7 +19,7 @@ use crate::{Error, ExecuteOptions, Result};
 /// V1, and a field of type `T` is at that offset.
 #[inline]
 unsafe fn field<T: Copy>(options: *const PJRT_ExecuteOptions, offset: usize) -> T {
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs), which the caller promises.
     unsafe { options.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Options<'a> {
 /// V1 for the options.
 #[cold]
 pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Result<Callbacks> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs), which the caller promises.
     let options = unsafe { ffi_read::nested(options, "options") }?;
     Ok(Callbacks {
         send: options.send_callbacks,
@@ -126,7 +126,7 @@ unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
 /// V1 to V4 for the options.
 #[cold]
 pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<ExecuteOptions> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V1 (argument structs) and V4 (callbacks), which the caller promises.
     let options = unsafe { ffi_read::nested(options, "options") }?;
     if !options.multi_slice_config.is_null() {
         return Err(Error::unimplemented(
@@ -170,7 +170,7 @@ unsafe fn text(text: *const c_char) -> Option<String> {
         return None;
     }
     #[expect(clippy::disallowed_methods, reason = "the one text of the interface without a length")]
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), which the caller promises.
     let text = unsafe { CStr::from_ptr(text) };
     Some(text.to_string_lossy().into_owned()).filter(|text| !text.is_empty())
 }

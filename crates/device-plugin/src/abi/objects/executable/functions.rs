@@ -14,6 +14,7 @@ use crate::abi::reclaim::refcount::Counted;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::artifact;
+use crate::features::FeatureCalls;
 use crate::serialized_format::{Reader, Writer};
 use crate::{Backend, Error, Program, Result};
 

@@ -14,6 +14,7 @@ use crate::abi::objects::executable::output_list::OutputList;
 use crate::abi::objects::executable::pending_arguments;
 use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::hazard::Guard;
+use crate::features::FeatureCalls;
 use crate::{
     Backend, Error, Event, ExecuteOptions, HostChannels, Inputs, Launch, Outputs, Placement, Result, profiler,
 };
@@ -43,7 +44,7 @@ impl LaunchExtras {
         let channels = match callbacks {
             None => Vec::new(),
             Some(callbacks) => {
-                // SAFETY: the caller's contract.
+                // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
                 let open = |at| unsafe { callbacks.open(at, count) };
                 (0..count).map(open).collect::<Result<_>>()?
             }
@@ -91,7 +92,7 @@ impl<B: Backend> Launches<'_, B> {
             let channels = opened.get(at).map_or_else(HostChannels::default, |opened| opened.channels.clone());
             let (device, placements) = (self.devices[at], self.placements[at]);
             let (arguments, special) = ((handles[at], self.donated), (options.clone(), channels));
-            // SAFETY: the caller's contract.
+            // SAFETY: the arguments passed the checks of the call, which the caller promises.
             launches.push(unsafe { prepare(executable, guard, (device, placements), arguments, list, special) });
         }
         let begun = profiled.and_then(|plugin| Some((plugin, profiler::begun()?)));
@@ -148,7 +149,7 @@ pub(crate) unsafe fn prepare<'a, B: Backend>(
     list: &'a mut [*mut PJRT_Buffer],
     (options, channels): (ExecuteOptions, HostChannels),
 ) -> Launch<'a, B> {
-    // SAFETY: the caller's contract: none was deleted, and one that is given up is no other argument.
+    // SAFETY: the caller promises that no argument was deleted, and that a donated one is not also another argument.
     let uses = unsafe { LaunchArguments::new(handles, guard, donated) };
     guard.add_outputs(placements.len());
     let outputs = Outputs::new(OutputList::new(executable, guard, placements, list));

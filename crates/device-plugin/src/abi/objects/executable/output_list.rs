@@ -78,7 +78,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
             let handle = std::mem::replace(slot, std::ptr::null_mut());
             // The backend may have panicked, and dropping its buffers may panic too.
             let _ = contain(|| {
-                // SAFETY: made by `push`, and nobody else knows it.
+                // SAFETY: created by `push`, and no other code has a reference to it.
                 unsafe { BufferHandle::<B>::take_back(handle) };
                 Ok(())
             });
@@ -91,7 +91,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
     pub(crate) fn finish(&mut self, event: &Event) {
         if !event.is_born_ready() {
             for handle in self.list[..self.produced].iter().copied() {
-                // SAFETY: made by `push`, and nobody else knows it yet.
+                // SAFETY: created by `push`, and no other code has a reference to it yet.
                 let buffer = unsafe { &mut *handle.cast::<BufferHandle<B>>() };
                 buffer.ready = event.clone();
             }

@@ -56,8 +56,8 @@ fn unready<B: Backend>(
 ///
 /// A guard protects the arguments, and all of them were live when it began to.
 pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Option<Event>> {
-    // SAFETY: the caller's contract.
-    let unready = unready(lists, |handle| !B::QUEUED || unsafe { handle.value() }.get().is_none())?;
+    // SAFETY: V9 (hazard pointers), the caller protects the arguments with a guard.
+    let unready = unready(lists, |handle| !const { B::FEATURES.queued } || unsafe { handle.value() }.get().is_none())?;
     Ok((!unready.is_empty()).then(|| join(unready)))
 }
 

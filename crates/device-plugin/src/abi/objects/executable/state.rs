@@ -13,6 +13,7 @@ use crate::abi::objects::topology::Topology;
 use crate::abi::reclaim::refcount::{Counted, Ref};
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
+use crate::features::FeatureCalls;
 use crate::hlo;
 use crate::{
     Backend, CompileOptions, Compiled, DeviceAssignment, Error, ExecutableInfo, Layout, Placement, Program, Result,

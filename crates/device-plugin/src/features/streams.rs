@@ -21,7 +21,7 @@ pub trait Streams: Backend {
     fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream>;
 
     /// Makes later work on a stream of another library wait until the buffer is ready. The SDK waits for the buffer on
-    /// the host first, unless the backend is [`QUEUED`](Backend::QUEUED) and the buffer's value exists. The function has
+    /// the host first, unless the backend is [`queued`](crate::features::Features::queued) and the buffer's value exists. The function has
     /// no event, so a framework must not call it for data that the same thread sends later.
     ///
     /// # Errors

@@ -1,0 +1,259 @@
+//! Calls the functions of a backend's features, or does what the SDK does without them.
+
+use std::sync::Arc;
+
+use crate::features::table::Features;
+use crate::program::total_size;
+use crate::{
+    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
+    ForeignMemory, HostDestination, Launch, Layout, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result,
+    Shape, TopologyInfo,
+};
+
+/// What the SDK does through the host, for backends without [`DeviceCopies`](crate::features::DeviceCopies).
+pub(crate) mod through_host {
+    use crate::host_array::zeroed;
+    use crate::{Backend, Error, HostArray, Placement, Result, Shape};
+
+    fn host_size(shape: &Shape) -> Result<usize> {
+        shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))
+    }
+
+    pub(crate) fn uninitialized<B: Backend>(backend: &B, shape: &Shape, to: Placement) -> Result<B::Buffer> {
+        backend.buffer_from_host(HostArray::new(shape, zeroed(host_size(shape)?)?)?, to)
+    }
+
+    pub(crate) fn copy<B: Backend>(
+        backend: &B,
+        buffer: &B::Buffer,
+        from: &Shape,
+        to: &Shape,
+        placement: Placement,
+    ) -> Result<B::Buffer> {
+        let mut bytes = zeroed(host_size(from)?)?;
+        backend.read(buffer, &mut bytes)?;
+        backend.buffer_from_host(HostArray::new(to, bytes)?, placement)
+    }
+}
+
+/// The error of a device that keeps no statistics.
+pub(crate) fn no_memory_stats(device: usize) -> Error {
+    Error::unimplemented(format!("no memory statistics of device {device}"))
+}
+
+/// Memory that an execution of a program needs, from its signature only.
+pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
+    let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
+    CompiledMemoryStats {
+        generated_code_size: info.code_size.max(0),
+        argument_size,
+        output_size,
+        peak_memory: argument_size.saturating_add(output_size),
+        ..CompiledMemoryStats::default()
+    }
+}
+
+fn no_dma() -> Error {
+    Error::unimplemented("direct memory access of host memory")
+}
+
+/// The functions of the features, for every backend. The list of features is a constant, so the compiler resolves each
+/// call.
+pub(crate) trait FeatureCalls: Backend {
+    /// The features, in memory of the library.
+    const LISTED: &'static Features<Self> = &Self::FEATURES;
+
+    fn platform_name(&self) -> Option<String> {
+        Self::LISTED.platform.as_ref().and_then(|feature| (feature.platform_name)(self))
+    }
+
+    fn platform_version(&self) -> String {
+        Self::LISTED.platform.as_ref().map_or_else(String::new, |feature| (feature.platform_version)(self))
+    }
+
+    fn topology_attributes(&self) -> Vec<NamedValue> {
+        Self::LISTED.platform.as_ref().map_or_else(Vec::new, |feature| (feature.topology_attributes)(self))
+    }
+
+    fn process_index(&self) -> i32 {
+        Self::LISTED.distributed.as_ref().map_or(0, |feature| (feature.process_index)(self))
+    }
+
+    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
+        Self::LISTED.distributed.as_ref().map_or(Ok(()), |feature| (feature.update_processes)(self, processes))
+    }
+
+    fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
+        Self::LISTED.at_exit.as_ref().and_then(|feature| (feature.at_exit)(self))
+    }
+
+    fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout> {
+        Self::LISTED.storage_layouts.as_ref().and_then(|feature| (feature.default_layout)(topology, shape))
+    }
+
+    fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        match &Self::LISTED.memory_statistics {
+            Some(feature) => (feature.memory_stats)(self, device),
+            None => Err(no_memory_stats(device)),
+        }
+    }
+
+    fn clear_memory_stats(&self, device: usize) -> Result<()> {
+        match &Self::LISTED.memory_statistics {
+            Some(feature) => (feature.clear_memory_stats)(self, device),
+            None => Err(no_memory_stats(device)),
+        }
+    }
+
+    #[inline]
+    fn host_bytes<'a>(&self, buffer: &'a Self::Buffer) -> Option<&'a [u8]> {
+        Self::LISTED.buffer_addresses.as_ref().and_then(|feature| (feature.host_bytes)(self, buffer))
+    }
+
+    fn device_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
+        Self::LISTED.buffer_addresses.as_ref().and_then(|feature| (feature.device_pointer)(self, buffer))
+    }
+
+    #[inline]
+    fn size_on_device(&self, buffer: &Self::Buffer) -> Option<usize> {
+        Self::LISTED.buffer_addresses.as_ref().and_then(|feature| (feature.size_on_device)(self, buffer))
+    }
+
+    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+        match &Self::LISTED.device_copies {
+            Some(feature) => (feature.uninitialized)(self, shape, to),
+            None => through_host::uninitialized(self, shape, to),
+        }
+    }
+
+    fn bitcast(&self, buffer: &Self::Buffer, from: &Shape, to: &Shape, placement: Placement) -> Result<Self::Buffer> {
+        match &Self::LISTED.device_copies {
+            Some(feature) => (feature.bitcast)(self, buffer, from, to, placement),
+            None => through_host::copy(self, buffer, from, to, placement),
+        }
+    }
+
+    fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+        match &Self::LISTED.device_copies {
+            Some(feature) => (feature.copy)(self, buffer, shape, to),
+            None => through_host::copy(self, buffer, shape, shape, to),
+        }
+    }
+
+    fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
+        match &Self::LISTED.piecewise_uploads {
+            Some(feature) => (feature.write_piece)(self, buffer, offset, bytes),
+            None => Err(Error::unimplemented(format!("a piece of an array, at byte {offset}"))),
+        }
+    }
+
+    fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {
+        let feature = Self::LISTED.dynamic_shapes.as_ref();
+        feature.map_or_else(Vec::new, |feature| (feature.dynamic_dimensions)(self, buffer, shape))
+    }
+
+    fn begin_read(&self, buffer: &Self::Buffer, mut to: HostDestination) -> Result<Event> {
+        if let Some(feature) = &Self::LISTED.async_reads {
+            return (feature.begin_read)(self, buffer, to);
+        }
+        self.read(buffer, to.bytes())?;
+        Ok(Event::ready())
+    }
+
+    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<Self::Buffer> {
+        match &Self::LISTED.foreign_views {
+            Some(feature) => (feature.view)(self, memory, shape, at),
+            None => Err(Error::unimplemented(format!("a buffer of {shape} in memory of another library"))),
+        }
+    }
+
+    fn dma_map(&self, address: usize, size: usize) -> Result<()> {
+        Self::LISTED
+            .dma_mappings
+            .as_ref()
+            .map_or_else(|| Err(no_dma()), |feature| (feature.dma_map)(self, address, size))
+    }
+
+    fn dma_unmap(&self, address: usize) -> Result<()> {
+        Self::LISTED.dma_mappings.as_ref().map_or_else(|| Err(no_dma()), |feature| (feature.dma_unmap)(self, address))
+    }
+
+    fn compile_options() -> Option<CompileOptionSchema> {
+        Self::LISTED.named_options.as_ref().map(|feature| (feature.compile_options)())
+    }
+
+    fn topology(name: &str, options: &[NamedValue]) -> Result<TopologyInfo> {
+        match &Self::LISTED.ahead_of_time {
+            Some(feature) => (feature.topology)(name, options),
+            None => Err(Error::unimplemented(format!(
+                "no topology {name:?}: this plugin describes only devices that are present"
+            ))),
+        }
+    }
+
+    fn compile_for(
+        topology: &TopologyInfo,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Compiled<Self::Executable>> {
+        match &Self::LISTED.ahead_of_time {
+            Some(feature) => (feature.compile_for)(topology, program, options),
+            None => Err(Error::unimplemented("this plugin compiles only for devices that are present")),
+        }
+    }
+
+    fn load(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
+        match &Self::LISTED.ahead_of_time {
+            Some(feature) => (feature.load)(self, executable),
+            None => Ok(Arc::clone(executable)),
+        }
+    }
+
+    fn serialize(executable: &Self::Executable) -> Result<Option<Vec<u8>>> {
+        Self::LISTED.serialization.as_ref().map_or(Ok(None), |feature| (feature.serialize)(executable))
+    }
+
+    fn deserialize(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>> {
+        match &Self::LISTED.serialization {
+            Some(feature) => (feature.deserialize)(self, data, options),
+            None => Err(Error::unimplemented("this backend serializes no compiled programs")),
+        }
+    }
+
+    fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>> {
+        match &Self::LISTED.cost_analysis {
+            Some(feature) => (feature.cost_analysis)(executable),
+            None => Err(Error::unimplemented("no cost analysis")),
+        }
+    }
+
+    fn compiled_memory_stats(executable: &Self::Executable, info: &ExecutableInfo) -> Result<CompiledMemoryStats> {
+        match &Self::LISTED.cost_analysis {
+            Some(feature) => (feature.compiled_memory_stats)(executable, info),
+            None => Ok(signature_memory_stats(info)),
+        }
+    }
+
+    fn execute_all(&self, executable: &Arc<Self::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+        match &Self::LISTED.multi_device {
+            Some(feature) => (feature.execute_all)(self, executable, launches),
+            None => Err(Error::unimplemented(format!("execution on {} devices at once", launches.len()))),
+        }
+    }
+
+    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        match &Self::LISTED.poisoning {
+            Some(feature) => (feature.poison)(self, device, launch_id, error),
+            None => Err(Error::unimplemented(format!("poisoning an execution on device {device}"))),
+        }
+    }
+
+    fn track(&self, device: usize, description: &str) -> Box<dyn Send + Sync> {
+        match &Self::LISTED.tracking {
+            Some(feature) => (feature.track)(self, device, description),
+            None => Box::new(()),
+        }
+    }
+}
+
+impl<B: Backend> FeatureCalls for B {}

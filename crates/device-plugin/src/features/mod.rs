@@ -1,0 +1,132 @@
+//! What a backend supports beyond the methods of [`Backend`].
+//!
+//! A first plugin needs no feature. Each feature has a trait with the functions that it needs. A backend implements the
+//! trait and lists the feature in [`Backend::FEATURES`]:
+//!
+//! ```
+//! use device_plugin::features::{AsyncReads, Features, MultiDevice};
+//! # use std::sync::Arc;
+//! # use device_plugin::*;
+//! # struct Example;
+//! # #[device_plugin]
+//! # impl DevicePlugin for Example {
+//! #     const NAME: &'static str = "example";
+//! #     type Backend = Device;
+//! # }
+//!
+//! # struct Device;
+//! impl Backend for Device {
+//!     const FEATURES: Features<Self> = Features::none().async_reads().multi_device().queued();
+//!     // …
+//! #   type Buffer = Arc<Vec<u8>>;
+//! #   type Executable = ();
+//! #   fn create(_: &CreateOptions) -> Result<Self> { Ok(Self) }
+//! #   fn devices(&self) -> Vec<DeviceInfo> { vec![DeviceInfo::new(0, "device")] }
+//! #   fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> { Ok(Arc::new(host.into_bytes())) }
+//! #   fn read(&self, _: &Self::Buffer, _: &mut [u8]) -> Result<()> { Ok(()) }
+//! #   fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> { Err(Error::unimplemented("none")) }
+//! #   fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> { Ok(Event::ready()) }
+//! }
+//!
+//! impl AsyncReads for Device {
+//!     fn begin_read(&self, buffer: &Self::Buffer, mut to: HostDestination) -> Result<Event> {
+//!         // A device with a copy engine passes `to` to it, and returns the event of the copy.
+//!         to.bytes().copy_from_slice(buffer);
+//!         Ok(Event::ready())
+//!     }
+//! }
+//!
+//! impl MultiDevice for Device {
+//!     fn execute_all(&self, executable: &Arc<()>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
+//!         launches.iter_mut().map(|launch| self.execute(executable, launch)).collect()
+//!     }
+//! }
+//! ```
+//!
+//! The compiler finds what is missing. A feature that is listed needs its trait. A trait that is implemented and not
+//! listed is an error of [`#[device_plugin]`](macro@crate::device_plugin). Two features have no functions and therefore
+//! no trait: [`Features::queued`] and [`Features::ffi`].
+//!
+//! | a device that | lists | and implements |
+//! |---|---|---|
+//! | names its platform and version | [`platform`](Features::platform) | [`Platform`] |
+//! | works with other processes | [`distributed`](Features::distributed) | [`Distributed`] |
+//! | ends its own work at exit | [`at_exit`](Features::at_exit) | [`AtExit`] |
+//! | stores arrays in other orders than row-major | [`storage_layouts`](Features::storage_layouts) | [`StorageLayouts`] |
+//! | counts its memory | [`memory_statistics`](Features::memory_statistics) | [`MemoryStatistics`] |
+//! | reads asynchronously | [`async_reads`](Features::async_reads) | [`AsyncReads`] |
+//! | takes uploads in pieces | [`piecewise_uploads`](Features::piecewise_uploads) | [`PiecewiseUploads`] |
+//! | computes extents at run time | [`dynamic_shapes`](Features::dynamic_shapes) | [`DynamicShapes`] |
+//! | shows where buffers are | [`buffer_addresses`](Features::buffer_addresses) | [`BufferAddresses`] |
+//! | copies without the host | [`device_copies`](Features::device_copies) | [`DeviceCopies`] |
+//! | uses memory of other libraries | [`foreign_views`](Features::foreign_views) | [`ForeignViews`] |
+//! | accesses host memory directly | [`dma_mappings`](Features::dma_mappings) | [`DmaMappings`] |
+//! | has options for its compiler | [`named_options`](Features::named_options) | [`NamedOptions`] |
+//! | compiles for absent devices | [`ahead_of_time`](Features::ahead_of_time) | [`AheadOfTime`] |
+//! | stores compiled programs | [`serialization`](Features::serialization) | [`Serialization`] |
+//! | analyzes costs | [`cost_analysis`](Features::cost_analysis) | [`CostAnalysis`] |
+//! | runs one program on several devices | [`multi_device`](Features::multi_device) | [`MultiDevice`] |
+//! | can end an execution | [`poisoning`](Features::poisoning) | [`Poisoning`] |
+//! | tracks what it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
+//! | keeps the order of its work itself | [`queued`](Features::queued) | |
+//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi) | [`Profile`], [`Streams`], [`RawBuffers`] |
+//!
+//! # Extensions of the C API
+//!
+//! Frameworks find extensions in the table's chain. Layouts, shardings and memory descriptions are always available,
+//! because the SDK derives them from the methods that every backend has. Four extensions need functions of the backend,
+//! so they are features:
+//!
+//! | type | name | in this SDK |
+//! |---:|---|---|
+//! | 0 | Gpu_Custom_Call | not offered: registers CUDA and ROCm calls of XLA's own GPU compiler; others use FFI |
+//! | 1 | Profiler | [`Features::profiler`]; also read from the arguments of `PJRT_Client_Compile` and `PJRT_LoadedExecutable_Execute` while a profile runs |
+//! | 2 | Custom_Partitioner | not offered: its callbacks take XLA's own modules, which other compilers do not have |
+//! | 3 | Stream | [`Features::streams`] |
+//! | 4 | Layouts | always |
+//! | 5 | FFI | [`Features::ffi`] |
+//! | 6 | MemoryDescriptions | always |
+//! | 7 | Triton | not offered: compiles Triton kernels for CUDA |
+//! | 8 | RawBuffer | [`Features::raw_buffers`] |
+//! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`AheadOfTime::compile_for`] compiles ahead of time |
+//! | 10, 11 | Example, Unknown | not offered: no functions |
+//! | 12 | CrossHostTransfers | not offered: the headers used by this SDK number it, but do not declare a struct |
+//! | 13 | ExecutableMetadata | not offered: as above |
+//! | 14 | Callback | not offered: callbacks about slices of TPUs |
+//! | 15 | HostAllocator | not offered: no struct declared |
+//! | 16, 17 | TpuTopology, TpuExecutable | not offered: shapes and programs of TPUs |
+//! | 18 | Megascale | not offered: transfers between slices of TPUs. It creates the `multi_slice_config` of an execution, which the SDK therefore rejects |
+//! | 19 | Shardings | always |
+//! | 20 | AbiVersion | not offered: reports whether serialized executables fit a runtime. The SDK's own envelope contains platform and version, which are checked on load |
+//! | 21 | Collectives | not offered: collectives outside programs, which frameworks use on CUDA only |
+//! | 22 | MultiSlice | not offered: as Megascale |
+//! | 23 | HostMemoryAllocator | not offered: no struct declared |
+//! | 24 | XlaTransform | not offered: changes how XLA's own compiler runs |
+
+#[cfg(doc)]
+use crate::Backend;
+
+pub(crate) mod calls;
+mod compilation;
+mod execution;
+mod memory;
+mod platform;
+mod profile;
+mod raw_buffers;
+mod streams;
+mod table;
+mod transfers;
+
+pub(crate) use calls::FeatureCalls;
+pub use compilation::{AheadOfTime, CostAnalysis, NamedOptions, Serialization};
+pub use execution::{MultiDevice, Poisoning, Tracking};
+pub use memory::{BufferAddresses, DeviceCopies, DmaMappings, ForeignViews};
+pub use platform::{AtExit, Distributed, MemoryStatistics, Platform, StorageLayouts};
+pub use profile::Profile;
+pub use raw_buffers::RawBuffers;
+pub use streams::{Stream, Streams};
+pub use table::Features;
+pub(crate) use table::functions;
+#[doc(hidden)]
+pub use table::{Implemented, NotImplemented, Probe, check};
+pub use transfers::{AsyncReads, DynamicShapes, PiecewiseUploads};

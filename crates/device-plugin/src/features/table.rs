@@ -1,0 +1,304 @@
+//! The list of a backend's features, as functions that the SDK can call without a bound on the feature's trait.
+
+use std::marker::PhantomData;
+
+use crate::features::streams::Stream;
+use crate::{
+    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
+    ForeignMemory, HostDestination, Launch, Layout, MemoryStats, NamedValue, Placement, ProcessInfo, Program, Result,
+    Shape, TopologyInfo,
+};
+
+/// Declares a feature per trait: `method: Trait { function: type, … }`. The method of [`Features`] that lists the
+/// feature has the trait's bound, so a listed feature is an implemented one. The check of `#[device_plugin]` rejects an
+/// implemented trait that is not listed.
+macro_rules! features {
+    (
+        ($d:tt)
+        $($(#[$meta:meta])* $method:ident: $trait:ident { $($function:ident: $signature:ty,)+ })+
+    ) => {
+        /// The features of a backend: what it supports beyond the methods of [`Backend`]; see the [module](super).
+        pub struct Features<B: Backend> {
+            $(pub(crate) $method: Option<functions::$trait<B>>,)+
+            pub(crate) ffi: bool,
+            pub(crate) queued: bool,
+            /// Whether there is a device. False only for [`NoBackend`](crate::NoBackend).
+            pub(crate) present: bool,
+        }
+
+        impl<B: Backend> Features<B> {
+            /// No features: the methods of [`Backend`] are all that the backend has.
+            pub const fn none() -> Self {
+                Self { $($method: None,)+ ffi: false, queued: false, present: true }
+            }
+
+            $(
+                $(#[$meta])*
+                #[must_use]
+                pub const fn $method(self) -> Self
+                where
+                    B: super::$trait,
+                {
+                    let functions =
+                        functions::$trait { $($function: <B as super::$trait>::$function,)+ backend: PhantomData };
+                    Self { $method: Some(functions), ..self }
+                }
+            )+
+
+            /// Names of the listed features: those of the methods that list them.
+            pub fn names(&self) -> Vec<&'static str> {
+                let features = [
+                    $((self.$method.is_some(), stringify!($method)),)+
+                    (self.ffi, "ffi"),
+                    (self.queued, "queued"),
+                ];
+                features.iter().filter(|(listed, _)| *listed).map(|(_, name)| *name).collect()
+            }
+        }
+
+        /// The functions of each trait.
+        pub(crate) mod functions {
+            use super::*;
+
+            $(
+                pub(crate) struct $trait<B: Backend> {
+                    $(pub(crate) $function: $signature,)+
+                    pub(crate) backend: PhantomData<fn(&B)>,
+                }
+            )+
+        }
+
+        /// The traits that a type implements. [`check_features!`](crate::check_features) finds them out.
+        #[doc(hidden)]
+        pub struct Implemented {
+            $(pub $method: bool,)+
+        }
+
+        /// Its constants are true for the traits that `B` implements. For the others the name refers to the constant of
+        /// [`NotImplemented`], because the inherent one has a bound that `B` does not satisfy.
+        #[doc(hidden)]
+        pub struct Probe<B>(PhantomData<B>);
+
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals, reason = "the names of the methods of `Features`")]
+        pub trait NotImplemented {
+            $(const $method: bool = false;)+
+        }
+
+        impl<B> NotImplemented for Probe<B> {}
+
+        $(
+            #[allow(non_upper_case_globals, reason = "the names of the methods of `Features`")]
+            impl<B: super::$trait> Probe<B> {
+                #[doc(hidden)]
+                pub const $method: bool = true;
+            }
+        )+
+
+        /// Fails to compile if the backend implements a trait that [`Backend::FEATURES`] does not list.
+        #[doc(hidden)]
+        pub const fn check<B: Backend>(implemented: &Implemented) {
+            $(
+                assert!(
+                    !implemented.$method || B::FEATURES.$method.is_some(),
+                    concat!(
+                        "the backend implements `", stringify!($trait), "`, but `Backend::FEATURES` does not list it: \
+                         add `.", stringify!($method), "()`"
+                    )
+                );
+            )+
+        }
+
+        /// Fails to compile if the type, which must not be generic, implements a trait that it does not list.
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! check_features {
+            ($d backend:ty) => {{
+                #[allow(unused_imports, reason = "a backend may implement all traits")]
+                use $crate::__private::NotImplemented as _;
+                $crate::__private::check::<$d backend>(&$crate::__private::Implemented {
+                    $($method: $crate::__private::Probe::<$d backend>::$method,)+
+                })
+            }};
+        }
+    };
+}
+
+features! {
+    ($)
+
+    /// The backend names its platform and the platform's version.
+    platform: Platform {
+        platform_name: fn(&B) -> Option<String>,
+        platform_version: fn(&B) -> String,
+        topology_attributes: fn(&B) -> Vec<NamedValue>,
+    }
+
+    /// The backend is one of several processes that drive devices together.
+    distributed: Distributed {
+        process_index: fn(&B) -> i32,
+        update_processes: fn(&B, &[ProcessInfo]) -> Result<()>,
+    }
+
+    /// The backend ends its own work when the process ends before its client.
+    at_exit: AtExit {
+        at_exit: fn(&B) -> Option<Box<dyn FnOnce() + Send>>,
+    }
+
+    /// The devices store arrays in other orders than row-major.
+    storage_layouts: StorageLayouts {
+        default_layout: fn(&TopologyInfo, &Shape) -> Option<Layout>,
+    }
+
+    /// The devices count their memory.
+    memory_statistics: MemoryStatistics {
+        memory_stats: fn(&B, usize) -> Result<MemoryStats>,
+        clear_memory_stats: fn(&B, usize) -> Result<()>,
+    }
+
+    /// Reads of whole buffers continue after the call that begins them.
+    async_reads: AsyncReads {
+        begin_read: fn(&B, &B::Buffer, HostDestination) -> Result<Event>,
+    }
+
+    /// Data that arrives in pieces is written to the device piece by piece.
+    piecewise_uploads: PiecewiseUploads {
+        write_piece: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
+    }
+
+    /// Arrays may have fewer elements than their shapes declare.
+    dynamic_shapes: DynamicShapes {
+        dynamic_dimensions: fn(&B, &B::Buffer, &Shape) -> Vec<(usize, i64)>,
+    }
+
+    /// Buffers have addresses, or bytes that the host can access.
+    buffer_addresses: BufferAddresses {
+        host_bytes: for<'a> fn(&B, &'a B::Buffer) -> Option<&'a [u8]>,
+        device_pointer: fn(&B, &B::Buffer) -> Option<usize>,
+        size_on_device: fn(&B, &B::Buffer) -> Option<usize>,
+    }
+
+    /// Buffers are allocated, reinterpreted and copied without a detour through the host.
+    device_copies: DeviceCopies {
+        uninitialized: fn(&B, &Shape, Placement) -> Result<B::Buffer>,
+        bitcast: fn(&B, &B::Buffer, &Shape, &Shape, Placement) -> Result<B::Buffer>,
+        copy: fn(&B, &B::Buffer, &Shape, Placement) -> Result<B::Buffer>,
+    }
+
+    /// Buffers can use memory of other libraries, such as arrays passed through DLPack.
+    foreign_views: ForeignViews {
+        view: fn(&B, ForeignMemory, &Shape, Placement) -> Result<B::Buffer>,
+    }
+
+    /// The devices access host memory directly.
+    dma_mappings: DmaMappings {
+        dma_map: fn(&B, usize, usize) -> Result<()>,
+        dma_unmap: fn(&B, usize) -> Result<()>,
+    }
+
+    /// The SDK checks the options of a compilation against a list.
+    named_options: NamedOptions {
+        compile_options: fn() -> CompileOptionSchema,
+    }
+
+    /// Programs are compiled for devices that need not be present.
+    ahead_of_time: AheadOfTime {
+        topology: fn(&str, &[NamedValue]) -> Result<TopologyInfo>,
+        compile_for: fn(&TopologyInfo, &Program, &CompileOptions) -> Result<Compiled<B::Executable>>,
+        load: fn(&B, &std::sync::Arc<B::Executable>) -> Result<std::sync::Arc<B::Executable>>,
+    }
+
+    /// Compiled programs are stored, and loaded without compiling them again.
+    serialization: Serialization {
+        serialize: fn(&B::Executable) -> Result<Option<Vec<u8>>>,
+        deserialize: fn(&B, &[u8], &CompileOptions) -> Result<Compiled<B::Executable>>,
+    }
+
+    /// The compiler reports what a program costs.
+    cost_analysis: CostAnalysis {
+        cost_analysis: fn(&B::Executable) -> Result<Vec<NamedValue>>,
+        compiled_memory_stats: fn(&B::Executable, &ExecutableInfo) -> Result<CompiledMemoryStats>,
+    }
+
+    /// Programs run on several devices at once.
+    multi_device: MultiDevice {
+        execute_all: fn(&B, &std::sync::Arc<B::Executable>, &mut [Launch<'_, B>]) -> Result<Vec<Event>>,
+    }
+
+    /// Frameworks can end an execution with an error.
+    poisoning: Poisoning {
+        poison: fn(&B, usize, i32, Error) -> Result<bool>,
+    }
+
+    /// The backend tracks work of the framework for which a device waits.
+    tracking: Tracking {
+        track: fn(&B, usize, &str) -> Box<dyn Send + Sync>,
+    }
+
+    /// Offers a profile of the plugin's work (`PJRT_Profiler_Extension`); see [`profiler`](crate::profiler).
+    profiler: Profile {
+        profile_started: fn(&[u8]) -> Result<()>,
+        profile_stopping: fn() -> Result<()>,
+    }
+
+    /// Offers the device's streams to libraries that share its memory (`PJRT_Stream_Extension`).
+    streams: Streams {
+        stream_for_external_ready_events: fn(&B, usize) -> Result<Stream>,
+        wait_until_buffer_ready_on_stream: fn(&B, Stream, &B::Buffer) -> Result<()>,
+    }
+
+    /// Offers access to parts of buffers as bytes (`PJRT_RawBuffer_Extension`).
+    raw_buffers: RawBuffers {
+        read_raw: fn(&B, &B::Buffer, usize, &mut [u8]) -> Result<()>,
+        write_raw: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
+        raw_host_pointer: fn(&B, &B::Buffer) -> Option<usize>,
+    }
+}
+
+impl<B: Backend> Features<B> {
+    /// The features of a plugin without a backend.
+    pub(crate) const fn absent() -> Self {
+        Self { present: false, ..Self::none() }
+    }
+
+    /// Accepts custom calls that frameworks register, and their data (`PJRT_FFI_Extension`); see [`ffi`](crate::ffi).
+    #[must_use]
+    pub const fn ffi(self) -> Self {
+        Self { ffi: true, ..self }
+    }
+
+    /// The device runs work in the order of submission, so that [`Backend::execute`] may be given buffers whose event
+    /// is still pending.
+    ///
+    /// Without this feature `execute` is called with ready buffers only. If a buffer is not ready when the framework
+    /// launches the program, the call still returns at once. The SDK creates the outputs, holds the arguments, and
+    /// calls `execute` on one of its own threads when the last argument is ready. If an argument fails, the outputs
+    /// fail with its error and `execute` is not called. Deferred launches begin in the order in which their arguments
+    /// become ready. If programs of different launches wait for each other on the device, the backend must keep the
+    /// order itself.
+    ///
+    /// With this feature the SDK adds the events of the arguments to the event that `execute` returns. If an argument
+    /// fails later, the outputs fail with its error. The device may therefore compute with the contents of a failed
+    /// input, which must not harm it. A launch is still deferred if the value of an argument does not exist yet. An
+    /// example is a buffer whose data the framework has not sent.
+    ///
+    /// `read`, `copy`, `bitcast` and the functions of raw buffers always get ready buffers. They return no event, so
+    /// they cannot fail later or report when the memory becomes valid. A copy of a pending buffer is therefore made
+    /// when that buffer is ready.
+    #[must_use]
+    pub const fn queued(self) -> Self {
+        Self { queued: true, ..self }
+    }
+}
+
+impl<B: Backend> Default for Features<B> {
+    fn default() -> Self {
+        Self::none()
+    }
+}
+
+impl<B: Backend> std::fmt::Debug for Features<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}

@@ -1,0 +1,54 @@
+//! Features of transfers.
+
+use crate::{Backend, Event, HostDestination, Result, Shape};
+
+/// A backend whose reads of whole buffers continue after the call that begins them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `AsyncReads`",
+    label = "`AsyncReads` is not implemented",
+    note = "write `impl AsyncReads for {Self} {{ … }}`, or remove `.async_reads()` from `Backend::FEATURES`"
+)]
+pub trait AsyncReads: Backend {
+    /// Begins a [`Backend::read`] that may continue after this returns. The copy is complete when the event is ready
+    /// and `to` is dropped. Used when a framework requests a whole buffer as the device stores it. Ranges of bytes, and
+    /// arrays that must be reordered, are read by [`Backend::read`].
+    ///
+    /// If the device still needs the buffer afterwards, the backend must keep a clone of it.
+    ///
+    /// # Errors
+    ///
+    /// Errors that are known at once. Later errors are reported by the event.
+    fn begin_read(&self, buffer: &Self::Buffer, to: HostDestination) -> Result<Event>;
+}
+
+/// A backend that writes data to the device piece by piece as it arrives. Without this feature the SDK gathers the
+/// pieces of an array first.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `PiecewiseUploads`",
+    label = "`PiecewiseUploads` is not implemented",
+    note = "write `impl PiecewiseUploads for {Self} {{ … }}`, or remove `.piecewise_uploads()` from `Backend::FEATURES`"
+)]
+pub trait PiecewiseUploads: Backend {
+    /// Writes a piece of a buffer's data. [`DeviceCopies::uninitialized`](crate::features::DeviceCopies::uninitialized)
+    /// created the buffer, or [`Backend::buffer_from_host`] without that feature. Nothing reads it yet. `bytes` are
+    /// those of the array in the format of [`Backend::read`], from byte `offset` on. Pieces of one buffer may arrive on
+    /// several threads at once. The SDK calls [`Backend::ready`] after the last one.
+    ///
+    /// # Errors
+    ///
+    /// Any error that the device reports. It becomes the buffer's error.
+    fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
+}
+
+/// A backend whose arrays may have fewer elements than their shapes declare, because programs determine extents at run
+/// time.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` lists a feature that it does not implement: `DynamicShapes`",
+    label = "`DynamicShapes` is not implemented",
+    note = "write `impl DynamicShapes for {Self} {{ … }}`, or remove `.dynamic_shapes()` from `Backend::FEATURES`"
+)]
+pub trait DynamicShapes: Backend {
+    /// Returns the dimensions of a ready buffer that are, or may be, shorter than its shape declares, and their actual
+    /// extents. Called once for each buffer. Later reads return an array of these extents.
+    fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)>;
+}

@@ -1,0 +1,59 @@
+//! A trait of a feature that is implemented and not listed.
+
+use std::sync::Arc;
+
+use device_plugin::features::{Features, Poisoning, Tracking};
+use device_plugin::{
+    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Placement, Program, Result, device_plugin,
+};
+
+pub struct Plugin;
+
+#[device_plugin]
+impl DevicePlugin for Plugin {
+    const NAME: &'static str = "unlisted";
+    type Backend = Device;
+}
+
+pub struct Device;
+
+impl Backend for Device {
+    type Buffer = ();
+    type Executable = ();
+
+    const FEATURES: Features<Self> = Features::none().tracking();
+
+    fn create(_: &CreateOptions) -> Result<Self> {
+        Ok(Self)
+    }
+    fn devices(&self) -> Vec<DeviceInfo> {
+        Vec::new()
+    }
+    fn buffer_from_host(&self, _: HostArray<'_>, _: Placement) -> Result<()> {
+        Ok(())
+    }
+    fn read(&self, (): &(), _: &mut [u8]) -> Result<()> {
+        Ok(())
+    }
+    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
+        Err(Error::unimplemented("programs"))
+    }
+    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
+        Ok(Event::ready())
+    }
+}
+
+impl Tracking for Device {
+    fn track(&self, _: usize, _: &str) -> Box<dyn Send + Sync> {
+        Box::new(())
+    }
+}
+
+impl Poisoning for Device {
+    fn poison(&self, _: usize, _: i32, _: Error) -> Result<bool> {
+        Ok(false)
+    }
+}
+
+fn main() {}
