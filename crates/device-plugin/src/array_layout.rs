@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn backends_see_dimensions_in_the_order_of_storage() {
+    fn backend_dimensions_follow_storage_order() {
         let columns = form(&[2, 3], "{0,1}");
         assert_eq!(columns.shape(), Shape::new(ElementType::F32, [2, 3]));
         assert_eq!(columns.stored_shape(), Shape::new(ElementType::F32, [3, 2]));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn host_memory_is_walked_in_the_order_of_storage() {
+    fn host_strides_follow_storage_order() {
         let columns = form(&[2, 3], "{0,1}");
         let rows: Vec<u8> = (0..6u8).flat_map(|n| [n, 0, 0, 0]).collect();
         let mut stored = vec![0; 24];

@@ -363,7 +363,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callbacks_run_once_whenever_they_are_registered() {
+    fn callbacks_run_once() {
         static CALLS: AtomicUsize = AtomicUsize::new(0);
         let count = |result: &Result<()>| {
             assert_eq!(result.as_ref().unwrap_err().message(), "no");
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callback_may_register_another_and_drop_the_event() {
+    fn callback_registers_another_and_drops_event() {
         let (event, completer) = Event::pending();
         let (done, ran) = Event::pending();
         let inner = event.clone();
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_in_a_callback_keeps_no_other_from_running() {
+    fn other_callbacks_run_after_panic() {
         let (event, completer) = Event::pending();
         let (done, ran) = Event::pending();
         event.on_ready(|_| panic!("a callback panics"));
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completer_runs_work_and_contains_its_panics() {
+    fn completer_contains_panics_of_work() {
         let (event, completer) = Event::pending();
         let (alive, held) = (Arc::new(()), Arc::new(()));
         let (probe, in_work) = (Arc::downgrade(&held), Arc::clone(&alive));
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn all_waits_for_the_last_and_reports_the_first_error() {
+    fn all_waits_and_reports_first_error() {
         assert!(Event::all([]).is_born_ready());
         let (a, set_a) = Event::pending();
         let (b, set_b) = Event::pending();
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn what_calls_others_moves_to_another_thread_unless_told_otherwise() {
+    fn callbacks_move_to_completion_thread() {
         let ran_on = |complete: fn(Completer)| {
             let (event, completer) = Event::pending();
             let (sender, receiver) = std::sync::mpsc::channel();

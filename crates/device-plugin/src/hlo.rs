@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_is_wrapped_with_the_shape_it_names() {
+    fn wraps_module_with_its_shape() {
         let module = Program { format: "hlo".to_owned(), code: module().into() };
         let wrapped = with_config(&module, 2, 300).unwrap();
         assert_eq!(wrapped.format, "hlo_with_config");

@@ -155,7 +155,7 @@ pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
 ///
 /// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
 pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
-    let lacking = || Error::unimplemented(format!("StableHLO has no tensors of {ty}"));
+    let lacking = || Error::unimplemented(format!("StableHLO does not have tensors of {ty}"));
     // `si1` would be read as `i1`, which is a boolean.
     let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_element_type_has_its_counterpart_or_none() {
+    fn maps_every_element_type() {
         let mut pairs = 0;
         for ty in ir::ElementType::all() {
             let Ok(pjrt) = element_type(ty) else {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_the_device_lacks_is_named_with_its_place() {
+    fn error_names_unsupported_op_and_location() {
         let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
             %0 = stablehlo.tanh %x : tensor<f32> loc(\"jit(f)/tanh\"(\"f.py\":3:8))
             return %0 : tensor<f32>

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_larger_than_blocks_are_those_of_single_elements() {
+    fn blocked_copy_equals_elementwise_copy() {
         let types = [ElementType::S8, ElementType::S16, ElementType::F32, ElementType::F64, ElementType::C128];
         let orders: [(&[i64], &[i64]); 6] = [
             (&[37, 41], &[0, 1]),

@@ -90,7 +90,7 @@ fn exported(name: &str) -> Vec<String> {
 
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "reads ELF")]
-fn libraries_export_what_is_asked_for_and_nothing_else() {
+fn exports_only_requested_symbols() {
     assert_eq!(exported("echo_plugin"), ["DevicePlugin_GetDescriptor", "GetPjrtApi"]);
     assert_eq!(exported("wrapper_plugin"), ["DevicePlugin_GetDescriptor"]);
 }

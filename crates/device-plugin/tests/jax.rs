@@ -11,14 +11,9 @@ use prost::Message;
 
 use crate::xspace::Space;
 
-/// The example plugin that reports its inputs. Cargo builds it together with this test.
+/// The plugin that reports its inputs.
 fn witness() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let name = format!("{}witness_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = profile.join("examples").join(name);
-    assert!(path.exists(), "{} is missing; `cargo build -p device-plugin --examples` makes it", path.display());
-    path
+    device_plugin_testing::library("witness_plugin")
 }
 
 /// JAX's Python, if `cargo xtask test` has installed it.
@@ -48,8 +43,8 @@ fn run(python: &Path, program: &str, stablehlo: Option<&str>, argument: &Path) -
 }
 
 #[test]
-fn jax_serializes_for_the_version_the_plugin_says() {
-    let Some(python) = python("jax_serializes_for_the_version_the_plugin_says", "0.10.2") else { return };
+fn jax_serializes_for_plugins_version() {
+    let Some(python) = python("jax_serializes_for_plugins_version", "0.10.2") else { return };
     let program = "
 import jax, numpy as np
 x = jax.device_put(np.ones(2, np.float32), jax.devices('witness')[0])

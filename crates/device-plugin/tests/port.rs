@@ -129,7 +129,7 @@ fn an_item_that_is_not_there_is_found_missing() {
 }
 
 #[test]
-fn every_test_in_the_chapter_on_frameworks_exists() {
+fn frameworks_chapter_names_existing_tests() {
     let chapter = fs::read_to_string(root().join("../../book/src/what-frameworks-demand.md")).unwrap();
     let mut files = Vec::new();
     sources(&root().join("tests/protocol"), &mut files);

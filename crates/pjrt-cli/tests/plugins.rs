@@ -70,12 +70,7 @@ impl Machine {
 }
 
 fn odd_plugin() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let target = program.parent().and_then(Path::parent).unwrap();
-    let file = format!("{}odd_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = target.join("examples").join(file);
-    assert!(path.exists(), "{} is missing: run `cargo build -p pjrt-cli --examples`", path.display());
-    path
+    device_plugin_testing::library("odd_plugin")
 }
 
 fn odd(test: &str, mode: &str) -> Machine {

@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// An ordinary user. The account need not exist.
@@ -34,10 +34,8 @@ fn setup(test: &str) -> Result<Setup, String> {
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
-    let program = std::env::current_exe().unwrap();
-    let target = program.parent().and_then(Path::parent).unwrap();
     let (library, command) = (folder.join("libmine.so"), folder.join("pjrt"));
-    fs::copy(target.join("examples/libodd_plugin.so"), &library).unwrap();
+    fs::copy(device_plugin_testing::library("odd_plugin"), &library).unwrap();
     std::os::unix::fs::chown(&library, Some(65534), Some(65534)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_pjrt"), &command).unwrap();
     fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();

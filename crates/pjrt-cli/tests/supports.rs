@@ -17,12 +17,7 @@ const PROGRAM: &str = "func.func @main(%x: tensor<2x2xf64>) -> tensor<2x2xf64> {
 
 /// A library that blocks whoever loads it. These tests do not load it.
 fn library() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let target = program.parent().and_then(Path::parent).unwrap();
-    let file = format!("{}odd_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = target.join("examples").join(file);
-    assert!(path.exists(), "{} is missing: run `cargo build -p pjrt-cli --examples`", path.display());
-    path
+    device_plugin_testing::library("odd_plugin")
 }
 
 fn folder(test: &str) -> PathBuf {

@@ -9,10 +9,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::SeqCst};
 
-use device_plugin::{
-    Backend, CompileOptions as Options, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Event, HostArray, Launch,
-    Placement, Result, device_plugin,
-};
+use device_plugin::{Backend, DevicePlugin, device_plugin};
 use pjrt::extensions::PhaseCompile;
 use pjrt::raw::StaticApi;
 use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin};
@@ -29,27 +26,9 @@ impl DevicePlugin for Plain {
 struct Device;
 
 impl Backend for Device {
-    type Buffer = Arc<Vec<u8>>;
-    type Executable = ();
-
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "Plain")]
-    }
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(Arc::new(host.into_bytes()))
-    }
-    fn read(&self, _: &Self::Buffer, _: &mut [u8]) -> Result<()> {
-        Ok(())
-    }
-    fn compile(&self, _: &device_plugin::Program, _: &Options) -> Result<Compiled<()>> {
-        Err(device_plugin::Error::unimplemented("no programs"))
-    }
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Ok(Event::ready())
-    }
+    device_plugin_testing::unit_device!("Plain");
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
 }
 
 /// Compilers and answers that are not destroyed.

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn artifacts_out_of_range_are_refused_with_both_versions_and_a_remedy() {
+    fn rejects_artifact_version_with_remedy() {
         let versions = Some(StablehloVersions { current: [1, 9, 0], minimum: [0, 9, 0] });
         let check_of = |producer| check(&artifact(&[0x0d], producer), versions);
         assert_eq!(check_of("StableHLO_v1.9.0"), Ok(()));

@@ -1,7 +1,7 @@
 //! Two processes whose clients find each other through a store on a Redis server.
 //!
 //! The parent starts this very program twice; each child finds its place in its environment, as a program under
-//! torchrun does, and creates a client of the plugin `examples/rendezvous_plugin.rs` of `device-plugin`.
+//! torchrun does, and creates a client of the plugin `plugins/rendezvous.rs` of `device-plugin-testing`.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -18,22 +18,8 @@ use pjrt::{ClientOptions, ErrorCode, KeyValueStore, Plugin};
 use plugin_registry::key_value::{InProcess, Prefixed, Redis};
 use redis_server::RedisServer;
 
-/// The plugin's library, which cargo builds with the tests of the workspace; else now.
 fn library() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-    let name = format!("{}rendezvous_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = profile.join("examples").join(name);
-    if !path.exists() {
-        let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "-p", "device-plugin", "--example", "rendezvous_plugin", "--target-dir"]);
-        build.arg(profile.parent().unwrap());
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        assert!(build.status().unwrap().success(), "building {}", path.display());
-    }
-    path
+    device_plugin_testing::library("rendezvous_plugin")
 }
 
 fn plugin() -> Plugin {

@@ -216,7 +216,7 @@ pub(crate) trait FeatureCalls: Backend {
     fn deserialize(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>> {
         match &Self::LISTED.serialization {
             Some(feature) => (feature.deserialize)(self, data, options),
-            None => Err(Error::unimplemented("this backend serializes no compiled programs")),
+            None => Err(Error::unimplemented("this backend does not serialize compiled programs")),
         }
     }
 

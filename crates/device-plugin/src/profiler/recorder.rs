@@ -129,7 +129,7 @@ pub(super) fn dispatch() -> Option<Dispatch> {
 pub(crate) fn begin() -> Result<()> {
     let mut running = lock(&RUNNING);
     if running.is_some() {
-        return Err(Error::failed_precondition("a profile runs in this process already; stop it first"));
+        return Err(Error::failed_precondition("another profile is running in this process; stop it first"));
     }
     COUNT.store(0, Ordering::Relaxed);
     let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_that_begins_as_another_ends_has_all_of_its_own() {
+    fn overlapping_profiles_keep_own_activities() {
         begin().unwrap();
         note("first");
         let (first, second) = std::thread::scope(|scope| {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backend_that_does_not_ask_for_layouts_refuses_them() {
+    fn info_rejects_layouts() {
         for text in ["", "\"auto\"", "\"default\"", "\"{1,0}\""] {
             assert!(info(&module(text, text)).is_ok(), "{text}");
         }

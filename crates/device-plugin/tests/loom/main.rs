@@ -135,7 +135,7 @@ impl Buffer {
 }
 
 #[test]
-fn a_value_is_not_dropped_while_an_execution_uses_it() {
+fn value_survives_execution() {
     let count = check(3, || {
         let (domain, buffer) = (HazardDomain::new(), Arc::new(Buffer::new()));
         let other = (Arc::clone(&domain), Arc::clone(&buffer));
@@ -176,7 +176,7 @@ fn one_of_two_takes_the_value() {
 }
 
 #[test]
-fn the_last_of_references_and_outputs_frees_once() {
+fn last_owner_frees_once() {
     let count = check(2, || {
         let (ends, first) = thing();
         let [one, two] = outputs(&first);
@@ -214,7 +214,7 @@ fn references_made_through_an_output_count() {
 }
 
 #[test]
-fn an_output_that_was_given_back_is_not_waited_for() {
+fn returned_output_is_not_awaited() {
     check(2, || {
         let (ends, first) = thing();
         let other = first.share();
@@ -259,7 +259,7 @@ fn threads_that_end_leave_their_pages() {
 /// that drops the last reference may each miss the other's last write. Then the client is on the list of lingering
 /// clients.
 #[test]
-fn a_client_overlooked_by_threads_that_go_on_is_found() {
+fn overlooked_client_is_freed() {
     let overlooked = Arc::new(Counter::new(0));
     let count = Arc::clone(&overlooked);
     check(2, move || {

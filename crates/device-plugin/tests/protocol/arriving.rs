@@ -132,7 +132,7 @@ fn copy(client: Client, buffer: *mut PJRT_Buffer) -> *mut PJRT_Buffer {
 }
 
 #[test]
-fn a_buffer_is_ready_when_its_data_has_arrived() {
+fn buffer_becomes_ready_on_arrival() {
     let client = client("arrives");
     let executable = table().compile(client, "echo").unwrap();
     let buffer = table().ints(client, &[3, 4]);
@@ -155,7 +155,7 @@ fn a_buffer_is_ready_when_its_data_has_arrived() {
 }
 
 #[test]
-fn a_transfer_that_fails_fails_what_waits_for_it() {
+fn failed_transfer_fails_dependents() {
     let client = client("fails");
     let executable = table().compile(client, "echo").unwrap();
     let buffer = table().ints(client, &[3, 4]);

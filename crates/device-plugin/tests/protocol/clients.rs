@@ -12,7 +12,7 @@ use pjrt_sys::*;
 use crate::framework::{garbage, raw_values, read_values, slice, text, toy};
 
 #[test]
-fn options_of_every_type_arrive_and_unknown_ones_are_refused() {
+fn options_of_every_type() {
     let client = toy().client(&[
         NamedValue::new("list", [1i64, 2]),
         NamedValue::new("float", 0.5f32),
@@ -104,7 +104,7 @@ unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_
 }
 
 #[test]
-fn the_key_value_store_is_used_in_distributed_runs_only() {
+fn key_value_store_in_distributed_runs() {
     // Unless an option declares a distributed run, the callbacks are garbage, as in every other test. Here they are
     // real.
     let values = [NamedValue::new("node_id", 0i64), NamedValue::new("num_nodes", 1i64)];
@@ -208,7 +208,7 @@ fn memories_carry_user_data() {
 }
 
 #[test]
-fn topologies_come_from_clients_and_names_and_survive_serialization() {
+fn topologies_survive_serialization() {
     let client = toy().client(&[]).unwrap();
     let own = toy().ask::<slot::PJRT_Client_TopologyDescription>(|args| args.client = client).unwrap().topology;
     let create = |name: &str| {
@@ -284,7 +284,7 @@ fn topologies_come_from_clients_and_names_and_survive_serialization() {
 }
 
 #[test]
-fn the_default_device_assignment_is_written_within_bounds() {
+fn default_device_assignment_stays_in_bounds() {
     let client = toy().client(&[]).unwrap();
     let ask = |replicas: i32, partitions: i32, out: &mut [i32]| {
         toy()

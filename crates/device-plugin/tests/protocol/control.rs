@@ -63,7 +63,7 @@ fn tracked_work_lasts_as_long_as_its_event() {
 }
 
 #[test]
-fn memory_stats_are_cleared_where_the_device_counts() {
+fn clears_memory_stats() {
     let client = toy().client(&[]).unwrap();
     let devices = toy().devices(client);
     let clear = |device| toy().ask::<slot::PJRT_Device_ClearMemoryStats>(|args| args.device = device).map(drop);

@@ -26,7 +26,7 @@ fn tell(copy: &PJRT_Buffer_CopyRawToHostFuture_Args, to: *mut c_void, code: u32)
 }
 
 #[test]
-fn a_raw_copy_begins_when_its_destination_is_known() {
+fn raw_copy_awaits_destination() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1, 2, 3]);
     let copy = copy_later(buffer, 4, 8).unwrap();
@@ -77,7 +77,7 @@ fn a_raw_copy_waits_for_its_buffer_too() {
 }
 
 #[test]
-fn what_the_framework_never_tells_ends_with_the_client() {
+fn unset_events_end_with_client() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
     let copy = copy_later(buffer, 0, 4).unwrap();

@@ -6,7 +6,7 @@ use pjrt_sys::*;
 use crate::framework::toy;
 
 #[test]
-fn a_donated_buffer_is_deleted_for_the_framework() {
+fn donated_buffer_is_deleted() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[2];s32[2]\ndonate=1").unwrap();
     let (kept, donated) = (toy().ints(client, &[1, 2]), toy().ints(client, &[3, 4]));
@@ -63,7 +63,7 @@ fn a_donated_buffer_may_be_no_other_argument() {
 }
 
 #[test]
-fn memory_that_another_library_uses_is_copied_rather_than_overwritten() {
+fn externally_referenced_memory_is_copied() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[1]\ndonate=0").unwrap();
     let buffer = toy().ints(client, &[41]);
@@ -98,7 +98,7 @@ fn memory_that_another_library_uses_is_copied_rather_than_overwritten() {
 }
 
 #[test]
-fn a_deleted_buffer_is_refused_and_may_be_deleted_again() {
+fn deleted_buffer_is_rejected() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
     toy().delete(buffer);

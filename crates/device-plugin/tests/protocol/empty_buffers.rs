@@ -19,7 +19,7 @@ macro_rules! set_shape {
 }
 
 #[test]
-fn uninitialized_buffers_have_a_shape_and_some_bytes() {
+fn uninitialized_buffer_has_shape() {
     let client = toy().client(&[]).unwrap();
     let shape = Shape::new(ElementType::S32, [2, 3]);
     let make = |shape: &Shape, device: *mut PJRT_Device, memory: *mut PJRT_Memory| {
@@ -127,7 +127,7 @@ fn fulfill(client: Client, token: *mut PJRT_FulfillAliasBufferCallback, with: Re
 }
 
 #[test]
-fn an_alias_takes_the_data_of_the_buffer_it_is_given() {
+fn alias_takes_over_buffers_data() {
     let client = toy().client(&[]).unwrap();
     let other = toy().client(&[]).unwrap();
     let shape = Shape::new(ElementType::S32, [2]);
@@ -211,7 +211,7 @@ fn a_bitcast_keeps_the_bytes() {
     assert_eq!(ty.0, ElementType::U8.as_raw());
     for shape in [Shape::new(ElementType::U8, [7]), Shape::new(ElementType::S4, [8])] {
         let fault = cast(buffer, &shape).unwrap_err();
-        assert!(fault.message.contains(&format!("{shape} has other bits than s32[2]")), "{fault:?}");
+        assert!(fault.message.contains(&format!("{shape} and s32[2] differ in size")), "{fault:?}");
     }
     // A bitcast of a buffer that is not ready yet.
     let later = toy().compile(client, "op=later\nin=s32[2]\ngate=bitcast").unwrap();

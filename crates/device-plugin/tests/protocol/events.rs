@@ -48,7 +48,7 @@ fn told(to: &Sender<Seen>, event: Event) -> *mut c_void {
 }
 
 #[test]
-fn an_event_is_destroyed_inside_its_own_callback() {
+fn destroy_in_own_callback() {
     let (to, seen) = channel();
     let event = create();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
@@ -65,7 +65,7 @@ fn an_event_is_destroyed_inside_its_own_callback() {
 }
 
 #[test]
-fn an_event_is_destroyed_while_pending_and_its_callback_still_runs_on_the_completing_thread() {
+fn destroy_while_pending_runs_callback() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=later\nin=s32[1]\ngate=destroyed-pending").unwrap();
     let buffer = toy().ints(client, &[1]);
@@ -139,7 +139,7 @@ fn frameworks_make_and_set_events_once() {
 }
 
 #[test]
-fn threads_wait_while_the_event_is_set_elsewhere() {
+fn threads_await_set_event() {
     let event = create();
     std::thread::scope(|scope| {
         let address = event.addr();
@@ -161,7 +161,7 @@ fn threads_wait_while_the_event_is_set_elsewhere() {
 }
 
 #[test]
-fn a_backend_that_forgets_an_execution_fails_it() {
+fn dropped_completer_fails_execution() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=later\nin=s32[1]\ngate=forgotten").unwrap();
     let buffer = toy().ints(client, &[1]);

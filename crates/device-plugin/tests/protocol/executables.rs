@@ -133,7 +133,7 @@ fn the_program_is_given_back_as_received() {
 }
 
 #[test]
-fn a_program_in_hlo_is_given_back_with_a_config() {
+fn returns_hlo_program_with_config() {
     // Frameworks that send a bare module cannot read a bare module back.
     let client = toy().client(&[]).unwrap();
     let name = "op=echo\nin=s32[1]";
@@ -237,7 +237,7 @@ fn seal(bytes: &mut [u8]) {
 }
 
 #[test]
-fn native_code_is_loaded_where_the_platform_has_the_version() {
+fn loads_native_code_of_same_version() {
     let client = toy().client(&[]).unwrap();
     let loaded = toy().compile(client, "op=native\nin=s32[1]").unwrap();
     let held = executable_of(loaded);
@@ -295,7 +295,7 @@ fn options_nobody_here_knows_are_kept() {
 }
 
 #[test]
-fn shardings_are_given_where_the_backend_has_them() {
+fn reports_shardings() {
     let client = toy().client(&[]).unwrap();
     let layouts = unsafe { &*toy().0.extension_start };
     let extension = unsafe { &*layouts.next.cast::<PJRT_Shardings_Extension>() };

@@ -9,7 +9,7 @@ use crate::framework::{Buffer, Event, execute_options, toy};
 use crate::toy::open_gate;
 
 #[test]
-fn inputs_are_destroyed_right_after_an_execution_started() {
+fn inputs_destroyed_after_launch() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=later\nin=s32[3]\ngate=inputs-destroyed").unwrap();
     let buffer = toy().ints(client, &[7, 8, 9]);
@@ -38,7 +38,7 @@ fn inputs_are_destroyed_right_after_an_execution_started() {
 }
 
 #[test]
-fn an_asynchronous_error_surfaces_on_the_outputs() {
+fn asynchronous_error_fails_outputs() {
     let client = toy().client(&[]).unwrap();
     let later = toy().compile(client, "op=later_fail\nin=s32[1]\ngate=fails-later").unwrap();
     let echo = toy().compile(client, "op=echo\nin=s32[1]").unwrap();
@@ -86,7 +86,7 @@ fn an_execution_waits_for_its_inputs() {
 }
 
 #[test]
-fn arguments_that_do_not_fit_are_refused_by_name() {
+fn rejects_mismatched_arguments() {
     let client = toy().client(&[]).unwrap();
     let other = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=echo\nin=s32[2];s32[2]").unwrap();
@@ -130,7 +130,7 @@ fn arguments_that_do_not_fit_are_refused_by_name() {
 }
 
 #[test]
-fn a_backend_that_breaks_its_word_is_an_internal_error() {
+fn wrong_number_of_outputs_is_internal() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
     for (op, code, why) in [
@@ -204,7 +204,7 @@ fn launches_on_several_devices_are_one_call() {
 }
 
 #[test]
-fn options_that_contradict_the_devices_are_refused() {
+fn rejects_options_for_other_devices() {
     let client = toy().client(&[]).unwrap();
     let refused = |options: CompileOptions, why: &str| {
         let fault = toy().compile_with(client, "op=echo\nin=u8[1]", &options.encode()).unwrap_err();

@@ -128,7 +128,7 @@ pub fn start_read(raw: *mut PJRT_RawBuffer, offset: i64, to: &mut [u8]) -> Answe
 }
 
 #[test]
-fn a_raw_buffer_is_the_same_memory_and_outlives_the_buffer() {
+fn raw_buffer_aliases_and_outlives_buffer() {
     use extension_slot::*;
     let client = rich().client(&[]).unwrap();
     let buffer = put(client, [1, 2]);

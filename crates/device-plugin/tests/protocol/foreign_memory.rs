@@ -31,7 +31,7 @@ fn view(client: Client, shape: &Shape, data: *mut c_void, memory: usize, count: 
 }
 
 #[test]
-fn foreign_memory_is_given_back_when_its_buffer_goes() {
+fn foreign_memory_is_released_with_buffer() {
     let client = toy().client(&[]).unwrap();
     let data = [1i32, 2, 3];
     let count = AtomicUsize::new(0);
@@ -54,7 +54,7 @@ fn foreign_memory_is_given_back_when_its_buffer_goes() {
 }
 
 #[test]
-fn a_failed_view_leaves_the_memory_to_the_framework() {
+fn failed_view_keeps_frameworks_memory() {
     let client = toy().client(&[]).unwrap();
     let data = [1i32, 2, 3];
     let at: *mut c_void = data.as_ptr().cast_mut().cast();

@@ -318,7 +318,7 @@ fn executions_of_nothing() {
         (&|args| args.output_lists = null(), "output_lists is null"),
         (&|args| args.output_lists = [null_mut()].as_ptr(), "output_lists[i] is null"),
         (&|args| args.device_complete_events = event.wrapping_byte_add(1), "device_complete_events is not aligned"),
-        (&|args| args.execute_device = std::ptr::without_provenance_mut(64), "device is none of this client"),
+        (&|args| args.execute_device = std::ptr::without_provenance_mut(64), "device belongs to another client"),
     ];
     for (set, expected) in bad {
         let answer = toy().ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {

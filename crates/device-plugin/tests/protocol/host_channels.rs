@@ -141,7 +141,7 @@ fn data_comes_and_goes_while_the_program_runs() {
 }
 
 #[test]
-fn chunks_that_do_not_fit_are_refused_and_deleted() {
+fn rejects_and_deletes_misfit_chunks() {
     let client = toy().client(&[]).unwrap();
     let host = pieces(&[&[1, 2, 3], &[1, 2, 3, 4], &[0; 12], &[5, 6, 7, 8], &[9, 9, 9, 9]]);
     toy().wait(run(client, "op=talk", &host).unwrap()).unwrap();
@@ -163,7 +163,7 @@ fn chunks_that_do_not_fit_are_refused_and_deleted() {
 }
 
 #[test]
-fn what_goes_wrong_on_a_channel_fails_the_program() {
+fn channel_error_fails_program() {
     let client = toy().client(&[]).unwrap();
     let early = pieces(&[&[1, 2, 3, 4]]);
     let fault = run(client, "op=talk", &early).unwrap_err();

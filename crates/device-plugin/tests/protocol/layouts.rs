@@ -199,7 +199,7 @@ fn what_is_no_layout_of_the_array_is_refused() {
 }
 
 #[test]
-fn a_program_takes_arrays_as_it_was_compiled_for_them() {
+fn arguments_need_compiled_layouts() {
     let client = toy().client(&[]).unwrap();
     let program = toy().compile(client, "op=echo\nin=s32[2,3]").unwrap();
     let order = [0i64, 1];
@@ -285,7 +285,7 @@ fn the_device_has_layouts_of_its_own() {
 }
 
 #[test]
-fn a_topology_tells_the_layouts_of_its_devices() {
+fn topology_reports_layouts() {
     let name = "any";
     let topology = tiles().ask::<slot::PJRT_TopologyDescription_Create>(|args| {
         (args.topology_name, args.topology_name_size) = (name.as_ptr().cast(), name.len());
@@ -314,7 +314,7 @@ fn a_topology_tells_the_layouts_of_its_devices() {
 }
 
 #[test]
-fn buffers_that_wait_for_their_data_have_a_layout() {
+fn pending_buffers_have_layout() {
     let client = toy().client(&[]).unwrap();
     let memory = toy().memories(client)[0];
     let (dims, order) = ([2i64, 3], [0i64, 1]);
@@ -398,7 +398,7 @@ fn destroy_layout(layout: *mut PJRT_Layouts_MemoryLayout) {
 }
 
 #[test]
-fn layouts_are_row_major_unless_the_device_has_others() {
+fn default_layouts() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().put(client, &Shape::new(ElementType::S4, [2, 3]), &[0; 6], 0).unwrap();
     let layout =

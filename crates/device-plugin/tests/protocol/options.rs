@@ -78,7 +78,7 @@ fn what_is_left_out_is_left_out() {
 }
 
 #[test]
-fn a_shorter_struct_is_read_no_further_than_it_goes() {
+fn short_struct_is_read_within_bounds() {
     let history = PJRT_ExecuteOptions::HISTORY.iter().map(|(_, size)| *size);
     let mut lengths = 0;
     for size in history.chain([PJRT_ExecuteOptions::STRUCT_SIZE]) {
@@ -97,7 +97,7 @@ fn a_shorter_struct_is_read_no_further_than_it_goes() {
 }
 
 #[test]
-fn what_no_extension_here_makes_is_refused_by_name() {
+fn rejects_objects_of_absent_extensions() {
     let mut options = execute_options(&[]);
     options.multi_slice_config = garbage_pointer();
     let fault = seen("slices", &mut options).map(drop).unwrap_err();
@@ -139,7 +139,7 @@ fn callback(came: &Came) -> PJRT_HloOutputCallbackInfo {
 }
 
 #[test]
-fn output_callbacks_take_values_while_the_program_runs() {
+fn output_callbacks_during_program() {
     let came = Came::default();
     let mut infos = [callback(&came)];
     let mut options = execute_options(&[]);
@@ -159,7 +159,7 @@ fn output_callbacks_take_values_while_the_program_runs() {
 }
 
 #[test]
-fn output_callbacks_end_before_the_event_of_the_execution() {
+fn output_callbacks_end_before_event() {
     let came = Came::default();
     let mut infos = [callback(&came)];
     let mut options = execute_options(&[]);

@@ -222,7 +222,7 @@ fn everything_is_destroyed_in_any_order() {
 }
 
 #[test]
-fn operations_that_never_end_keep_nothing_waiting() {
+fn endless_operations_block_nothing() {
     for seed in 0..50 {
         let name = format!("endless {seed:03}");
         let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();

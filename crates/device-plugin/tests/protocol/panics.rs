@@ -104,7 +104,7 @@ fn every_other_method_may_panic() {
 }
 
 #[test]
-fn a_panic_on_the_completing_thread_is_the_events_error() {
+fn panic_on_completing_thread_fails_event() {
     let client = client_that_panics_in("read").unwrap();
     let executable = toy().compile(client, "op=later\nin=u8[1]\ngate=panics-later").unwrap();
     let buffer = toy().put(client, &Shape::new(ElementType::U8, [1]), &[1], 0).unwrap();

@@ -163,7 +163,7 @@ fn pieces_go_to_the_device_as_they_arrive() {
 }
 
 #[test]
-fn a_buffer_waits_for_pieces_that_are_being_written() {
+fn buffer_awaits_concurrent_pieces() {
     let _alone = alone();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
@@ -259,7 +259,7 @@ fn an_array_is_as_long_as_its_program_found() {
 }
 
 #[test]
-fn an_array_of_unknown_length_is_read_when_it_is_there() {
+fn pending_dynamic_array_is_read_when_ready() {
     let _alone = alone();
     let client = pieces().client(&[]).unwrap();
     let program = pieces().compile(client, "any").unwrap();

@@ -160,7 +160,7 @@ fn work(name: &str) {
 }
 
 #[test]
-fn a_profile_shows_calls_executions_transfers_and_spans() {
+fn profile_shows_all_activities() {
     let _alone = alone();
     let profiler = create(b"options");
     let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64;
@@ -232,13 +232,13 @@ fn nothing_is_recorded_without_a_profile() {
 }
 
 #[test]
-fn a_profile_begins_ends_and_is_collected_in_that_order() {
+fn profile_phases_in_order() {
     let _alone = alone();
     let (one, two) = (create(b""), create(b""));
     assert_eq!(stop(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     assert!(collect(one).unwrap_err().message.contains("start and stop one first"));
     start(one).unwrap();
-    assert_eq!(start(one).unwrap_err().message, "the profile runs already");
+    assert_eq!(start(one).unwrap_err().message, "a profile is already running; stop it first");
     assert!(start(two).unwrap_err().message.contains("stop it first"));
     assert!(collect(one).unwrap_err().message.contains("still runs"));
     stop(one).unwrap();
@@ -341,7 +341,7 @@ fn the_application_keeps_its_subscriber() {
 }
 
 #[test]
-fn threads_of_the_device_are_recorded_within_a_scope() {
+fn device_threads_are_recorded_in_scope() {
     let _alone = alone();
     let profiler = create(b"");
     start(profiler).unwrap();

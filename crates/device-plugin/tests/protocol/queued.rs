@@ -171,7 +171,7 @@ impl World {
 }
 
 #[test]
-fn a_copy_of_what_is_under_way_is_ready_when_it_is_made() {
+fn copy_of_pending_buffer() {
     let _alone = alone();
     let world = World::new();
     let copy = world.copy(0).unwrap();
@@ -205,7 +205,7 @@ fn a_copy_that_fails_in_the_end_tells_so() {
 }
 
 #[test]
-fn executions_are_given_what_is_under_way_and_wait_for_copies_of_it() {
+fn executions_take_pending_inputs() {
     let _alone = alone();
     let world = World::new();
     // This execution does not wait for the first one.
@@ -228,7 +228,7 @@ fn executions_are_given_what_is_under_way_and_wait_for_copies_of_it() {
 
 /// A launch may receive an input that fails later. Its outputs are then garbage.
 #[test]
-fn an_input_that_fails_later_fails_the_outputs() {
+fn late_input_failure_fails_outputs() {
     let _alone = alone();
     let client = plugin().client(&[]).unwrap();
     let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
@@ -258,7 +258,7 @@ fn an_input_that_fails_later_fails_the_outputs() {
 
 /// A launch that has failed has ended, regardless of its inputs.
 #[test]
-fn a_launch_that_fails_does_not_wait_for_its_inputs() {
+fn failed_launch_does_not_await_inputs() {
     let _alone = alone();
     let world = World::new();
     let fail = plugin().compile(world.client, "fail").unwrap();

@@ -36,7 +36,7 @@ fn later(buffer: Buffer) -> (Buffer, impl FnOnce()) {
 }
 
 #[test]
-fn contents_that_come_late_may_take_fewer_bytes_than_the_host_knows() {
+fn late_contents_of_smaller_size() {
     let client = rich().client(&[]).unwrap();
     let program = rich().compile(client, "narrow").unwrap();
     let input = put(client, [7, 8]);
@@ -92,7 +92,7 @@ fn copies_go_on_when_everything_else_is_gone() {
 }
 
 #[test]
-fn a_client_that_goes_ends_the_copies_that_wait_for_the_framework() {
+fn destroyed_client_fails_waiting_copies() {
     let client = rich().client(&[]).unwrap();
     let buffer = put(client, [3, 4]);
     let (late, _never) = later(buffer);
@@ -122,7 +122,7 @@ fn when_ready(event: Event, work: impl FnOnce() + 'static) {
 }
 
 #[test]
-fn a_callback_of_a_copy_may_call_everything_and_end_everything() {
+fn copy_callback_destroys_everything() {
     let client = rich().client(&[]).unwrap();
     let buffer = put(client, [1, 2]);
     let (late, go_on) = later(buffer);
@@ -169,7 +169,7 @@ impl<T> Shared<T> {
 }
 
 #[test]
-fn sixteen_threads_use_the_optional_groups_at_once() {
+fn sixteen_threads_use_extensions() {
     let client = rich().client(&[]).unwrap();
     let buffer = Shared(put(client, [0, 0]));
     let common = Shared(alias(buffer.get()));
@@ -213,7 +213,7 @@ fn sixteen_threads_use_the_optional_groups_at_once() {
 }
 
 #[test]
-fn null_for_every_handle_is_an_error_that_names_it() {
+fn null_handles_are_named() {
     macro_rules! nulls {
         ($($slot:ident: $field:ident),* $(,)?) => {
             [$((stringify!($slot), stringify!($field), {

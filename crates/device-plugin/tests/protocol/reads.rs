@@ -106,7 +106,7 @@ fn the_event_comes_with_the_copy() {
 }
 
 #[test]
-fn a_read_fails_when_it_begins_later_or_not_at_all() {
+fn read_errors() {
     let _alone = alone();
     let client = reads().client(&[]).unwrap();
     let mut out = [0u8; 4];
@@ -129,7 +129,7 @@ fn a_read_fails_when_it_begins_later_or_not_at_all() {
 }
 
 #[test]
-fn what_is_to_be_reordered_and_parts_are_read_at_once() {
+fn reordered_and_partial_reads_are_synchronous() {
     let _alone = alone();
     let client = reads().client(&[]).unwrap();
     let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();

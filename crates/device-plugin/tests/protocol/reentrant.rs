@@ -88,7 +88,7 @@ fn a_callback_ends_everything_it_belongs_to() {
 }
 
 #[test]
-fn a_callback_awaits_other_events_and_registers_more() {
+fn callback_awaits_and_registers() {
     let name = "reentrant await";
     let Run { client, echo, later, input, output, event } = begin(name);
     let (to, done) = channel();
@@ -131,7 +131,7 @@ struct Last {
 }
 
 #[test]
-fn a_release_of_foreign_memory_calls_the_plugin() {
+fn foreign_release_calls_plugin() {
     unsafe extern "C" fn released(_: *mut c_void, last: *mut c_void) {
         let last = unsafe { &*last.cast::<Last>() };
         // The client is alive. Another buffer is destroyed during the destruction of the first.

@@ -104,10 +104,10 @@ impl BufferAddresses for Careless {
 }
 
 #[test]
-fn devices_and_memories_that_contradict_themselves_make_no_client() {
+fn rejects_contradictory_devices() {
     for (slip, message) in [
         ("none", "the backend lists no devices"),
-        ("twin", "the backend lists two devices of id 0"),
+        ("twin", "the backend lists two devices with the id 0"),
         ("elsewhere", "device 1 is addressable and of process 3, but Distributed::process_index is 0"),
         ("no name", "memory 0 of kind \"\" has no name by which frameworks could choose it"),
         ("two numbers", "memory 1 of kind \"device\" has the kind or the kind_id of an earlier memory, but not both"),
@@ -127,7 +127,7 @@ fn devices_and_memories_that_contradict_themselves_make_no_client() {
 }
 
 #[test]
-fn programs_that_contradict_themselves_are_not_compiled() {
+fn rejects_contradictory_programs() {
     for (slip, code, message) in [
         ("negative", ErrorCode::INTERNAL, "f32[2,-4] has negative extents or more bytes than memory"),
         ("huge", ErrorCode::INTERNAL, "f32[9223372036854775807,4] has negative extents or more bytes than memory"),
@@ -143,7 +143,7 @@ fn programs_that_contradict_themselves_are_not_compiled() {
 }
 
 #[test]
-fn memory_that_the_host_shall_read_is_all_there() {
+fn host_memory_must_be_complete() {
     for (slip, message) in [
         (
             "short bytes",

@@ -64,7 +64,7 @@ fn the_header_is_ours() {
 }
 
 #[test]
-fn null_arguments_are_an_error_that_names_the_function() {
+fn null_arguments_error_names_function() {
     let slots = every_slot();
     assert_eq!(slots.len(), 138);
     for (name, null, _) in slots {
@@ -88,7 +88,7 @@ fn every_function_is_implemented() {
 }
 
 #[test]
-fn null_handles_are_an_error_or_nothing_to_destroy() {
+fn null_handles_are_rejected() {
     for (name, _, zeros) in every_slot() {
         let may_be_null = name.ends_with("_Destroy")
             || ["PJRT_Plugin_Initialize", "PJRT_Plugin_Attributes", "PJRT_Event_Create", "PJRT_Client_Create"]
@@ -108,7 +108,7 @@ fn null_handles_are_an_error_or_nothing_to_destroy() {
 }
 
 #[test]
-fn plugin_attributes_pin_the_stablehlo_version() {
+fn attributes_pin_stablehlo_version() {
     let args = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();
     let again = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();
     assert_eq!(args.attributes, again.attributes);

@@ -120,7 +120,7 @@ fn a_buffer_is_donated_once_however_many_ask() {
 }
 
 #[test]
-fn a_deleted_argument_lasts_until_its_execution_ends_and_no_longer() {
+fn deleted_argument_lives_until_execution_ends() {
     let client = toy().client(&[]).unwrap();
     let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=deleted-meanwhile").unwrap();
     let data = [7i32, 8];
@@ -151,7 +151,7 @@ fn a_deleted_argument_lasts_until_its_execution_ends_and_no_longer() {
 }
 
 #[test]
-fn a_donated_argument_is_left_whole_to_an_execution_that_uses_it() {
+fn donated_argument_stays_intact_in_use() {
     let client = toy().client(&[]).unwrap();
     let hold = toy().compile(client, "op=hold\nin=s32[2]\ngate=donated-meanwhile").unwrap();
     let add = toy().compile(client, "op=add_one\nin=s32[2]\ndonate=0").unwrap();
@@ -181,7 +181,7 @@ fn a_donated_argument_is_left_whole_to_an_execution_that_uses_it() {
 }
 
 #[test]
-fn outputs_keep_their_client_and_its_end_comes_with_the_last() {
+fn last_output_frees_client() {
     for round in 0..30 {
         let name = format!("client {round} of outputs");
         let client = toy().client(&[NamedValue::new("name", name.as_str())]).unwrap();

@@ -80,7 +80,7 @@ fn run(client: Client, loaded: Loaded, value: i32) -> i32 {
 }
 
 #[test]
-fn a_program_is_compiled_without_devices_and_loaded_where_they_are() {
+fn compiles_ahead_and_loads() {
     let topology = create("here").unwrap();
     let options = CompileOptions::default();
     let ahead = compile(topology, null_mut(), "op=add_one\nin=s32[1]", &options).unwrap();
@@ -107,7 +107,7 @@ fn a_program_is_compiled_without_devices_and_loaded_where_they_are() {
 }
 
 #[test]
-fn native_code_made_ahead_is_loaded_by_clients_of_its_version() {
+fn loads_ahead_compiled_native_code() {
     let client = toy().client(&[]).unwrap();
     for (topology, expected) in [("here", "from native code"), ("here, older", "native")] {
         let topology = create(topology).unwrap();
@@ -180,7 +180,7 @@ fn what_does_not_belong_together_is_refused() {
 }
 
 #[test]
-fn the_topology_of_a_client_compiles_as_the_client_does() {
+fn clients_topology_compiles_like_client() {
     let client = toy().client(&[]).unwrap();
     let own = toy().ask::<slot::PJRT_Client_TopologyDescription>(|args| args.client = client).unwrap().topology;
     let options = CompileOptions::default();
@@ -297,7 +297,7 @@ fn shapes_have_a_canonical_layout() {
 }
 
 #[test]
-fn a_topology_is_read_by_the_plugin_that_serialized_it() {
+fn topology_round_trip() {
     let other = Framework(device_plugin::api::<Faulty>());
     let serialize = |plugin: &Framework, topology: Topology| {
         let blob = plugin.ask::<slot::PJRT_TopologyDescription_Serialize>(|args| args.topology = topology).unwrap();

@@ -409,6 +409,10 @@ impl MemoryStatistics for ToyDevice {
 }
 
 impl Distributed for ToyDevice {
+    fn process_index(&self) -> i32 {
+        0
+    }
+
     fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
         self.check("update_processes");
         for process in processes {

@@ -48,7 +48,7 @@ fn host_data_may_have_any_strides() {
 }
 
 #[test]
-fn lent_memory_is_given_back_when_its_buffer_goes() {
+fn lent_memory_returns_with_buffer() {
     let client = toy().client(&[]).unwrap();
     let data: Vec<i32> = vec![1, 2, 3];
     let put = |semantics, memory| {
@@ -79,7 +79,7 @@ fn lent_memory_is_given_back_when_its_buffer_goes() {
 }
 
 #[test]
-fn the_type_and_place_of_a_new_buffer_are_checked() {
+fn checks_type_and_placement() {
     let client = toy().client(&[]).unwrap();
     let other = toy().client(&[]).unwrap();
     let data = [0u8; 16];
@@ -106,10 +106,10 @@ fn the_type_and_place_of_a_new_buffer_are_checked() {
         assert!(put(element, device, null_mut()).unwrap_err().message.contains(why));
     }
     assert!(put(4, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
-    assert!(put(4, toy().devices(other)[0], null_mut()).unwrap_err().message.contains("none of this client"));
-    assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory is none of this"));
+    assert!(put(4, toy().devices(other)[0], null_mut()).unwrap_err().message.contains("belongs to another client"));
+    assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory belongs to another"));
     let elsewhere = put(4, device, toy().memories(client)[0]).unwrap_err();
-    assert!(elsewhere.message.contains("does not reach that memory"), "{elsewhere:?}");
+    assert!(elsewhere.message.contains("cannot access that memory"), "{elsewhere:?}");
     // With a device only: its default memory. With both: the memory, and the device if it can address that memory.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
         let buffer = put(4, asked, memory).unwrap();
@@ -166,8 +166,8 @@ fn buffers_are_read_in_the_layout_asked_for() {
     let fault = |layout: &PJRT_Buffer_MemoryLayout| read_as(buffer, layout, 24).unwrap_err();
     assert!(fault(&strided(&[16, 4])).message.contains("dst_size is 24, but s32[2,3] needs 28"));
     assert_eq!(fault(&strided(&[-12, 4])).code, ErrorCode::UNIMPLEMENTED);
-    assert!(fault(&tiled(&[0, 0])).message.contains("no order of the dimensions"));
-    assert!(fault(&tiled(&[0])).message.contains("no order of the dimensions"));
+    assert!(fault(&tiled(&[0, 0])).message.contains("does not list each dimension"));
+    assert!(fault(&tiled(&[0])).message.contains("does not list each dimension"));
     let order = [1i64, 0];
     let mut tiles = tiled(&order);
     tiles.__bindgen_anon_1.tiled.num_tiles = 1;
@@ -285,7 +285,7 @@ fn retrieve(manager: Manager, index: i32) -> Answer<crate::framework::Buffer> {
 }
 
 #[test]
-fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
+fn pieces_arrive_for_used_buffers() {
     let client = toy().client(&[]).unwrap();
     let manager = manager(client, &[&[2, 2], &[2, 2], &[1], &[3]]).unwrap();
     let of = |index| {
@@ -337,7 +337,7 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
             })
             .and_then(|args| toy().wait(args.done_with_h2d_transfer))
     };
-    assert!(literal(&[4]).unwrap_err().message.contains("the literal is s32[4], but the buffer s32[2,2]"));
+    assert!(literal(&[4]).unwrap_err().message.contains("the literal is s32[4], but the buffer is s32[2,2]"));
     literal(&[2, 2]).unwrap();
     let turned = retrieve(manager, 1).unwrap();
     assert_eq!(toy().read_ints(turned).unwrap(), [1, 3, 2, 4]);
@@ -368,7 +368,7 @@ fn data_arrives_in_pieces_for_buffers_that_are_in_use() {
 }
 
 #[test]
-fn memory_that_a_failed_transfer_still_uses_stays_lent() {
+fn failed_transfer_keeps_alias() {
     let client = toy().client(&[NamedValue::new("panic_in", "after lending")]).unwrap();
     let data = [1i32, 2, 3];
     let start = data.as_ptr().cast();

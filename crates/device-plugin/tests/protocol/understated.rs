@@ -7,7 +7,7 @@ use crate::framework::{garbage, read_values, toy};
 /// JAX 0.5.3 announces 24 bytes here and ends the process on an error. Then it reads `num_attributes` behind these
 /// bytes.
 #[test]
-fn plugin_attributes_are_complete_for_callers_of_0_54_to_0_67() {
+fn attributes_for_callers_0_54_to_0_67() {
     let whole = toy().ask::<slot::PJRT_Plugin_Attributes>(|_| {}).unwrap();
     let mut args = garbage::<PJRT_Plugin_Attributes_Args>();
     args.struct_size = 24;

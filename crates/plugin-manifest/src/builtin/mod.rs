@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn library_variables_are_those_of_the_frameworks() {
+    fn library_variables_match_frameworks() {
         // PyTorch/XLA pjrt_registry.cpp:137-163, and __init__.py:145-172 for the second of TPU.
         let variables: Vec<usize> = all().iter().map(|known| library_variables(&known.name).len()).collect();
         assert_eq!(variables, [2, 0, 0, 1, 1, 0, 0]);

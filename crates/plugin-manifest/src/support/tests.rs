@@ -47,7 +47,7 @@ fn what_the_table_lists_is_supported() {
 }
 
 #[test]
-fn an_operation_it_does_not_list_depends_on_whether_it_is_complete() {
+fn unlisted_operation_in_complete_table() {
     let sub = ADD.replace("add", "subtract");
     let Support::No(reasons) = ask(TABLE, &sub, Effort::Names) else { panic!() };
     assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
@@ -79,7 +79,7 @@ fn types_count_from_their_effort_on() {
 }
 
 #[test]
-fn operations_may_be_doubtful_or_refused_with_a_reason() {
+fn rules_refuse_or_doubt_with_reason() {
     let cosine = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.cosine %x : tensor<2xf32>
       %1 = stablehlo.cosine %0 : tensor<2xf32>
@@ -154,7 +154,7 @@ fn broken_programs_and_foreign_formats_say_so() {
 }
 
 #[test]
-fn programs_in_hlo_are_checked_as_those_in_stablehlo() {
+fn checks_hlo_like_stablehlo() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
     let program = Program { format: "hlo".to_owned(), code: std::fs::read(path).unwrap().into() };
     let ask = |json: &str, effort| Checker::new(&table(json)).unwrap().program(&program, effort);

@@ -4,43 +4,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, Descriptor, DeviceInfo, DevicePlugin, Error, Event, HostArray,
-    Launch, Library, Manifest, Placement, Program, Result,
-};
+use device_plugin::{Backend, CreateOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
 use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
 
 /// A device in host memory, without programs.
 pub(crate) struct FakeDevice;
 
 impl Backend for FakeDevice {
-    type Buffer = Arc<[u8]>;
-    type Executable = ();
+    device_plugin_testing::one_device!("fake");
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
 
     fn create(options: &CreateOptions) -> Result<Self> {
         options.expect_only(&["size"])?;
         Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "fake")]
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(host.into_bytes().into())
-    }
-
-    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(buffer);
-        Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Err(Error::unimplemented("this device runs no programs"))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("this device runs no programs"))
     }
 }
 
@@ -110,12 +87,7 @@ pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descrip
     Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
 }
 
-/// The example library with a function to shut it down.
+/// The library with a function to shut it down.
 pub(crate) fn closing_plugin() -> PathBuf {
-    let program = std::env::current_exe().unwrap();
-    let target = program.parent().and_then(Path::parent).unwrap();
-    let file = format!("{}closing_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let path = target.join("examples").join(file);
-    assert!(path.exists(), "{} is missing: run `cargo build -p plugin-registry --examples`", path.display());
-    path
+    device_plugin_testing::library("closing_plugin")
 }

@@ -32,7 +32,7 @@ fake! {
 }
 
 #[test]
-fn the_hook_runs_when_the_registry_goes() {
+fn hook_runs_with_registry_drop() {
     let registry = registry("dropped");
     let loaded = registry.register::<Dropped>().unwrap().load().unwrap();
     drop(registry);

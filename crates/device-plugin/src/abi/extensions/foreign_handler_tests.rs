@@ -45,7 +45,7 @@ extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
 }
 
 #[test]
-fn a_handler_in_c_gets_buffers_and_attributes_and_gives_errors() {
+fn c_handler_receives_call_and_returns_errors() {
     let address = (scale as *const ()).expose_provenance();
     let shape = Shape::new(ElementType::S32, [3]);
     let input = [1i32, -2, 3];
@@ -89,7 +89,7 @@ fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a
 }
 
 #[test]
-fn shapes_that_were_changed_after_the_check_are_refused() {
+fn rejects_shape_changed_after_check() {
     let operand = changed(|call, _, nowhere| call.operands = nowhere);
     assert_eq!(
         (operand.code(), operand.message()),
@@ -128,7 +128,7 @@ fn memory_that_is_not_aligned_is_refused() {
 }
 
 #[test]
-fn numbers_that_are_none_of_their_type_are_refused() {
+fn rejects_attribute_outside_its_type() {
     use ElementType as E;
     let of = |value: Attribute, ty: Option<E>| {
         let values = vec![("a".to_owned(), value)];

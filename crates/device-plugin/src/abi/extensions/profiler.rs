@@ -140,7 +140,7 @@ impl Profiler {
     fn start<P: DevicePlugin>(&self) -> Result<()> {
         let mut state = self.state();
         if matches!(state.phase, Phase::Running) {
-            return Err(Error::failed_precondition("the profile runs already"));
+            return Err(Error::failed_precondition("a profile is already running; stop it first"));
         }
         profiler::begin()?;
         state.phase = Phase::Running;
@@ -156,7 +156,7 @@ impl Profiler {
     fn stop<P: DevicePlugin>(&self) -> Result<()> {
         let mut state = self.state();
         if !matches!(state.phase, Phase::Running) {
-            return Err(Error::failed_precondition("the profile does not run; start it first"));
+            return Err(Error::failed_precondition("no profile is running; start one first"));
         }
         let stopping = P::Backend::FEATURES.profiler.map_or(Ok(()), |hooks| contain(hooks.profile_stopping));
         let space = Recording::end().map(|recording| recording.encode(P::NAME));

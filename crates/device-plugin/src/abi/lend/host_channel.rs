@@ -226,7 +226,7 @@ impl Drop for Opened {
 }
 
 fn no_channel(verb: &str, channel: i64) -> Error {
-    Error::invalid_argument(format!("the framework gave no callback to {verb} on channel {channel}"))
+    Error::invalid_argument(format!("the framework passed no callback to {verb} on channel {channel}"))
 }
 
 impl std::fmt::Debug for HostChannels {

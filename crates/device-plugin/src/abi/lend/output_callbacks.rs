@@ -107,7 +107,7 @@ impl OutputCallbacks {
         let known = |info: &&Info| info.0.callback_id == id && operand < info.0.num_operands;
         let callbacks = self.0.as_deref();
         let info = callbacks.and_then(|callbacks| callbacks.infos.iter().find(known)).ok_or_else(|| {
-            Error::invalid_argument(format!("the framework gave no output callback {id} with an operand {operand}"))
+            Error::invalid_argument(format!("the framework passed no output callback {id} with an operand {operand}"))
         })?;
         let open = callbacks.and_then(|callbacks| lock(&callbacks.open).clone());
         let _open = open

@@ -45,7 +45,7 @@ impl Topology {
         }
         for (i, device) in info.devices.iter().enumerate() {
             if info.devices[..i].iter().any(|other| other.id == device.id) {
-                return Err(Error::internal(format!("the backend lists two devices of id {}", device.id)));
+                return Err(Error::internal(format!("the backend lists two devices with the id {}", device.id)));
             }
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {

@@ -228,7 +228,7 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
         if shape != buffer.form.shape() {
-            return Err(Error::argument(format!("the literal is {shape}, but the buffer {}", buffer.form.shape())));
+            return Err(Error::argument(format!("the literal is {shape}, but the buffer is {}", buffer.form.shape())));
         }
         // SAFETY: V3 (arrays and text).
         let layout = match unsafe { ffi_read::host_layout(args.shape_layout, &buffer.form) }? {
@@ -251,7 +251,7 @@ entries! {
 
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(args, transfer_manager) {
         let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
-        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was retrieved before").unnamed())?;
+        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was already retrieved").unnamed())?;
         args.buffer_out = handle.as_ptr();
         Ok(())
     }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_dropped_once_whatever_their_size() {
+    fn drops_values_of_any_size_once() {
         fn check<const N: usize>() {
             let counter = Rc::new(());
             let all: Vec<_> = (0..100).map(|i| new(|| (Rc::clone(&counter), [i; N]))).collect();

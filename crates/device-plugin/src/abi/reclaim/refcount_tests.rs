@@ -38,7 +38,7 @@ fn the_last_reference_drops_the_value() {
 }
 
 #[test]
-fn outputs_keep_the_value_whatever_thread_drops_them() {
+fn outputs_keep_value_across_threads() {
     let (alive, first) = thing();
     let guard = first.domain().protect(0);
     guard.add_outputs(4);
@@ -57,7 +57,7 @@ fn outputs_keep_the_value_whatever_thread_drops_them() {
 }
 
 #[test]
-fn outputs_end_on_many_threads_while_the_last_reference_goes() {
+fn outputs_drop_on_threads_with_last_reference() {
     for _ in 0..200 {
         let (alive, first) = thing();
         let guard = first.domain().protect(0);
@@ -98,7 +98,7 @@ fn uses_are_seen_while_they_last() {
 }
 
 #[test]
-fn threads_that_end_leave_their_pages_to_others() {
+fn ended_threads_return_slots() {
     let (alive, first) = thing();
     let mut outputs = Vec::new();
     for _ in 0..4 {

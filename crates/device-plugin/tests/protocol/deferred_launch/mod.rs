@@ -200,7 +200,7 @@ on_both_devices! {
         world.end();
     }
 
-    fn errors_and_panics_of_the_backend_are_the_outputs(world) {
+    fn backend_errors_fail_outputs(world) {
         let plugin = world.framework;
         for (program, code, message) in [
             ("fail 1 donate", ErrorCode::RESOURCE_EXHAUSTED, "the device is tired"),
@@ -333,7 +333,7 @@ on_both_devices! {
         world.end();
     }
 
-    fn an_alias_that_is_never_fulfilled_ends_with_the_client(world) {
+    fn unfulfilled_alias_ends_with_client(world) {
         let (plugin, add) = (world.framework, world.compile("add 1"));
         let (alias, _) = alias(&world);
         let (output, event) = world.run(add, &[alias]);
@@ -344,7 +344,7 @@ on_both_devices! {
         world.log.wait(|state| state.closed && state.values == 0);
     }
 
-    fn callbacks_of_the_call_live_as_long_as_the_launch(world) {
+    fn callbacks_live_until_launch_ends(world) {
         let plugin = world.framework;
         for fails in [false, true] {
             let send = world.compile("send 1");
@@ -440,7 +440,7 @@ fn objects_may_be_destroyed_in_any_order() {
 
 /// The launch does not start on the stack of the call that sends its data.
 #[test]
-fn does_not_run_on_the_thread_that_brings_the_data() {
+fn does_not_run_on_completing_thread() {
     let world = World::new::<false>("on another thread");
     let (plugin, hold) = (world.framework, world.compile("hold 1"));
     let (manager, arriving) = world.arriving(0);

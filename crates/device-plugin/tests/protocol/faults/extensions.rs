@@ -78,11 +78,11 @@ const INFALLIBLE: &[Case] = &[
 const PROFILE: &[&str] = &["profile_started", "profile_stopping"];
 
 #[test]
-fn every_method_of_the_optional_traits_has_a_case() {
+fn every_extension_method_has_case() {
     let sources = [
-        (include_str!("../../../src/extensions/streams.rs"), "Streams"),
-        (include_str!("../../../src/extensions/raw_buffers.rs"), "RawBuffers"),
-        (include_str!("../../../src/extensions/profile.rs"), "Profile"),
+        (include_str!("../../../src/features/streams.rs"), "Streams"),
+        (include_str!("../../../src/features/raw_buffers.rs"), "RawBuffers"),
+        (include_str!("../../../src/features/profile.rs"), "Profile"),
     ];
     let methods: Vec<_> = sources.into_iter().flat_map(|(source, name)| methods(source, name)).collect();
     assert!(methods.len() > 6, "{methods:?}");
@@ -92,7 +92,7 @@ fn every_method_of_the_optional_traits_has_a_case() {
 }
 
 #[test]
-fn every_method_of_the_optional_traits_may_panic_or_fail() {
+fn extension_methods_panic_or_fail() {
     let _alone = alone();
     let world = World::new();
     for case in FALLIBLE {
@@ -108,7 +108,7 @@ fn every_method_of_the_optional_traits_may_panic_or_fail() {
 }
 
 #[test]
-fn clones_and_destructors_of_what_an_alias_holds_may_panic() {
+fn alias_value_panics_in_clone_and_drop() {
     let _alone = alone();
     let world = World::new();
     let live = LIVE.load(Ordering::Relaxed);
@@ -131,7 +131,7 @@ fn clones_and_destructors_of_what_an_alias_holds_may_panic() {
 }
 
 #[test]
-fn a_profile_that_fails_to_begin_or_end_leaves_the_next_one_alone() {
+fn failed_profile_does_not_affect_next() {
     let _profiles = profiler::alone();
     for (kind, code) in [
         (Kind::Panic, ErrorCode::INTERNAL),

@@ -80,7 +80,7 @@ const ENDS: &[End] = &[
 ];
 
 #[test]
-fn a_value_that_came_late_goes_without_a_clone() {
+fn late_value_is_dropped_without_clone() {
     let _alone = alone();
     let world = World::new();
     for (end, give_up) in ENDS {
@@ -96,7 +96,7 @@ fn a_value_that_came_late_goes_without_a_clone() {
 }
 
 #[test]
-fn values_left_to_an_execution_go_one_by_one_and_without_a_lock() {
+fn values_are_dropped_without_lock() {
     let _alone = alone();
     let world = World::new();
     let both = plugin().compile(world.client, "both").unwrap();
@@ -133,7 +133,7 @@ fn values_left_to_an_execution_go_one_by_one_and_without_a_lock() {
 }
 
 #[test]
-fn a_failed_execution_leaves_values_to_go_as_it_unwinds() {
+fn failed_execution_drops_values_on_unwind() {
     // A second panic while the first one unwinds would end the process.
     let _alone = alone();
     let world = World::new();

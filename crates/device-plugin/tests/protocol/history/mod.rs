@@ -77,7 +77,7 @@ fn every_function_has_a_case() {
 }
 
 #[test]
-fn every_function_of_the_extensions_has_a_case() {
+fn every_extension_function_has_case() {
     // Functions follow a head of 24 bytes. Some extensions also have other members.
     let mut node = crate::framework::toy().0.extension_start;
     let mut count = 0;

@@ -133,7 +133,7 @@ fn shape_specs_of_every_age() {
 }
 
 #[test]
-fn arrays_of_longer_structs_are_walked_by_their_size() {
+fn arrays_of_longer_structs() {
     // Two named values of a framework whose structs have 24 bytes more.
     const LONGER: usize = PJRT_NamedValue::STRUCT_SIZE + 24;
     let values = [device_plugin::NamedValue::new("name", "of two"), device_plugin::NamedValue::new("flag", true)];

@@ -116,7 +116,7 @@ optional! {
 }
 
 #[test]
-fn the_optional_groups_serve_frameworks_of_every_age() {
+fn extensions_serve_every_version() {
     let sizes =
         [PJRT_Stream_Extension::STRUCT_SIZE, PJRT_FFI_Extension::STRUCT_SIZE, PJRT_RawBuffer_Extension::STRUCT_SIZE];
     let functions: usize =

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sdk_finishes_its_work_for_a_backend_without_a_hook() {
+    fn waits_for_sdk_work_without_hook() {
         if is_child() {
             let registration = Registration::new(None);
             let launch = registration.await_launch().unwrap();
@@ -190,11 +190,11 @@ mod tests {
             std::mem::forget(registration);
             std::process::exit(0);
         }
-        assert_eq!(said("the_sdk_finishes_its_work_for_a_backend_without_a_hook"), ["completed"]);
+        assert_eq!(said("waits_for_sdk_work_without_hook"), ["completed"]);
     }
 
     #[test]
-    fn a_thread_of_the_sdk_does_not_wait_for_itself() {
+    fn sdk_thread_does_not_await_itself() {
         if is_child() {
             std::mem::forget(Registration::new(None));
             threads::COMPLETIONS.submit_or_run(Box::new(|| {
@@ -206,18 +206,18 @@ mod tests {
                 std::thread::park();
             }
         }
-        assert_eq!(said("a_thread_of_the_sdk_does_not_wait_for_itself"), ["ends"]);
+        assert_eq!(said("sdk_thread_does_not_await_itself"), ["ends"]);
     }
 
     #[test]
-    fn launches_of_a_backend_with_a_hook_are_its_own() {
+    fn hook_replaces_wait_for_launches() {
         assert!(Registration::new(saying("never")).await_launch().is_none());
         let launch = Registration::new(None).await_launch();
         assert!(launch.is_some() && LAUNCHES.load(Ordering::SeqCst) > 0);
     }
 
     #[test]
-    fn hooks_of_clients_that_exist_run_when_the_process_ends() {
+    fn hooks_of_live_clients_run() {
         if is_child() {
             let gone = Registration::new(saying("gone"));
             let first = Registration::new(saying("first"));
@@ -229,6 +229,6 @@ mod tests {
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }
-        assert_eq!(said("hooks_of_clients_that_exist_run_when_the_process_ends"), ["first", "last"]);
+        assert_eq!(said("hooks_of_live_clients_run"), ["first", "last"]);
     }
 }

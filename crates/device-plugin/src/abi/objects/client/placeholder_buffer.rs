@@ -41,7 +41,7 @@ impl<B: Backend> PlaceholderBuffer<B> {
 }
 
 fn unknown_alias() -> Error {
-    Error::failed_precondition("fulfill_alias_buffer_cb was used before, or is none of this client").unnamed()
+    Error::failed_precondition("fulfill_alias_buffer_cb was already used, or belongs to another client").unnamed()
 }
 
 entries! {

@@ -134,14 +134,14 @@ impl<B: Backend> Client<B> {
     /// Returns the index of a device of this client.
     pub(crate) fn device_index(&self, device: *mut PJRT_Device) -> Result<usize> {
         self.device_handles.position(device).ok_or_else(|| {
-            Error::argument(if device.is_null() { "device is null" } else { "device is none of this client" })
+            Error::argument(if device.is_null() { "device is null" } else { "device belongs to another client" })
         })
     }
 
     /// Returns the index of a memory of this client.
     pub(crate) fn memory_index(&self, memory: *mut PJRT_Memory) -> Result<usize> {
         self.memory_handles.position(memory).ok_or_else(|| {
-            Error::argument(if memory.is_null() { "memory is null" } else { "memory is none of this client" })
+            Error::argument(if memory.is_null() { "memory is null" } else { "memory belongs to another client" })
         })
     }
 
@@ -198,7 +198,7 @@ impl<B: Backend> Client<B> {
             return Ok(Placement { device, memory });
         }
         let kind = &self.memories[memory].info.kind;
-        Err(Error::argument(format!("device {} does not reach that memory of kind {kind:?}", self.device_id(device))))
+        Err(Error::argument(format!("device {} cannot access that memory of kind {kind:?}", self.device_id(device))))
     }
 
     pub(crate) fn device_id(&self, device: usize) -> i32 {

@@ -434,7 +434,7 @@ entries! {
         // the width stays the same.
         let (old, new) = (from.element_type.bits(), shape.element_type.bits());
         if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
-            return Err(Error::argument(format!("{shape} has other bits than {from}")));
+            return Err(Error::argument(format!("{shape} and {from} differ in size or in the width of their elements")));
         }
         let (to, placement) = (shape, buffer.placement);
         args.out_buffer = derive(buffer, &form, placement, move |backend, value| {

@@ -201,7 +201,7 @@ impl<B: Backend> Deferred<B> {
                 if LAUNCHES.submit(Box::new(job)).is_err()
                     && let Some(call) = self.take()
                 {
-                    call.fail(&Error::resource_exhausted("the system has no thread left for a launch"));
+                    call.fail(&Error::resource_exhausted("the system cannot start a thread for the launch"));
                 }
             }
         }

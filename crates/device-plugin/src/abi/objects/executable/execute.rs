@@ -355,7 +355,7 @@ fn chosen_device<B: Backend>(executable: &LoadedExecutable<B>, device: *mut PJRT
     }
     let device = executable.client.device_index(device)?;
     if !executable.portable && !executable.devices.contains(&device) {
-        return Err(Error::argument("execute_device is none of the devices the program was compiled for"));
+        return Err(Error::argument("execute_device is not among the devices that the program was compiled for"));
     }
     Ok(Some(device))
 }

@@ -4,14 +4,13 @@
 //! other processes see; `timeout_ms`, how long to wait for each of them.
 #![forbid(unsafe_code)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use device_plugin::features::{Distributed, Features};
 use device_plugin::process::{CoordinatorNeed, OptionRule, When};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
-    NamedValue, OptionSchema, OptionSpec, OptionType, Placement, ProcessPlan, Program, Result, device_plugin,
+    Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, NamedValue, OptionSchema, OptionSpec, OptionType,
+    ProcessPlan, Result, device_plugin,
 };
 
 /// The plugin.
@@ -59,8 +58,8 @@ fn count(options: &CreateOptions, name: &str, default: i32) -> Result<i32> {
 }
 
 impl Backend for RendezvousDevice {
-    type Buffer = Arc<[u8]>;
-    type Executable = ();
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
 
     const FEATURES: Features<Self> = Features::none().distributed();
 
@@ -80,7 +79,8 @@ impl Backend for RendezvousDevice {
             store.put(&key(node), name.as_bytes())?;
             let wait = |other| {
                 let value = store.get(&key(other), Duration::from_millis(timeout))?;
-                String::from_utf8(value).map_err(|_| Error::internal(format!("the name of process {other} is no text")))
+                String::from_utf8(value)
+                    .map_err(|_| Error::internal(format!("the name of process {other} is not text in UTF-8")))
             };
             names = (0..nodes).map(wait).collect::<Result<_>>()?;
         }
@@ -98,23 +98,6 @@ impl Backend for RendezvousDevice {
             device
         })
         .collect()
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(host.into_bytes().into())
-    }
-
-    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(buffer);
-        Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Err(Error::unimplemented("this device runs no programs"))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("this device runs no programs"))
     }
 }
 

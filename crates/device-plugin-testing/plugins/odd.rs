@@ -1,16 +1,12 @@
-//! A plugin that misbehaves as `ODD_PLUGIN` says, for the tests of `pjrt doctor`.
+//! A plugin with the fault that `ODD_PLUGIN` names, for the tests of `pjrt doctor`.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use device_plugin::support::{OperationRule, SupportTable};
-use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
-    Manifest, Placement, Program, Result, device_plugin,
-};
+use device_plugin::{Backend, CreateOptions, DevicePlugin, Error, Manifest, Result, device_plugin};
 
 /// The plugin.
 pub struct Odd;
@@ -64,8 +60,9 @@ fn start_children() {
 pub struct OddDevice;
 
 impl Backend for OddDevice {
-    type Buffer = Arc<[u8]>;
-    type Executable = ();
+    device_plugin_testing::one_device!("odd");
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
 
     fn create(_: &CreateOptions) -> Result<Self> {
         match mode().as_str() {
@@ -92,26 +89,5 @@ impl Backend for OddDevice {
             }
             _ => Ok(Self),
         }
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "odd")]
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(host.into_bytes().into())
-    }
-
-    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(buffer);
-        Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Err(Error::unimplemented("this device runs no programs"))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("this device runs no programs"))
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use device_plugin::features::{Features, Profile};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
-    Placement, Program, Result, StablehloVersions, device_plugin,
+    Backend, CompileOptions, Compiled, DevicePlugin, Error, HostArray, Placement, Program, Result, StablehloVersions,
+    device_plugin,
 };
 
 /// The plugin.
@@ -31,18 +31,12 @@ impl DevicePlugin for Witness {
 pub struct WitnessDevice;
 
 impl Backend for WitnessDevice {
+    device_plugin_testing::unit_device!("witness");
+    device_plugin_testing::no_executions!();
+
     type Buffer = Arc<[u8]>;
-    type Executable = ();
 
     const FEATURES: Features<Self> = Features::none().profiler();
-
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "witness")]
-    }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
         let _span = tracing::info_span!("copying", bytes = host.bytes().len()).entered();
@@ -63,10 +57,6 @@ impl Backend for WitnessDevice {
             options.num_replicas,
             options.num_partitions
         )))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("witness: nothing was compiled"))
     }
 }
 

@@ -1,0 +1,46 @@
+//! A plugin with a C function that shuts it down, for the tests. The function adds a line to the file that
+//! `CLOSING_PLUGIN_LOG` names.
+
+use std::io::Write;
+
+use device_plugin::{Backend, DevicePlugin, OptionSchema, device_plugin};
+
+/// The plugin.
+pub struct Closing;
+
+#[device_plugin(export)]
+impl DevicePlugin for Closing {
+    const NAME: &'static str = "closing";
+    type Backend = ClosingDevice;
+
+    fn options() -> OptionSchema {
+        OptionSchema::only([])
+    }
+
+    fn shutdown() {
+        log("hook");
+    }
+}
+
+/// A device in host memory, without programs.
+pub struct ClosingDevice;
+
+impl Backend for ClosingDevice {
+    device_plugin_testing::unit_device!("closing");
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
+}
+
+/// Shuts the plugin down.
+// SAFETY: no other function of this name is in the library.
+#[unsafe(no_mangle)]
+pub extern "C" fn closing_plugin_shutdown() {
+    log("closed");
+}
+
+fn log(line: &str) {
+    let Some(path) = std::env::var_os("CLOSING_PLUGIN_LOG") else { return };
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    // There is no caller left to report an error to.
+    let _ = log.and_then(|mut log| writeln!(log, "{line}"));
+}
