@@ -2,9 +2,10 @@
 //!
 //! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
 //! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`] names
-//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). The SDK handles events, errors,
-//! strings that outlive a call, strided host data, donation, deletion, reference counts, layouts, memory kinds and
-//! serialization. A panic in a backend becomes an error of the call in which it happened.
+//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). What else a device supports is a
+//! feature with a trait of its own, in [`features`]. The SDK handles events, errors, strings that outlive a call,
+//! strided host data, donation, deletion, reference counts, layouts, memory kinds and serialization. A panic in a
+//! backend becomes an error of the call in which it happened.
 //!
 //! A plugin that frameworks load is a crate of type `cdylib` with `#[device_plugin(export)]`. The attribute defines
 //! `GetPjrtApi`, and `DevicePlugin_GetDescriptor` for the properties of a device that PJRT does not cover. Without

@@ -6,7 +6,6 @@
 
 use std::ffi::c_char;
 use std::ptr::null_mut;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::SeqCst};
 
 use device_plugin::{Backend, DevicePlugin, device_plugin};

@@ -250,7 +250,7 @@ fn an_array_is_as_long_as_its_program_found() {
     pieces().wait(event).unwrap();
     let fault = unpadded(outputs[0]).unwrap_err();
     assert!(
-        fault.code == ErrorCode::INTERNAL && fault.message.contains("dimension 0 of u8[4,2] is 5 long"),
+        fault.code == ErrorCode::INTERNAL && fault.message.contains("the extent 5 for dimension 0 of u8[4,2]"),
         "{fault:?}"
     );
     pieces().destroy(&[input, outputs[0]]);
