@@ -62,7 +62,9 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
 
     fn library() -> Library {
         match P::library() {
-            Library::This if <P::Backend as Backend>::FEATURES.present => Library::Static(crate::abi::shared_api::<P>()),
+            Library::This if <P::Backend as Backend>::FEATURES.present => {
+                Library::Static(crate::abi::shared_api::<P>())
+            }
             other => other,
         }
     }
