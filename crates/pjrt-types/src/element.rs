@@ -113,17 +113,13 @@ impl fmt::Display for ElementType {
 }
 
 /// An error for an unknown name of an element type.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an element type; known are {known}", known = known())]
 pub struct UnknownElementType(String);
 
-impl fmt::Display for UnknownElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known: Vec<_> = ElementType::ALL.iter().map(|ty| ty.name()).collect();
-        write!(f, "{:?} is not an element type; known are {}", self.0, known.join(", "))
-    }
+fn known() -> String {
+    ElementType::ALL.iter().map(|ty| ty.name()).collect::<Vec<_>>().join(", ")
 }
-
-impl std::error::Error for UnknownElementType {}
 
 /// Parses XLA's and StableHLO's names.
 impl FromStr for ElementType {

@@ -54,20 +54,9 @@ impl Layout {
 }
 
 /// An error for text that is not a layout.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a layout; write the dimensions from the fastest varying to the slowest, as {{1,0}}")]
 pub struct ParseLayoutError(String);
-
-impl fmt::Display for ParseLayoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:?} is not a layout; write the dimensions from the fastest varying to the slowest, as {{1,0}}",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for ParseLayoutError {}
 
 /// Parses XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Keeps only order and tiles.
 impl FromStr for Layout {

@@ -1,7 +1,6 @@
 //! Compile options and device assignments, and their protobuf form.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use prost::Message;
 
@@ -60,16 +59,25 @@ pub struct DeviceAssignment {
 }
 
 /// An error for bytes that are not compile options or a device assignment.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DecodeError(String);
-
-impl fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DecodeError {
+    message: String,
+    /// Why the bytes are not a protobuf message, if that is the cause.
+    #[source]
+    cause: Option<prost::DecodeError>,
 }
 
-impl std::error::Error for DecodeError {}
+impl DecodeError {
+    fn new(message: String) -> Self {
+        Self { message, cause: None }
+    }
+
+    /// The bytes are not the protobuf message `what`.
+    fn protobuf(what: &str, cause: prost::DecodeError) -> Self {
+        Self { message: format!("{what}: {cause}"), cause: Some(cause) }
+    }
+}
 
 impl DeviceAssignment {
     /// Creates an assignment. `devices[replica * num_partitions + partition]` is a device id. Returns `None` unless
@@ -119,7 +127,8 @@ impl DeviceAssignment {
     ///
     /// Bytes that are not such a message, or counts that do not match the listed devices.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let proto = DeviceAssignmentProto::decode(bytes).map_err(|e| DecodeError(format!("device assignment: {e}")))?;
+        let proto =
+            DeviceAssignmentProto::decode(bytes).map_err(|error| DecodeError::protobuf("device assignment", error))?;
         Self::from_proto(&proto)
     }
 
@@ -135,7 +144,7 @@ impl DeviceAssignment {
     }
 
     fn from_proto(proto: &DeviceAssignmentProto) -> Result<Self, DecodeError> {
-        let fault = |what: String| DecodeError(format!("device assignment: {what}"));
+        let fault = |what: String| DecodeError::new(format!("device assignment: {what}"));
         let count = |n: i32| usize::try_from(n).ok();
         let (Some(replicas), Some(partitions)) = (count(proto.replica_count), count(proto.computation_count)) else {
             return Err(fault(format!("{} replicas of {} partitions", proto.replica_count, proto.computation_count)));
@@ -219,7 +228,7 @@ impl CompileOptions {
     /// Bytes that are not such a message, negative counts, or an inconsistent device assignment.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
-            CompileOptionsProto::decode(bytes).map_err(|error| DecodeError(format!("compile options: {error}")))?;
+            CompileOptionsProto::decode(bytes).map_err(|error| DecodeError::protobuf("compile options", error))?;
         let build = proto.executable_build_options.unwrap_or_else(|| ExecutableBuildOptionsProto {
             device_ordinal: -1,
             num_replicas: 1,
@@ -228,7 +237,7 @@ impl CompileOptions {
         });
         for (name, count) in [("num_replicas", build.num_replicas), ("num_partitions", build.num_partitions)] {
             if count < 0 {
-                return Err(DecodeError(format!("compile options: {name} is {count}; it must be positive")));
+                return Err(DecodeError::new(format!("compile options: {name} is {count}; it must be positive")));
             }
         }
         // Insert one by one, because `collect` would add the code of a sort.
@@ -359,6 +368,9 @@ mod tests {
         // replica_count = 1, computation_count = 1, no list.
         assert!(DeviceAssignment::decode(&[8, 1, 16, 1]).unwrap_err().to_string().contains("0 lists"));
         // replica_count = -1.
+        let cut = DeviceAssignment::decode(&[8]).unwrap_err();
+        let cause = std::error::Error::source(&cut).unwrap();
+        assert_eq!(cut.to_string(), format!("device assignment: {cause}"));
         assert!(DeviceAssignment::decode(&[8, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1]).is_err());
     }
 }

@@ -81,7 +81,7 @@ pub use execute_context::ExecuteContext;
 pub use exit::set_exit_wait;
 pub use host_array::HostArray;
 pub use key_value::KeyValueStore;
-pub use load_error::{LoadError, LoadErrorKind};
+pub use load_error::{LoadError, LoadErrorKind, LoaderError};
 pub use loaded_executable::{LoadedExecutable, Parameter};
 pub use memory::Memory;
 pub use options::ClientOptions;

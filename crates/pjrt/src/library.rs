@@ -21,10 +21,10 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     // The loader's messages for a missing file and for a missing dependency are the same, so check for the file first.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
-    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
+    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // SAFETY: C1: a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
-    let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(describe(&error)))?;
+    let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(error.into()))?;
     let mapped = Mapped(Box::leak(Box::new(library)));
     // SAFETY: C1: the function has this type and may be called at any time.
     Ok((mapped, unsafe { entry() }))
@@ -39,7 +39,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
 pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
-    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(describe(&error)))?;
+    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // The library stays mapped even without the function, because it may have started threads when it was opened.
     let library = ManuallyDrop::new(library);
     // SAFETY: this function's contract: a function of that name has this type.
@@ -82,14 +82,9 @@ impl Mapped {
         // SAFETY: a symbol of this name has this type, by this function's contract.
         let found = unsafe { self.0.get::<unsafe extern "C" fn()>(function) };
         let missing = |why| LoadErrorKind::NoFunction { function: function.to_owned(), why };
-        let found = *found.map_err(|error| missing(describe(&error)))?;
+        let found = *found.map_err(|error| missing(error.into()))?;
         // SAFETY: this function's contract: the function may be called now.
         unsafe { found() };
         Ok(())
     }
-}
-
-/// Returns the dynamic loader's message.
-fn describe(error: &libloading::Error) -> String {
-    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }

@@ -16,27 +16,35 @@ pub struct LoadError {
 }
 
 /// The step of loading that failed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadErrorKind {
     /// The file does not exist or cannot be opened.
-    File(Arc<io::Error>),
-    /// The dynamic loader rejects the file. Contains its message, which names missing libraries and symbols.
-    Library(String),
-    /// The library has no function `GetPjrtApi`. Contains the dynamic loader's message.
-    NoEntryPoint(String),
+    #[error("cannot open the file: {0}")]
+    File(#[source] Arc<io::Error>),
+    /// The dynamic loader rejects the file. Its message names missing libraries and symbols.
+    #[error("not a library that can be loaded here: {0}")]
+    Library(#[source] LoaderError),
+    /// The library has no function `GetPjrtApi`.
+    #[error("not a PJRT plugin, it has no function GetPjrtApi: {0}")]
+    NoEntryPoint(#[source] LoaderError),
     /// The library lacks a requested function.
+    #[error("it has no function {function}: {why}")]
     NoFunction {
         /// The function's name.
         function: String,
-        /// The dynamic loader's message.
-        why: String,
+        /// The dynamic loader's error.
+        #[source]
+        why: LoaderError,
     },
     /// `GetPjrtApi` returned null.
+    #[error("GetPjrtApi returned null")]
     NullTable,
     /// The table's address is not aligned.
+    #[error("GetPjrtApi returned a misaligned pointer")]
     MisalignedTable,
     /// The table is shorter than in every supported version.
+    #[error("its function table announces {struct_size} bytes; at least {needed} are needed")]
     TruncatedTable {
         /// The size that the table announces.
         struct_size: usize,
@@ -44,22 +52,53 @@ pub enum LoadErrorKind {
         needed: usize,
     },
     /// This crate does not support the plugin's major version.
+    #[error("it is built with PJRT API {found}; this program supports major 0 from 0.{MIN_MINOR}")]
     MajorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
     /// The plugin's version is too old for this crate.
+    #[error(
+        "it is built with PJRT API {found}, which is too old; this program drives 0.{MIN_MINOR} and later: use a newer \
+         release of the plugin"
+    )]
     MinorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
     /// The table lacks a required function.
+    #[error("its function table lacks {function}")]
     MissingFunction {
         /// The function's name.
         function: &'static str,
     },
     /// `PJRT_Plugin_Initialize` reported an error. It runs once; loading again reports the same error.
-    Initialize(Error),
+    #[error("it failed to initialize: {0}")]
+    Initialize(#[source] Error),
+}
+
+/// An error of the system's dynamic loader.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct LoaderError {
+    message: String,
+    #[source]
+    cause: Option<Arc<libloading::Error>>,
+}
+
+impl LoaderError {
+    /// An error that this crate found without the dynamic loader.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), cause: None }
+    }
+}
+
+impl From<libloading::Error> for LoaderError {
+    fn from(error: libloading::Error) -> Self {
+        // The source is the loader's own message. The error itself only names the function that failed.
+        let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        Self { message, cause: Some(Arc::new(error)) }
+    }
 }
 
 impl LoadError {
@@ -87,44 +126,9 @@ impl fmt::Display for LoadError {
     }
 }
 
-impl fmt::Display for LoadErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(why) => write!(f, "cannot open the file: {why}"),
-            Self::Library(why) => write!(f, "not a library that can be loaded here: {why}"),
-            Self::NoEntryPoint(why) => write!(f, "not a PJRT plugin, it has no function GetPjrtApi: {why}"),
-            Self::NoFunction { function, why } => write!(f, "it has no function {function}: {why}"),
-            Self::NullTable => f.write_str("GetPjrtApi returned null"),
-            Self::MisalignedTable => f.write_str("GetPjrtApi returned a misaligned pointer"),
-            Self::TruncatedTable { struct_size, needed } => {
-                write!(f, "its function table announces {struct_size} bytes; at least {needed} are needed")
-            }
-            Self::MajorVersion { found } => {
-                write!(f, "it is built with PJRT API {found}; this program supports major 0 from 0.{MIN_MINOR}")
-            }
-            Self::MinorVersion { found } => write!(
-                f,
-                "it is built with PJRT API {found}, which is too old; this program drives 0.{MIN_MINOR} and later: \
-                 use a newer release of the plugin"
-            ),
-            Self::MissingFunction { function } => write!(f, "its function table lacks {function}"),
-            Self::Initialize(error) => write!(f, "it failed to initialize: {error}"),
-        }
-    }
-}
-
+// By hand, because the message contains that of the kind, whose cause is the next one to report.
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         std::error::Error::source(&self.kind)
-    }
-}
-
-impl std::error::Error for LoadErrorKind {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File(error) => Some(error),
-            Self::Initialize(error) => Some(error),
-            _ => None,
-        }
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind};
 use crate::extensions::{self, PluginExtension};
 use crate::handle::{Foreign, Owner};
 use crate::library::{self, Mapped};
-use crate::load_error::{LoadError, LoadErrorKind};
+use crate::load_error::{LoadError, LoadErrorKind, LoaderError};
 use crate::named_value;
 use crate::options::ClientOptions;
 
@@ -303,7 +303,7 @@ impl Plugin {
     pub unsafe fn call_function(&self, name: &str) -> Result<(), LoadError> {
         let fail = |kind| LoadError::new(self.path(), kind);
         let Some(library) = self.0.library else {
-            let why = "the plugin is part of the program".to_owned();
+            let why = LoaderError::new("the plugin is part of the program");
             return Err(fail(LoadErrorKind::NoFunction { function: name.to_owned(), why }));
         };
         // SAFETY: this function's contract: the function has this type and may be called now.

@@ -2,18 +2,12 @@
 
 use std::borrow::Cow;
 use std::ffi::c_char;
-use std::fmt;
 use std::ptr::NonNull;
 
 /// An answer of the plugin that violates the interface, and how.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
 
 /// Reads an array of the plugin. If the length is 0, the result is empty and `data` may be null.
 ///

@@ -4,8 +4,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use pjrt::{LoadError, LoadErrorKind, Plugin};
+use pjrt::{LoadError, LoadErrorKind, LoaderError, Plugin};
 
 fn load(path: impl AsRef<Path>) -> Result<Plugin, LoadError> {
     // SAFETY: the files are not libraries, are libraries of the system, or were built here and keep the contract.
@@ -53,11 +54,16 @@ fn what_is_no_plugin_is_refused_in_clear_words() {
     assert!(matches!(error.kind(), LoadErrorKind::File(_)), "{error}");
     assert!(error.to_string().contains("absent.so: cannot open the file: No such file"), "{error}");
     assert_eq!(error.path(), Some(directory().join("absent.so").as_path()));
+    let cause = std::error::Error::source(error.kind()).and_then(|cause| cause.downcast_ref::<Arc<std::io::Error>>());
+    assert_eq!(cause.map(|cause| cause.kind()), Some(std::io::ErrorKind::NotFound));
 
     let text = directory().join("text.so");
     std::fs::write(&text, "not a library").unwrap();
     let error = load(&text).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::Library(_)), "{error}");
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<LoaderError>());
+    assert!(cause.is_some_and(|cause| error.to_string().ends_with(&cause.to_string())), "{error}");
+    assert!(cause.is_some_and(|cause| std::error::Error::source(cause).is_some()), "the loader's own error is kept");
     assert!(error.to_string().contains("file too short") || error.to_string().contains("invalid ELF"), "{error}");
     assert!(matches!(load(directory()).unwrap_err().kind(), LoadErrorKind::Library(_)));
 

@@ -1,8 +1,7 @@
 //! The errors of this crate, each with a remedy.
 
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plugin_manifest::Faults;
 
@@ -15,17 +14,20 @@ use crate::select_error::SelectError;
 use crate::variables::LOCK_DIR;
 
 /// An error of this crate.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A description has faults.
+    #[error("the description of plugin {name:?} has faults: {faults}")]
     Description {
         /// The plugin's name, or the file if the name is unknown.
         name: String,
         /// All faults.
+        #[source]
         faults: Faults,
     },
     /// The program registered another plugin under that name.
+    #[error("a plugin {name:?} is already registered ({by}): choose another name for this one, or replace that one")]
     NameTaken {
         /// The name.
         name: String,
@@ -33,6 +35,10 @@ pub enum Error {
         by: String,
     },
     /// The program registered the same library or table with another description.
+    #[error(
+        "this library or table is already registered as {name:?} with another description ({by}): give the same \
+         description, or replace that plugin"
+    )]
     DescribedOtherwise {
         /// The name in the earlier description.
         name: String,
@@ -40,8 +46,10 @@ pub enum Error {
         by: String,
     },
     /// No plugin fits a policy.
-    Select(SelectError),
+    #[error("{0}")]
+    Select(#[from] SelectError),
     /// The plugin cannot be used.
+    #[error("plugin {name} cannot be used: {}", Refusal::list(refusals))]
     Refused {
         /// The plugin.
         name: String,
@@ -49,6 +57,10 @@ pub enum Error {
         refusals: Vec<Refusal>,
     },
     /// The plugin was disabled, replaced, unloaded or removed since the handle was made.
+    #[error(
+        "this handle of plugin {name} ({id}) is stale: the plugin was disabled, replaced, unloaded or removed since; \
+         select it again"
+    )]
     Stale {
         /// The plugin.
         name: String,
@@ -56,6 +68,7 @@ pub enum Error {
         id: PluginId,
     },
     /// The plugin is disabled.
+    #[error("plugin {name} is disabled: {reason}")]
     Disabled {
         /// The plugin.
         name: String,
@@ -63,37 +76,50 @@ pub enum Error {
         reason: String,
     },
     /// The registry has no plugin with that id or name.
+    #[error("the registry has no plugin {asked}")]
     Unknown {
         /// The id or name.
         asked: String,
     },
     /// The description names no library.
+    #[error("the description of plugin {name} names no library: add `library` to its manifest")]
     NoLibrary {
         /// The plugin.
         name: String,
     },
     /// The plugin failed to compute the path of its library.
+    #[error("the library of plugin {name} was not found: {error}")]
     Path {
         /// The plugin.
         name: String,
         /// The plugin's error.
-        error: Box<plugin_manifest::Error>,
+        #[source]
+        error: plugin_manifest::Error,
     },
     /// The plugin cannot work in a process at this position among processes.
+    #[error("plugin {name} cannot be set up in this process: {error}")]
     Configure {
         /// The plugin.
         name: String,
         /// The plugin's error.
-        error: Box<plugin_manifest::Error>,
+        #[source]
+        error: plugin_manifest::Error,
     },
     /// The plugin cannot determine whether it supports a program.
+    #[error("plugin {name} cannot determine whether it supports the program: {error}")]
     Supports {
         /// The plugin.
         name: String,
         /// The plugin's error, or the faults of the table in its manifest.
-        error: Box<plugin_manifest::Error>,
+        #[source]
+        error: plugin_manifest::Error,
     },
     /// The process lacks variables that the plugin needs.
+    #[error(
+        "plugin {name} needs environment variables that this process does not have:{}\nStart the program with them, as \
+         `pjrt env --plugin {name} -- PROGRAM` does, or let the registry set them with LoadOptions::set_variables",
+        lines(missing)
+    )]
     Setup {
         /// The plugin.
         name: String,
@@ -101,11 +127,16 @@ pub enum Error {
         missing: Vec<MissingVariable>,
     },
     /// The plugin is already loaded with the setup of another position among processes.
+    #[error(
+        "plugin {name} is loaded in this process with the setup of another position among processes, and a library \
+         reads its setup once: choose the position before the plugin is first loaded"
+    )]
     DifferentSetup {
         /// The plugin.
         name: String,
     },
     /// The library is loaded in this process, and its file has changed since.
+    #[error("plugin {name} is loaded in this process, and {}", changed(path, *change))]
     Replaced {
         /// The plugin.
         name: String,
@@ -115,15 +146,22 @@ pub enum Error {
         change: FileChange,
     },
     /// The plugin was shut down and cannot be used again in this process.
+    #[error("plugin {name} was shut down, which it supports once in a process: start another process")]
     ShutDown {
         /// The plugin.
         name: String,
     },
     /// The library could not be loaded.
-    Load(pjrt::LoadError),
+    #[error("{0}")]
+    Load(#[from] pjrt::LoadError),
     /// The client's options have faults.
-    Options(Box<plugin_manifest::Error>),
+    #[error("{0}")]
+    Options(#[source] plugin_manifest::Error),
     /// The plugin's clients need a key-value store in a program of several processes.
+    #[error(
+        "the clients of plugin {name} in several processes find each other through a key-value store (at \
+         {coordinator}): provide one with ClientOptions::with_key_value_store"
+    )]
     NoStore {
         /// The plugin.
         name: String,
@@ -131,24 +169,36 @@ pub enum Error {
         coordinator: String,
     },
     /// Another client holds the lease on the devices.
-    LeaseConflict(Box<LeaseConflict>),
+    #[error("{0}")]
+    LeaseConflict(#[source] Box<LeaseConflict>),
     /// The lock of an exclusive device cannot be taken.
+    #[error(
+        "plugin {name} supports one client on the machine, and its lock {path} cannot be taken: {error}; name a \
+         writable folder in {LOCK_DIR}"
+    )]
     Lock {
         /// The plugin.
         name: String,
         /// The lock file.
         path: PathBuf,
         /// The system's error.
+        #[source]
         error: io::Error,
     },
     /// The plugin failed to create a client.
+    #[error("plugin {name}: {error}")]
     Client {
         /// The plugin.
         name: String,
         /// The plugin's error.
+        #[source]
         error: pjrt::Error,
     },
     /// The plugin has clients.
+    #[error(
+        "plugin {name} has {clients} client{} alive: first drop everything that belongs to them",
+        if *clients == 1 { "" } else { "s" }
+    )]
     InUse {
         /// The plugin.
         name: String,
@@ -157,124 +207,23 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Description { name, faults } => write!(f, "the description of plugin {name:?} has faults: {faults}"),
-            Self::NameTaken { name, by } => write!(
-                f,
-                "a plugin {name:?} is already registered ({by}): choose another name for this one, or replace that one"
-            ),
-            Self::DescribedOtherwise { name, by } => write!(
-                f,
-                "this library or table is already registered as {name:?} with another description ({by}): give the \
-                 same description, or replace that plugin"
-            ),
-            Self::Select(error) => error.fmt(f),
-            Self::Refused { name, refusals } => {
-                write!(f, "plugin {name} cannot be used: ")?;
-                for (index, refusal) in refusals.iter().enumerate() {
-                    write!(f, "{}{refusal}", if index == 0 { "" } else { "; " })?;
-                }
-                Ok(())
-            }
-            Self::Stale { name, id } => write!(
-                f,
-                "this handle of plugin {name} ({id}) is stale: the plugin was disabled, replaced, unloaded or removed \
-                 since; select it again"
-            ),
-            Self::Disabled { name, reason } => write!(f, "plugin {name} is disabled: {reason}"),
-            Self::Unknown { asked } => write!(f, "the registry has no plugin {asked}"),
-            Self::NoLibrary { name } => {
-                write!(f, "the description of plugin {name} names no library: add `library` to its manifest")
-            }
-            Self::Path { name, error } => write!(f, "the library of plugin {name} was not found: {error}"),
-            Self::Supports { name, error } => {
-                write!(f, "plugin {name} cannot determine whether it supports the program: {error}")
-            }
-            Self::Configure { name, error } => write!(f, "plugin {name} cannot be set up in this process: {error}"),
-            Self::Setup { name, missing } => {
-                write!(f, "plugin {name} needs environment variables that this process does not have:")?;
-                for variable in missing {
-                    write!(f, "\n  {variable}")?;
-                }
-                write!(
-                    f,
-                    "\nStart the program with them, as `pjrt env --plugin {name} -- PROGRAM` does, or let the registry \
-                     set them with LoadOptions::set_variables"
-                )
-            }
-            Self::DifferentSetup { name } => write!(
-                f,
-                "plugin {name} is loaded in this process with the setup of another position among processes, and a \
-                 library reads its setup once: choose the position before the plugin is first loaded"
-            ),
-            Self::Replaced { name, path, change: FileChange::Replaced } => write!(
-                f,
-                "plugin {name} is loaded in this process, and another file has replaced {} since: start another \
-                 process, or choose with LoadOptions::if_replaced to keep the loaded library or to load the new one \
-                 beside it",
-                path.display()
-            ),
-            Self::Replaced { name, path, change: FileChange::Overwritten } => write!(
-                f,
-                "plugin {name} is loaded in this process, and {} has been overwritten in place since, so its code may \
-                 be damaged: start another process, and replace libraries by renaming a new file over them",
-                path.display()
-            ),
-            Self::ShutDown { name } => {
-                write!(f, "plugin {name} was shut down, which it supports once in a process: start another process")
-            }
-            Self::Load(error) => error.fmt(f),
-            Self::Options(error) => error.fmt(f),
-            Self::NoStore { name, coordinator } => write!(
-                f,
-                "the clients of plugin {name} in several processes find each other through a key-value store (at \
-                 {coordinator}): provide one with ClientOptions::with_key_value_store"
-            ),
-            Self::LeaseConflict(conflict) => conflict.fmt(f),
-            Self::Lock { name, path, error } => write!(
-                f,
-                "plugin {name} supports one client on the machine, and its lock {} cannot be taken: {error}; name a \
-                 writable folder in {LOCK_DIR}",
-                path.display()
-            ),
-            Self::Client { name, error } => write!(f, "plugin {name}: {error}"),
-            Self::InUse { name, clients } => {
-                let s = if *clients == 1 { "" } else { "s" };
-                write!(f, "plugin {name} has {clients} client{s} alive: first drop everything that belongs to them")
-            }
-        }
-    }
+/// Returns the variables, each on a line of its own.
+fn lines(missing: &[MissingVariable]) -> String {
+    missing.iter().map(|variable| format!("\n  {variable}")).collect()
 }
 
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Description { faults, .. } => Some(faults),
-            Self::Select(error) => Some(error),
-            Self::Path { error, .. }
-            | Self::Configure { error, .. }
-            | Self::Supports { error, .. }
-            | Self::Options(error) => Some(&**error),
-            Self::Load(error) => Some(error),
-            Self::LeaseConflict(conflict) => Some(conflict),
-            Self::Lock { error, .. } => Some(error),
-            Self::Client { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<SelectError> for Error {
-    fn from(error: SelectError) -> Self {
-        Self::Select(error)
-    }
-}
-
-impl From<pjrt::LoadError> for Error {
-    fn from(error: pjrt::LoadError) -> Self {
-        Self::Load(error)
+/// Describes how the file of a loaded library changed, and the remedy.
+fn changed(path: &Path, change: FileChange) -> String {
+    let path = path.display();
+    match change {
+        FileChange::Replaced => format!(
+            "another file has replaced {path} since: start another process, or choose with LoadOptions::if_replaced to \
+             keep the loaded library or to load the new one beside it"
+        ),
+        FileChange::Overwritten => format!(
+            "{path} has been overwritten in place since, so its code may be damaged: start another process, and replace \
+             libraries by renaming a new file over them"
+        ),
     }
 }
 
@@ -284,5 +233,63 @@ impl Error {
             LeaseError::Conflict(conflict) => Self::LeaseConflict(Box::new(conflict)),
             LeaseError::Lock { path, error } => Self::Lock { name: name.to_owned(), path, error },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    #[test]
+    fn messages_name_the_plugin_and_the_remedy() {
+        let name = || "acme".to_owned();
+        let missing = ["A", "B"].map(|variable| MissingVariable {
+            variable: variable.to_owned(),
+            value: "1".to_owned(),
+            found: None,
+            reason: String::new(),
+        });
+        assert_eq!(
+            Error::Setup { name: name(), missing: missing.into() }.to_string(),
+            "plugin acme needs environment variables that this process does not have:\n  A=1\n  B=1\nStart the program \
+             with them, as `pjrt env --plugin acme -- PROGRAM` does, or let the registry set them with \
+             LoadOptions::set_variables"
+        );
+        let path = PathBuf::from("/lib/acme.so");
+        let replaced = |change| Error::Replaced { name: name(), path: path.clone(), change }.to_string();
+        assert!(replaced(FileChange::Replaced).starts_with(
+            "plugin acme is loaded in this process, and another file has replaced /lib/acme.so since: start another"
+        ));
+        assert!(replaced(FileChange::Overwritten).contains("/lib/acme.so has been overwritten in place since"));
+        let in_use = |clients| Error::InUse { name: name(), clients }.to_string();
+        assert_eq!(in_use(1), "plugin acme has 1 client alive: first drop everything that belongs to them");
+        assert!(in_use(2).contains("2 clients alive"));
+        let refusals = [Refusal::Missing { path: path.clone() }, Refusal::NoGetPjrtApi { path }];
+        assert_eq!(
+            Error::Refused { name: name(), refusals: refusals.into() }.to_string(),
+            "plugin acme cannot be used: /lib/acme.so does not exist: install the plugin again or correct the path; \
+             /lib/acme.so does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export \
+             the function"
+        );
+    }
+
+    #[test]
+    fn the_cause_is_the_source() {
+        let error = io::Error::from(io::ErrorKind::PermissionDenied);
+        let lock = Error::Lock { name: "acme".to_owned(), path: "/locks/acme.lock".into(), error };
+        let cause = lock.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        assert_eq!(cause.map(io::Error::kind), Some(io::ErrorKind::PermissionDenied));
+        let plugin = || plugin_manifest::Error::invalid_argument("no such option");
+        for error in [
+            Error::Options(plugin()),
+            Error::Path { name: "acme".to_owned(), error: plugin() },
+            Error::Configure { name: "acme".to_owned(), error: plugin() },
+        ] {
+            let cause = error.source().and_then(|cause| cause.downcast_ref::<plugin_manifest::Error>());
+            assert_eq!(cause.map(plugin_manifest::Error::message), Some("no such option"), "{error}");
+        }
+        assert!(Error::Unknown { asked: "acme".to_owned() }.source().is_none());
     }
 }

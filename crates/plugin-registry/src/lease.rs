@@ -43,7 +43,7 @@ impl fmt::Display for LeaseHolder {
 }
 
 /// The error for a client that was refused because another client holds the lease on the devices.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub struct LeaseConflict {
     /// The plugin.
@@ -70,8 +70,6 @@ impl fmt::Display for LeaseConflict {
         f.write_str(if holder.here { ": drop that client first" } else { ": end that process first" })
     }
 }
-
-impl std::error::Error for LeaseConflict {}
 
 /// The folder with the lock files.
 #[derive(Clone, Debug, PartialEq, Eq)]

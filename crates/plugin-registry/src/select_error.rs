@@ -7,7 +7,7 @@ use crate::hardware::HardwareStatus;
 use crate::policy::Policy;
 
 /// The error for a policy that no plugin fits. It lists every plugin of the registry, and why it does not fit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub struct SelectError(Box<Details>);
 
 #[derive(Clone, Debug)]
@@ -80,12 +80,7 @@ impl fmt::Display for RejectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OtherName => f.write_str("it has another name"),
-            Self::Refused(refusals) => {
-                for (index, refusal) in refusals.iter().enumerate() {
-                    write!(f, "{}{refusal}", if index == 0 { "" } else { "; " })?;
-                }
-                Ok(())
-            }
+            Self::Refused(refusals) => f.write_str(&Refusal::list(refusals)),
             Self::Disabled(why) => write!(f, "disabled: {why}"),
             Self::NoHardware(status) => {
                 write!(f, "its hardware is {status}; to use it anyway, ask for it by name")
@@ -117,5 +112,3 @@ impl fmt::Display for SelectError {
         Ok(())
     }
 }
-
-impl std::error::Error for SelectError {}

@@ -1,30 +1,39 @@
 //! Why a candidate cannot be used. Each message names the thing and the remedy.
 
-use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::target::Target;
 
 /// The reason why a candidate cannot be used, determined without loading its library.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The file does not exist.
+    #[error("{path} does not exist: install the plugin again or correct the path")]
     Missing {
         /// The file.
         path: PathBuf,
     },
     /// The dynamic loader's search does not find a library that is named without a folder.
+    #[error(
+        "the library search does not find {name}: give its full path, or add its folder to the system's library search"
+    )]
     NotInLibrarySearch {
         /// Name of the library.
         name: String,
     },
     /// The package is installed and contains no plugin library.
+    #[error(
+        "the package contains no plugin library for this host; searched {}: install the package that contains the \
+         library",
+        paths(searched)
+    )]
     NoLibrary {
         /// The places searched.
         searched: Vec<PathBuf>,
     },
     /// The file could not be read.
+    #[error("{path} cannot be read ({message}): check its permissions")]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -32,6 +41,7 @@ pub enum Refusal {
         message: String,
     },
     /// The file is not a shared library.
+    #[error("{path} is not a shared library but {what}: name the plugin's library")]
     NotALibrary {
         /// The file.
         path: PathBuf,
@@ -39,11 +49,18 @@ pub enum Refusal {
         what: String,
     },
     /// A shared library that does not export `GetPjrtApi`.
+    #[error(
+        "{path} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the function"
+    )]
     NoGetPjrtApi {
         /// The library.
         path: PathBuf,
     },
     /// Built for another system or processor.
+    #[error(
+        "{path} was built for {}, and this program runs on {host}: install the build for this host",
+        targets(library)
+    )]
     WrongTarget {
         /// The library.
         path: PathBuf,
@@ -53,6 +70,10 @@ pub enum Refusal {
         host: Target,
     },
     /// The dynamic loader's search does not find libraries that it needs.
+    #[error(
+        "{path} needs libraries that were not found: {}: install them, or add their folder to LD_LIBRARY_PATH",
+        dependencies(missing, path)
+    )]
     MissingDependencies {
         /// The library.
         path: PathBuf,
@@ -60,6 +81,7 @@ pub enum Refusal {
         missing: Vec<MissingDependency>,
     },
     /// The file does not have the sha256 in its manifest.
+    #[error("{path} has sha256 {actual}, and its manifest has {expected}: install the plugin again")]
     Sha256Mismatch {
         /// The library.
         path: PathBuf,
@@ -69,6 +91,7 @@ pub enum Refusal {
         actual: String,
     },
     /// An allow-list is in force and does not contain this library.
+    #[error("{path} (sha256 {sha256}) is not in the allow-list {list}: add its line if you trust it")]
     NotAllowed {
         /// The library.
         path: PathBuf,
@@ -78,6 +101,7 @@ pub enum Refusal {
         list: PathBuf,
     },
     /// A variable disables it.
+    #[error("{}", disabled(variable, pattern))]
     Disabled {
         /// The variable.
         variable: String,
@@ -85,6 +109,7 @@ pub enum Refusal {
         pattern: String,
     },
     /// Other users can change the file, and this process has elevated privileges.
+    #[error("{path} {why}: change its owner or permissions")]
     InsecureLocation {
         /// The file or folder.
         path: PathBuf,
@@ -92,6 +117,7 @@ pub enum Refusal {
         why: String,
     },
     /// A manifest describes the plugin and names no library for this host.
+    #[error("{manifest} names no library for {host}: install the build for this host")]
     NoLibraryForHost {
         /// The manifest.
         manifest: PathBuf,
@@ -99,6 +125,7 @@ pub enum Refusal {
         host: Target,
     },
     /// A manifest or configuration file has a fault.
+    #[error("{path}: {}{message}: correct the file", self::field(field))]
     MalformedManifest {
         /// The file.
         path: PathBuf,
@@ -108,6 +135,7 @@ pub enum Refusal {
         message: String,
     },
     /// An item of an environment variable has a fault.
+    #[error("{variable}: item {}: {message}", start(item))]
     BadEnvironmentItem {
         /// The variable.
         variable: String,
@@ -117,6 +145,7 @@ pub enum Refusal {
         message: String,
     },
     /// The same variable gives the name again. The last item counts.
+    #[error("{variable} gives the name {name:?} again, to {winner:?}, and the last one counts: use another name")]
     DuplicateName {
         /// The variable.
         variable: String,
@@ -137,6 +166,11 @@ pub struct MissingDependency {
 }
 
 impl Refusal {
+    /// Returns the messages of several refusals, for a sentence.
+    pub(crate) fn list(refusals: &[Self]) -> String {
+        refusals.iter().map(Self::to_string).collect::<Vec<_>>().join("; ")
+    }
+
     /// Returns a short word for tables: `missing`, `architecture`, `disabled` ...
     pub fn kind(&self) -> &'static str {
         match self {
@@ -161,95 +195,71 @@ impl Refusal {
 /// Number of characters of a variable's item that a message shows.
 const SHOWN: usize = 256;
 
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { path } => {
-                write!(f, "{} does not exist: install the plugin again or correct the path", path.display())
-            }
-            Self::NotInLibrarySearch { name } => write!(
-                f,
-                "the library search does not find {name}: give its full path, or add its folder to the system's library \
-                 search"
-            ),
-            Self::NoLibrary { searched } => {
-                f.write_str("the package contains no plugin library for this host; searched ")?;
-                for (i, path) in searched.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, path.display())?;
-                }
-                f.write_str(": install the package that contains the library")
-            }
-            Self::Unreadable { path, message } => {
-                write!(f, "{} cannot be read ({message}): check its permissions", path.display())
-            }
-            Self::NotALibrary { path, what } => {
-                write!(f, "{} is not a shared library but {what}: name the plugin's library", path.display())
-            }
-            Self::NoGetPjrtApi { path } => write!(
-                f,
-                "{} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the \
-                 function",
-                path.display()
-            ),
-            Self::WrongTarget { path, library, host } => {
-                write!(f, "{} was built for ", path.display())?;
-                for (i, target) in library.iter().enumerate() {
-                    write!(f, "{}{target}", if i == 0 { "" } else { " and " })?;
-                }
-                write!(f, ", and this program runs on {host}: install the build for this host")
-            }
-            Self::MissingDependencies { path, missing } => {
-                write!(f, "{} needs libraries that were not found: ", path.display())?;
-                for (i, dependency) in missing.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { "" } else { ", " }, dependency.name)?;
-                    if dependency.needed_by != *path {
-                        write!(f, " (needed by {})", dependency.needed_by.display())?;
-                    }
-                }
-                f.write_str(": install them, or add their folder to LD_LIBRARY_PATH")
-            }
-            Self::Sha256Mismatch { path, expected, actual } => write!(
-                f,
-                "{} has sha256 {actual}, and its manifest has {expected}: install the plugin again",
-                path.display()
-            ),
-            Self::NotAllowed { path, sha256, list } => write!(
-                f,
-                "{} (sha256 {sha256}) is not in the allow-list {}: add its line if you trust it",
-                path.display(),
-                list.display()
-            ),
-            Self::Disabled { variable, pattern } if pattern.is_empty() => {
-                write!(f, "not selected by {variable}: add its name there or unset the variable")
-            }
-            Self::Disabled { variable, pattern } => {
-                write!(f, "disabled by {pattern:?} in {variable}: change or unset the variable")
-            }
-            Self::InsecureLocation { path, why } => {
-                write!(f, "{} {why}: change its owner or permissions", path.display())
-            }
-            Self::NoLibraryForHost { manifest, host } => {
-                write!(f, "{} names no library for {host}: install the build for this host", manifest.display())
-            }
-            Self::MalformedManifest { path, field, message } if field.is_empty() => {
-                write!(f, "{}: {message}: correct the file", path.display())
-            }
-            Self::MalformedManifest { path, field, message } => {
-                write!(f, "{}: field {field}: {message}: correct the file", path.display())
-            }
-            Self::BadEnvironmentItem { variable, item, message } => {
-                let start: String = item.chars().take(SHOWN).collect();
-                let more = if start.len() < item.len() { "..." } else { "" };
-                write!(f, "{variable}: item {start:?}{more}: {message}")
-            }
-            Self::DuplicateName { variable, name, winner } => {
-                write!(
-                    f,
-                    "{variable} gives the name {name:?} again, to {winner:?}, and the last one counts: use another name"
-                )
-            }
-        }
+/// Returns the first characters of an item, quoted, with dots if there are more.
+fn start(item: &str) -> String {
+    let start: String = item.chars().take(SHOWN).collect();
+    format!("{start:?}{}", if start.len() < item.len() { "..." } else { "" })
+}
+
+fn paths(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn targets(targets: &[Target]) -> String {
+    targets.iter().map(Target::to_string).collect::<Vec<_>>().join(" and ")
+}
+
+/// Lists the dependencies, each with the library that needs it unless that is `library`.
+fn dependencies(missing: &[MissingDependency], library: &Path) -> String {
+    let one = |dependency: &MissingDependency| match &dependency.needed_by {
+        needed_by if needed_by == library => dependency.name.clone(),
+        needed_by => format!("{} (needed by {})", dependency.name, needed_by.display()),
+    };
+    missing.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// Names the pattern that disables a plugin. Without one, the variable selects other plugins.
+fn disabled(variable: &str, pattern: &str) -> String {
+    if pattern.is_empty() {
+        format!("not selected by {variable}: add its name there or unset the variable")
+    } else {
+        format!("disabled by {pattern:?} in {variable}: change or unset the variable")
     }
 }
 
-impl std::error::Error for Refusal {}
+/// Names the field before a fault, unless the fault is in the file as a whole.
+fn field(field: &str) -> String {
+    if field.is_empty() { String::new() } else { format!("field {field}: ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_leave_out_what_is_not_known() {
+        let path = PathBuf::from("/lib/acme.so");
+        let missing = [("libc.so", "/lib/acme.so"), ("libd.so", "/lib/libc.so")]
+            .map(|(name, by)| MissingDependency { name: name.to_owned(), needed_by: by.into() });
+        assert_eq!(
+            Refusal::MissingDependencies { path: path.clone(), missing: missing.into() }.to_string(),
+            "/lib/acme.so needs libraries that were not found: libc.so, libd.so (needed by /lib/libc.so): install them, \
+             or add their folder to LD_LIBRARY_PATH"
+        );
+        let manifest = |field: &str| Refusal::MalformedManifest {
+            path: path.clone(),
+            field: field.to_owned(),
+            message: "fault".to_owned(),
+        };
+        assert_eq!(manifest("").to_string(), "/lib/acme.so: fault: correct the file");
+        assert_eq!(manifest("name").to_string(), "/lib/acme.so: field name: fault: correct the file");
+        let item = |item: String| {
+            Refusal::BadEnvironmentItem { variable: "V".to_owned(), item, message: "fault".to_owned() }.to_string()
+        };
+        assert_eq!(item("a".to_owned()), "V: item \"a\": fault");
+        assert_eq!(item("a".repeat(300)), format!("V: item \"{}\"...: fault", "a".repeat(256)));
+        let disabled = |pattern: &str| Refusal::Disabled { variable: "V".to_owned(), pattern: pattern.to_owned() };
+        assert!(disabled("").to_string().starts_with("not selected by V"));
+        assert!(disabled("x*").to_string().starts_with("disabled by \"x*\" in V"));
+    }
+}

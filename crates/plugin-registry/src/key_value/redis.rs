@@ -19,10 +19,13 @@ const LEAST: Duration = Duration::from_millis(250);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The error of opening a store.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct RedisError {
     code: ErrorCode,
     message: String,
+    #[source]
+    cause: redis::RedisError,
 }
 
 impl RedisError {
@@ -32,14 +35,6 @@ impl RedisError {
         self.code
     }
 }
-
-impl fmt::Display for RedisError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for RedisError {}
 
 /// A store on a Redis server, for processes on all hosts that can reach it.
 ///
@@ -69,11 +64,14 @@ impl Redis {
             // The address may contain a password.
             let message =
                 format!("the key-value store's address is not a Redis address ({error}); write redis://host:port");
-            RedisError { code: ErrorCode::INVALID_ARGUMENT, message }
+            RedisError { code: ErrorCode::INVALID_ARGUMENT, message, cause: error }
         })?;
         let name = format!("the key-value store redis://{}", info.addr());
-        let client = Client::open(info)
-            .map_err(|error| RedisError { code: ErrorCode::INVALID_ARGUMENT, message: format!("{name}: {error}") })?;
+        let client = Client::open(info).map_err(|error| RedisError {
+            code: ErrorCode::INVALID_ARGUMENT,
+            message: format!("{name}: {error}"),
+            cause: error,
+        })?;
         let store = Self { client, name, connection: Mutex::new(None), operation: OPERATION, expiry: None };
         let pinged = store.connect(store.operation).and_then(|mut connection| {
             redis::cmd("PING").query::<String>(&mut connection)?;
@@ -81,7 +79,7 @@ impl Redis {
         });
         let connection = pinged.map_err(|error| {
             let (code, message) = store.fault("PING", &error);
-            RedisError { code, message }
+            RedisError { code, message, cause: error }
         })?;
         *store.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         Ok(store)

@@ -105,7 +105,7 @@ impl PluginEntry {
     ///
     /// [`Error::Refused`] if the plugin cannot be used, [`Error::Configure`] if it cannot work at that position.
     pub fn plan(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Error> {
-        let failed = |error| Error::Configure { name: self.name().to_owned(), error: Box::new(error) };
+        let failed = |error| Error::Configure { name: self.name().to_owned(), error };
         self.usable()?.configure(topology, environment).map_err(failed)
     }
 
@@ -119,7 +119,7 @@ impl PluginEntry {
     /// to answer.
     #[cfg(feature = "stablehlo")]
     pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Error> {
-        let failed = |error| Error::Supports { name: self.name().to_owned(), error: Box::new(error) };
+        let failed = |error| Error::Supports { name: self.name().to_owned(), error };
         self.usable()?.supports(program, effort).map_err(failed)
     }
 

@@ -200,7 +200,7 @@ pub(super) fn resolve(descriptor: &Descriptor) -> Result<Location, Error> {
             })
         }
         Location::Computed(path) => {
-            let path = path().map_err(|error| Error::Path { name: name.clone(), error: Box::new(error) })?;
+            let path = path().map_err(|error| Error::Path { name: name.clone(), error })?;
             Ok(Location::File(path))
         }
         Location::Unknown => Err(Error::NoLibrary { name: name.clone() }),

@@ -36,7 +36,7 @@ impl Setup {
         let name = &descriptor.manifest().name;
         let topology = options.topology.clone().unwrap_or_else(ProcessTopology::single);
         let environment = options.environment.clone().unwrap_or_else(Environment::of_this_process);
-        let failed = |error| Error::Configure { name: name.clone(), error: Box::new(error) };
+        let failed = |error| Error::Configure { name: name.clone(), error };
         let plan = descriptor.configure(&topology, &environment).map_err(failed)?;
         if let Some(process) = options.process {
             for step in plan.changes(Before::Client) {
