@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 use bytemuck::{AnyBitPattern, Zeroable};
 use pjrt_sys::*;
 use pjrt_types::{Element, Layout, Shape};
+use smallvec::{SmallVec, smallvec};
 
 use crate::buffer::Buffer;
 use crate::element;
@@ -222,39 +223,24 @@ impl Buffer {
 }
 
 /// An order of dimensions for the plugin, on the stack for small ranks.
-struct Order {
-    rank: usize,
-    few: [i64; 8],
-    many: Vec<i64>,
-}
+struct Order(SmallVec<[i64; 8]>);
 
 impl Order {
     fn row_major(rank: usize) -> Self {
-        let mut order = Self::zero(rank);
-        for (dimension, slot) in (0i64..).zip(order.place().iter_mut().rev()) {
-            *slot = dimension;
+        let mut order = smallvec![0; rank];
+        for (dimension, place) in (0i64..).zip(order.iter_mut().rev()) {
+            *place = dimension;
         }
-        order
+        Self(order)
     }
 
     fn of(layout: &Layout) -> Self {
-        let mut order = Self::zero(layout.minor_to_major.len());
-        order.place().copy_from_slice(&layout.minor_to_major);
-        order
-    }
-
-    fn zero(rank: usize) -> Self {
-        let many = if rank > 8 { vec![0; rank] } else { Vec::new() };
-        Self { rank, few: [0; 8], many }
-    }
-
-    fn place(&mut self) -> &mut [i64] {
-        if self.rank <= self.few.len() { &mut self.few[..self.rank] } else { &mut self.many }
+        Self(SmallVec::from_slice(&layout.minor_to_major))
     }
 
     /// Returns the C struct, which points into `self`.
     fn layout(&self) -> PJRT_Buffer_MemoryLayout {
-        let order = if self.rank <= self.few.len() { &self.few[..self.rank] } else { &self.many };
+        let order = self.0.as_slice();
         let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
         tiled.minor_to_major = order.as_ptr();
         tiled.minor_to_major_size = order.len();

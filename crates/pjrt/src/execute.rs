@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pjrt_sys::*;
 use pjrt_types::Layout;
+use smallvec::{SmallVec, smallvec};
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -145,28 +146,8 @@ pub struct ShardedExecution {
     pub done: Vec<Event>,
 }
 
-/// Up to this number of arguments and outputs, no allocation is needed.
-const FEW: usize = 8;
-
-/// A list of pointers, on the stack if it is short.
-struct Pointers<T> {
-    len: usize,
-    few: [*mut T; FEW],
-    many: Vec<*mut T>,
-}
-
-impl<T> Pointers<T> {
-    #[inline]
-    fn null(len: usize) -> Self {
-        let many = if len > FEW { vec![ptr::null_mut(); len] } else { Vec::new() };
-        Self { len, few: [ptr::null_mut(); FEW], many }
-    }
-
-    #[inline]
-    fn as_mut(&mut self) -> &mut [*mut T] {
-        if self.len > FEW { &mut self.many } else { &mut self.few[..self.len] }
-    }
-}
+/// Arguments or outputs of one device. Up to eight of them need no allocation.
+type Pointers = SmallVec<[*mut PJRT_Buffer; 8]>;
 
 /// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
 static INDICES: [i64; 128] = {
@@ -279,17 +260,17 @@ impl LoadedExecutable {
         options: Option<&ExecuteOptions>,
     ) -> Result<(Vec<Buffer>, Option<Event>), Error> {
         self.check_count(num_args)?;
-        let mut arguments = Pointers::null(num_args);
-        for (index, (argument, input)) in arguments.as_mut().iter_mut().zip(inputs).enumerate() {
+        let mut arguments: Pointers = smallvec![ptr::null_mut(); num_args];
+        for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
             *argument = self.check(index, input, device)?;
         }
         let launch = Launch { num_args, keep, options };
-        let mut outputs = Pointers::null(self.num_outputs());
+        let mut outputs: Pointers = smallvec![ptr::null_mut(); self.num_outputs()];
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
         // SAFETY: `check` accepted every argument, and the list has `launch.num_args` of them.
-        unsafe { self.launch(&launch, &[arguments.as_mut().as_ptr()], &[outputs.as_mut().as_mut_ptr()], events) }?;
+        unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
         // SAFETY: C3: the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
         if tracked && let Some(done) = &done {
@@ -300,7 +281,7 @@ impl LoadedExecutable {
             options.keep_context(done.as_ref());
         }
         // SAFETY: the call succeeded, so the plugin filled the list.
-        Ok((unsafe { self.take_outputs(outputs.as_mut(), device) }?, done))
+        Ok((unsafe { self.take_outputs(&mut outputs, device) }?, done))
     }
 
     fn run_all(
