@@ -134,9 +134,8 @@ fn poison_ends_deadlocked_collective() {
 pub(crate) fn both_end_by_poison(text: &str) {
     let client = client(2);
     let (_program, launched) = launch_on_two(&client, text);
-    let poison = |at: usize, code| {
-        client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer failed").unwrap()
-    };
+    let poison =
+        |at: usize, code| client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer failed").unwrap();
     assert!(poison(0, ErrorCode::UNAVAILABLE));
     assert_eq!(launched.done[0].wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
     // If the second waited for the first, its collective is aborted, possibly before it is poisoned.
