@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn entry<T: Entry<S>, S: Slot<Return: Outcome>>(arg
         return unsafe { trace::record::<S>(args, T::PLUGIN, T::CALLER_CONTEXT, entry::<T, S>) };
     }
     if !T::HOT {
-        // SAFETY: `args` satisfy V1 to V4, which the caller promises, and `body` takes the arguments of this function.
+        // SAFETY: the caller promises valid `args`, and `body` takes the arguments of this function.
         return unsafe { answer(args.cast(), const { &Function::of::<T, S>() }, body::<T, S>) };
     }
     const { assert!(!T::HOT || matches!(T::SIZE, SizeRule::Declared), "a hot function reads the size of its arguments") };
@@ -182,7 +182,7 @@ type Body = unsafe fn(*mut u8) -> Result<()>;
 #[inline(never)]
 #[expect(improper_ctypes_definitions, reason = "only Rust calls it")]
 unsafe extern "C" fn answer<R: Outcome>(args: *mut u8, function: &Function, body: Body) -> R {
-    // SAFETY: `args` satisfy V1 to V4 and `body` belongs to `function`, which the caller promises.
+    // SAFETY: the caller promises that `args` are valid and that `body` belongs to `function`.
     R::from_result(unsafe { shared(args, function, body) })
 }
 
@@ -213,7 +213,7 @@ unsafe fn shared(args: *mut u8, function: &Function, body: Body) -> Result<()> {
         let local = (&raw mut local).cast::<u8>();
         // SAFETY: V1 (argument structs), `size` bytes are readable, and `Function::of` has seen that they fit.
         unsafe { args.copy_to_nonoverlapping(local, size) };
-        // SAFETY: `args` satisfy V1 to V4. Zero is valid for the fields that a struct of another version lacks.
+        // SAFETY: the caller promises valid `args`. Zero is valid for the fields that a struct of another version lacks.
         unsafe { body(local) }?;
         if function.has_outputs {
             // SAFETY: V1 (argument structs), `size` bytes are writable.
