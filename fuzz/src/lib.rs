@@ -5,7 +5,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Version};
-use stablehlo::{PrintOptions, parse, parse_hlo, parse_hlo_with_config, write};
+use stablehlo::{VerifyLevel, PrintOptions, parse, parse_hlo, parse_hlo_with_config, write};
 
 /// Versions an accepted program is written in: both ends, and those at which the format or many ops changed.
 const VERSIONS: [Version; 5] =
@@ -14,19 +14,19 @@ const VERSIONS: [Version; 5] =
 /// Checks that any bytes after an artifact's magic number give a module or an error with a message.
 pub fn bytecode(bytes: &[u8]) -> Result<(), String> {
     let program = if bytes.starts_with(b"ML\xEFR") { bytes.to_vec() } else { [b"ML\xEFR", bytes].concat() };
-    parse(program).map_or_else(has_message, |_| Ok(()))
+    parse(program, VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
 }
 
 /// Checks that any text gives a module or an error with a message.
 pub fn text(bytes: &[u8]) -> Result<(), String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
-    parse(text.to_owned()).map_or_else(has_message, |_| Ok(()))
+    parse(text.to_owned(), VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
 }
 
 /// Checks that any bytes read as an HLO proto, with and without a config, give an error with a message or a module that
 /// [`survives`].
 pub fn hlo(bytes: &[u8]) -> Result<(), String> {
-    for result in [parse_hlo(bytes.to_vec()), parse_hlo_with_config(bytes.to_vec())] {
+    for result in [parse_hlo(bytes.to_vec(), VerifyLevel::FULL), parse_hlo_with_config(bytes.to_vec(), VerifyLevel::FULL)] {
         match result {
             Ok(module) => survives(&module)?,
             Err(error) => has_message(error)?,
@@ -37,7 +37,7 @@ pub fn hlo(bytes: &[u8]) -> Result<(), String> {
 
 /// Checks that a program, artifact or text, is refused or [`survives`].
 pub fn round_trip(program: &[u8]) -> Result<(), String> {
-    parse(program.to_vec()).map_or(Ok(()), |module| survives(&module))
+    parse(program.to_vec(), VerifyLevel::FULL).map_or(Ok(()), |module| survives(&module))
 }
 
 /// Checks that an accepted module can be printed and written, and is read again as the same module.
@@ -48,7 +48,7 @@ fn survives(module: &Module) -> Result<(), String> {
         (options.generic, options.locations) = (generic, locations);
         let form = format!("generic {generic}, locations {locations}");
         let printed = module.print(&options);
-        let again = parse(printed.clone()).map_err(|e| format!("printed ({form}), then refused: {e}\n{printed}"))?;
+        let again = parse(printed.clone(), VerifyLevel::FULL).map_err(|e| format!("printed ({form}), then refused: {e}\n{printed}"))?;
         // Locations are numbered in the order in which they are read.
         if !locations {
             same(&format!("printed twice ({form})"), &printed, &again.print(&options))?;
@@ -57,7 +57,7 @@ fn survives(module: &Module) -> Result<(), String> {
     }
     for version in VERSIONS {
         let Ok(artifact) = write(module, version) else { continue };
-        let again = parse(artifact).map_err(|e| format!("written at {version}, then refused: {e}\n{text}"))?;
+        let again = parse(artifact, VerifyLevel::FULL).map_err(|e| format!("written at {version}, then refused: {e}\n{text}"))?;
         same(&format!("written at {version} and read"), &as_artifacts_keep(module), &as_artifacts_keep(&again))?;
     }
     Ok(())

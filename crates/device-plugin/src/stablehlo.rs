@@ -7,13 +7,14 @@
 //! device does not support.
 //!
 //! ```
+//! use device_plugin::stablehlo::VerifyLevel;
 //! use device_plugin::{ElementType, Program, Shape, stablehlo};
 //!
 //! let program = Program {
 //!     format: "mlir".to_owned(),
 //!     code: "func.func @main(%x: tensor<2xi1>) -> tensor<2xi1> { return %x : tensor<2xi1> }".into(),
 //! };
-//! let module = stablehlo::parse(&program)?;
+//! let module = stablehlo::parse(&program, VerifyLevel::STRUCTURE)?;
 //! let info = stablehlo::info(&module)?;
 //! assert_eq!(info.parameters, [Shape::new(ElementType::Pred, [2])]);
 //! # Ok::<(), device_plugin::Error>(())
@@ -22,7 +23,7 @@
 mod call;
 mod layouts;
 
-pub use ::stablehlo::ir;
+pub use ::stablehlo::{VerifyLevel, ir};
 pub use call::{call_attributes, config_attributes};
 use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
 pub use layouts::{LayoutMode, layout_modes};
@@ -44,18 +45,21 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
 /// `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
 /// `HloModuleProtoWithConfig`).
 ///
+/// The level states how much the verifier checks. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
+/// check the other rules themselves, and makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
+///
 /// # Errors
 ///
 /// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
 /// invalid program.
-pub fn parse(program: &Program) -> Result<Module> {
+pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
     if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
         return Err(Error::unimplemented(
             "a StableHLO program as text: this device reads portable artifacts; serialize the program as one, or build \
              the plugin with the feature `text` of `device-plugin`",
         ));
     }
-    let read = read(program).ok_or_else(|| {
+    let read = read(program, level).ok_or_else(|| {
         let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
         Error::unimplemented(format!(
             "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
@@ -222,7 +226,7 @@ mod tests {
                 return %a, %b : tensor<2x3xf32>, tensor<i32>
             }
         }";
-        let info = info(&parse(&program(text)).unwrap()).unwrap();
+        let info = info(&parse(&program(text), VerifyLevel::FULL).unwrap()).unwrap();
         assert_eq!(info.name, "jit_step");
         let shapes: Vec<_> = info.parameters.iter().chain(&info.outputs).map(Shape::to_string).collect();
         assert_eq!(shapes, ["f32[2,3]", "s32[]", "bf16[2]", "f32[2,3]", "s32[]"]);
@@ -231,7 +235,7 @@ mod tests {
 
         let text = "func.func @main(%a: tensor<f32>, %b: tensor<f32> {mhlo.memory_kind = \"pinned_host\"})
             -> (tensor<f32> {mhlo.memory_kind = \"device\"}) { return %a : tensor<f32> }";
-        let info = super::info(&parse(&program(text)).unwrap()).unwrap();
+        let info = super::info(&parse(&program(text), VerifyLevel::FULL).unwrap()).unwrap();
         assert_eq!(info.parameter_memory_kinds, ["", "pinned_host"]);
         assert_eq!(info.output_memory_kinds, ["device"]);
     }
@@ -239,20 +243,20 @@ mod tests {
     #[test]
     fn what_cannot_be_read_says_why() {
         let other = Program { format: "onnx".to_owned(), code: "".into() };
-        let error = parse(&other).unwrap_err();
+        let error = parse(&other, VerifyLevel::FULL).unwrap_err();
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
         assert!(error.message().contains("\"onnx\""), "{error}");
         for format in ["hlo", "hlo_with_config"] {
             let none = Program { format: format.to_owned(), code: "what is this".into() };
-            let error = parse(&none).unwrap_err();
+            let error = parse(&none, VerifyLevel::FULL).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
             assert!(error.message().contains("HLO module"), "{error}");
         }
-        assert_eq!(parse(&program("what is this")).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
+        assert_eq!(parse(&program("what is this"), VerifyLevel::FULL).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
         let dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }";
-        let error = info(&parse(&program(dynamic)).unwrap()).unwrap_err();
+        let error = info(&parse(&program(dynamic), VerifyLevel::FULL).unwrap()).unwrap_err();
         assert!(error.message().contains("tensor<?xf32>"), "{error}");
-        let none = parse(&program("func.func @a() { return }\nfunc.func @b() { return }")).unwrap();
+        let none = parse(&program("func.func @a() { return }\nfunc.func @b() { return }"), VerifyLevel::FULL).unwrap();
         assert_eq!(info(&none).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
     }
 
@@ -262,7 +266,7 @@ mod tests {
             %0 = stablehlo.tanh %x : tensor<f32> loc(\"jit(f)/tanh\"(\"f.py\":3:8))
             return %0 : tensor<f32>
         }";
-        let module = parse(&program(text)).unwrap();
+        let module = parse(&program(text), VerifyLevel::FULL).unwrap();
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
         assert_eq!(error.message(), "stablehlo.tanh (jit(f)/tanh at f.py:3:8): this device does not run it");
@@ -271,7 +275,7 @@ mod tests {
             %0 = stablehlo.custom_call @Qr(%x) : (tensor<f32>) -> tensor<f32> loc(\"qr\"(\"f.py\":4:8))
             return %0 : tensor<f32>
         }";
-        let module = parse(&program(text)).unwrap();
+        let module = parse(&program(text), VerifyLevel::FULL).unwrap();
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
         assert_eq!(error.message(), "stablehlo.custom_call(Qr) (qr at f.py:4:8): this device does not run it");
     }

@@ -75,7 +75,7 @@ fn artifact(plugin: &Plugin, text: Vec<u8>) -> Option<Vec<u8>> {
     let Value::Int64List(numbers) = &current.value else { return None };
     let [major, minor, patch] = numbers.as_slice() else { return None };
     let version = format!("{major}.{minor}.{patch}").parse().ok()?;
-    let module = stablehlo::parse(text).ok()?;
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).ok()?;
     stablehlo::write(&module, version).ok()
 }
 

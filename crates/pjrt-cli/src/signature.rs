@@ -14,9 +14,9 @@ impl Signature {
     pub(crate) fn of(program: &Program) -> Result<Self, String> {
         let code = program.code.clone();
         let module = match program.format.as_str() {
-            "hlo" => stablehlo::parse_hlo(code),
-            "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
-            _ => stablehlo::parse(code),
+            "hlo" => stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL),
+            "hlo_with_config" => stablehlo::parse_hlo_with_config(code, stablehlo::VerifyLevel::FULL),
+            _ => stablehlo::parse(code, stablehlo::VerifyLevel::FULL),
         };
         let module = module.map_err(|error| error.to_string())?;
         let signature = Self { module };

@@ -53,7 +53,7 @@ fn begins_as_mlir(text: &str) -> bool {
 
 /// Lists the misspelt StableHLO ops of a program, as the end of a message.
 pub(crate) fn ops(code: &[u8]) -> String {
-    let Ok(module) = stablehlo::parse(code.to_vec()) else { return String::new() };
+    let Ok(module) = stablehlo::parse(code.to_vec(), stablehlo::VerifyLevel::FULL) else { return String::new() };
     let mut unknown = BTreeSet::new();
     for func in &module.funcs {
         collect(&func.body, &mut unknown);

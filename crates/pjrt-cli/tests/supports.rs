@@ -121,7 +121,7 @@ fn what_cannot_be_asked_is_an_error() {
 #[test]
 fn supports_and_run_agree_on_an_artifact_of_a_version_to_come() {
     let folder = folder("check-version");
-    let module = stablehlo::parse(PROGRAM.as_bytes().to_vec()).unwrap();
+    let module = stablehlo::parse(PROGRAM.as_bytes().to_vec(), stablehlo::VerifyLevel::FULL).unwrap();
     let mut artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
     let head = b"StableHLO_v1.9.0";
     let at = artifact.windows(head.len()).position(|window| window == head).unwrap();

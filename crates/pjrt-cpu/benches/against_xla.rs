@@ -89,7 +89,7 @@ fn random(shape: &Shape, seed: u64) -> Vec<f32> {
 
 /// Shapes of the entry's arguments.
 fn shapes(text: &str) -> Vec<Shape> {
-    let module = stablehlo::parse(text.to_owned()).expect("a program");
+    let module = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("a program");
     let main = module.entry().expect("an entry");
     let shape = |&value| {
         let tensor = main.ty(value).as_tensor().expect("a tensor");

@@ -13,9 +13,9 @@ pub(crate) fn check(program: &Program) -> Result<(), Error> {
     }
     let code = program.code().to_vec();
     let module = match program.format() {
-        "mlir" => stablehlo::parse(code),
-        "hlo" => stablehlo::parse_hlo(code),
-        "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
+        "mlir" => stablehlo::parse(code, stablehlo::VerifyLevel::FULL),
+        "hlo" => stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL),
+        "hlo_with_config" => stablehlo::parse_hlo_with_config(code, stablehlo::VerifyLevel::FULL),
         _ => return Ok(()),
     };
     let found: Vec<String> = module.iter().flat_map(hazards).map(|hazard: Hazard| hazard.to_string()).collect();

@@ -1,5 +1,6 @@
 //! Reads programs with the `stablehlo` crate; with the feature `stablehlo`.
 
+use stablehlo::VerifyLevel;
 use stablehlo::ir::Module;
 
 use crate::Program;
@@ -10,14 +11,14 @@ pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_wi
 /// Reads a program of format `mlir`. With the feature `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and
 /// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error has the op and its location separately.
 /// Returns `None` for another format.
-pub fn read(program: &Program) -> Option<stablehlo::Result<Module>> {
+pub fn read(program: &Program, level: VerifyLevel) -> Option<stablehlo::Result<Module>> {
     let code = program.code.clone();
     Some(match program.format.as_str() {
-        "mlir" => stablehlo::parse(code),
+        "mlir" => stablehlo::parse(code, level),
         #[cfg(feature = "hlo")]
-        "hlo" => stablehlo::parse_hlo(code),
+        "hlo" => stablehlo::parse_hlo(code, level),
         #[cfg(feature = "hlo")]
-        "hlo_with_config" => stablehlo::parse_hlo_with_config(code),
+        "hlo_with_config" => stablehlo::parse_hlo_with_config(code, level),
         _ => return None,
     })
 }

@@ -29,7 +29,7 @@ fn program(n: usize, op: &str, result: usize) -> Program {
           return %0 : tensor<{result}xf32>
         }}"
     );
-    let module = stablehlo::parse(text).expect("the benchmark's program parses");
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the benchmark's program parses");
     let mut settings = CompileSettings::new(1, MEMBERS);
     settings.use_spmd = false;
     compile_with(&module, &settings, Pool::global()).expect("the benchmark's program compiles")

@@ -149,7 +149,7 @@ mod tests {
 
     fn of(body: &str) -> Cost {
         let text = format!("func.func @main(%a: tensor<8x4xf32>, %b: tensor<4x2xf32>) -> tensor<8x2xf32> {{ {body} }}");
-        cost(&stablehlo::parse(text).unwrap())
+        cost(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap())
     }
 
     #[test]
@@ -175,6 +175,6 @@ mod tests {
             "{text} func.func private @f0() {{ return }}
              func.func @main() {{ func.call @f59() : () -> ()\n return }}"
         );
-        assert_eq!(cost(&stablehlo::parse(text).unwrap()), Cost::default());
+        assert_eq!(cost(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap()), Cost::default());
     }
 }

@@ -52,7 +52,7 @@ fn run(program: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
     let tolerance = tolerance(&text).ok_or("the first line gives no tolerances")?;
-    let module = stablehlo::parse(text).map_err(|e| format!("parse: {e}"))?;
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse: {e}"))?;
     let compiled = compile(&module).map_err(|e| match e.kind() {
         CompileErrorKind::Unsupported => format!("UNSUPPORTED {e}"),
         _ => format!("INVALID {e}"),

@@ -77,10 +77,10 @@ fn settings(program: &Path) -> Result<CompileSettings, String> {
 fn run(program: &Path) -> Result<(), String> {
     let code = std::fs::read(program).map_err(|e| e.to_string())?;
     let mut data = &std::fs::read(program.with_extension("bin")).map_err(|e| e.to_string())?[..];
-    let module = stablehlo::parse_hlo(code).map_err(|e| format!("parse: {e}"))?;
+    let module = stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse: {e}"))?;
     // A program that was read can be written and read again.
     let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).map_err(|e| format!("write: {e}"))?;
-    stablehlo::parse(artifact).map_err(|e| format!("parse again: {e}"))?;
+    stablehlo::parse(artifact, stablehlo::VerifyLevel::FULL).map_err(|e| format!("parse again: {e}"))?;
     let settings = settings(program)?;
     let compiled = compile_with(&module, &settings, Pool::global()).map_err(|e| format!("compile: {e}"))?;
     let mut next = |bytes: usize| data.split_off(..bytes).ok_or("the data file is too short");
@@ -142,7 +142,7 @@ fn hlo_results_match_jax() {
 fn donated_arguments_alias_their_results() {
     let programs = programs("donated_arguments_alias_their_results");
     let Some(program) = programs.iter().find(|path| path.ends_with("donated.hlo")) else { return };
-    let module = stablehlo::parse_hlo(std::fs::read(program).expect("a program")).expect("an HLO module");
+    let module = stablehlo::parse_hlo(std::fs::read(program).expect("a program"), stablehlo::VerifyLevel::FULL).expect("an HLO module");
     let main = module.entry().expect("an entry");
     let alias = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(|a| a.as_integer());
     assert_eq!((alias(0), alias(1)), (None, Some(1)));
@@ -178,7 +178,7 @@ fn broken_programs_are_refused_without_panics() {
                     }
                 }
             }
-            match stablehlo::parse_hlo(broken) {
+            match stablehlo::parse_hlo(broken, stablehlo::VerifyLevel::FULL) {
                 Ok(_) => read += 1,
                 Err(error) => {
                     assert!(!error.message().is_empty());

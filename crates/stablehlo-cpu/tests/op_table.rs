@@ -287,7 +287,7 @@ fn compiles(name: &str, body: &str, t: &str) -> bool {
         "func.func @main(%t: tensor<4x{t}>, %s: tensor<{t}>, %m: tensor<2x2x{t}>, %p: tensor<4xi1>, %i: tensor<4xi32>, \
          %j: tensor<i32>, %u: tensor<2xui64>) -> tensor<4xi1> {{\n{text}\nreturn %p : tensor<4xi1>\n}}"
     );
-    match stablehlo::parse(program.clone()) {
+    match stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL) {
         Ok(module) => compile(&module).is_ok(),
         // The reader also enforces the specification's rules.
         Err(error) => {

@@ -30,7 +30,7 @@ fn main() {
     }
     for (name, blocks, constant) in [("medium", 200, 0), ("large", 4000, 0), ("large constants", 200, 2048)] {
         let text = transformer(blocks, constant);
-        match stablehlo::parse(text.clone()).and_then(|module| stablehlo::write(&module, Version::NEWEST)) {
+        match stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL).and_then(|module| stablehlo::write(&module, Version::NEWEST)) {
             Ok(artifact) => measure(&format!("{name}, artifact"), artifact.into()),
             Err(e) => println!("{name}: {e}"),
         }
@@ -100,16 +100,16 @@ fn count(region: &Region) -> usize {
 }
 
 fn measure(name: &str, program: Bytes) {
-    let module = match stablehlo::parse(program.clone()) {
+    let module = match stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL) {
         Ok(module) => module,
         Err(e) => return println!("{name}: {e}"),
     };
     let ops: usize = module.funcs.iter().map(|f| count(&f.body)).sum();
     println!("{name}: {} bytes, {ops} ops", program.len());
     // Dropping the module is part of the price.
-    let read = mean(|| drop(black_box(stablehlo::parse(black_box(program.clone())))));
+    let read = mean(|| drop(black_box(stablehlo::parse(black_box(program.clone()), stablehlo::VerifyLevel::FULL))));
     report("read", read, program.len(), ops);
-    let verify = mean(|| drop(black_box(stablehlo::verify(black_box(&module)))));
+    let verify = mean(|| drop(black_box(stablehlo::verify(black_box(&module), stablehlo::VerifyLevel::FULL))));
     report("of which verify", verify, program.len(), ops);
     let text = module.to_string();
     report("print", mean(|| drop(black_box(black_box(&module).to_string()))), text.len(), ops);

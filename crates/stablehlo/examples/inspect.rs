@@ -22,7 +22,7 @@ fn main() -> ExitCode {
                 continue;
             }
         };
-        match stablehlo::parse(program) {
+        match stablehlo::parse(program, stablehlo::VerifyLevel::FULL) {
             Ok(module) => report(&path, &module, ops),
             Err(e) => {
                 println!("{path}: {e}");

@@ -16,6 +16,7 @@ const MAX_DEPTH: usize = 96;
 /// of ops begins with this:
 ///
 /// ```
+/// use stablehlo::VerifyLevel;
 /// use stablehlo::ir::OpKind;
 ///
 /// let module = stablehlo::parse(
@@ -27,6 +28,7 @@ const MAX_DEPTH: usize = 96;
 ///        %0 = func.call @twice(%x) : (tensor<f32>) -> tensor<f32>
 ///        return %0 : tensor<f32>
 ///      }",
+///     VerifyLevel::FULL,
 /// )?;
 /// let module = stablehlo::inline(&module, &[])?;
 /// let ops = &module.entry().expect("the module has one").body.ops;

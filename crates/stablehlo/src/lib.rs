@@ -4,12 +4,13 @@
 //! [`parse`] takes either and returns a [`Module`](ir::Module), which a device can read without MLIR.
 //!
 //! ```
+//! use stablehlo::VerifyLevel;
 //! use stablehlo::ir::OpKind;
 //!
 //! let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 //!   %0 = stablehlo.add %x, %x : tensor<2xf32>
 //!   return %0 : tensor<2xf32>
-//! }")?;
+//! }", VerifyLevel::FULL)?;
 //! let main = module.entry().expect("a function named main");
 //! assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<2xf32>");
 //! assert!(matches!(main.body.ops[0].kind, OpKind::Binary(_)));
@@ -20,12 +21,14 @@
 //! artifact of a chosen version.
 //!
 //! ```
+//! use stablehlo::VerifyLevel;
+//!
 //! let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 //!   %0 = stablehlo.tan %x : tensor<2xf32>
 //!   return %0 : tensor<2xf32>
-//! }")?;
+//! }", VerifyLevel::FULL)?;
 //! let artifact = stablehlo::write(&module, "1.9.0".parse()?)?;
-//! assert_eq!(stablehlo::parse(artifact)?.to_string(), module.to_string());
+//! assert_eq!(stablehlo::parse(artifact, VerifyLevel::FULL)?.to_string(), module.to_string());
 //! // An op that a version lacks is an error that names the op and the required version.
 //! let error = stablehlo::write(&module, "1.0.0".parse()?).expect_err("`tan` came with 1.4.0");
 //! assert!(error.to_string().starts_with("stablehlo.tan: the op needs StableHLO 1.4.0"));
@@ -34,10 +37,11 @@
 //!
 //! # What a device may rely on
 //!
-//! `parse` runs [`verify`]: values are defined before use and in scope, regions end in a return, callees exist and do
-//! not recurse, constants have the size of their types, and the shapes of the ops that have rules are consistent. The
-//! default feature `text` adds checks of quantized types, CHLO, custom calls, ops without their own kind, string
-//! attributes and constants that are shapes. Older artifacts are upgraded by the specification's defaults, `dot` and
+//! `parse` runs [`verify`](verify()) at the level that the caller states. [`VerifyLevel::STRUCTURE`] checks what a
+//! device relies on: values are defined before use and in scope, regions end in a return, callees exist and do not
+//! recurse, constants have the size of their types, and the shapes of typed ops are consistent. [`VerifyLevel::FULL`]
+//! adds the specification's other rules: quantized types, CHLO, custom calls, ops without their own kind, string
+//! attributes and constants that are shapes. No cargo feature changes which programs are rejected. Older artifacts are upgraded by the specification's defaults, `dot` and
 //! `broadcast` become `dot_general` and `broadcast_in_dim`, casts between dialects vanish, and an absent list has its
 //! default spelled out.
 //!
@@ -46,6 +50,7 @@
 
 mod attributes;
 mod bytecode;
+mod compatible;
 mod error;
 mod float;
 pub mod hazards;
@@ -53,17 +58,16 @@ pub mod hazards;
 mod hlo;
 mod inline;
 pub mod ir;
-mod literal;
+mod limits;
 mod location;
-mod locations;
 mod ops;
 mod print;
 // Without the feature, the text reader is unused. `write` needs the module for types that are kept as text.
 mod op_builder;
+mod signature;
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 mod text;
 mod types;
-mod values;
 mod verify;
 mod version;
 mod write;
@@ -74,24 +78,25 @@ pub use error::{Error, Result};
 pub use inline::inline;
 pub use ops::op_names;
 pub use print::PrintOptions;
-pub use verify::{infer, infer_op, verify};
+pub use verify::{VerifyLevel, infer, infer_op, verify};
 pub use write::write;
 
-/// Maximum nesting of regions, attributes and types. The reader's use of stack is proportional to it.
-const MAX_NESTING: usize = 64;
-
 /// Reads a program: a portable artifact of StableHLO 0.9.0 or later, or, with the feature `text`, text.
-pub fn parse(program: impl Into<Bytes>) -> Result<ir::Module> {
+///
+/// # Errors
+///
+/// A malformed program, and the errors of [`verify`](verify()) at that level.
+pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let program = program.into();
     let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };
-    verify(&module)?;
+    verify(&module, level)?;
     Ok(module)
 }
 
 /// Whether a program begins as portable artifacts do. Anything else is read as text.
 #[must_use]
 pub fn is_artifact(program: &[u8]) -> bool {
-    program.starts_with(&bytecode::MAGIC)
+    program.starts_with(&version::MAGIC)
 }
 
 #[cfg(feature = "text")]
@@ -112,12 +117,12 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
 ///
 /// # Errors
 ///
-/// Bytes that are not such a message, opcodes and shapes without a counterpart in StableHLO, and errors of [`verify`].
+/// Bytes that are not such a message, opcodes and shapes without a counterpart in StableHLO, and errors of [`verify`](verify()) at that level.
 /// An error of the reader names the instruction, its opcode and its computation.
 #[cfg(feature = "hlo")]
-pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
+pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;
-    verify(&module)?;
+    verify(&module, level)?;
     Ok(module)
 }
 
@@ -128,9 +133,9 @@ pub fn parse_hlo(program: impl Into<Bytes>) -> Result<ir::Module> {
 ///
 /// Those of [`parse_hlo`], and entry layouts other than the default one.
 #[cfg(feature = "hlo")]
-pub fn parse_hlo_with_config(program: impl Into<Bytes>) -> Result<ir::Module> {
+pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;
-    verify(&module)?;
+    verify(&module, level)?;
     Ok(module)
 }
 

@@ -5,6 +5,9 @@ use std::str::FromStr;
 use crate::error::{Error, Result};
 use crate::ir::Version;
 
+/// The first bytes of every portable artifact, which is MLIR bytecode.
+pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
+
 impl Version {
     /// The oldest version of portable artifacts.
     pub const OLDEST: Self = Self(0, 9, 0);

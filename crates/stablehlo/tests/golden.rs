@@ -10,7 +10,7 @@ fn data(name: &str) -> Vec<u8> {
 }
 
 fn artifact(name: &str) -> Module {
-    stablehlo::parse(data(name)).unwrap()
+    stablehlo::parse(data(name), stablehlo::VerifyLevel::FULL).unwrap()
 }
 
 fn f32_tensor(shape: &[i64]) -> Type {
@@ -89,7 +89,7 @@ fn literals(module: &Module) -> Vec<Literal> {
 #[test]
 fn constants_hold_their_elements() {
     let program = bytes::Bytes::from(data("constants.1.17.0.bc"));
-    let module = stablehlo::parse(program.clone()).unwrap();
+    let module = stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL).unwrap();
     let literals = literals(&module);
     let get = |shape: &[i64], element| {
         let ty = TensorType::new(shape, element);
@@ -169,7 +169,7 @@ fn tokens_of_foreign_ops_are_tokens() {
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
     // This crate writes the type as text.
     let written = stablehlo::write(&module, Version(1, 17, 0)).unwrap();
-    assert_eq!(stablehlo::parse(written).unwrap().to_string(), module.to_string());
+    assert_eq!(stablehlo::parse(written, stablehlo::VerifyLevel::FULL).unwrap().to_string(), module.to_string());
 }
 
 fn main_with(arguments: &str, body: &str) -> String {
@@ -178,7 +178,7 @@ fn main_with(arguments: &str, body: &str) -> String {
 
 fn kind(arguments: &str, op: &str) -> OpKind {
     let text = main_with(arguments, op);
-    let module = stablehlo::parse(text).unwrap_or_else(|e| panic!("{op}: {e}"));
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{op}: {e}"));
     let func = module.entry().unwrap();
     func.body.ops[func.body.ops.len() - 2].kind.clone()
 }
@@ -277,7 +277,7 @@ fn constants_in_every_spelling() {
         "dense<\"hello\"> : tensor<5xi8>",
         "dense<1> : tensor<?xi32>",
     ] {
-        let e = stablehlo::parse(main_with("", &format!("%0 = stablehlo.constant {bad}"))).unwrap_err();
+        let e = stablehlo::parse(main_with("", &format!("%0 = stablehlo.constant {bad}")), stablehlo::VerifyLevel::FULL).unwrap_err();
         assert_eq!((e.op(), e.func()), (Some("stablehlo.constant"), Some("main")), "{bad}: {e}");
         assert_eq!(e.line_column().map(|p| p.0), Some(2), "{bad}: {e}");
     }
@@ -287,7 +287,7 @@ fn constants_in_every_spelling() {
 fn resources_come_after_the_constants_that_name_them() {
     let text = "func.func @main() -> tensor<2xf32> {\n  %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n\
                 {-#\n  dialect_resources: {\n    builtin: {\n      w: \"0x040000000000803F00000040\"\n    }\n  }\n#-}\n";
-    let module = stablehlo::parse(text).unwrap();
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
     assert_eq!(&literals(&module)[0].data[..], [0, 0, 0x80, 0x3F, 0, 0, 0, 0x40]);
 }
 
@@ -295,7 +295,7 @@ fn resources_come_after_the_constants_that_name_them() {
 fn locations_resolve_through_aliases() {
     let text = "#loc1 = loc(\"f.py\":3:7)\nfunc.func @main(%x: tensor<f32> loc(unknown)) {\n  %0 = stablehlo.abs %x : tensor<f32> loc(#loc3)\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return loc(#loc1)\n} loc(#loc1)\n\
                 #loc2 = loc(\"g.py\":9:1 to :4)\n#loc3 = loc(\"jit(f)/abs\"(callsite(#loc1 at #loc2)))\n";
-    let module = stablehlo::parse(text).unwrap();
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
     let ops = &module.funcs[0].body.ops;
     assert_eq!(module.location(ops[0].location), "jit(f)/abs at f.py:3:7 from g.py:9:1");
     assert_eq!(module.location(ops[1].location), "line 4:3");
@@ -311,8 +311,8 @@ fn a_negative_sort_dimension_counts_from_the_end() {
 
 fn same(text: &str, other: &str) {
     assert_eq!(
-        stablehlo::parse(text.to_owned()).unwrap().to_string(),
-        stablehlo::parse(other.to_owned()).unwrap().to_string()
+        stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap().to_string(),
+        stablehlo::parse(other.to_owned(), stablehlo::VerifyLevel::FULL).unwrap().to_string()
     );
 }
 
@@ -364,7 +364,7 @@ fn what_unknown_ops_list_is_their_own() {
   \"stablehlo.no.such\"(%x) <{attr0 = array<i64: 1>}> {mhlo.note = 1 : i32} : (tensor<f32>) -> ()
   return
 }";
-    let printed = stablehlo::parse(text.to_owned()).unwrap().to_string();
+    let printed = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap().to_string();
     assert!(printed.contains("<{attr0 = array<i64: 1>}> {mhlo.note"), "{printed}");
     same(text, &printed);
 }

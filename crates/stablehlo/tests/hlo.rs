@@ -14,8 +14,8 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn read(name: &str) -> Module {
-    let module = stablehlo::parse_hlo(bytes(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-    stablehlo::verify(&module).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let module = stablehlo::parse_hlo(bytes(name), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
+    stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
     module
 }
 
@@ -93,7 +93,7 @@ fn what_was_read_can_be_written_and_read_again() {
     for name in ["mlp_step.hlo", "mlp_step.optimized.hlo", "collectives.hlo"] {
         let module = read(name);
         let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).expect("an artifact");
-        let again = stablehlo::parse(artifact).expect("its own artifact");
+        let again = stablehlo::parse(artifact, stablehlo::VerifyLevel::FULL).expect("its own artifact");
         assert_eq!(again.entry().expect("an entry").results, module.entry().expect("an entry").results, "{name}");
     }
 }
@@ -102,7 +102,7 @@ fn what_was_read_can_be_written_and_read_again() {
 fn every_cut_of_a_program_is_refused_or_read() {
     let whole = bytes("collectives.hlo");
     for size in 0..whole.len() {
-        if let Err(error) = stablehlo::parse_hlo(whole[..size].to_vec()) {
+        if let Err(error) = stablehlo::parse_hlo(whole[..size].to_vec(), stablehlo::VerifyLevel::FULL) {
             assert!(!error.message().is_empty());
         }
     }
@@ -116,7 +116,7 @@ fn mutated_protos_never_panic() {
     for name in ["mlp_step.hlo", "collectives.hlo"] {
         let program = bytes(name);
         for _ in 0..2_000 {
-            match stablehlo::parse_hlo(mutate(&mut rng, &program, words)) {
+            match stablehlo::parse_hlo(mutate(&mut rng, &program, words), stablehlo::VerifyLevel::FULL) {
                 Ok(module) => assert!(!module.to_string().is_empty()),
                 Err(error) => assert!(!error.message().is_empty()),
             }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use stablehlo::ir::*;
-use stablehlo::{infer, infer_op, parse};
+use stablehlo::{VerifyLevel, infer, infer_op, parse};
 
 fn walk<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
     for op in &region.ops {
@@ -33,7 +33,7 @@ fn what_is_inferred_is_what_programs_say() {
     files.sort();
     let (mut inferred, mut kinds) = (0, BTreeSet::new());
     for file in files {
-        let module = parse(std::fs::read(&file).unwrap()).unwrap();
+        let module = parse(std::fs::read(&file).unwrap(), VerifyLevel::FULL).unwrap();
         for func in &module.funcs {
             let mut ops = Vec::new();
             walk(&func.body, &mut ops);
@@ -67,7 +67,7 @@ fn what_is_inferred_is_what_programs_say() {
 fn types(texts: &[&str]) -> Vec<Type> {
     let args: String =
         texts.iter().enumerate().map(|(i, ty)| format!("{}%{i}: {ty}", if i > 0 { ", " } else { "" })).collect();
-    let module = parse(format!("func.func @main({args}) {{ return }}")).unwrap();
+    let module = parse(format!("func.func @main({args}) {{ return }}"), VerifyLevel::FULL).unwrap();
     let main = module.entry().unwrap();
     main.args().iter().map(|&value| main.ty(value).clone()).collect()
 }

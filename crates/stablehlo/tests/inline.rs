@@ -6,7 +6,7 @@ use stablehlo::inline;
 use stablehlo::ir::{Func, Module, Op};
 
 fn module(text: &str) -> Module {
-    stablehlo::parse(text.to_owned()).unwrap()
+    stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap()
 }
 
 fn entry(module: &Module) -> &Func {
@@ -57,7 +57,7 @@ fn calls_and_composites_become_their_ops_in_regions_too() {
         "add tanh while compare return add tanh return return"
     );
     // The result is a program like another.
-    stablehlo::verify(&inlined).unwrap();
+    stablehlo::verify(&inlined, stablehlo::VerifyLevel::FULL).unwrap();
     let again = module(&inlined.to_string());
     assert_eq!(names(&entry(&again).body.ops), names(&main.body.ops));
 }
@@ -69,7 +69,7 @@ fn composites_the_device_knows_stay() {
     assert_eq!(funcs, ["main", "sum"]);
     let names = names(&entry(&inlined).body.ops);
     assert_eq!(names.iter().filter(|name| *name == "stablehlo.composite").count(), 2, "{names:?}");
-    stablehlo::verify(&inlined).unwrap();
+    stablehlo::verify(&inlined, stablehlo::VerifyLevel::FULL).unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod common;
 
 use common::{XorShift, mutate};
 use stablehlo::ir::Version;
-use stablehlo::{PrintOptions, parse, verify, write};
+use stablehlo::{VerifyLevel, PrintOptions, parse, verify, write};
 
 fn data(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
@@ -22,9 +22,9 @@ fn on_small_stack(f: impl FnOnce() + Send + 'static) {
 fn every_truncation_of_an_artifact_is_an_error() {
     for name in ["while_loop.1.17.0.bc", "while_loop.0.9.0.bc", "manual.1.17.0.bc"] {
         let whole = data(name);
-        assert!(parse(whole.clone()).is_ok());
+        assert!(parse(whole.clone(), VerifyLevel::FULL).is_ok());
         for length in 0..whole.len() {
-            let e = parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            let e = parse(whole[..length].to_vec(), VerifyLevel::FULL).expect_err("a truncated program was accepted");
             assert!(!e.to_string().is_empty());
         }
     }
@@ -36,7 +36,7 @@ fn every_truncation_of_a_text_is_an_error_or_ends_in_blanks() {
         let whole = data(name);
         let end = whole.trim_ascii_end().len();
         for length in 0..end {
-            let e = parse(whole[..length].to_vec()).expect_err("a truncated program was accepted");
+            let e = parse(whole[..length].to_vec(), VerifyLevel::FULL).expect_err("a truncated program was accepted");
             assert!(length == 0 || e.line_column().is_some() || e.message().contains("no function"), "{e}");
         }
     }
@@ -53,7 +53,7 @@ fn mutated_artifacts_never_panic() {
         {
             let program = data(name);
             for _ in 0..4_000 {
-                accepted += usize::from(parse(mutate(&mut rng, &program, words)).is_ok());
+                accepted += usize::from(parse(mutate(&mut rng, &program, words), VerifyLevel::FULL).is_ok());
             }
         }
         // Names and constants may change without harm; most other changes must not go unnoticed.
@@ -89,7 +89,7 @@ fn mutated_texts_never_panic() {
         for name in ["while_loop.mlir", "sorting.mlir", "convolution.mlir", "manual.mlir", "constants.mlir"] {
             let program = data(name);
             for _ in 0..2_000 {
-                accepted += usize::from(parse(mutate(&mut rng, &program, words)).is_ok());
+                accepted += usize::from(parse(mutate(&mut rng, &program, words), VerifyLevel::FULL).is_ok());
             }
         }
         assert!(accepted < 4_000, "{accepted} of 10000 mutated programs were accepted");
@@ -98,15 +98,15 @@ fn mutated_texts_never_panic() {
 
 /// If a mutated program is still valid, printing and writing it must preserve it.
 fn survives(program: &[u8]) -> bool {
-    let Ok(module) = parse(program.to_vec()) else { return false };
+    let Ok(module) = parse(program.to_vec(), VerifyLevel::FULL) else { return false };
     let text = module.to_string();
     let mut options = PrintOptions::default();
     (options.generic, options.locations) = (true, true);
     assert!(!module.print(&options).is_empty());
     for version in [Version::NEWEST, Version::OLDEST] {
         if let Ok(bytes) = write(&module, version) {
-            let again = parse(bytes).unwrap_or_else(|e| panic!("{e}\n{text}"));
-            verify(&again).unwrap();
+            let again = parse(bytes, VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"));
+            verify(&again, VerifyLevel::FULL).unwrap();
         }
     }
     true
@@ -137,7 +137,7 @@ fn lengths_and_counts_beyond_the_file_are_errors() {
             for large in [&[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF][..], &[0xFC, 0xFF, 0xFF], &[0x80; 8]] {
                 let mut program = whole.clone();
                 program.splice(at..=at, large.iter().copied());
-                let _ = parse(program);
+                let _ = parse(program, VerifyLevel::FULL);
             }
         }
     }
@@ -160,20 +160,20 @@ fn nested_ifs(depth: usize) -> String {
 #[test]
 fn nesting_is_bounded_and_fits_a_small_stack() {
     on_small_stack(|| {
-        parse(nested_ifs(60)).unwrap();
-        parse(data("nested.1.17.0.bc")).unwrap();
-        let e = parse(nested_ifs(100_000)).unwrap_err();
+        parse(nested_ifs(60), VerifyLevel::FULL).unwrap();
+        parse(data("nested.1.17.0.bc"), VerifyLevel::FULL).unwrap();
+        let e = parse(nested_ifs(100_000), VerifyLevel::FULL).unwrap_err();
         assert!(e.message().contains("nests deeper"), "{e}");
         let wrap =
             |attribute: String| format!("module attributes {{a = {attribute}}} {{ func.func @main() {{ return }} }}");
-        parse(wrap(format!("{}{}", "[".repeat(60), "]".repeat(60)))).unwrap();
+        parse(wrap(format!("{}{}", "[".repeat(60), "]".repeat(60))), VerifyLevel::FULL).unwrap();
         for (open, close) in [("[", "]"), ("{a = ", "}"), ("tuple<", ">"), ("(", ")")] {
-            let e = parse(wrap(open.repeat(100_000) + &close.repeat(100_000))).unwrap_err();
+            let e = parse(wrap(open.repeat(100_000) + &close.repeat(100_000)), VerifyLevel::FULL).unwrap_err();
             assert!(e.message().contains("nests deeper"), "{open}: {e}");
         }
         let locations =
             format!("func.func @main() {{ return loc({}unknown{}) }}", "fused[".repeat(100_000), "]".repeat(100_000));
-        assert!(parse(locations).unwrap_err().message().contains("nests deeper"));
+        assert!(parse(locations, VerifyLevel::FULL).unwrap_err().message().contains("nests deeper"));
     });
 }
 
@@ -184,7 +184,7 @@ fn aliases_cannot_grow_exponentially() {
         text.push_str(&format!("#a{i} = [#a{0}, #a{0}, #a{0}, #a{0}]\n", i - 1));
     }
     text.push_str("func.func @main() { return }\n");
-    let e = parse(text).unwrap_err();
+    let e = parse(text, VerifyLevel::FULL).unwrap_err();
     assert!(e.message().contains("without bound"), "{e}");
 }
 
@@ -196,11 +196,11 @@ fn huge_announced_sizes_cost_nothing() {
         "func.func @main(%0: tensor<9223372036854775807x9223372036854775807xi8>) { return }",
         "func.func @main(%0: tensor<99999999999999999999xi8>) { return }",
     ] {
-        assert!(parse(text).is_err(), "{text}");
+        assert!(parse(text, VerifyLevel::FULL).is_err(), "{text}");
     }
     // A splat stands for any number of elements.
     let splat = "func.func @main() -> tensor<1000000000000xi8> { %0 = stablehlo.constant dense<1> : tensor<1000000000000xi8>\n return %0 : tensor<1000000000000xi8> }";
-    parse(splat).unwrap();
+    parse(splat, VerifyLevel::FULL).unwrap();
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn text_beyond_ascii_is_cut_between_characters() {
         "module attributes {a = \"\\\u{e9}\"}",
         "{-# \u{e9}",
     ] {
-        let e = parse(text).expect_err(text);
+        let e = parse(text, VerifyLevel::FULL).expect_err(text);
         assert!(e.line_column().is_some(), "{e}");
     }
 }
@@ -226,17 +226,17 @@ fn names_of_ops_are_names() {
         let mut program = data("while_loop.1.17.0.bc");
         let at = program.windows(8).position(|window| window == b"while_v1").unwrap();
         program[at..at + 8].copy_from_slice(&name[..8]);
-        let e = parse(program).unwrap_err();
+        let e = parse(program, VerifyLevel::FULL).unwrap_err();
         assert!(e.message().contains("is not the name of an op"), "{e}");
     }
 }
 
 #[test]
 fn neither_format() {
-    let e = parse(vec![0xFF, 0xFE, 0]).unwrap_err();
+    let e = parse(vec![0xFF, 0xFE, 0], VerifyLevel::FULL).unwrap_err();
     assert!(e.to_string().contains("neither"), "{e}");
     assert_eq!(e.offset(), Some(0));
-    assert!(parse("").unwrap_err().to_string().contains("no function"));
-    assert!(parse(b"ML\xEFR".to_vec()).is_err());
-    assert!(parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec()).unwrap_err().to_string().contains("newer"));
+    assert!(parse("", VerifyLevel::FULL).unwrap_err().to_string().contains("no function"));
+    assert!(parse(b"ML\xEFR".to_vec(), VerifyLevel::FULL).is_err());
+    assert!(parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec(), VerifyLevel::FULL).unwrap_err().to_string().contains("newer"));
 }

@@ -37,7 +37,7 @@ static ALLOCATOR: Counting = Counting;
 fn peak(program: Vec<u8>) -> usize {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
-    drop(stablehlo::parse(program));
+    drop(stablehlo::parse(program, stablehlo::VerifyLevel::FULL));
     PEAK.load(Relaxed) - before
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stablehlo::ir::*;
-use stablehlo::{PrintOptions, parse, write};
+use stablehlo::{VerifyLevel, PrintOptions, parse, write};
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
@@ -32,7 +32,7 @@ fn programs() -> Vec<(String, Version, PathBuf)> {
 }
 
 fn read(path: &Path) -> Module {
-    parse(std::fs::read(path).unwrap()).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    parse(std::fs::read(path).unwrap(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn each_is_written_from_its_first_version_on() {
     for (name, first, path) in programs() {
         let module = read(&path);
         for version in [first, Version::NEWEST] {
-            let again = parse(write(&module, version).unwrap()).unwrap();
+            let again = parse(write(&module, version).unwrap(), VerifyLevel::FULL).unwrap();
             assert_eq!(again.to_string(), module.to_string(), "{name}");
         }
         let error = write(&module, Version(first.0, first.1 - 1, 0)).unwrap_err();
@@ -68,7 +68,7 @@ fn weak_order_is_of_floats() {
     let compare = &module.entry().unwrap().body.ops[0];
     assert!(matches!(compare.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }));
     let text = module.to_string().replace("bf16", "i32");
-    assert!(parse(text).unwrap_err().message().contains("floating-point"));
+    assert!(parse(text, VerifyLevel::FULL).unwrap_err().message().contains("floating-point"));
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_fuzzing_found_stays_found() {
         ("op_without_a_dialect.bc", "unknown op vhlo in an artifact"),
         ("value_of_an_element_type.bc", "unknown op vhlo.!nd_v1"),
     ] {
-        let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap()).expect_err(name);
+        let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap(), VerifyLevel::FULL).expect_err(name);
         assert!(error.message().contains(message), "{name}: {error}");
     }
 }
@@ -90,7 +90,7 @@ fn what_fuzzing_found_stays_found() {
 fn a_name_of_no_letters_is_printed_and_read() {
     let module = read(&tests().join("broken/function_without_a_name.bc"));
     assert_eq!(module.funcs[0].name, "");
-    assert_eq!(parse(module.to_string()).unwrap().to_string(), module.to_string());
+    assert_eq!(parse(module.to_string(), VerifyLevel::FULL).unwrap().to_string(), module.to_string());
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use std::path::Path;
 
 use stablehlo::ir::{Module, Version};
-use stablehlo::{PrintOptions, parse, write};
+use stablehlo::{VerifyLevel, PrintOptions, parse, write};
 
 fn read(text: &str) -> Module {
-    parse(text.to_owned()).unwrap_or_else(|e| panic!("{e}\n{text}"))
+    parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
 /// Checks that a module survives printing in both forms and writing in both the newest version and the oldest that holds it.
@@ -22,14 +22,14 @@ fn survives(module: &Module) {
     for version in [Version::NEWEST, Version(1, 9, 0), Version(1, 0, 0), Version::OLDEST] {
         let Ok(artifact) = write(module, version) else { continue };
         written += 1;
-        let again = parse(artifact).unwrap_or_else(|e| panic!("written at {version}: {e}\n{text}"));
+        let again = parse(artifact, VerifyLevel::FULL).unwrap_or_else(|e| panic!("written at {version}: {e}\n{text}"));
         assert_eq!(again.to_string(), text, "written at {version}");
     }
     assert!(written > 0 || write(module, Version::NEWEST).is_err());
 }
 
 fn refused(text: &str, why: &str) {
-    let error = parse(text.to_owned()).expect_err(text);
+    let error = parse(text.to_owned(), VerifyLevel::FULL).expect_err(text);
     assert!(error.message().contains(why), "{error}\n{text}");
 }
 
@@ -72,7 +72,7 @@ fn a_module_may_have_its_name_among_its_attributes() {
     refused(&generic("<{sym_name = \"m\"}>", name), why);
     // An artifact whose name comes after another attribute that is named `sym_name`.
     let artifact = include_bytes!("broken/module_with_two_names.bc");
-    let error = parse(artifact.to_vec()).unwrap_err();
+    let error = parse(artifact.to_vec(), VerifyLevel::FULL).unwrap_err();
     assert!(error.message().contains("`sym_name`"), "{error}");
 }
 
@@ -159,7 +159,7 @@ fn with_byte(at: usize, byte: u8) -> Vec<u8> {
 
 #[test]
 fn a_manual_computation_of_other_attributes_has_the_generic_form() {
-    let text = parse(with_byte(298, 0x1B)).unwrap().to_string();
+    let text = parse(with_byte(298, 0x1B), VerifyLevel::FULL).unwrap().to_string();
     assert!(text.contains("\"sdy.manual_computation\"("), "{text}");
     assert_eq!(read(&text).to_string(), text);
 }
@@ -184,7 +184,7 @@ fn artifacts_that_cannot_be_printed_are_refused() {
         // A list of axes in the place of a number.
         (with_byte(200, 0x51), "`{\"x\"}` is not an attribute as MLIR writes it"),
     ] {
-        let error = parse(artifact).unwrap_err();
+        let error = parse(artifact, VerifyLevel::FULL).unwrap_err();
         assert!(error.message().contains(why), "{error}");
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/while_loop.1.17.0.bc");
@@ -193,7 +193,7 @@ fn artifacts_that_cannot_be_printed_are_refused() {
     for (name, full) in [(b"whale_v1", "vhlo.whale_v1"), (b"while_v0", "vhlo.while_v0"), (b"while_w1", "vhlo.while_w1")]
     {
         artifact[at..at + 8].copy_from_slice(name);
-        let error = parse(artifact.clone()).unwrap_err();
+        let error = parse(artifact.clone(), VerifyLevel::FULL).unwrap_err();
         assert!(error.message().contains(&format!("unknown op {full}")), "{error}");
     }
 }

@@ -4,7 +4,7 @@ const ARGUMENTS: &str = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i3
 
 fn reject(body: &str) -> stablehlo::Error {
     let text = format!("func.func @main({ARGUMENTS}) {{\n{body}\n  return\n}}\n");
-    stablehlo::parse(text).expect_err(body)
+    stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect_err(body)
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn dynamic_convolutions_and_gathers() {
     let parse = |op: &str| {
         stablehlo::parse(format!(
             "func.func @main({ARGUMENTS}, %t: tensor<2xi64>, %c: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>, %d: tensor<1x2xi32>) {{\n{op}\n  return\n}}\n"
-        ))
+        ), stablehlo::VerifyLevel::FULL)
     };
     parse(&conv(numbers, groups)).unwrap();
     for (op, message) in [
@@ -301,7 +301,7 @@ fn values_out_of_place() {
 
 #[test]
 fn calls_that_lead_nowhere() {
-    let parse = |text: &str| stablehlo::parse(text.to_owned()).unwrap_err().to_string();
+    let parse = |text: &str| stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_err().to_string();
     let e = parse("func.func @main() {\n call @missing() : () -> ()\n return }");
     assert!(e.contains("@missing, which does not exist") && e.contains("@main"), "{e}");
     let e = parse(
@@ -327,19 +327,19 @@ fn long_call_chains_end() {
         text.push_str(&format!("func.func private @f{i}() {{ call @f{}() : () -> ()\n return }}\n", i + 1));
     }
     text.push_str("func.func private @f100000() { return }\n");
-    let e = stablehlo::parse(text).unwrap_err();
+    let e = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap_err();
     assert!(e.message().contains("calls nest deeper"), "{e}");
 }
 
 #[test]
 fn hand_built_modules_are_checked_too() {
     let mut module =
-        stablehlo::parse("func.func @main(%x: tensor<f32>) { %0 = stablehlo.abs %x : tensor<f32>\n return }").unwrap();
-    stablehlo::verify(&module).unwrap();
+        stablehlo::parse("func.func @main(%x: tensor<f32>) { %0 = stablehlo.abs %x : tensor<f32>\n return }", stablehlo::VerifyLevel::FULL).unwrap();
+    stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap();
     module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(1);
-    assert!(stablehlo::verify(&module).unwrap_err().message().contains("before it is defined"));
+    assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_err().message().contains("before it is defined"));
     module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(77);
-    assert!(stablehlo::verify(&module).is_err());
+    assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).is_err());
     module.funcs[0].body.ops.clear();
-    assert!(stablehlo::verify(&module).unwrap_err().message().contains("must end in a return"));
+    assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_err().message().contains("must end in a return"));
 }

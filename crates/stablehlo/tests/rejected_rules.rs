@@ -3,7 +3,7 @@
 
 /// A function of these arguments around one op.
 fn read(arguments: &str, op: &str) -> Result<stablehlo::ir::Module, stablehlo::Error> {
-    stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"))
+    stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"), stablehlo::VerifyLevel::FULL)
 }
 
 /// The op is accepted, and with `from` replaced by `to` it is refused with the message, the op and the place.
@@ -187,7 +187,7 @@ fn words_of_attributes() {
         let text = format!(
             "func.func @f() {{ return }}\nfunc.func public @main() {{ stablehlo.composite \"{name}\" {{decomposition = @f}} : () -> ()\n return }}"
         );
-        assert_eq!(stablehlo::parse(text).is_ok(), good, "{name}");
+        assert_eq!(stablehlo::parse(text, stablehlo::VerifyLevel::FULL).is_ok(), good, "{name}");
     }
 }
 
@@ -274,8 +274,8 @@ fn ops_in_flight() {
             ("stablehlo.return %2", "%3 = stablehlo.negate %2 : tensor<4xf32>\nstablehlo.return %3", "one op and a return"),
         ],
     );
-    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.future<f32>").is_err());
-    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.nothing").is_err());
+    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.future<f32>", stablehlo::VerifyLevel::FULL).is_err());
+    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.nothing", stablehlo::VerifyLevel::FULL).is_err());
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn attributes_of_the_module() {
         ("#stablehlo.conv<[b, f, 0]x[0, i, o]->[b, f, 0]>", true),
         ("#stablehlo.conv<[b, c, 0]x[0, i, o]->[b, f, 0]>", false),
     ] {
-        assert_eq!(stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}")).is_ok(), good, "{text}");
+        assert_eq!(stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}"), stablehlo::VerifyLevel::FULL).is_ok(), good, "{text}");
     }
 }
 
@@ -301,7 +301,7 @@ fn what_one_op_may_say_the_next_may_not() {
   %2 = \"stablehlo.exponential\"(%1) <{result_accuracy = #stablehlo.result_accuracy<atol = -1.0, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>}> : (tensor<4xf32>) -> tensor<4xf32>
   return %2 : tensor<4xf32>
 }";
-    let error = stablehlo::parse(text).expect_err("a negative tolerance");
+    let error = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect_err("a negative tolerance");
     assert!(error.message().contains("negative tolerance"), "{error}");
     let two = "func.func @main(%x: tensor<4xi1>, %y: tensor<4xi32>) -> tensor<4xi1> {
   %0 = stablehlo.add %x, %x : tensor<4xi1>
@@ -310,6 +310,6 @@ fn what_one_op_may_say_the_next_may_not() {
   %3 = stablehlo.subtract %x, %x : tensor<4xi1>
   return %3 : tensor<4xi1>
 }";
-    let error = stablehlo::parse(two).expect_err("a difference of booleans");
+    let error = stablehlo::parse(two, stablehlo::VerifyLevel::FULL).expect_err("a difference of booleans");
     assert!(error.op() == Some("stablehlo.subtract"), "{error}");
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stablehlo::ir::Version;
-use stablehlo::{PrintOptions, parse, write};
+use stablehlo::{VerifyLevel, PrintOptions, parse, write};
 
 /// Versions written; jaxlib 0.10.2 reads up to 1.17.0.
 const VERSIONS: [Version; 8] = [
@@ -47,7 +47,7 @@ fn convert(originals: &Path, ours: &Path) -> usize {
         if name.starts_with("nested.") || name.ends_with(".hlo") {
             continue;
         }
-        let module = parse(std::fs::read(&path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let module = parse(std::fs::read(&path).unwrap(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut put = |form: &str, bytes: &[u8]| {
             std::fs::write(ours.join(format!("{name}~{form}")), bytes).unwrap();
             forms += 1;
@@ -61,7 +61,7 @@ fn convert(originals: &Path, ours: &Path) -> usize {
         for version in VERSIONS {
             match write(&module, version) {
                 Ok(bytes) => {
-                    let again = parse(bytes.clone()).unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
+                    let again = parse(bytes.clone(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
                     assert_eq!(again.version, Some(version));
                     // Artifacts drop the type of a channel, which says nothing that the op does not.
                     let text = module.to_string().replace(", type = 1>", ", type = 0>");

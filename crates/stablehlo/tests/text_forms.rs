@@ -5,14 +5,14 @@ use stablehlo::ir::*;
 
 /// Reads a program, and what is printed of it; gives the text in the ops' own forms.
 fn survives(text: &str) -> (Module, String) {
-    let module = stablehlo::parse(text.to_owned()).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let module = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let printed = module.to_string();
-    let again = stablehlo::parse(printed.clone()).unwrap_or_else(|e| panic!("{printed}\n{e}"));
+    let again = stablehlo::parse(printed.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{printed}\n{e}"));
     assert_eq!(again.to_string(), printed);
     let mut options = PrintOptions::default();
     options.generic = true;
     let generic = module.print(&options);
-    let again = stablehlo::parse(generic.clone()).unwrap_or_else(|e| panic!("{generic}\n{e}"));
+    let again = stablehlo::parse(generic.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{generic}\n{e}"));
     assert_eq!(again.to_string(), printed, "{generic}");
     (module, printed)
 }
@@ -58,7 +58,7 @@ fn a_scan() {
            } : (tensor<4xf32>, tensor<f32>) -> ()
            return
          }";
-    let error = stablehlo::parse(few).unwrap_err();
+    let error = stablehlo::parse(few, stablehlo::VerifyLevel::FULL).unwrap_err();
     assert!(error.to_string().contains("1 initial values need as many results"), "{error}");
 }
 
@@ -67,7 +67,7 @@ fn declarations_alone() {
     let (module, _) = survives("func.func private @f(!stablehlo.token) -> tensor<2xf32>");
     assert!(module.funcs.is_empty());
     survives("func.func private @mesh()\nfunc.func @main() { return }");
-    assert!(stablehlo::parse("// nothing").is_err());
+    assert!(stablehlo::parse("// nothing", stablehlo::VerifyLevel::FULL).is_err());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn quantized_constants_and_scales_per_axis() {
 #[test]
 fn a_program_is_one_module() {
     let one = "module { func.func @f() { return } }\n";
-    assert!(stablehlo::parse(one).is_ok());
-    let error = stablehlo::parse(one.repeat(2)).unwrap_err();
+    assert!(stablehlo::parse(one, stablehlo::VerifyLevel::FULL).is_ok());
+    let error = stablehlo::parse(one.repeat(2), stablehlo::VerifyLevel::FULL).unwrap_err();
     assert!(error.to_string().contains("a program is one module"), "{error}");
 }

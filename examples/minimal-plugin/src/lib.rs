@@ -86,7 +86,7 @@ impl Backend for Device {
 
     /// Rejects programs that the device does not support, so that they do not fail when they run.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Executable>> {
-        let module = stablehlo::parse(program)?;
+        let module = stablehlo::parse(program, stablehlo::VerifyLevel::STRUCTURE)?;
         let (info, main) = (stablehlo::info(&module)?, stablehlo::entry(&module)?);
         // The device must be able to hold every value. This checks the arguments; the loop checks other values.
         info.parameters.iter().try_for_each(|shape| elements(shape).map(drop))?;

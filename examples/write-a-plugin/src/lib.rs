@@ -135,7 +135,7 @@ impl Backend for Board {
             let message = format!("{} partitions; this device supports one", options.num_partitions);
             return Err(Error::unimplemented(message));
         }
-        let module = stablehlo::inline(&stablehlo::parse(program)?, &[])?;
+        let module = stablehlo::inline(&stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?, &[])?;
         let info = stablehlo::info(&module)?;
         Ok(Compiled { executable: Executable::of(&module)?, info })
     }

@@ -94,7 +94,7 @@ fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stablehlo::{entry, parse};
+    use crate::stablehlo::{VerifyLevel, entry, parse};
     use crate::{Program, Result};
 
     fn attributes(config: &str) -> Result<Option<Attributes>> {
@@ -104,7 +104,7 @@ mod tests {
                 return %0 : tensor<f32>
             }}"
         );
-        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() })?;
+        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }, VerifyLevel::FULL)?;
         Ok(call_attributes(&entry(&module)?.body.ops[0]))
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn other_ops_have_none() {
         let code = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
-        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }).unwrap();
+        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }, VerifyLevel::FULL).unwrap();
         assert_eq!(call_attributes(&entry(&module).unwrap().body.ops[0]), None);
     }
 }

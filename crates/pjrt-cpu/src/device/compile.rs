@@ -89,7 +89,7 @@ fn bytes(bytes: usize) -> f64 {
 
 /// Compiles a program.
 pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-    compile_module(&device_plugin::stablehlo::parse(program)?, options)
+    compile_module(&device_plugin::stablehlo::parse(program, device_plugin::stablehlo::VerifyLevel::FULL)?, options)
 }
 
 /// The engine's settings for these options, with row-major parameters and outputs.
@@ -229,7 +229,7 @@ mod tests {
             values.join(", "),
             types.join(", ")
         );
-        let module = stablehlo::parse(text).unwrap();
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
         compile_module(&module, &CompileOptions::default()).unwrap().info.donated
     }
 

@@ -11,7 +11,7 @@ use super::config::MOST_DEVICES;
 use stablehlo_cpu::{self as engine, CompileError, Pool};
 
 pub(crate) fn supports(program: &Program) -> Support {
-    let module = match device_plugin::stablehlo::read(program) {
+    let module = match device_plugin::stablehlo::read(program, device_plugin::stablehlo::VerifyLevel::FULL) {
         Some(Ok(module)) => module,
         Some(Err(error)) => return Support::No(vec![Reason::unreadable(&error)]),
         None => {

@@ -71,7 +71,7 @@ impl Checker {
     /// Checks a program as a framework would send it. With the feature `hlo`, programs in HLO are checked by the
     /// StableHLO names of their instructions.
     pub fn program(&self, program: &Program, effort: Effort) -> Support {
-        match crate::program_reader::read(program) {
+        match crate::program_reader::read(program, stablehlo::VerifyLevel::FULL) {
             Some(Ok(module)) => self.module(&module, effort),
             Some(Err(error)) => Support::No(vec![Reason::unreadable(&error)]),
             None => Support::Maybe(vec![Reason::new(format!(

@@ -136,7 +136,7 @@ mod tests {
     }";
 
     fn run(parameters: Vec<Order>, outputs: Vec<Order>, x: [i32; 6]) -> Vec<Vec<i32>> {
-        let module = stablehlo::parse(TEXT).unwrap();
+        let module = stablehlo::parse(TEXT, stablehlo::VerifyLevel::FULL).unwrap();
         let mut settings = CompileSettings::default();
         (settings.parameter_orders, settings.output_orders) = (parameters, outputs);
         let pool = Pool::new(usize::MAX);
@@ -169,10 +169,10 @@ mod tests {
              }}"
         );
         let settings = CompileSettings { output_orders: vec![Some(vec![1, 0])], ..CompileSettings::default() };
-        let program = compile_with(&stablehlo::parse(text).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
+        let program = compile_with(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
         let readable = String::from_utf8(program.readable_program().unwrap().to_vec()).unwrap();
         assert_eq!(readable.matches(name).count(), 1, "{readable}");
-        let read = stablehlo::parse(readable).unwrap();
+        let read = stablehlo::parse(readable, stablehlo::VerifyLevel::FULL).unwrap();
         let said = read.attributes.iter().find(|(known, _)| known == name).unwrap();
         let Attribute::Array(layouts) = &said.1 else { panic!("{said:?}") };
         assert_eq!(layouts[0].as_integers(), Some(vec![0, 1]));
@@ -184,7 +184,7 @@ mod tests {
             %0 = stablehlo.slice %x [1:3, 0:1, 0:2] : (tensor<3x1x2xi32>) -> tensor<2x1x2xi32>
             return %0 : tensor<2x1x2xi32>
         }";
-        let program = crate::compile(&stablehlo::parse(text).unwrap()).unwrap();
+        let program = crate::compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap()).unwrap();
         let dtype = program.parameters()[0].ty.dtype;
         let bytes: Vec<u8> = (0..6i32).flat_map(i32::to_ne_bytes).collect();
         let run = |dims: &[usize]| {
@@ -200,14 +200,14 @@ mod tests {
 
     #[test]
     fn a_transpose_is_stored_as_it_was() {
-        let module = stablehlo::parse(TEXT).unwrap();
+        let module = stablehlo::parse(TEXT, stablehlo::VerifyLevel::FULL).unwrap();
         let entry = module.entry().unwrap();
         assert_eq!((preferred_output_order(entry, 0), preferred_output_order(entry, 1)), (None, Some(vec![1, 0])));
         let three = "func.func @main(%x: tensor<2x3x4xi32>) -> tensor<4x2x3xi32> {
             %1 = stablehlo.transpose %x, dims = [2, 0, 1] : (tensor<2x3x4xi32>) -> tensor<4x2x3xi32>
             return %1 : tensor<4x2x3xi32>
         }";
-        let module = stablehlo::parse(three).unwrap();
+        let module = stablehlo::parse(three, stablehlo::VerifyLevel::FULL).unwrap();
         // The extents 2, 3, 4 are the result's dimensions 1, 2, 0.
         assert_eq!(preferred_output_order(module.entry().unwrap(), 0), Some(vec![1, 2, 0]));
     }

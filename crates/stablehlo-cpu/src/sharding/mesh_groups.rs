@@ -39,7 +39,7 @@ mod tests {
             sdy.mesh @r = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
             sdy.mesh @some = <[\"x\"=2, \"y\"=1], device_ids=[5, 1]>
             func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }";
-        let module = stablehlo::parse(text).unwrap();
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
         let groups = |mesh: &str, axes: &str| {
             mesh_groups(&format!("#stablehlo.replica_group_mesh_axes<mesh = @{mesh}, axes = [{axes}]>"), &module)
         };

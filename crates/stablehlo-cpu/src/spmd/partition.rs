@@ -50,7 +50,7 @@ pub fn partition(module: &Module, replicas: usize, partitions: usize) -> Result<
         ..Module::default()
     };
     // Verify the program, so that a mistake in the rules becomes an error and not a wrong result.
-    stablehlo::verify(&module)
+    stablehlo::verify(&module, stablehlo::VerifyLevel::FULL)
         .map_err(|error| CompileError::unsupported(format!("the program could not be split over devices: {error}")))?;
     Ok(Partitioned { module, parameter_shardings, output_shardings })
 }

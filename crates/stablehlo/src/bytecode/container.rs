@@ -5,9 +5,8 @@ use std::ops::Range;
 use super::cursor::Cursor;
 use crate::error::{Error, Result};
 use crate::ir::Version;
+use crate::version::MAGIC;
 
-/// First bytes of every file.
-pub(crate) const MAGIC: [u8; 4] = *b"ML\xEFR";
 /// Newest bytecode version that this reader supports.
 const NEWEST: u64 = 6;
 

@@ -3,10 +3,10 @@
 use super::cursor::Cursor;
 use super::ir_section::{Head, Scope, Walk, finished, symbol};
 use crate::attributes::type_weight;
+use crate::compatible::all_compatible;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::types::{declaration, declared_results, keep_visibility};
-use crate::verify::all_compatible;
+use crate::signature::{declaration, declared_results, keep_visibility, split};
 
 /// The attributes of a function.
 struct FuncAttributes {
@@ -23,14 +23,6 @@ impl FuncAttributes {
 
     fn text(&self, name: &str) -> Result<String> {
         self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
-    }
-
-    /// Length of a list of dictionaries, or 0 if there is no such attribute.
-    fn length(&self, name: &str) -> usize {
-        match self.find(name) {
-            Some(Attribute::Array(items)) => items.len(),
-            _ => 0,
-        }
     }
 
     /// One dictionary per argument or result; an absent or shorter list means none.
@@ -86,10 +78,8 @@ impl<'a> Walk<'a> {
             let Type::Other(ty) = ty else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
-            // The type is kept as text. Where none is read, there are as many arguments and results as have attributes.
-            let (inputs, results) = match crate::text::function_type(&ty) {
-                Some((inputs, results)) => (inputs.len(), results.len()),
-                None => (f.length("arg_attrs"), f.length("res_attrs")),
+            let Some((inputs, results)) = split(&ty).map(|(inputs, results)| (inputs.len(), results.len())) else {
+                return Err(Error::new(format!("attribute `function_type` must be a function type, not {ty}")));
             };
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
             let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);

@@ -1,17 +1,18 @@
 //! The IR section: module, functions, regions and ops.
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::container::IR_SECTION;
 use super::cursor::Cursor;
 use super::entries::Tables;
-use super::locations::{self, EncodedLocations};
+use super::locations::{self, ArtifactLocations};
 use super::names::{Name, Role, resolve};
 use super::op_cache::{CachedOp, OpCache};
-use crate::MAX_NESTING;
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::limits::MAX_NESTING;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::{Names, Opcode, is_attribute};
 
@@ -109,6 +110,11 @@ pub(super) struct Gathered {
     pub(super) discardable: Attributes,
 }
 
+/// Reads a portable artifact.
+pub(crate) fn parse(program: &Bytes) -> Result<Module> {
+    Walk::new(Tables::new(program)?)?.run()
+}
+
 pub(super) struct Walk<'a> {
     pub(super) tables: Tables<'a>,
     names: Vec<Name>,
@@ -146,7 +152,7 @@ impl<'a> Walk<'a> {
             self.module_body(&mut cursor)?;
         }
         finished(&cursor)?;
-        let encoded = EncodedLocations::new(self.tables.program, self.tables.container);
+        let encoded = ArtifactLocations::new(self.tables.program, self.tables.container);
         self.module.locations = Locations::encoded(encoded);
         Ok(self.module)
     }

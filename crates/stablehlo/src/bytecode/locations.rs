@@ -12,11 +12,11 @@ use super::container::{Container, Dialect, Entry};
 use super::cursor::Cursor;
 use crate::attributes::Budget;
 use crate::error::Result;
-use crate::ir::{Location, LocationId};
+use crate::ir::{EncodedLocations, Location, LocationId};
 
 /// The attributes of a file, to find locations among them.
 #[derive(Debug)]
-pub(crate) struct EncodedLocations {
+pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,
     strings: Vec<Range<usize>>,
@@ -34,26 +34,13 @@ pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<Locatio
     }
 }
 
-impl EncodedLocations {
+impl ArtifactLocations {
     pub(super) fn new(program: &Bytes, container: Container<'_>) -> Self {
         Self {
             program: program.clone(),
             attributes: container.attributes,
             strings: container.strings,
             modest: OnceLock::new(),
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.attributes.len() + 1
-    }
-
-    /// Returns the location with this id. Attributes that are malformed or not locations are unknown locations.
-    pub(crate) fn get(&self, id: usize) -> Location {
-        let decoded = id.checked_sub(1).and_then(|index| self.attributes.get(index)).map(|entry| self.decode(entry));
-        match decoded {
-            Some(Ok(location)) if *self.modest.get_or_init(|| self.is_modest()) => location,
-            _ => Location::Unknown,
         }
     }
 
@@ -118,5 +105,19 @@ impl EncodedLocations {
             _ => Location::Unknown,
         };
         Ok(if cursor.is_empty() { location } else { Location::Unknown })
+    }
+}
+
+impl EncodedLocations for ArtifactLocations {
+    fn len(&self) -> usize {
+        self.attributes.len() + 1
+    }
+
+    fn get(&self, id: usize) -> Location {
+        let decoded = id.checked_sub(1).and_then(|index| self.attributes.get(index)).map(|entry| self.decode(entry));
+        match decoded {
+            Some(Ok(location)) if *self.modest.get_or_init(|| self.is_modest()) => location,
+            _ => Location::Unknown,
+        }
     }
 }

@@ -14,15 +14,4 @@ mod op_cache;
 mod shardy;
 mod types;
 
-use bytes::Bytes;
-
-pub(crate) use container::MAGIC;
-pub(crate) use locations::EncodedLocations;
-
-use crate::error::Result;
-use crate::ir::Module;
-
-/// Reads a portable artifact.
-pub(crate) fn parse(program: &Bytes) -> Result<Module> {
-    ir_section::Walk::new(entries::Tables::new(program)?)?.run()
-}
+pub(crate) use ir_section::parse;

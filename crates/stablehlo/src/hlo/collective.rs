@@ -3,9 +3,8 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::decode;
 use super::instruction::dimension;
-use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups};
+use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode};
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 
-use super::proto::{self, Instruction, Shape};
-use super::{decode, instruction, legalize, shape};
-use crate::MAX_NESTING;
+use super::proto::{self, Instruction, Shape, decode};
+use super::{instruction, legalize, shape};
 use crate::attributes::Budget;
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::limits::MAX_NESTING;
 
 /// Minimum cost of an operation, in bytes.
 const OP_WEIGHT: usize = 256;

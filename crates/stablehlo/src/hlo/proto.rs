@@ -9,6 +9,12 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::sharding::OpSharding;
+use crate::error::{Error, Result};
+
+/// Decodes a message.
+pub(super) fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
+    M::decode(bytes).map_err(|error| Error::new(format!("the program is not a serialized HLO module: {error}")))
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct ModuleWithConfig {

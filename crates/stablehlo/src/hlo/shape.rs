@@ -2,11 +2,10 @@
 
 use bytes::Bytes;
 
-use super::{decode, proto};
-use crate::MAX_NESTING;
+use super::proto::{self, decode};
 use crate::error::{Error, Result};
-use crate::ir::{ElementType, Literal, TensorType, Type};
-use crate::literal::normalise;
+use crate::ir::{ElementType, Literal, TensorType, Type, normalise};
+use crate::limits::MAX_NESTING;
 
 const TUPLE: i32 = 13;
 const TOKEN: i32 = 17;

@@ -1,6 +1,7 @@
 use prost::Message;
 
 use super::proto::{Computation, Config, Instruction, Layout, Module, ModuleWithConfig, ProgramShape, Shape};
+use crate::VerifyLevel;
 use crate::ir::OpKind;
 
 const F32: i32 = 11;
@@ -39,7 +40,7 @@ fn module(computations: &[Computation]) -> Module {
 }
 
 fn error(module: &Module) -> String {
-    crate::parse_hlo(module.encode_to_vec()).expect_err("a broken program").to_string()
+    crate::parse_hlo(module.encode_to_vec(), VerifyLevel::FULL).expect_err("a broken program").to_string()
 }
 
 #[test]
@@ -53,7 +54,7 @@ fn tuples_become_several_results() {
             instruction(3, "tuple", pair, &[2, 1]),
         ],
     );
-    let module = crate::parse_hlo(module(&[entry]).encode_to_vec()).unwrap();
+    let module = crate::parse_hlo(module(&[entry]).encode_to_vec(), VerifyLevel::FULL).unwrap();
     let main = module.entry().unwrap();
     assert_eq!((main.args().len(), main.results.len()), (1, 2));
     assert!(matches!(main.body.ops[0].kind, OpKind::Binary(crate::ir::Binary::Add)));
@@ -82,7 +83,7 @@ fn comparisons_say_their_order_or_their_type() {
         (S32, "", "TOTAL", Kind::NoType),
         (F32, "", "", Kind::NoType),
     ] {
-        let module = crate::parse_hlo(compared(element, ty, order).encode_to_vec()).unwrap();
+        let module = crate::parse_hlo(compared(element, ty, order).encode_to_vec(), VerifyLevel::FULL).unwrap();
         let kind = &module.entry().unwrap().body.ops[0].kind;
         assert!(
             matches!(kind, OpKind::Compare { compare_type, .. } if *compare_type == expected),
@@ -136,10 +137,10 @@ fn only_default_entry_layouts_are_read() {
     let layout = ProgramShape { parameters: vec![shape], result: None };
     let config = Config { entry_computation_layout: Some(layout), replica_count: 2, num_partitions: 1 };
     let mut whole = ModuleWithConfig { module: Some(module.encode_to_vec().into()), config: Some(config) };
-    let error = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap_err();
+    let error = crate::parse_hlo_with_config(whole.encode_to_vec(), VerifyLevel::FULL).unwrap_err();
     assert!(error.to_string().contains("parameter 0 has the layout [0, 1]"), "{error}");
     whole.config.as_mut().unwrap().entry_computation_layout = None;
-    let module = crate::parse_hlo_with_config(whole.encode_to_vec()).unwrap();
+    let module = crate::parse_hlo_with_config(whole.encode_to_vec(), VerifyLevel::FULL).unwrap();
     assert_eq!(module.attributes.len(), 2);
 }
 
@@ -152,9 +153,9 @@ fn sizes_are_set_as_in_stablehlo() {
     let mut size = instruction(2, "parameter", Shape { element_type: S32, ..array(&[]) }, &[]);
     size.parameter_number = 1;
     let entry = computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[]), size, set]);
-    let read = crate::parse_hlo(module(&[entry]).encode_to_vec()).unwrap();
+    let read = crate::parse_hlo(module(&[entry]).encode_to_vec(), VerifyLevel::FULL).unwrap();
     let text = read.to_string();
     assert!(text.contains("stablehlo.set_dimension_size %arg0, %arg1, dim = 1"), "{text}");
     assert!(text.contains("tensor<2x?xf32, #stablehlo.bounds<?, 3>>"), "{text}");
-    assert_eq!(crate::parse(text.clone()).unwrap().to_string(), text);
+    assert_eq!(crate::parse(text.clone(), VerifyLevel::FULL).unwrap().to_string(), text);
 }

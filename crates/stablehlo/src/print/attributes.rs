@@ -1,7 +1,7 @@
 //! Attributes and constants.
 
-use super::Printer;
 use super::float::float_text;
+use super::printer::Printer;
 use crate::attributes::sorted;
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType};
 

@@ -1,6 +1,6 @@
 //! Source locations: a reference behind each op, the definitions at the end.
 
-use super::Printer;
+use super::printer::Printer;
 use crate::ir::{Location, LocationId};
 
 /// Deepest chain of locations followed. Those of hostile programs may be cyclic.

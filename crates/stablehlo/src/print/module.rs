@@ -1,7 +1,7 @@
 //! The module, its symbols and its functions.
 
-use super::Printer;
 use super::names::Names;
+use super::printer::Printer;
 use crate::ir::{Attribute, Attributes, Func, Type};
 
 /// Attributes of a function that its form writes in words.
@@ -109,10 +109,11 @@ impl Printer<'_> {
             self.symbol(name);
         }
         let ty = match find(attributes, "function_type") {
-            Some(Attribute::Type(Type::Other(text))) => crate::text::function_type(text),
+            Some(Attribute::Type(Type::Other(text))) => crate::signature::split(text),
             _ => None,
         };
-        let (inputs, results) = ty.unwrap_or_default();
+        let types = |texts: Vec<&str>| texts.into_iter().map(|text| Type::Other(text.to_owned())).collect::<Vec<_>>();
+        let (inputs, results) = ty.map(|(inputs, results)| (types(inputs), types(results))).unwrap_or_default();
         let each = |name: &str, i: usize| match find(attributes, name) {
             Some(Attribute::Array(items)) => match items.get(i) {
                 Some(Attribute::Dictionary(entries)) => Some(entries),
@@ -179,7 +180,7 @@ impl Printer<'_> {
         self.list(func.body.args.iter().enumerate(), |p, (i, &arg)| {
             p.value(arg);
             p.push(": ");
-            p.ty(super::type_of(func, arg));
+            p.ty(super::printer::type_of(func, arg));
             if let Some(entries) = func.arg_attributes.get(i) {
                 p.dictionary_after_space(entries);
             }
@@ -200,8 +201,9 @@ impl Printer<'_> {
             let any = lists.iter().any(|l| !l.is_empty());
             any.then(|| Attribute::Array(lists.iter().cloned().map(Attribute::Dictionary).collect()))
         };
-        let inputs: Vec<Type> = func.body.args.iter().filter_map(|&v| super::type_of(func, v).cloned()).collect();
-        let text = crate::types::function_text(&inputs, &func.results);
+        let inputs: Vec<Type> =
+            func.body.args.iter().filter_map(|&v| super::printer::type_of(func, v).cloned()).collect();
+        let text = crate::ir::function_text(&inputs, &func.results);
         let mut own = vec![
             ("function_type".to_owned(), Attribute::Type(Type::Other(text))),
             ("sym_name".to_owned(), Attribute::String(func.name.clone().into_bytes().into())),

@@ -2,7 +2,7 @@
 
 use super::enum_names;
 use super::generic::{self, convolution_text};
-use super::{Printer, type_of};
+use super::printer::{Printer, type_of};
 use crate::ir::*;
 
 /// The types after the colon.

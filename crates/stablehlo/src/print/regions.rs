@@ -1,6 +1,6 @@
 //! Regions, and the ops whose own form holds them.
 
-use super::{Printer, type_of};
+use super::printer::{Printer, type_of};
 use crate::ir::{Attribute, Attributes, Binary, Func, Op, OpKind, Region, TensorType, Type};
 
 impl Printer<'_> {
@@ -154,7 +154,7 @@ impl Printer<'_> {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a);
         let inside = |name: &str, prefix: &str| match find(name) {
             Some(Attribute::Other(text)) => {
-                text.strip_prefix(prefix)?.strip_suffix('>').filter(|text| crate::text::is_bracketed(text))
+                text.strip_prefix(prefix)?.strip_suffix('>').filter(|text| is_bracketed(text))
             }
             _ => None,
         };
@@ -195,5 +195,43 @@ fn terminator(kind: &OpKind) -> &'static str {
     match kind {
         OpKind::Other { name, .. } if name.starts_with("sdy.") => "sdy.return",
         _ => "stablehlo.return",
+    }
+}
+
+/// Whether a text is one pair of brackets with balanced contents, as Shardy's own forms require.
+fn is_bracketed(text: &str) -> bool {
+    if !text.starts_with(['[', '{']) {
+        return false;
+    }
+    let (mut depth, mut quoted, mut escaped) = (0usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if quoted => {}
+            b'[' | b'{' | b'<' | b'(' => depth += 1,
+            b']' | b'}' | b'>' | b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1 == text.len();
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_bracketed;
+
+    #[test]
+    fn brackets_are_balanced() {
+        for text in ["[]", "[<@mesh, [{\"x\"}]>]", "{\"]\", \"\\\"\"}"] {
+            assert!(is_bracketed(text), "{text}");
+        }
+        for text in ["", "x", "[", "[]]", "[] []", "[\"]", "<[]>"] {
+            assert!(!is_bracketed(text), "{text}");
+        }
     }
 }

@@ -7,8 +7,9 @@ use super::ops::GenericOp;
 use super::parser::Parser;
 use super::scope::Scope;
 use crate::error::{Error, Result};
-use crate::ir::*;
-use crate::types::{declaration, declared_results, function_text, keep_visibility};
+use crate::ir::{function_text, *};
+
+use crate::signature::{declaration, declared_results, keep_visibility};
 
 impl<'a> Parser<'a> {
     /// The whole program.

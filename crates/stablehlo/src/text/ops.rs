@@ -10,11 +10,11 @@ use super::parser::Parser;
 use super::scope::Scope;
 use super::types::TypeList;
 use crate::attributes::Named;
+use crate::compatible::list;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
-use crate::verify::list;
 
 /// The types after the colon.
 #[derive(Default)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::ops::GenericOp;
-use crate::MAX_NESTING;
 use crate::attributes::Budget;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Location, LocationId, Type};
+use crate::limits::MAX_NESTING;
 use crate::types::Ty;
 
 /// A position in the program and what has been read so far.

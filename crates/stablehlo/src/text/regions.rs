@@ -233,11 +233,6 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// Whether this parser's text is one pair of brackets with what they enclose.
-    pub(super) fn bracketed(mut self) -> bool {
-        self.balanced().is_ok() && self.pos == self.text.len()
-    }
-
     /// Takes text between balanced brackets, of any kind.
     fn balanced(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'[' | b'{') {

@@ -1,6 +1,7 @@
 //! Rules of `async_start` and `async_done`: one collective or slice, and the types of its results.
 
-use super::{Site, all_compatible, ensure, list, returned};
+use super::site::{Site, ensure, returned};
+use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

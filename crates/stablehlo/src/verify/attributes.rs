@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use super::ensure;
+use super::site::ensure;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::is_attribute;

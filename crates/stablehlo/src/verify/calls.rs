@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use super::ensure;
+use super::site::ensure;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -78,21 +78,21 @@ fn collect(
 }
 
 fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
-    let types = |func: &Func, ids: &[ValueId]| super::list(ids.iter().map(|&v| func.ty(v)));
+    let types = |func: &Func, ids: &[ValueId]| crate::compatible::list(ids.iter().map(|&v| func.ty(v)));
     let own = |ids: &'_ [ValueId]| ids.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
     ensure!(
-        super::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
+        crate::compatible::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
         "passes ({}) to @{}, which takes ({})",
         types(func, &op.operands),
         callee.name,
         types(callee, callee.args())
     );
     ensure!(
-        super::all_compatible(own(&op.results), &callee.results),
+        crate::compatible::all_compatible(own(&op.results), &callee.results),
         "takes ({}) from @{}, which returns ({})",
         types(func, &op.results),
         callee.name,
-        super::list(&callee.results)
+        crate::compatible::list(&callee.results)
     );
     Ok(())
 }

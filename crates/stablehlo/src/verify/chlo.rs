@@ -1,8 +1,9 @@
 //! Rules of the CHLO ops that devices support directly.
 
 use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
+use super::site::{Site, ensure, returned};
 use super::string_attributes::list_field;
-use super::{Site, all_compatible, compatible, ensure, list, returned};
+use crate::compatible::{all_compatible, compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

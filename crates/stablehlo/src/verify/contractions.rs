@@ -1,7 +1,7 @@
 //! Rules of contractions, reductions, windows, gather and scatter on dimension numbers and shapes.
 
 use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
-use super::{Site, ensure};
+use super::site::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

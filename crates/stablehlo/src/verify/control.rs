@@ -1,6 +1,7 @@
 //! Operand, result and region counts, and types where control passes between an op and its regions.
 
-use super::{Site, all_compatible, ensure, list, returned};
+use super::site::{Site, ensure, returned};
+use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -131,7 +132,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             for (input, result) in site.operands().zip(site.results()) {
                 let (Type::Tensor(input), Type::Tensor(result)) = (input, result) else { continue };
                 ensure!(
-                    super::shapes::agree(&input.shape, &result.shape),
+                    crate::compatible::agree(&input.shape, &result.shape),
                     "the result {result} must have the shape of the input {input}"
                 );
                 promotes(input, result)?;
@@ -143,7 +144,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
                 ensure!(
-                    super::shapes::agree(&operand.shape, &result.shape),
+                    crate::compatible::agree(&operand.shape, &result.shape),
                     "the result {result} must have the shape of the operand {operand}"
                 );
                 promotes(operand, result)?;

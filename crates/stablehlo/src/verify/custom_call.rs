@@ -1,7 +1,7 @@
 //! Rules of custom calls: layouts, results in the memory of operands, and calls that create buffers.
 
+use super::site::{Site, ensure};
 use super::string_attributes::{field, list_field};
-use super::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

@@ -1,9 +1,11 @@
 //! Ops whose result's shape is an operand: where the operand is a constant, the shape it gives is checked, too.
 
+use super::contractions;
 use super::shapes::{agree, distinct, extents_agree, tensors, within};
+use super::site::ensure;
 use super::untyped_ops::Rules;
-use super::{contractions, ensure, unbounded};
 use crate::attributes::Named;
+use crate::compatible::unbounded;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::Opcode;

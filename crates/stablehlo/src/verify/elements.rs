@@ -1,7 +1,7 @@
 //! Rules of ops on element types.
 
 use super::shapes::tensors;
-use super::{Site, ensure};
+use super::site::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

@@ -6,7 +6,9 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{Site, contractions, elements, ensure, returned, shapes};
+use super::level::VerifyLevel;
+use super::site::{Site, ensure, returned};
+use super::{contractions, elements, shapes};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -80,10 +82,12 @@ impl Wanted {
 /// `broadcast_in_dim`, `reshape`, `convert`, `iota` and `custom_call`. The error names the op and its location.
 ///
 /// ```
+/// use stablehlo::VerifyLevel;
+///
 /// let module = stablehlo::parse("func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
 ///   %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
 ///   return %0 : tensor<3x2xf32>
-/// }")?;
+/// }", VerifyLevel::FULL)?;
 /// let main = module.entry().expect("a function named main");
 /// let types = stablehlo::infer(&module, main, &main.body.ops[0])?;
 /// assert_eq!(types[0].to_string(), "tensor<3x2xf32>");
@@ -216,7 +220,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
     match (shape, element) {
         (Some(shape), Some(element)) => {
             let ty = Type::Tensor(TensorType { shape, element });
-            shapes::verify_type(&ty)?;
+            shapes::verify_type(&ty, VerifyLevel::FULL)?;
             Ok(ty)
         }
         _ => Err(Error::new("the types of its results do not follow from its operands")),

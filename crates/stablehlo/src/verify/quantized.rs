@@ -3,7 +3,7 @@
 //! The types are text, with one spelling for each, so that scales are compared as they are written.
 
 use super::shapes::extents_agree;
-use super::{Site, ensure};
+use super::site::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -108,7 +108,7 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
 /// A tensor with bounds has an entry for each dimension, which is empty if the extent is static.
 fn bounds(text: &str) -> Result<()> {
     let Some((tensor, bounds)) = text.split_once(", #stablehlo.bounds<") else { return Ok(()) };
-    let Some((shape, _)) = super::unbounded(tensor) else { return Ok(()) };
+    let Some((shape, _)) = crate::compatible::unbounded(tensor) else { return Ok(()) };
     let bounds: Vec<&str> = bounds.trim_end_matches('>').split(',').map(str::trim).collect();
     ensure!(bounds.len() == shape.len(), "{text} has {} bounds for {} dimensions", bounds.len(), shape.len());
     let fits = bounds.iter().zip(&shape).all(|(&bound, &extent)| bound == "?" || extent == DYNAMIC);
@@ -242,7 +242,7 @@ fn rules(site: &Site<'_>) -> Result<()> {
         }
         OpKind::BitcastConvert => {
             let (Some(from), Some(to)) = (&first, &out) else { return Ok(()) };
-            let same = from.bits != to.bits || super::shapes::agree(&from.shape, &to.shape);
+            let same = from.bits != to.bits || crate::compatible::agree(&from.shape, &to.shape);
             ensure!(same, "operand and result differ in shape");
             Ok(())
         }

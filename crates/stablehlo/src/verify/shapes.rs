@@ -2,7 +2,9 @@
 
 use smallvec::SmallVec;
 
-use super::{FULL, Site, ensure};
+use super::level::VerifyLevel;
+use super::site::{Site, ensure};
+pub(super) use crate::compatible::{agree, extents_agree};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -12,17 +14,8 @@ pub(super) type Extents = SmallVec<[i64; 8]>;
 /// Most dimensions a tensor may have. Some checks, and many devices, take time quadratic in the rank.
 pub(super) const MAX_RANK: usize = 128;
 
-/// Same rank, and extents that agree where both are known.
-pub(super) fn agree(a: &[i64], b: &[i64]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
-}
-
-pub(super) fn extents_agree(a: i64, b: i64) -> bool {
-    a == b || a == DYNAMIC || b == DYNAMIC
-}
-
 /// Extents are not negative and the whole fits into memory's address range.
-pub(super) fn verify_type(ty: &Type) -> Result<()> {
+pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
             let sound = tensor.shape.iter().all(|&d| d >= 0 || d == DYNAMIC);
@@ -31,9 +24,9 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
             ensure!(!tensor.is_static() || tensor.byte_size().is_some(), "{tensor} is too large to address");
             Ok(())
         }
-        Type::Tuple(types) => types.iter().try_for_each(verify_type),
-        Type::Other(_) if FULL => super::quantized::verify_type(ty),
-        Type::Other(_) | Type::Token => Ok(()),
+        Type::Tuple(types) => types.iter().try_for_each(|ty| verify_type(ty, level)),
+        Type::Other(_) => level.full().map_or(Ok(()), |rules| (rules.ty)(ty)),
+        Type::Token => Ok(()),
     }
 }
 

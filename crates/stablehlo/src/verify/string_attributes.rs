@@ -1,6 +1,6 @@
 //! Rules of string attributes: the accuracy of elementwise ops, the algorithm of products, the names of composites.
 
-use super::{Site, ensure};
+use super::site::{Site, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

@@ -2,10 +2,11 @@
 //!
 //! Their attributes are the artifact's, brought to one form by the readers.
 
+use super::asynchronous;
 use super::control::{region_reduces, region_yields_elements};
 use super::shapes::{agree, shape_is, tensors, within};
+use super::site::{Site, ensure};
 use super::string_attributes::field;
-use super::{Site, asynchronous, ensure};
 use crate::error::{Error, Result};
 use crate::ir::*;
 

@@ -4,8 +4,8 @@ use bytes::Bytes;
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
-use super::needs;
 use super::texts;
+use super::versions::needs;
 use crate::attributes::{is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::bytecode_version;
 use super::bytes::Buffer;
+use super::versions::bytecode_version;
 use crate::ir::Version;
 
 /// The dialects a file may name.
@@ -161,7 +161,7 @@ impl Encoder {
         let (offsets, data) = self.entry_sections(&dialects);
         let size = data.len() + ir.len() + offsets.0.len() + 4096;
         let mut file = Buffer(Vec::with_capacity(size));
-        file.0.extend_from_slice(&crate::bytecode::MAGIC);
+        file.0.extend_from_slice(&crate::version::MAGIC);
         file.varint(u64::from(self.bytecode));
         file.0.extend_from_slice(format!("StableHLO_v{}\0", self.version).as_bytes());
         file.section(1, &dialect_section.0);

@@ -5,13 +5,32 @@ use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::locations::Locations;
 use crate::error::{Error, Result};
-use crate::ir::*;
+use crate::ir::{function_text, *};
 use crate::text::function_type;
+use crate::verify::VerifyLevel;
 
 /// Names of functions' own attributes, which are not discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
-pub(super) struct Writer<'a> {
+/// Writes a program as a portable artifact of that StableHLO version, from [`Version::OLDEST`] to
+/// [`Version::NEWEST`].
+///
+/// Every reader of that version or a later one accepts it. An op, attribute or type that is newer than the version is
+/// an error, and so are Shardy's ops and attributes before 1.11.0. The error names the op, the required version, and
+/// the source location. The module is verified first, at level [`VerifyLevel::FULL`].
+pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
+    if version < Version::OLDEST || version > Version::NEWEST {
+        return Err(Error::new(format!(
+            "artifacts can be written for StableHLO {} to {}, not {version}",
+            Version::OLDEST,
+            Version::NEWEST
+        )));
+    }
+    crate::verify::verify(module, VerifyLevel::FULL)?;
+    Writer::new(module, version).run()
+}
+
+struct Writer<'a> {
     module: &'a Module,
     encoder: Encoder,
     locations: Locations,
@@ -245,11 +264,11 @@ impl<'a> Writer<'a> {
     fn func(&mut self, out: &mut Buffer, func: &'a Func) -> Result<()> {
         let inputs: Vec<Type> = func.args().iter().map(|&v| func.ty(v).clone()).collect();
         let lists = [func.arg_attributes.clone(), func.result_attributes.clone()];
-        let ty = crate::types::function_text(&inputs, &func.results);
+        let ty = function_text(&inputs, &func.results);
         let visibility = crate::print::visibility(func);
         let discardable: Attributes =
             func.attributes.iter().filter(|(name, _)| !FUNC_OWN.contains(&name.as_str())).cloned().collect();
-        let attributes = crate::types::declaration(&func.name, ty, visibility, lists, discardable);
+        let attributes = crate::signature::declaration(&func.name, ty, visibility, lists, discardable);
         let record = self
             .func_record(&attributes, &inputs, &func.results, func.location)
             .map_err(|e| e.with_op("func.func").with_location(self.module.location(func.location)))?;

@@ -2,7 +2,7 @@
 
 use super::attributes::{find, named};
 use super::encoder::Encoder;
-use super::needs;
+use super::versions::needs;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::print::enum_names;

@@ -2,8 +2,8 @@
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
-use super::needs;
 use super::texts::{self, Quantized};
+use super::versions::needs;
 use crate::error::{Error, Result};
 use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;

@@ -2,8 +2,8 @@
 
 use super::attributes::{find, named};
 use super::encoder::Encoder;
-use super::needs;
 use super::ops::Named;
+use super::versions::needs;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::{Names, is_plain, vhlo_attributes};

@@ -10,7 +10,7 @@ use crate::{CompileSettings, DType, Member, Pool, Program, RunError, Tensor, Wor
 /// A program with one function `main` for a world of the given size.
 pub(super) fn program(replicas: usize, partitions: usize, parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
-    let module = stablehlo::parse(text).expect("the test's program parses");
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
     let mut settings = CompileSettings::new(replicas, partitions);
     settings.use_spmd = false;
     compile_with(&module, &settings, Pool::global()).expect("the test's program compiles")

@@ -65,7 +65,7 @@ fn a_call_may_declare_a_tuple_of_its_results() {
               return %1 : tensor<2x2xf32>
             }}"
         );
-        compile(&stablehlo::parse(text).unwrap())
+        compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap())
     };
     let given = tensor(DType::F32, &[2, 2], &[3.0f32, 1.0, 4.0, 2.0]);
     let outputs = program("tensor<2x2xf32>, tensor<2xf32>").unwrap().run(vec![given]).unwrap();
@@ -116,7 +116,7 @@ fn an_aliased_result_is_its_operand_at_first() {
                return %0#1 : tensor<2xi32>
              }}"
         );
-        let module = stablehlo::parse(text).map_err(|e| e.to_string())?;
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).map_err(|e| e.to_string())?;
         compile(&module).map_err(|e| e.to_string())
     };
     let x = tensor(DType::I32, &[2], &[41, 7]);
@@ -182,6 +182,6 @@ fn a_call_gets_and_gives_arrays_in_the_orders_it_states() {
     assert_eq!(bytemuck::cast_slice::<u8, i32>(outputs[1].bytes()), expected.collect::<Vec<_>>());
     let wrong = layouts.replacen("[0, 1]", "[0, 0]", 1);
     let text = format!("func.func @main(%a: tensor<2x3xi32>) -> ({results}) {{ {} }}", call(&wrong));
-    let error = stablehlo::parse(text).unwrap_err();
+    let error = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap_err();
     assert!(error.to_string().contains("`operand_layouts` has [0, 0]"), "{error}");
 }

@@ -44,8 +44,7 @@ fn shapes_computed_at_run_time_are_refused_with_the_remedy() {
     let module = stablehlo::parse(
         "func.func @main(%a: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
            %0 = stablehlo.dynamic_reshape %a, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
-           return %0 : tensor<?x?xf32> }",
-    );
+           return %0 : tensor<?x?xf32> }", stablehlo::VerifyLevel::FULL);
     let error = compile(&module.unwrap()).unwrap_err();
     assert!(error.message().contains("refine the program's shapes"), "{error}");
 }
@@ -56,8 +55,7 @@ fn host_queues_are_refused_with_the_remedy() {
         "func.func @main(%a: tensor<f32>) -> tensor<f32> {
            %t = stablehlo.create_token : !stablehlo.token
            %0 = \"stablehlo.outfeed\"(%a, %t) <{outfeed_config = \"\"}> : (tensor<f32>, !stablehlo.token) -> !stablehlo.token
-           return %a : tensor<f32> }",
-    );
+           return %a : tensor<f32> }", stablehlo::VerifyLevel::FULL);
     let error = compile(&module.unwrap()).unwrap_err();
     assert!(error.message().contains("outfeed") && error.message().contains("host queues"), "{error}");
 }

@@ -5,7 +5,7 @@ use stablehlo::ir::{OpKind, Type};
 use crate::{CompileError, CompileErrorKind, compile};
 
 fn refused(text: &str) -> CompileError {
-    compile(&stablehlo::parse(text.to_owned()).expect("the test's program parses")).expect_err("the program is refused")
+    compile(&stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("the test's program parses")).expect_err("the program is refused")
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn recursion_is_refused() {
            return %0 : tensor<f32> }
          func.func private @f(%a: tensor<f32>) -> tensor<f32> {
            return %a : tensor<f32> }";
-    let mut module = stablehlo::parse(text).unwrap();
+    let mut module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
     module.funcs[0].body.ops[0].kind = OpKind::Call { callee: "main".into() };
     let error = compile(&module).unwrap_err();
     assert!(error.message().contains("calls itself"), "{error}");
@@ -100,7 +100,7 @@ fn tensors_beyond_the_address_space_are_refused() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<2x2xf32> {
            %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<2x2xf32>
            return %0 : tensor<2x2xf32> }";
-    let mut module = stablehlo::parse(text).unwrap();
+    let mut module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
     for ty in &mut module.funcs[0].values {
         if let Type::Tensor(t) = ty {
             t.shape.iter_mut().for_each(|d| *d = 1 << 32);

@@ -16,7 +16,7 @@ fn a_chain_is_one_step_and_calls_cost_none() {
            %0 = stablehlo.add %x, %y : {ty}
            return %0 : {ty} }}"
     );
-    let program = super::compile(&stablehlo::parse(text).unwrap()).unwrap();
+    let program = super::compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap()).unwrap();
     assert_eq!(program.step_count(), 1);
     let a: Vec<f32> = (0..5000u16).map(f32::from).collect();
     let b = vec![-3000.0f32; 5000];

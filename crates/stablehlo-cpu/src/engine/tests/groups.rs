@@ -6,7 +6,7 @@ use crate::{CompileSettings, DType, Pool, Program, compile_with};
 
 fn refused(replicas: usize, partitions: usize, body: &str) -> String {
     let text = format!("func.func @main(%x: tensor<1xi32>) -> tensor<1xi32> {{\n{body}\n}}");
-    let module = stablehlo::parse(text).expect("the test's program parses");
+    let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
     let mut settings = CompileSettings::new(replicas, partitions);
     settings.use_spmd = false;
     compile_with(&module, &settings, Pool::global()).expect_err("refused").to_string()

@@ -57,7 +57,7 @@ fn a_loop_updates_what_it_carries_in_place() {
                stablehlo.return %j, %b : tensor<i32>, tensor<1000x1024xf32> }
         return %r#1 : tensor<1000x1024xf32>
       }";
-    let program = compile_in(&stablehlo::parse(text).unwrap(), &pool).unwrap();
+    let program = compile_in(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), &pool).unwrap();
     let x = Tensor::uninit(&pool, DType::F32, &[1000, 1024]).unwrap();
     let before = address(&x);
     let row = tensor(DType::F32, &[1, 1024], &[7.0f32; 1024]);

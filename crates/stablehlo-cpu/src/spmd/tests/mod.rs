@@ -17,7 +17,7 @@ use crate::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 /// Adds a 2 by 2 mesh with axes x and y to the text of a function.
 fn module(text: &str) -> stablehlo::ir::Module {
     let text = format!("sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n{text}");
-    stablehlo::parse(text).expect("the test's program parses")
+    stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses")
 }
 
 fn compiled(text: &str, partitions: usize) -> Program {

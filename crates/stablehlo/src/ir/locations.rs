@@ -1,10 +1,44 @@
 //! The location table: decoded locations, or an artifact's encoded locations, which are decoded on request.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
-use crate::bytecode::EncodedLocations;
-use crate::ir::{Location, LocationId};
+/// A source location: an index into the module's location table, resolved by [`Module::location`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LocationId(pub u32);
+
+/// The source location of an op, as the producer recorded it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Location {
+    /// Nothing recorded.
+    Unknown,
+    /// A place in a file.
+    File {
+        /// File name.
+        file: String,
+        /// Line, from 1; 0 when absent.
+        line: u64,
+        /// Column, from 1; 0 when absent.
+        column: u64,
+    },
+    /// A name, such as JAX's `jit(f)/add`, and the place it wraps.
+    Name(String, LocationId),
+    /// A call: callee, then caller.
+    CallSite(LocationId, LocationId),
+    /// Several places.
+    Fused(Vec<LocationId>),
+}
+
+/// Locations that are decoded on request. A reader implements it for the encoding of its format.
+pub(crate) trait EncodedLocations: fmt::Debug + Send + Sync {
+    /// Returns the number of locations. Ids below it have one.
+    fn len(&self) -> usize;
+
+    /// Returns the location with this id, or [`Location::Unknown`] if it is malformed.
+    fn get(&self, id: usize) -> Location;
+}
 
 /// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign number 0 to
 /// [`Location::Unknown`].
@@ -21,21 +55,21 @@ use crate::ir::{Location, LocationId};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Locations {
-    /// Those in the artifact come first.
-    encoded: Option<Arc<EncodedLocations>>,
+    /// These come before the listed ones.
+    encoded: Option<Arc<dyn EncodedLocations>>,
     listed: Vec<Location>,
 }
 
 impl Locations {
-    /// Those of an artifact.
-    pub(crate) fn encoded(encoded: EncodedLocations) -> Self {
+    /// Creates a table of encoded locations.
+    pub(crate) fn encoded(encoded: impl EncodedLocations + 'static) -> Self {
         Self { encoded: Some(Arc::new(encoded)), listed: Vec::new() }
     }
 
     /// How many locations there are: ids below it name one.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.in_artifact() + self.listed.len()
+        self.encoded_count() + self.listed.len()
     }
 
     /// Whether there are none.
@@ -50,7 +84,7 @@ impl Locations {
         let index = id.0 as usize;
         match &self.encoded {
             Some(encoded) if index < encoded.len() => Some(Cow::Owned(encoded.get(index))),
-            _ => self.listed.get(index - self.in_artifact()).map(Cow::Borrowed),
+            _ => self.listed.get(index - self.encoded_count()).map(Cow::Borrowed),
         }
     }
 
@@ -59,7 +93,7 @@ impl Locations {
         self.listed.push(location);
     }
 
-    fn in_artifact(&self) -> usize {
+    fn encoded_count(&self) -> usize {
         self.encoded.as_ref().map_or(0, |encoded| encoded.len())
     }
 }

@@ -6,7 +6,11 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::ir::{Type, ValueId};
+use super::types::Type;
+
+/// A value of a function: an index into [`Func::values`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ValueId(pub u32);
 
 /// Operands or results of an op. Up to four take no memory of their own; it reads as a slice, and is made from one, from
 /// a `Vec` (`vec.into()`) or by collecting.
@@ -279,8 +283,8 @@ impl ExactSizeIterator for IterMut<'_> {}
 
 #[cfg(test)]
 mod tests {
+    use super::super::types::{ElementType, TensorType};
     use super::*;
-    use crate::ir::{ElementType, TensorType};
 
     fn ty(extent: i64) -> Type {
         Type::Tensor(TensorType::new([extent], ElementType::F32))

@@ -1,12 +1,33 @@
 //! Constants: checked construction and element access.
 
+use std::fmt;
+
 use bytes::Bytes;
 
+use super::types::{ElementType, TensorType};
 use crate::error::{Error, Result};
-use crate::ir::{ElementType, Literal, TensorType};
 
 /// Longest list an op attribute may spell out through a splat. Such lists have one entry per dimension.
 const MAX_LIST: usize = 4096;
+
+/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types (sign- or
+/// zero-extended) and for bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a
+/// splat; a tensor of one element is none).
+#[derive(Clone, PartialEq, Eq)]
+pub struct Literal {
+    /// Type of the tensor.
+    pub ty: TensorType,
+    /// Elements, a slice of the program where the program holds them in this form.
+    pub data: Bytes,
+    /// One element stands for all.
+    pub splat: bool,
+}
+
+impl fmt::Debug for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Literal({:?}, {} bytes{})", self.ty, self.data.len(), if self.splat { ", splat" } else { "" })
+    }
+}
 
 impl Literal {
     /// A constant of `data` in the form [`Literal`] describes: all elements, or exactly one.

@@ -1,0 +1,76 @@
+//! Whether a value of one type may be used as a value of another type.
+
+use crate::ir::{DYNAMIC, ElementType, Type};
+
+/// Whether two shapes have the same rank, and extents that agree if both are known.
+pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
+}
+
+/// Whether two extents are equal or one is not known.
+pub(crate) fn extents_agree(a: i64, b: i64) -> bool {
+    a == b || a == DYNAMIC || b == DYNAMIC
+}
+
+/// Whether types agree in all known parts. A value of static shape may be used as one of dynamic shape.
+pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
+    // Values mostly share their types.
+    if std::ptr::eq(a, b) {
+        return true;
+    }
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => a.element == b.element && agree(&a.shape, &b.shape),
+        (Type::Other(a), b) if a.starts_with("tensor<") => loosely(a, b),
+        (a, Type::Other(b)) if b.starts_with("tensor<") => loosely(b, a),
+        (a, b) => a == b,
+    }
+}
+
+/// Whether a tensor type with bounds or quantized elements is compatible with the other type. If only one type has
+/// them, only the ranks are compared. Otherwise the texts are compared, except for dynamic extents.
+#[cold]
+fn loosely(text: &str, other: &Type) -> bool {
+    match other {
+        Type::Other(other) => other == text || text.contains('?') || other.contains('?'),
+        Type::Tensor(other) => {
+            unbounded(text).is_some_and(|(shape, element)| element == other.element && agree(&shape, &other.shape))
+        }
+        _ => false,
+    }
+}
+
+/// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, such as quantized
+/// ones.
+pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
+    let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
+    let mut shape = Vec::new();
+    while let Some((extent, after)) =
+        rest.split_once('x').filter(|(extent, _)| !extent.contains(|c: char| c.is_ascii_alphabetic()))
+    {
+        shape.push(if extent == "?" { DYNAMIC } else { extent.parse().ok()? });
+        rest = after;
+    }
+    let element = match rest {
+        "complex<f32" => ElementType::ComplexF32,
+        "complex<f64" => ElementType::ComplexF64,
+        name => ElementType::from_name(name)?,
+    };
+    Some((shape, element))
+}
+
+/// [`compatible`] for lists.
+pub(crate) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl IntoIterator<Item = &'a Type>) -> bool {
+    let (mut a, mut b) = (a.into_iter(), b.into_iter());
+    loop {
+        match (a.next(), b.next()) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if compatible(a, b) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Types separated by commas.
+pub(crate) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
+    types.into_iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,139 @@
+//! Modules, functions, regions and ops.
+
+use std::fmt;
+
+use super::attribute::{Attribute, Attributes};
+use super::locations::{LocationId, Locations};
+use super::ops::OpKind;
+use super::types::Type;
+use super::values::{ValueId, ValueIds, ValueTypes};
+
+/// A program.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// Symbol name, such as `jit_step`.
+    pub name: Option<String>,
+    /// Module attributes, such as `mhlo.num_partitions`.
+    pub attributes: Attributes,
+    /// Functions in program order; the entry is the one named `main`.
+    pub funcs: Vec<Func>,
+    /// Meshes and other top-level ops that are not functions, raw: (op name, attributes).
+    pub symbols: Vec<(String, Attributes)>,
+    /// Location table; see [`Module::location`].
+    pub locations: Locations,
+    /// Version of the portable artifact the program was read from.
+    pub version: Option<Version>,
+}
+
+/// A StableHLO version, `major.minor.patch`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Version(pub u32, pub u32, pub u32);
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Func {
+    /// Symbol name.
+    pub name: String,
+    /// `public` (the default) or private.
+    pub public: bool,
+    /// Attributes of each argument, such as `tf.aliasing_output`; as many as the body block has arguments.
+    pub arg_attributes: Vec<Attributes>,
+    /// Result types.
+    pub results: Vec<Type>,
+    /// Attributes of each result; as many as `results`.
+    pub result_attributes: Vec<Attributes>,
+    /// Discardable attributes.
+    pub attributes: Attributes,
+    /// Body: its block arguments are the function's arguments, its last op is [`OpKind::Return`].
+    pub body: Region,
+    /// Type of every value of the function, nested regions included, indexed by [`ValueId`].
+    pub values: ValueTypes,
+    /// The source location.
+    pub location: LocationId,
+}
+
+/// A region: arguments and ops of its single block (StableHLO has no others).
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    /// Block arguments.
+    pub args: Vec<ValueId>,
+    /// Ops in order; the last is [`OpKind::Return`].
+    pub ops: Vec<Op>,
+}
+
+/// An operation.
+#[derive(Clone, Debug)]
+pub struct Op {
+    /// The operation, with its attributes.
+    pub kind: OpKind,
+    /// Operands in the specification's order.
+    pub operands: ValueIds,
+    /// Results.
+    pub results: ValueIds,
+    /// Regions in the specification's order (`while`: cond, body).
+    pub regions: Vec<Region>,
+    /// Discardable attributes.
+    pub attributes: Attributes,
+    /// The source location.
+    pub location: LocationId,
+}
+
+impl Module {
+    /// The entry function: the one named `main`, or the only public one.
+    #[must_use]
+    pub fn entry(&self) -> Option<&Func> {
+        self.func("main").or_else(|| {
+            let mut public = self.funcs.iter().filter(|f| f.public);
+            public.next().filter(|_| public.next().is_none())
+        })
+    }
+
+    /// The function of that symbol name.
+    #[must_use]
+    pub fn func(&self, name: &str) -> Option<&Func> {
+        self.funcs.iter().find(|f| f.name == name)
+    }
+
+    /// Moves the name out of the other attributes, where text and old artifacts may have it. An attribute that is not a
+    /// name, or a second one, stays, and the verifier refuses it.
+    pub(crate) fn name_from_attributes(&mut self) {
+        let is_name = |(name, value): &(String, Attribute)| name == "sym_name" && value.as_str().is_some();
+        if self.name.is_none()
+            && let Some(at) = self.attributes.iter().position(is_name)
+        {
+            self.name = self.attributes.remove(at).1.as_str().map(str::to_owned);
+        }
+    }
+}
+
+impl Func {
+    /// An attribute of an argument, such as `tf.aliasing_output`.
+    #[must_use]
+    pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.arg_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// An attribute of a result, such as `jax.result_info`.
+    #[must_use]
+    pub fn result_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {
+        self.result_attributes.get(index)?.iter().find(|(n, _)| n == name).map(|(_, value)| value)
+    }
+
+    /// Argument values.
+    #[must_use]
+    pub fn args(&self) -> &[ValueId] {
+        &self.body.args
+    }
+
+    /// Type of a value.
+    #[must_use]
+    pub fn ty(&self, value: ValueId) -> &Type {
+        &self.values[value.0 as usize]
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.0, self.1, self.2)
+    }
+}

@@ -1,0 +1,133 @@
+//! The declared types of functions, as both readers handle them.
+
+use crate::compatible::{all_compatible, unbounded};
+use crate::error::{Error, Result};
+use crate::ir::{Attribute, Attributes, TensorType, Type, function_text};
+
+/// The attributes of a function without a body, as both readers keep them.
+pub(crate) fn declaration(
+    name: &str,
+    ty: String,
+    visibility: Option<&str>,
+    lists: [Vec<Attributes>; 2],
+    discardable: Attributes,
+) -> Attributes {
+    let string = |text: &str| Attribute::String(text.as_bytes().to_vec().into());
+    let mut attributes = Attributes::new();
+    for (name, list) in ["arg_attrs", "res_attrs"].into_iter().zip(lists) {
+        if list.iter().any(|entries| !entries.is_empty()) {
+            let list = list.into_iter().map(Attribute::Dictionary).collect();
+            attributes.push((name.to_owned(), Attribute::Array(list)));
+        }
+    }
+    attributes.push(("function_type".to_owned(), Attribute::Type(Type::Other(ty))));
+    attributes.push(("sym_name".to_owned(), string(name)));
+    if let Some(visibility) = visibility.filter(|v| !v.is_empty()) {
+        attributes.push(("sym_visibility".to_owned(), string(visibility)));
+    }
+    attributes.extend(discardable);
+    attributes
+}
+
+/// Returns the declared results of a function, from its declared type and from the types that its body takes and
+/// returns. A declared extent may be dynamic if that of the body is static.
+pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<Type>) -> Result<Vec<Type>> {
+    let actual = function_text(inputs, &returned);
+    let differs = || Error::new(format!("is declared as {declared} but its body is {actual}"));
+    let Type::Other(text) = declared else { return Err(differs()) };
+    if *text == actual {
+        return Ok(returned);
+    }
+    let (takes, results) = split(text).ok_or_else(differs)?;
+    if results.len() != returned.len() || !takes.into_iter().eq(inputs.iter().map(Type::to_string)) {
+        return Err(differs());
+    }
+    let results: Vec<Type> = results.into_iter().zip(&returned).map(|(text, actual)| result(text, actual)).collect();
+    if all_compatible(&returned, &results) { Ok(results) } else { Err(differs()) }
+}
+
+/// The type of a declared result, given the type that the body returns.
+fn result(text: &str, returned: &Type) -> Type {
+    match unbounded(text) {
+        _ if returned.to_string() == text => returned.clone(),
+        Some((shape, element)) if !text.contains(',') => Type::Tensor(TensorType { shape, element }),
+        _ => Type::Other(text.to_owned()),
+    }
+}
+
+/// Splits a function type as [`function_text`] writes it into the texts of its inputs and results. Returns `None` for
+/// any other text.
+pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
+    let (inputs, rest) = list(text)?;
+    let results = rest.strip_prefix(" -> ")?;
+    match list(results) {
+        Some((results, "")) => Some((inputs, results)),
+        _ => Some((inputs, vec![results])),
+    }
+}
+
+/// The items of the list in parentheses at the start of the text, and the text after it.
+fn list(text: &str) -> Option<(Vec<&str>, &str)> {
+    let inside = text.strip_prefix('(')?;
+    let (mut items, mut start, mut depth, mut last) = (Vec::new(), 0, 0usize, 0);
+    for (at, byte) in inside.bytes().enumerate() {
+        match byte {
+            b'(' | b'<' | b'[' | b'{' => depth += 1,
+            b')' if depth == 0 => {
+                let item = inside[start..at].trim();
+                items.extend(Some(item).filter(|item| !item.is_empty()));
+                return Some((items, &inside[at + 1..]));
+            }
+            // The arrow of a function type is not a bracket.
+            b'>' if last == b'-' => {}
+            b')' | b'>' | b']' | b'}' => depth = depth.checked_sub(1)?,
+            b',' if depth == 0 => {
+                items.push(inside[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+        last = byte;
+    }
+    None
+}
+
+/// Keeps a visibility that the `public` field of a function does not tell.
+pub(crate) fn keep_visibility(visibility: Option<&str>, attributes: &mut Attributes) {
+    if let Some(stated @ ("public" | "nested")) = visibility {
+        attributes.push(("sym_visibility".to_owned(), Attribute::String(stated.as_bytes().to_vec().into())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{DYNAMIC, ElementType};
+
+    #[test]
+    fn function_types_are_split() {
+        assert_eq!(split("() -> ()"), Some((vec![], vec![])));
+        assert_eq!(split("(tensor<2xf32>, tuple<tensor<i1>, !stablehlo.token>) -> tensor<f32>"), {
+            Some((vec!["tensor<2xf32>", "tuple<tensor<i1>, !stablehlo.token>"], vec!["tensor<f32>"]))
+        });
+        assert_eq!(split("((i1) -> i2, i3) -> (i4, i5)"), Some((vec!["(i1) -> i2", "i3"], vec!["i4", "i5"])));
+        for text in ["", "tensor<f32>", "(i1", "(i1) i2", "(i1>) -> i2"] {
+            assert_eq!(split(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn declared_extents_may_be_dynamic() {
+        let tensor = |extent| Type::Tensor(TensorType::new([extent], ElementType::F32));
+        let declared = |text: &str| declared_results(&Type::Other(text.to_owned()), &[tensor(3)], vec![tensor(3)]);
+        assert_eq!(declared("(tensor<3xf32>) -> tensor<3xf32>").unwrap(), [tensor(3)]);
+        assert_eq!(declared("(tensor<3xf32>) -> tensor<?xf32>").unwrap(), [tensor(DYNAMIC)]);
+        let bounded = "tensor<?xf32, #stablehlo.bounds<4>>";
+        assert_eq!(declared(&format!("(tensor<3xf32>) -> {bounded}")).unwrap(), [Type::Other(bounded.to_owned())]);
+        for text in
+            ["(tensor<3xf32>) -> tensor<4xf32>", "(tensor<?xf32>) -> tensor<3xf32>", "tensor<3xf32>", "() -> ()"]
+        {
+            assert!(declared(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How much the verifier checks.
+
+use std::fmt;
+
+use super::site::Site;
+use super::{attributes, chlo, custom_call, quantized, string_attributes, untyped_ops};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// How much [`verify`](crate::verify()) checks.
+///
+/// Every caller of a reader states the level. The level is a value and not a cargo feature, because cargo unifies the
+/// features of a build: another crate could then change which programs are rejected.
+///
+/// ```
+/// use stablehlo::VerifyLevel;
+///
+/// // An op of another dialect: its attributes are checked at level `FULL` only.
+/// let text = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+///   %0 = \"stablehlo.collective_permute\"(%x) {channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
+///     source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>} : (tensor<2xf32>) -> tensor<2xf32>
+///   return %0 : tensor<2xf32>
+/// }";
+/// assert!(stablehlo::parse(text, VerifyLevel::STRUCTURE).is_ok());
+/// assert!(stablehlo::parse(text, VerifyLevel::FULL).is_err());
+/// ```
+#[derive(Clone, Copy)]
+pub struct VerifyLevel {
+    full: Option<&'static FullRules>,
+}
+
+/// The rules that [`VerifyLevel::FULL`] adds. Only that constant refers to them, so a linker drops them from a library
+/// that does not use it.
+pub(super) struct FullRules {
+    pub(super) module: fn(&Module) -> Result<()>,
+    pub(super) func: fn(&Func) -> Result<()>,
+    pub(super) ty: fn(&Type) -> Result<()>,
+    pub(super) op: fn(&Site<'_>) -> Result<()>,
+}
+
+impl VerifyLevel {
+    /// What a device relies on: values are defined before use and in scope, regions end in a return, callees exist and
+    /// do not recurse, constants have the size of their types, and ops that have an [`OpKind`] satisfy the
+    /// specification's rules on counts, shapes and element types.
+    ///
+    /// Frameworks check the other rules before they write an artifact, so small libraries that read artifacts use this
+    /// level. It keeps the code of the other rules out of the library.
+    pub const STRUCTURE: Self = Self { full: None };
+
+    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, ops without their own
+    /// [`OpKind`], string attributes, and constants that are shapes.
+    pub const FULL: Self =
+        Self { full: Some(&FullRules { module: attributes::module, func: full_func, ty: full_type, op: full_op }) };
+
+    pub(super) fn full(self) -> Option<&'static FullRules> {
+        self.full
+    }
+}
+
+/// `VerifyLevel::STRUCTURE` or `VerifyLevel::FULL`.
+impl fmt::Debug for VerifyLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.full.is_some() { "VerifyLevel::FULL" } else { "VerifyLevel::STRUCTURE" })
+    }
+}
+
+impl PartialEq for VerifyLevel {
+    fn eq(&self, other: &Self) -> bool {
+        self.full.is_some() == other.full.is_some()
+    }
+}
+
+impl Eq for VerifyLevel {}
+
+fn full_func(func: &Func) -> Result<()> {
+    func.results.iter().filter(|ty| matches!(ty, Type::Other(_))).try_for_each(full_type)?;
+    attributes::func(func)
+}
+
+/// A type that is kept as text.
+fn full_type(ty: &Type) -> Result<()> {
+    if let Type::Other(text) = ty
+        && crate::text::whole_type(text).is_none()
+    {
+        return Err(Error::new(format!("`{text}` is not a type")));
+    }
+    quantized::verify_type(ty)
+}
+
+fn full_op(site: &Site<'_>) -> Result<()> {
+    attributes::op(site.op)?;
+    quantized::verify(site)?;
+    string_attributes::verify(site)?;
+    custom_call::verify(site)?;
+    chlo::verify(site)?;
+    untyped_ops::verify(site)
+}

@@ -1,0 +1,97 @@
+//! The op that a rule checks, with its context.
+
+use super::constants::Constants;
+use super::infer::{Slot, Wanted};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// The context for the checks of one op.
+pub(super) struct Site<'a> {
+    pub(super) func: &'a Func,
+    pub(super) op: &'a Op,
+    /// The module, if there is one.
+    pub(super) module: Option<&'a Module>,
+    /// The function's integer constants, for the rules of level [`VerifyLevel::FULL`](super::level::VerifyLevel::FULL).
+    pub(super) constants: Option<&'a Constants>,
+    /// Set if the types of the results are inferred instead of checked.
+    pub(super) wanted: Option<&'a Wanted>,
+}
+
+impl<'a> Site<'a> {
+    /// Type of an operand.
+    pub(super) fn operand(&self, index: usize) -> Result<&'a Type> {
+        match self.op.operands.get(index) {
+            Some(&value) => Ok(self.func.ty(value)),
+            None => Err(Error::new(format!("needs at least {} operands, has {}", index + 1, self.op.operands.len()))),
+        }
+    }
+
+    /// Type of a result.
+    pub(super) fn result(&self, index: usize) -> Result<&'a Type> {
+        match self.op.results.get(index) {
+            Some(&value) => Ok(self.func.ty(value)),
+            None => Err(Error::new(format!("needs at least {} results, has {}", index + 1, self.op.results.len()))),
+        }
+    }
+
+    /// Tensor type of an operand. `None` for a type that this crate does not model and does not check.
+    pub(super) fn operand_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        tensor(self.operand(index)?, "operand", index)
+    }
+
+    /// Tensor type of a result, likewise.
+    pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
+        // Rules that need the result do not apply to inference.
+        if self.wanted.is_some() {
+            return Ok(None);
+        }
+        tensor(self.result(index)?, "result", index)
+    }
+
+    /// The slot of a result, for a rule.
+    pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
+        match self.wanted {
+            Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),
+            None => Ok(self.result_tensor(index)?.map(Slot::There)),
+        }
+    }
+
+    /// The elements of an operand that is an integer constant.
+    pub(super) fn known(&self, index: usize) -> Option<&'a [i64]> {
+        self.constants?.find(self.func, *self.op.operands.get(index)?)
+    }
+
+    pub(super) fn operands(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
+        self.op.operands.iter().map(|&v| self.func.ty(v))
+    }
+
+    pub(super) fn results(&self) -> impl ExactSizeIterator<Item = &'a Type> + Clone {
+        self.op.results.iter().map(|&v| self.func.ty(v))
+    }
+}
+
+fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a TensorType>> {
+    match ty {
+        Type::Tensor(tensor) => Ok(Some(tensor)),
+        Type::Other(_) => Ok(None),
+        other => Err(Error::new(format!("{what} {index} must be a tensor, not {other}"))),
+    }
+}
+
+/// Fails with a message unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err($crate::error::Error::new(format!($($message)+)));
+        }
+    };
+}
+pub(super) use ensure;
+
+/// Operands of the return that ends a region.
+pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
+    match region.ops.last() {
+        Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),
+        _ => Err(Error::new("a region must end in a return")),
+    }
+}

@@ -1,0 +1,219 @@
+//! The walk over a module's functions, regions and ops.
+
+use super::constants::Constants;
+use super::level::VerifyLevel;
+use super::shapes::verify_type;
+use super::site::{Site, ensure, returned};
+use super::{calls, contractions, control, elements, shapes};
+use crate::compatible::{all_compatible, list};
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::limits::MAX_NESTING;
+
+/// Checks a module. [`parse`](crate::parse) and the other readers have done so. Call it for modules that you build or
+/// change.
+pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
+    if let Some(rules) = level.full() {
+        (rules.module)(module)?;
+    }
+    let mut calls = Vec::with_capacity(module.funcs.len());
+    for func in &module.funcs {
+        calls.push(verify_func(module, func, level).map_err(|e| e.with_func(&func.name))?);
+    }
+    calls::verify(module, &calls)
+}
+
+/// Checks a function. Returns the ops that call other functions.
+fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Result<Vec<&'a Op>> {
+    let args = func.body.args.len();
+    ensure!(
+        func.arg_attributes.len() == args,
+        "{} attribute dictionaries for {args} arguments",
+        func.arg_attributes.len()
+    );
+    let (attributes, results) = (func.result_attributes.len(), func.results.len());
+    ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
+    func.values.distinct().try_for_each(|ty| verify_type(ty, level)).map_err(|e| made_by(module, func, level, e))?;
+    if let Some(rules) = level.full() {
+        (rules.func)(func).map_err(|e| e.with_location(module.location(func.location)))?;
+    }
+    let constants = Constants::default();
+    let mut walk = Walk {
+        level,
+        constants: &constants,
+        module,
+        func,
+        state: vec![State::New; func.values.len()],
+        scope: Vec::new(),
+        calls: Vec::new(),
+        sound: Vec::new(),
+    };
+    walk.region(&func.body, 0)?;
+    let returned = returned(&func.body)?;
+    let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
+    ensure!(
+        all_compatible(actual.iter().copied(), &func.results),
+        "returns ({}) but is declared to return ({})",
+        list(actual.iter().copied()),
+        list(&func.results)
+    );
+    Ok(walk.calls)
+}
+
+/// Adds the op that defines the first value of an invalid type, and its place. For an argument, this is the enclosing
+/// op or the function.
+#[cold]
+fn made_by(module: &Module, func: &Func, level: VerifyLevel, error: Error) -> Error {
+    let Some(value) = func.values.iter().position(|ty| verify_type(ty, level).is_err()) else { return error };
+    let is = |v: &ValueId| v.0 as usize == value;
+    // With a stack of its own, since the regions' depth is not checked yet.
+    let mut regions = vec![&func.body];
+    while let Some(region) = regions.pop() {
+        for op in &region.ops {
+            if op.results.iter().any(is) || op.regions.iter().any(|region| region.args.iter().any(is)) {
+                return error.with_op(&op.kind.name()).with_location(module.location(op.location));
+            }
+            regions.extend(&op.regions);
+        }
+    }
+    error.with_location(module.location(func.location))
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    New,
+    InScope,
+    Gone,
+}
+
+struct Walk<'a, 'c> {
+    level: VerifyLevel,
+    constants: &'c Constants,
+    module: &'a Module,
+    func: &'a Func,
+    state: Vec<State>,
+    /// Values in scope, in order of definition.
+    scope: Vec<ValueId>,
+    /// Ops that call functions.
+    calls: Vec<&'a Op>,
+    /// Elementwise ops that passed the checks, one bit each, by the position of their type.
+    sound: Vec<u64>,
+}
+
+impl<'a> Walk<'a, '_> {
+    fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
+        ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
+        ensure!(region.args.is_empty() || !region.ops.is_empty(), "a region with arguments must end in a return");
+        let mark = self.scope.len();
+        for &value in &region.args {
+            self.define(value)?;
+        }
+        let last = region.ops.len().saturating_sub(1);
+        for (i, op) in region.ops.iter().enumerate() {
+            self.op(op, i == last, depth)?;
+        }
+        for value in self.scope.drain(mark..) {
+            self.state[value.0 as usize] = State::Gone;
+        }
+        Ok(())
+    }
+
+    fn define(&mut self, value: ValueId) -> Result<()> {
+        match self.state.get_mut(value.0 as usize) {
+            Some(state @ State::New) => *state = State::InScope,
+            Some(_) => return Err(Error::new(format!("value {} is defined twice", value.0))),
+            None => return Err(Error::new(format!("value {} has no type", value.0))),
+        }
+        self.scope.push(value);
+        Ok(())
+    }
+
+    fn op(&mut self, op: &'a Op, last: bool, depth: usize) -> Result<()> {
+        self.flat(op, last).map_err(|e| self.place(e, op))?;
+        for region in &op.regions {
+            self.region(region, depth + 1)?;
+        }
+        self.finish(op).map_err(|e| self.place(e, op))
+    }
+
+    /// Checks that look at the op alone.
+    fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
+        ensure!(
+            matches!(op.kind, OpKind::Return) == last,
+            "{}",
+            if last { "a region must end in a return" } else { "a return must end its region" }
+        );
+        for &value in &op.operands {
+            match self.state.get(value.0 as usize) {
+                Some(State::InScope) => {}
+                Some(State::New) | None => {
+                    return Err(Error::new(format!("operand value {} is used before it is defined", value.0)));
+                }
+                Some(State::Gone) => {
+                    return Err(Error::new(format!("operand value {} is used outside its region", value.0)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that need the op's regions to be sound, then brings its results into scope.
+    fn finish(&mut self, op: &'a Op) -> Result<()> {
+        for &value in &op.results {
+            self.define(value)?;
+        }
+        match op.kind {
+            OpKind::Call { .. } | OpKind::Composite { .. } => self.calls.push(op),
+            OpKind::Unary(_) | OpKind::Binary(_) => return self.elementwise(op),
+            _ => {}
+        }
+        self.alone(op)
+    }
+
+    /// Checks of an op and the types of its operands and results.
+    fn alone(&self, op: &'a Op) -> Result<()> {
+        let (module, constants) = (Some(self.module), Some(self.constants));
+        let site = Site { func: self.func, op, module, constants, wanted: None };
+        control::verify(&site)?;
+        shapes::verify(&site)?;
+        elements::verify(&site)?;
+        contractions::verify(&site)?;
+        self.level.full().map_or(Ok(()), |rules| (rules.op)(&site))
+    }
+
+    /// The same, once for all ops of a kind and of one type, which are most of a program.
+    fn elementwise(&mut self, op: &'a Op) -> Result<()> {
+        let types = &self.func.values;
+        // Attributes have rules of their own.
+        if !op.attributes.is_empty() {
+            return self.alone(op);
+        }
+        let bit = match (&op.kind, &op.operands[..], &op.results[..], &op.regions[..]) {
+            (OpKind::Unary(unary), &[x], &[result], []) if types.position(x) == types.position(result) => {
+                *unary as usize
+            }
+            (OpKind::Binary(binary), &[x, y], &[result], [])
+                if types.position(x) == types.position(result) && types.position(y) == types.position(result) =>
+            {
+                Unary::ALL.len() + *binary as usize
+            }
+            _ => return self.alone(op),
+        };
+        const { assert!(Unary::ALL.len() + Binary::ALL.len() <= u64::BITS as usize) };
+        let position = types.position(op.results[0]) as usize;
+        if self.sound.get(position).is_some_and(|sound| sound >> bit & 1 == 1) {
+            return Ok(());
+        }
+        self.alone(op)?;
+        if self.sound.len() <= position {
+            self.sound.resize(position + 1, 0);
+        }
+        self.sound[position] |= 1 << bit;
+        Ok(())
+    }
+
+    #[cold]
+    fn place(&self, error: Error, op: &Op) -> Error {
+        error.with_op(&op.kind.name()).with_location(self.module.location(op.location))
+    }
+}
