@@ -74,7 +74,8 @@ fn main() {
         let code = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let size = code.len();
         let program = Program { format: format.to_owned(), code: code.into() };
-        let module = device_plugin::stablehlo::parse(&program, device_plugin::stablehlo::VerifyLevel::FULL).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let module = device_plugin::stablehlo::parse(&program, device_plugin::stablehlo::VerifyLevel::FULL)
+            .unwrap_or_else(|error| panic!("{name}: {error}"));
         let checker = Checker::new(&table(&module)).unwrap_or_else(|faults| panic!("{name}: {faults}"));
         let ask = |effort| {
             assert_eq!(checker.program(&program, effort), Support::Yes, "{name}");

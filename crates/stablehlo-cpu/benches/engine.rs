@@ -162,7 +162,8 @@ fn main() {
 /// One step of gradient descent of a 784-512-512-10 perceptron with mean squared error, batch 128.
 fn mlp(filter: &str) {
     let text = include_str!("programs/mlp_step.mlir");
-    let step = compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("bench program")).expect("bench program");
+    let step =
+        compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("bench program")).expect("bench program");
     let inputs: Vec<Tensor> = step.parameters().iter().zip(1..).map(|(p, seed)| random(&p.ty.dims, seed)).collect();
     let flop = 2.0 * 128.0 * (784.0 * 512.0 * 2.0 + 512.0 * 512.0 * 3.0 + 512.0 * 10.0 * 3.0);
     time("MLP SGD step b128", filter, flop, "GFLOP/s", || drop(run(&step, &inputs)));

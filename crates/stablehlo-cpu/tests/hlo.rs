@@ -142,7 +142,8 @@ fn hlo_results_match_jax() {
 fn donated_arguments_alias_their_results() {
     let programs = programs("donated_arguments_alias_their_results");
     let Some(program) = programs.iter().find(|path| path.ends_with("donated.hlo")) else { return };
-    let module = stablehlo::parse_hlo(std::fs::read(program).expect("a program"), stablehlo::VerifyLevel::FULL).expect("an HLO module");
+    let module = stablehlo::parse_hlo(std::fs::read(program).expect("a program"), stablehlo::VerifyLevel::FULL)
+        .expect("an HLO module");
     let main = module.entry().expect("an entry");
     let alias = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(|a| a.as_integer());
     assert_eq!((alias(0), alias(1)), (None, Some(1)));

@@ -30,7 +30,9 @@ fn main() {
     }
     for (name, blocks, constant) in [("medium", 200, 0), ("large", 4000, 0), ("large constants", 200, 2048)] {
         let text = transformer(blocks, constant);
-        match stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL).and_then(|module| stablehlo::write(&module, Version::NEWEST)) {
+        match stablehlo::parse(text.clone(), stablehlo::VerifyLevel::FULL)
+            .and_then(|module| stablehlo::write(&module, Version::NEWEST))
+        {
             Ok(artifact) => measure(&format!("{name}, artifact"), artifact.into()),
             Err(e) => println!("{name}: {e}"),
         }

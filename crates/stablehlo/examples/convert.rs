@@ -19,7 +19,9 @@ fn main() -> ExitCode {
     for path in arguments {
         let name = Path::new(&path).file_name().unwrap_or_default();
         let done = match std::fs::read(&path) {
-            Ok(program) => stablehlo::parse(program, stablehlo::VerifyLevel::FULL).and_then(|m| convert(&m, &form)).map_err(|e| e.to_string()),
+            Ok(program) => stablehlo::parse(program, stablehlo::VerifyLevel::FULL)
+                .and_then(|m| convert(&m, &form))
+                .map_err(|e| e.to_string()),
             Err(e) => Err(e.to_string()),
         };
         let done =

@@ -48,6 +48,9 @@
 //! Hostile input is an error. It cannot cause a panic, deep recursion, or excessive use of memory.
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod op_table;
+
 mod attributes;
 mod bytecode;
 mod compatible;

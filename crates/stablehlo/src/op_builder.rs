@@ -8,6 +8,9 @@ use bytes::Bytes;
 use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::ops::fields::{
+    Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, ReadField, Symbol, Word, value_of,
+};
 use crate::ops::{Opcode, is_op};
 
 /// One op before it is typed.
@@ -50,17 +53,6 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::Binary(binary) => OpKind::Binary(binary),
         Opcode::Constant => OpKind::Constant(constant(a)?),
-        Opcode::Iota => OpKind::Iota { iota_dimension: a.dim("iota_dimension")? },
-        Opcode::PartitionId => OpKind::PartitionId,
-        Opcode::ReplicaId => OpKind::ReplicaId,
-        Opcode::Compare => OpKind::Compare { direction: direction(a)?, compare_type: compare_type(a)? },
-        Opcode::Select => OpKind::Select,
-        Opcode::Clamp => OpKind::Clamp,
-        Opcode::Convert => OpKind::Convert,
-        Opcode::BitcastConvert => OpKind::BitcastConvert,
-        Opcode::ReducePrecision => {
-            OpKind::ReducePrecision { exponent_bits: a.bits("exponent_bits")?, mantissa_bits: a.bits("mantissa_bits")? }
-        }
         // `broadcast` puts new dimensions in front of the operand's.
         Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
@@ -70,24 +62,6 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             let new = sizes.len();
             OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
         }
-        Opcode::BroadcastInDim => OpKind::BroadcastInDim { broadcast_dimensions: a.dims("broadcast_dimensions")? },
-        Opcode::Reshape => OpKind::Reshape,
-        Opcode::Transpose => OpKind::Transpose { permutation: a.dims("permutation")? },
-        Opcode::Slice => OpKind::Slice {
-            start_indices: a.ints("start_indices")?,
-            limit_indices: a.ints("limit_indices")?,
-            strides: a.ints("strides")?,
-        },
-        Opcode::DynamicSlice => OpKind::DynamicSlice { slice_sizes: a.ints("slice_sizes")? },
-        Opcode::DynamicUpdateSlice => OpKind::DynamicUpdateSlice,
-        Opcode::Concatenate => OpKind::Concatenate { dimension: a.dim("dimension")? },
-        Opcode::Pad => OpKind::Pad {
-            edge_padding_low: a.ints("edge_padding_low")?,
-            edge_padding_high: a.ints("edge_padding_high")?,
-            interior_padding: a.ints("interior_padding")?,
-        },
-        Opcode::Reverse => OpKind::Reverse { dimensions: a.dims("dimensions")? },
-        Opcode::GetDimensionSize => OpKind::GetDimensionSize { dimension: a.dim("dimension")? },
         Opcode::Gather => OpKind::Gather {
             dimensions: gather_dimensions(a)?.into(),
             slice_sizes: a.ints("slice_sizes")?,
@@ -105,7 +79,6 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             OpKind::DotGeneral { dimensions: dot_general_dimensions(a)?, precision: precision(a)? }
         }
         Opcode::Convolution => convolution(a)?,
-        Opcode::Reduce => OpKind::Reduce { dimensions: a.dims("dimensions")? },
         Opcode::ReduceWindow | Opcode::SelectAndScatter => {
             a.ints("window_dimensions")?;
             let window = window(a, raw.rank(0)?)?;
@@ -115,19 +88,6 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                 OpKind::SelectAndScatter { window: window.into() }
             }
         }
-        Opcode::Cholesky => OpKind::Cholesky { lower: a.flag("lower")? },
-        Opcode::TriangularSolve => OpKind::TriangularSolve {
-            left_side: a.flag("left_side")?,
-            lower: a.flag("lower")?,
-            unit_diagonal: a.flag("unit_diagonal")?,
-            transpose_a: transpose_a(a)?,
-        },
-        Opcode::Fft => OpKind::Fft { fft_type: fft_type(a)?, fft_length: a.ints("fft_length")? },
-        Opcode::RngBitGenerator => OpKind::RngBitGenerator { algorithm: rng_algorithm(a)? },
-        Opcode::Call => OpKind::Call { callee: a.text("callee")? },
-        Opcode::While => OpKind::While,
-        Opcode::If => OpKind::If,
-        Opcode::Case => OpKind::Case,
         Opcode::Composite => {
             if a.int_or("version", 0)? != 0 {
                 keep(a, &mut extra, &["version"]);
@@ -165,16 +125,35 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                 api_version: a.int_or("api_version", 1)?,
             }
         }
-        Opcode::OptimizationBarrier => OpKind::OptimizationBarrier,
-        Opcode::Tuple => OpKind::Tuple,
-        Opcode::GetTupleElement => OpKind::GetTupleElement { index: a.dim("index")? },
-        Opcode::CreateToken => OpKind::CreateToken,
-        Opcode::AfterAll => OpKind::AfterAll,
-        Opcode::Return => OpKind::Return,
-        Opcode::Other => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
+        code => match from_table(code, a)? {
+            Some(kind) => kind,
+            None => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
+        },
     };
     Ok((kind, extra))
 }
+
+macro_rules! read_ops {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        /// Reads the ops that a row of `op_table!` describes. Returns `None` for the others.
+        fn from_table(code: Opcode, a: Named<'_>) -> Result<Option<OpKind>> {
+            Ok(Some(match code {
+                $(Opcode::$op => OpKind::$op { $($($field: <$codec as ReadField<$ty>>::read(a, $attribute)?),+)? },)*
+                _ => return Ok(None),
+            }))
+        }
+    };
+}
+
+op_table!(read_ops);
 
 /// Keeps attributes that are not the default: no empty lists, no default accuracy.
 fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
@@ -196,36 +175,6 @@ fn constant(a: Named<'_>) -> Result<Literal> {
     }
 }
 
-fn unknown<T>(what: &str, word: &str) -> Result<T> {
-    Err(Error::new(format!("unknown {what} `{word}`")))
-}
-
-fn direction(a: Named<'_>) -> Result<ComparisonDirection> {
-    use ComparisonDirection::*;
-    Ok(match a.word("comparison_direction")? {
-        "EQ" => Eq,
-        "NE" => Ne,
-        "GE" => Ge,
-        "GT" => Gt,
-        "LE" => Le,
-        "LT" => Lt,
-        other => return unknown("comparison direction", other),
-    })
-}
-
-fn compare_type(a: Named<'_>) -> Result<ComparisonType> {
-    use ComparisonType::*;
-    Ok(match a.word_or("compare_type", "NOTYPE")? {
-        "NOTYPE" => NoType,
-        "FLOAT" => Float,
-        "TOTALORDER" => TotalOrder,
-        "SIGNED" => Signed,
-        "UNSIGNED" => Unsigned,
-        "WEAKORDER" => WeakOrder,
-        other => return unknown("comparison type", other),
-    })
-}
-
 /// Always one entry per operand: an absent or shorter list means the default.
 fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
@@ -233,42 +182,9 @@ fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
         let Some(precision) = list.get_mut(operand) else {
             return Err(Error::new("attribute `precision_config` must have at most two entries"));
         };
-        *precision = match word {
-            "DEFAULT" => Precision::Default,
-            "HIGH" => Precision::High,
-            "HIGHEST" => Precision::Highest,
-            other => return unknown("precision", other),
-        };
+        *precision = value_of(word)?;
     }
     Ok(list)
-}
-
-fn transpose_a(a: Named<'_>) -> Result<TransposeA> {
-    Ok(match a.word_or("transpose_a", "NO_TRANSPOSE")? {
-        "NO_TRANSPOSE" => TransposeA::NoTranspose,
-        "TRANSPOSE" => TransposeA::Transpose,
-        "ADJOINT" => TransposeA::Adjoint,
-        other => return unknown("transpose_a", other),
-    })
-}
-
-fn fft_type(a: Named<'_>) -> Result<FftType> {
-    Ok(match a.word("fft_type")? {
-        "FFT" => FftType::Fft,
-        "IFFT" => FftType::Ifft,
-        "RFFT" => FftType::Rfft,
-        "IRFFT" => FftType::Irfft,
-        other => return unknown("FFT type", other),
-    })
-}
-
-fn rng_algorithm(a: Named<'_>) -> Result<RngAlgorithm> {
-    Ok(match a.word("rng_algorithm")? {
-        "DEFAULT" => RngAlgorithm::Default,
-        "THREE_FRY" => RngAlgorithm::ThreeFry,
-        "PHILOX" => RngAlgorithm::Philox,
-        other => return unknown("random number algorithm", other),
-    })
 }
 
 fn gather_dimensions(a: Named<'_>) -> Result<GatherDimensions> {

@@ -277,7 +277,9 @@ fn constants_in_every_spelling() {
         "dense<\"hello\"> : tensor<5xi8>",
         "dense<1> : tensor<?xi32>",
     ] {
-        let e = stablehlo::parse(main_with("", &format!("%0 = stablehlo.constant {bad}")), stablehlo::VerifyLevel::FULL).unwrap_err();
+        let e =
+            stablehlo::parse(main_with("", &format!("%0 = stablehlo.constant {bad}")), stablehlo::VerifyLevel::FULL)
+                .unwrap_err();
         assert_eq!((e.op(), e.func()), (Some("stablehlo.constant"), Some("main")), "{bad}: {e}");
         assert_eq!(e.line_column().map(|p| p.0), Some(2), "{bad}: {e}");
     }

@@ -5,9 +5,17 @@
 use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
 
 fn of(program: &str) -> Vec<Hazard> {
-    let artifact = stablehlo::write(&stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap(), "1.9.0".parse().unwrap()).unwrap();
+    let artifact = stablehlo::write(
+        &stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap(),
+        "1.9.0".parse().unwrap(),
+    )
+    .unwrap();
     let found = hazards(&stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap());
-    assert_eq!(found, hazards(&stablehlo::parse(artifact.clone(), stablehlo::VerifyLevel::FULL).unwrap()), "text and artifact differ");
+    assert_eq!(
+        found,
+        hazards(&stablehlo::parse(artifact.clone(), stablehlo::VerifyLevel::FULL).unwrap()),
+        "text and artifact differ"
+    );
     assert_eq!(may_have_hazards(program.as_bytes()), may_have_hazards(&artifact));
     assert!(found.is_empty() || may_have_hazards(&artifact));
     found

@@ -14,7 +14,8 @@ fn bytes(name: &str) -> Vec<u8> {
 }
 
 fn read(name: &str) -> Module {
-    let module = stablehlo::parse_hlo(bytes(name), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let module =
+        stablehlo::parse_hlo(bytes(name), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
     stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name}: {e}"));
     module
 }

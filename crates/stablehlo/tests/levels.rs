@@ -29,7 +29,9 @@ fn text_of_a_type_is_checked_at_full() {
 #[cfg(feature = "text")]
 #[test]
 fn rules_of_full() {
-    let main = |op: &str| format!("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{op}\nreturn %0 : tensor<2xf32> }}");
+    let main = |op: &str| {
+        format!("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{op}\nreturn %0 : tensor<2xf32> }}")
+    };
     for op in [
         "%0 = \"stablehlo.collective_permute\"(%x) {source_target_pairs = dense<[[0, 1], [0, 2]]> : tensor<2x2xi64>} : \
          (tensor<2xf32>) -> tensor<2xf32>",

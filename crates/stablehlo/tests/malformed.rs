@@ -7,7 +7,7 @@ mod common;
 
 use common::{XorShift, mutate};
 use stablehlo::ir::Version;
-use stablehlo::{VerifyLevel, PrintOptions, parse, verify, write};
+use stablehlo::{PrintOptions, VerifyLevel, parse, verify, write};
 
 fn data(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
@@ -238,5 +238,7 @@ fn neither_format() {
     assert_eq!(e.offset(), Some(0));
     assert!(parse("", VerifyLevel::FULL).unwrap_err().to_string().contains("no function"));
     assert!(parse(b"ML\xEFR".to_vec(), VerifyLevel::FULL).is_err());
-    assert!(parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec(), VerifyLevel::FULL).unwrap_err().to_string().contains("newer"));
+    assert!(
+        parse(b"ML\xEFR\x0fStableHLO_v9.9.9\0".to_vec(), VerifyLevel::FULL).unwrap_err().to_string().contains("newer")
+    );
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stablehlo::ir::*;
-use stablehlo::{VerifyLevel, PrintOptions, parse, write};
+use stablehlo::{PrintOptions, VerifyLevel, parse, write};
 
 fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
@@ -81,7 +81,8 @@ fn what_fuzzing_found_stays_found() {
         ("op_without_a_dialect.bc", "unknown op vhlo in an artifact"),
         ("value_of_an_element_type.bc", "unknown op vhlo.!nd_v1"),
     ] {
-        let error = parse(std::fs::read(tests().join("broken").join(name)).unwrap(), VerifyLevel::FULL).expect_err(name);
+        let error =
+            parse(std::fs::read(tests().join("broken").join(name)).unwrap(), VerifyLevel::FULL).expect_err(name);
         assert!(error.message().contains(message), "{name}: {error}");
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use stablehlo::ir::{Module, Version};
-use stablehlo::{VerifyLevel, PrintOptions, parse, write};
+use stablehlo::{PrintOptions, VerifyLevel, parse, write};
 
 fn read(text: &str) -> Module {
     parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))

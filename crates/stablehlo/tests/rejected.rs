@@ -243,9 +243,12 @@ fn dynamic_convolutions_and_gathers() {
     };
     let (groups, numbers) = (", feature_group_count = 1 : i64", "[b, 0, f]x[0, i, o]->[b, 0, f]");
     let parse = |op: &str| {
-        stablehlo::parse(format!(
-            "func.func @main({ARGUMENTS}, %t: tensor<2xi64>, %c: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>, %d: tensor<1x2xi32>) {{\n{op}\n  return\n}}\n"
-        ), stablehlo::VerifyLevel::FULL)
+        stablehlo::parse(
+            format!(
+                "func.func @main({ARGUMENTS}, %t: tensor<2xi64>, %c: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>, %d: tensor<1x2xi32>) {{\n{op}\n  return\n}}\n"
+            ),
+            stablehlo::VerifyLevel::FULL,
+        )
     };
     parse(&conv(numbers, groups)).unwrap();
     for (op, message) in [
@@ -333,13 +336,26 @@ fn long_call_chains_end() {
 
 #[test]
 fn hand_built_modules_are_checked_too() {
-    let mut module =
-        stablehlo::parse("func.func @main(%x: tensor<f32>) { %0 = stablehlo.abs %x : tensor<f32>\n return }", stablehlo::VerifyLevel::FULL).unwrap();
+    let mut module = stablehlo::parse(
+        "func.func @main(%x: tensor<f32>) { %0 = stablehlo.abs %x : tensor<f32>\n return }",
+        stablehlo::VerifyLevel::FULL,
+    )
+    .unwrap();
     stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap();
     module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(1);
-    assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_err().message().contains("before it is defined"));
+    assert!(
+        stablehlo::verify(&module, stablehlo::VerifyLevel::FULL)
+            .unwrap_err()
+            .message()
+            .contains("before it is defined")
+    );
     module.funcs[0].body.ops[0].operands[0] = stablehlo::ir::ValueId(77);
     assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).is_err());
     module.funcs[0].body.ops.clear();
-    assert!(stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap_err().message().contains("must end in a return"));
+    assert!(
+        stablehlo::verify(&module, stablehlo::VerifyLevel::FULL)
+            .unwrap_err()
+            .message()
+            .contains("must end in a return")
+    );
 }

@@ -274,7 +274,9 @@ fn ops_in_flight() {
             ("stablehlo.return %2", "%3 = stablehlo.negate %2 : tensor<4xf32>\nstablehlo.return %3", "one op and a return"),
         ],
     );
-    assert!(stablehlo::parse("func.func private @f() -> !stablehlo.future<f32>", stablehlo::VerifyLevel::FULL).is_err());
+    assert!(
+        stablehlo::parse("func.func private @f() -> !stablehlo.future<f32>", stablehlo::VerifyLevel::FULL).is_err()
+    );
     assert!(stablehlo::parse("func.func private @f() -> !stablehlo.nothing", stablehlo::VerifyLevel::FULL).is_err());
 }
 
@@ -288,7 +290,11 @@ fn attributes_of_the_module() {
         ("#stablehlo.conv<[b, f, 0]x[0, i, o]->[b, f, 0]>", true),
         ("#stablehlo.conv<[b, c, 0]x[0, i, o]->[b, f, 0]>", false),
     ] {
-        assert_eq!(stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}"), stablehlo::VerifyLevel::FULL).is_ok(), good, "{text}");
+        assert_eq!(
+            stablehlo::parse(format!("module attributes {{a.b = {text}}} {{}}"), stablehlo::VerifyLevel::FULL).is_ok(),
+            good,
+            "{text}"
+        );
     }
 }
 

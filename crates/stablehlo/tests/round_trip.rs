@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use stablehlo::ir::Version;
-use stablehlo::{VerifyLevel, PrintOptions, parse, write};
+use stablehlo::{PrintOptions, VerifyLevel, parse, write};
 
 /// Versions written; jaxlib 0.10.2 reads up to 1.17.0.
 const VERSIONS: [Version; 8] = [
@@ -61,7 +61,8 @@ fn convert(originals: &Path, ours: &Path) -> usize {
         for version in VERSIONS {
             match write(&module, version) {
                 Ok(bytes) => {
-                    let again = parse(bytes.clone(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
+                    let again = parse(bytes.clone(), VerifyLevel::FULL)
+                        .unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
                     assert_eq!(again.version, Some(version));
                     // Artifacts drop the type of a channel, which says nothing that the op does not.
                     let text = module.to_string().replace(", type = 1>", ", type = 0>");

@@ -22,7 +22,8 @@ fn programs() -> HashMap<String, Vec<PathBuf>> {
 }
 
 fn read(path: &Path) -> Module {
-    stablehlo::parse(std::fs::read(path).unwrap(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    stablehlo::parse(std::fs::read(path).unwrap(), stablehlo::VerifyLevel::FULL)
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// A function as text in which equal programs are equal: values numbered in order of definition, constants by value.

@@ -5,14 +5,17 @@ use stablehlo::ir::*;
 
 /// Reads a program, and what is printed of it; gives the text in the ops' own forms.
 fn survives(text: &str) -> (Module, String) {
-    let module = stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{text}\n{e}"));
+    let module =
+        stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{text}\n{e}"));
     let printed = module.to_string();
-    let again = stablehlo::parse(printed.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{printed}\n{e}"));
+    let again =
+        stablehlo::parse(printed.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{printed}\n{e}"));
     assert_eq!(again.to_string(), printed);
     let mut options = PrintOptions::default();
     options.generic = true;
     let generic = module.print(&options);
-    let again = stablehlo::parse(generic.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{generic}\n{e}"));
+    let again =
+        stablehlo::parse(generic.clone(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{generic}\n{e}"));
     assert_eq!(again.to_string(), printed, "{generic}");
     (module, printed)
 }

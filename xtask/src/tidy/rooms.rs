@@ -178,7 +178,10 @@ mod tests {
         assert_eq!(faults(file, "use crate::bytecode::ArtifactLocations;\n").len(), 1);
         assert_eq!(faults(file, "//! See crate::bytecode::parse.\nuse crate::error::Error;\n"), [""; 0]);
         assert_eq!(faults("crates/stablehlo/src/verify/mod.rs", "pub(super) struct Site;\n").len(), 1);
-        assert_eq!(faults("crates/stablehlo/src/print/module.rs", "let ty = crate::text::function_type(t);\n").len(), 1);
+        assert_eq!(
+            faults("crates/stablehlo/src/print/module.rs", "let ty = crate::text::function_type(t);\n").len(),
+            1
+        );
     }
 
     #[test]

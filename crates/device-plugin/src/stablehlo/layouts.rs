@@ -87,7 +87,7 @@ pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -
 
 #[cfg(test)]
 mod tests {
-    use super::super::{info, parse, signature};
+    use super::super::{VerifyLevel, info, parse, signature};
     use super::*;
     use crate::{ErrorCode, Program};
 
@@ -98,7 +98,7 @@ mod tests {
             mode(argument),
             mode(result)
         );
-        parse(&Program { format: "mlir".to_owned(), code: text.into() }).unwrap()
+        parse(&Program { format: "mlir".to_owned(), code: text.into() }, VerifyLevel::FULL).unwrap()
     }
 
     #[test]

@@ -169,7 +169,12 @@ mod tests {
              }}"
         );
         let settings = CompileSettings { output_orders: vec![Some(vec![1, 0])], ..CompileSettings::default() };
-        let program = compile_with(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), &settings, &Pool::new(usize::MAX)).unwrap();
+        let program = compile_with(
+            &stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(),
+            &settings,
+            &Pool::new(usize::MAX),
+        )
+        .unwrap();
         let readable = String::from_utf8(program.readable_program().unwrap().to_vec()).unwrap();
         assert_eq!(readable.matches(name).count(), 1, "{readable}");
         let read = stablehlo::parse(readable, stablehlo::VerifyLevel::FULL).unwrap();

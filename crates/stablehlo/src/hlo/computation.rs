@@ -36,6 +36,22 @@ pub(super) struct Value {
     shape: Shape,
 }
 
+/// An instruction as an op, without its results.
+struct Converted {
+    kind: OpKind,
+    operands: Vec<ValueId>,
+    regions: Vec<Region>,
+    attributes: Attributes,
+}
+
+/// The result of [`Body::legalized`].
+enum Legalized {
+    /// The result of an instruction that became other ops.
+    Result(Value),
+    /// The operands of an instruction that StableHLO has an op for.
+    Operands(Vec<ValueId>),
+}
+
 /// A computation, read.
 struct Built {
     region: Region,
@@ -154,14 +170,15 @@ impl Reader {
         let mut last = 0;
         for bytes in encoded {
             let size = bytes.len();
-            let mut i: Instruction = decode(bytes).map_err(|e| e.with_func(&name))?;
+            // In a box, because nested computations recurse, and the struct is large.
+            let i: Box<Instruction> = decode(bytes).map(Box::new).map_err(|e| e.with_func(&name))?;
             let place = |e: Error| named(e, &i.name, &i.opcode).with_func(&name);
             self.budget.charge(size.saturating_mul(8).saturating_add(OP_WEIGHT)).map_err(place)?;
             let (id, label, opcode) = (local(i.id), i.name.clone(), i.opcode.clone());
             if id == root_id {
                 root_sharding = i.sharding.clone();
             }
-            let value = self.instruction(&mut body, &mut i).map_err(|e| named(e, &label, &opcode).with_func(&name))?;
+            let value = self.instruction(&mut body, i).map_err(|e| named(e, &label, &opcode).with_func(&name))?;
             if body.defined.insert(id, value).is_some() {
                 let error = Error::new(format!("another instruction has the id {id}"));
                 return Err(named(error, &label, &opcode).with_func(&name));
@@ -188,64 +205,65 @@ impl Reader {
         Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
     }
 
-    /// Reads one instruction; its ops go to the body.
-    fn instruction(&mut self, body: &mut Body<'_>, i: &mut Instruction) -> Result<Value> {
-        let mut shape = i.shape.take().unwrap_or_default();
-        if let Some((opcode, result)) = legalize::started(&i.opcode, &shape)? {
-            i.opcode = opcode.to_owned();
-            shape = result;
+    /// Converts one instruction. Its ops go to the body.
+    fn instruction(&mut self, body: &mut Body<'_>, i: Box<Instruction>) -> Result<Value> {
+        let (mut i, shape) = legalize::synchronous(i)?;
+        if let Some(value) = self.without_op(body, &mut i, &shape)? {
+            return Ok(value);
         }
-        match i.opcode.as_str() {
-            "parameter" => return body.parameter(i, shape),
-            "constant" => return body.constant(i, shape, self),
-            "tuple" => {
-                let ids = body.operands(i)?;
-                return body.alias(ids, shape);
-            }
+        let location = self.location(&mut i);
+        let operands = match body.legalized(&i, &shape, location)? {
+            Legalized::Result(value) => return Ok(value),
+            Legalized::Operands(operands) => operands,
+        };
+        let mut attributes = Attributes::new();
+        if let Some(sharding) = &i.sharding {
+            attributes.push(sharding_attribute(&sharding.text()));
+        }
+        attributes.extend(frontend(i.frontend_attributes.take()));
+        let converted = match i.opcode.as_str() {
+            "call" | "fusion" | "while" | "conditional" => self.control_flow(body, &mut i, operands)?,
+            _ => self.operation(body, &mut i, operands, &shape)?,
+        };
+        attributes.extend(converted.attributes);
+        let value = body.fresh(shape)?;
+        let (kind, operands, regions) = (converted.kind, converted.operands.into(), converted.regions);
+        let results = value.ids.clone().into();
+        body.ops.push(Op { kind, operands, results, regions, attributes, location });
+        Ok(value)
+    }
+
+    /// The value of an instruction that needs no op: a parameter, or one that passes values on. Constants are ops
+    /// without operands. Returns `None` for other instructions.
+    fn without_op(&mut self, body: &mut Body<'_>, i: &mut Instruction, shape: &Shape) -> Result<Option<Value>> {
+        let ids = match i.opcode.as_str() {
+            "parameter" => return body.parameter(i, shape.clone()).map(Some),
+            "constant" => return body.constant(i, shape.clone(), self).map(Some),
+            "tuple" => body.operands(i)?,
             "get-tuple-element" => {
                 let (start, count) = shape::part(&body.operand(i, 0)?.shape, &[i.tuple_index])?;
-                let ids = body.operand(i, 0)?.ids[start..start + count].to_vec();
-                return body.alias(ids, shape);
+                body.operand(i, 0)?.ids[start..start + count].to_vec()
             }
-            "copy" | "domain" | "add-dependency" => {
-                let ids = body.operand(i, 0)?.ids.clone();
-                return body.alias(ids, shape);
-            }
+            "copy" | "domain" | "add-dependency" => body.operand(i, 0)?.ids.clone(),
             opcode if legalize::passes_on(opcode) => {
                 let started = body.operand(i, 0)?;
-                return Ok(Value { ids: started.ids.clone(), shape: started.shape.clone() });
+                return Ok(Some(Value { ids: started.ids.clone(), shape: started.shape.clone() }));
             }
-            _ => {}
-        }
-        let location = self.location(i);
-        let mut operands = body.operands(i)?;
-        match i.opcode.as_str() {
-            "bitcast" => {
-                let from = body.operand(i, 0)?.shape.clone();
-                let [x] = operands[..] else { return Err(Error::new("must have one array as its operand")) };
-                let id = body.bitcast(x, &from, &shape, location)?;
-                return Ok(Value { ids: vec![id], shape });
-            }
-            "all-to-all" if i.dimensions.is_empty() => return body.exchange(i, operands, shape, location),
-            "dynamic-slice" => operands = body.scalar_indices(operands, 1, location)?,
-            "dynamic-update-slice" => operands = body.scalar_indices(operands, 2, location)?,
-            // Its layouts are among the op's attributes.
-            "custom-call" => i.shape = Some(shape.clone()),
-            _ => {}
-        }
-        let mut extra = Attributes::new();
-        if let Some(sharding) = &i.sharding {
-            extra.push(sharding_attribute(&sharding.text()));
-        }
-        extra.extend(frontend(i.frontend_attributes.take()));
+            _ => return Ok(None),
+        };
+        body.alias(ids, shape.clone()).map(Some)
+    }
+
+    /// Calls, loops and branches.
+    fn control_flow(
+        &mut self,
+        body: &mut Body<'_>,
+        i: &mut Instruction,
+        mut operands: Vec<ValueId>,
+    ) -> Result<Converted> {
         let called = std::mem::take(&mut i.called_computation_ids);
         let mut regions = Vec::new();
         let kind = match i.opcode.as_str() {
-            "call" | "fusion" => {
-                let [id] = called[..] else { return Err(Error::new("must call one computation")) };
-                let index = self.index(id)?;
-                OpKind::Call { callee: self.callee(index) }
-            }
             "while" => {
                 // HLO names the body first.
                 let [inner, condition] = called[..] else { return Err(Error::new("must call two computations")) };
@@ -270,47 +288,51 @@ impl Reader {
                     _ => OpKind::Case,
                 }
             }
-            opcode => {
-                if opcode == "rng" {
-                    operands.push(body.shape_operand(&shape)?);
-                }
-                let by_name = opcode == "custom-call";
-                let (mut kind, attributes) = instruction::kind(i)?;
-                if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
-                    // Without a type, the order determines the comparison. Elements that are not floats have only one
-                    // order.
-                    let ty = operands.first().map(|id| &body.values[id.0 as usize]);
-                    if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
-                        *compare_type = ComparisonType::NoType;
-                    }
-                }
-                extra.extend(attributes);
-                let mut callees = Vec::new();
-                for id in called {
-                    if by_name {
-                        let index = self.index(id)?;
-                        callees.push(Attribute::Symbol(self.callee(index)));
-                    } else {
-                        regions.push(self.nested(id, body, None)?);
-                    }
-                }
-                if !callees.is_empty() {
-                    extra.push(("called_computations".to_owned(), Attribute::Array(callees)));
-                }
-                kind
+            _ => {
+                let [id] = called[..] else { return Err(Error::new("must call one computation")) };
+                let index = self.index(id)?;
+                OpKind::Call { callee: self.callee(index) }
             }
         };
-        let value = body.fresh(shape)?;
-        let results = value.ids.clone();
-        body.ops.push(Op {
-            kind,
-            operands: operands.into(),
-            results: results.into(),
-            regions,
-            attributes: extra,
-            location,
-        });
-        Ok(value)
+        Ok(Converted { kind, operands, regions, attributes: Attributes::new() })
+    }
+
+    /// Any other instruction. Its computations become regions of the op, or attributes of a custom call.
+    fn operation(
+        &mut self,
+        body: &mut Body<'_>,
+        i: &mut Instruction,
+        mut operands: Vec<ValueId>,
+        shape: &Shape,
+    ) -> Result<Converted> {
+        match i.opcode.as_str() {
+            "rng" => operands.push(body.shape_operand(shape)?),
+            // Its layouts are among the op's attributes.
+            "custom-call" => i.shape = Some(shape.clone()),
+            _ => {}
+        }
+        let called = std::mem::take(&mut i.called_computation_ids);
+        let (mut kind, mut attributes) = instruction::kind(i)?;
+        if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
+            // Without a type, the order determines the comparison. Elements that are not floats have only one order.
+            let ty = operands.first().map(|id| &body.values[id.0 as usize]);
+            if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
+                *compare_type = ComparisonType::NoType;
+            }
+        }
+        let (mut regions, mut callees) = (Vec::new(), Vec::new());
+        for id in called {
+            if i.opcode == "custom-call" {
+                let index = self.index(id)?;
+                callees.push(Attribute::Symbol(self.callee(index)));
+            } else {
+                regions.push(self.nested(id, body, None)?);
+            }
+        }
+        if !callees.is_empty() {
+            attributes.push(("called_computations".to_owned(), Attribute::Array(callees)));
+        }
+        Ok(Converted { kind, operands, regions, attributes })
     }
 
     fn nested(&mut self, id: i64, body: &mut Body<'_>, given: Option<&[Vec<ValueId>]>) -> Result<Region> {
@@ -423,6 +445,25 @@ impl Body<'_> {
             self.ops.push(Op { location, ..op(OpKind::Constant(literal), Vec::new(), vec![id]) });
         }
         Ok(value)
+    }
+
+    /// Rewrites an instruction whose form StableHLO lacks, or its operands.
+    fn legalized(&mut self, i: &Instruction, shape: &Shape, location: LocationId) -> Result<Legalized> {
+        let operands = self.operands(i)?;
+        Ok(match i.opcode.as_str() {
+            "bitcast" => {
+                let from = self.operand(i, 0)?.shape.clone();
+                let [x] = operands[..] else { return Err(Error::new("must have one array as its operand")) };
+                let id = self.bitcast(x, &from, shape, location)?;
+                Legalized::Result(Value { ids: vec![id], shape: shape.clone() })
+            }
+            "all-to-all" if i.dimensions.is_empty() => {
+                Legalized::Result(self.exchange(i, operands, shape.clone(), location)?)
+            }
+            "dynamic-slice" => Legalized::Operands(self.scalar_indices(operands, 1, location)?),
+            "dynamic-update-slice" => Legalized::Operands(self.scalar_indices(operands, 2, location)?),
+            _ => Legalized::Operands(operands),
+        })
     }
 
     /// The extents of an array as a constant, which StableHLO's `rng` takes.

@@ -10,6 +10,7 @@ use super::{collective, shape};
 use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::ops::fields::value_of;
 
 /// Returns the op's kind, and the attributes for which the kind has no field.
 pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
@@ -148,16 +149,8 @@ pub(super) fn dimension(i: &Instruction) -> Result<usize> {
 }
 
 fn compare(i: &Instruction) -> Result<OpKind> {
-    use {ComparisonDirection as Direction, ComparisonType as Kind};
-    let direction = match i.comparison_direction.as_str() {
-        "EQ" => Direction::Eq,
-        "NE" => Direction::Ne,
-        "GE" => Direction::Ge,
-        "GT" => Direction::Gt,
-        "LE" => Direction::Le,
-        "LT" => Direction::Lt,
-        other => return Err(Error::new(format!("unknown comparison direction `{other}`"))),
-    };
+    use ComparisonType as Kind;
+    let direction = value_of(&i.comparison_direction)?;
     let compare_type = match (i.comparison_type.as_str(), i.comparison_order.as_str()) {
         ("", "" | "PARTIAL") => Kind::NoType,
         ("", "TOTAL") => Kind::TotalOrder,

@@ -9,9 +9,19 @@ use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Returns the opcode that an asynchronous one starts, and the shape of its result. The work is converted to a
-/// synchronous op, because the instructions before its end do not use it.
-pub(super) fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
+/// Returns the instruction and the shape of its result. One that starts an asynchronous operation becomes the synchronous
+/// one, because the instructions before its end do not use the result.
+pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, Shape)> {
+    let mut shape = i.shape.take().unwrap_or_default();
+    if let Some((opcode, result)) = started(&i.opcode, &shape)? {
+        i.opcode = opcode.to_owned();
+        shape = result;
+    }
+    Ok((i, shape))
+}
+
+/// Returns the opcode that an asynchronous one starts, and the shape of its result.
+fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
     let opcode = match opcode {
         // Its shape is that of the result. The shape of the others also contains the operands and data of the backend.
         "all-reduce-start" => return Ok(Some(("all-reduce", shape.clone()))),

@@ -19,6 +19,7 @@ pub use literal::Literal;
 pub(crate) use literal::normalise;
 pub(crate) use locations::EncodedLocations;
 pub use locations::{Location, LocationId, Locations};
+pub(crate) use ops::Enumeration;
 pub use ops::{
     Binary, ComparisonDirection, ComparisonType, ConvDimensions, DotDimensions, FftType, GatherDimensions, OpKind,
     Precision, RngAlgorithm, ScatterDimensions, TransposeA, Unary, Window,

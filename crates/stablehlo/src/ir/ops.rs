@@ -1,95 +1,83 @@
-//! The operations and their attributes.
+//! The operations and their attributes, generated from the tables in `op_table.rs`.
 
 use super::attribute::{Attribute, Attributes};
 use super::literal::Literal;
 use super::values::Dims;
 
-/// Elementwise ops of one operand whose result has the operand's shape.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum Unary {
-    Abs,
-    Cbrt,
-    Ceil,
-    CountLeadingZeros,
-    Cosine,
-    Exponential,
-    ExponentialMinusOne,
-    Floor,
-    Imag,
-    IsFinite,
-    Log,
-    LogPlusOne,
-    Logistic,
-    Negate,
-    Not,
-    Popcnt,
-    Real,
-    RoundNearestAfz,
-    RoundNearestEven,
-    Rsqrt,
-    Sign,
-    Sine,
-    Sqrt,
-    Tan,
-    Tanh,
+macro_rules! elementwise_ops {
+    ($( $(#[$doc:meta])* $kind:ident { $($variant:ident $name:literal $set:ident;)* } )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[allow(missing_docs, reason = "each name is the specification's own")]
+            pub enum $kind {
+                $($variant,)*
+            }
+
+            impl $kind {
+                /// Every op of the kind.
+                pub const ALL: &[Self] = &[$(Self::$variant),*];
+            }
+        )*
+    };
 }
 
-/// Elementwise ops of two operands of one type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum Binary {
-    Add,
-    And,
-    Atan2,
-    Complex,
-    Divide,
-    Maximum,
-    Minimum,
-    Multiply,
-    Or,
-    Power,
-    Remainder,
-    ShiftLeft,
-    ShiftRightArithmetic,
-    ShiftRightLogical,
-    Subtract,
-    Xor,
+elementwise_table!(elementwise_ops);
+
+/// An enumeration of the specification.
+pub(crate) trait Enumeration: Copy + PartialEq + 'static {
+    /// The name of the attribute: `comparison_direction` in `#stablehlo<comparison_direction EQ>`.
+    const FAMILY: &'static str;
+    /// The name that errors use.
+    const WHAT: &'static str;
+    /// The value if the attribute is absent. `None` if the attribute is required.
+    const DEFAULT: Option<Self>;
+
+    /// The specification's name of the value.
+    fn word(self) -> &'static str;
+
+    /// The value with this name.
+    fn from_word(word: &str) -> Option<Self>;
 }
 
-/// `comparison_direction` of `compare`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum ComparisonDirection {
-    Eq,
-    Ne,
-    Ge,
-    Gt,
-    Le,
-    Lt,
+macro_rules! enumerations {
+    ($(
+        $(#[$doc:meta])*
+        $kind:ident $family:literal $what:literal $(or $default:ident)? {
+            $( $(#[$meta:meta])* $variant:ident $word:literal; )*
+        }
+    )*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            #[allow(missing_docs, reason = "each name is the specification's own")]
+            pub enum $kind {
+                $( $(#[$meta])* $variant, )*
+            }
+
+            impl Enumeration for $kind {
+                const FAMILY: &'static str = $family;
+                const WHAT: &'static str = $what;
+                const DEFAULT: Option<Self> = [$(Some(Self::$default),)? None][0];
+
+                fn word(self) -> &'static str {
+                    match self {
+                        $(Self::$variant => $word,)*
+                    }
+                }
+
+                fn from_word(word: &str) -> Option<Self> {
+                    match word {
+                        $($word => Some(Self::$variant),)*
+                        _ => None,
+                    }
+                }
+            }
+        )*
+    };
 }
 
-/// `compare_type` of `compare`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum ComparisonType {
-    NoType,
-    Float,
-    TotalOrder,
-    Signed,
-    Unsigned,
-    /// Floating-point numbers in an order in which both zeros are equal, all NaNs are, and a NaN is above all else.
-    WeakOrder,
-}
-
-/// `precision_config` of one operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum Precision {
-    Default,
-    High,
-    Highest,
-}
+enumeration_table!(enumerations);
 
 /// Dimension numbers of `dot_general`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,181 +143,39 @@ pub struct Window {
     pub reversal: Vec<bool>,
 }
 
-/// `rng_algorithm`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum RngAlgorithm {
-    Default,
-    ThreeFry,
-    Philox,
+macro_rules! op_kinds {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $(
+            $(#[$own_doc:meta])*
+            $own:ident $own_name:literal ($($own_counts:tt)*)
+            { $( $(#[$field_doc:meta])* $own_field:ident : $own_ty:ty ),* $(,)? };
+        )* }
+    ) => {
+        /// The operation of an op. Fields have the specification's attribute names; large ones are boxed, so that the
+        /// many ops without them stay small.
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        #[allow(missing_docs, reason = "each name is the specification's own")]
+        pub enum OpKind {
+            Constant(Literal),
+            Unary(Unary),
+            Binary(Binary),
+            $( $(#[$doc])* $op $({ $($field: $ty),+ })?, )*
+            $( $(#[$own_doc])* $own { $( $(#[$field_doc])* $own_field: $own_ty ),* }, )*
+            /// Any other op: full name without version suffix (`stablehlo.all_reduce`, `sdy.sharding_constraint`) and
+            /// attributes as they were read.
+            Other {
+                name: String,
+                attributes: Attributes,
+            },
+        }
+    };
 }
 
-/// `fft_type`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum FftType {
-    Fft,
-    Ifft,
-    Rfft,
-    Irfft,
-}
-
-/// `transpose_a` of `triangular_solve`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum TransposeA {
-    NoTranspose,
-    Transpose,
-    Adjoint,
-}
-
-/// The operation of an op. Fields have the specification's attribute names; large ones are boxed, so that the many ops
-/// without them stay small.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-#[allow(missing_docs, reason = "each name is the specification's own")]
-pub enum OpKind {
-    // Leaves.
-    Constant(Literal),
-    Iota {
-        iota_dimension: usize,
-    },
-    PartitionId,
-    ReplicaId,
-    // Elementwise.
-    Unary(Unary),
-    Binary(Binary),
-    Compare {
-        direction: ComparisonDirection,
-        compare_type: ComparisonType,
-    },
-    Select,
-    Clamp,
-    Convert,
-    BitcastConvert,
-    ReducePrecision {
-        exponent_bits: u32,
-        mantissa_bits: u32,
-    },
-    // Shape.
-    BroadcastInDim {
-        broadcast_dimensions: Dims,
-    },
-    Reshape,
-    Transpose {
-        permutation: Dims,
-    },
-    Slice {
-        start_indices: Vec<i64>,
-        limit_indices: Vec<i64>,
-        strides: Vec<i64>,
-    },
-    DynamicSlice {
-        slice_sizes: Vec<i64>,
-    },
-    DynamicUpdateSlice,
-    Concatenate {
-        dimension: usize,
-    },
-    Pad {
-        edge_padding_low: Vec<i64>,
-        edge_padding_high: Vec<i64>,
-        interior_padding: Vec<i64>,
-    },
-    Reverse {
-        dimensions: Dims,
-    },
-    GetDimensionSize {
-        dimension: usize,
-    },
-    // Indexing.
-    Gather {
-        dimensions: Box<GatherDimensions>,
-        slice_sizes: Vec<i64>,
-        indices_are_sorted: bool,
-    },
-    /// `operands`: inputs, one index operand, updates.
-    Scatter {
-        dimensions: Box<ScatterDimensions>,
-        indices_are_sorted: bool,
-        unique_indices: bool,
-    },
-    /// `dimension` is already normalised to 0..rank.
-    Sort {
-        dimension: usize,
-        is_stable: bool,
-    },
-    // Contractions and reductions. Reduce and ReduceWindow: first half of the operands are inputs, second half init values.
-    DotGeneral {
-        dimensions: DotDimensions,
-        /// Of the left and of the right operand.
-        precision: [Precision; 2],
-    },
-    Convolution {
-        dimensions: Box<ConvDimensions>,
-        window: Box<Window>,
-        feature_group_count: i64,
-        batch_group_count: i64,
-        /// Of the left and of the right operand.
-        precision: [Precision; 2],
-    },
-    Reduce {
-        dimensions: Dims,
-    },
-    ReduceWindow {
-        window: Box<Window>,
-    },
-    SelectAndScatter {
-        window: Box<Window>,
-    },
-    // Linear algebra, random numbers, transforms.
-    Cholesky {
-        lower: bool,
-    },
-    TriangularSolve {
-        left_side: bool,
-        lower: bool,
-        unit_diagonal: bool,
-        transpose_a: TransposeA,
-    },
-    Fft {
-        fft_type: FftType,
-        fft_length: Vec<i64>,
-    },
-    RngBitGenerator {
-        algorithm: RngAlgorithm,
-    },
-    // Control flow and calls.
-    Call {
-        callee: String,
-    },
-    While,
-    If,
-    Case,
-    /// The decomposition function computes the same from the same operands.
-    Composite {
-        name: String,
-        decomposition: String,
-        composite_attributes: Attributes,
-    },
-    CustomCall {
-        call_target_name: String,
-        has_side_effect: bool,
-        backend_config: Attribute,
-        api_version: i64,
-    },
-    OptimizationBarrier,
-    Tuple,
-    GetTupleElement {
-        index: usize,
-    },
-    CreateToken,
-    AfterAll,
-    /// Terminator of every region and function.
-    Return,
-    /// Any other op: full name without version suffix (`stablehlo.all_reduce`, `sdy.sharding_constraint`), attributes raw.
-    Other {
-        name: String,
-        attributes: Attributes,
-    },
-}
+op_table!(op_kinds);

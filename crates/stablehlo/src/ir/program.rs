@@ -78,6 +78,29 @@ pub struct Op {
     pub location: LocationId,
 }
 
+impl Region {
+    /// Creates a region of these block arguments and ops.
+    #[must_use]
+    pub fn new(args: Vec<ValueId>, ops: Vec<Op>) -> Self {
+        Self { args, ops }
+    }
+}
+
+impl Op {
+    /// Creates an op without regions, discardable attributes and a location.
+    #[must_use]
+    pub fn new(kind: OpKind, operands: impl Into<ValueIds>, results: impl Into<ValueIds>) -> Self {
+        Self {
+            kind,
+            operands: operands.into(),
+            results: results.into(),
+            regions: Vec::new(),
+            attributes: Attributes::new(),
+            location: LocationId::default(),
+        }
+    }
+}
+
 impl Module {
     /// The entry function: the one named `main`, or the only public one.
     #[must_use]
@@ -107,6 +130,22 @@ impl Module {
 }
 
 impl Func {
+    /// Creates a public function without attributes. `values` has the types of all values of the body.
+    #[must_use]
+    pub fn new(name: impl Into<String>, body: Region, values: ValueTypes, results: Vec<Type>) -> Self {
+        Self {
+            name: name.into(),
+            public: true,
+            arg_attributes: vec![Attributes::new(); body.args.len()],
+            result_attributes: vec![Attributes::new(); results.len()],
+            results,
+            attributes: Attributes::new(),
+            body,
+            values,
+            location: LocationId::default(),
+        }
+    }
+
     /// An attribute of an argument, such as `tf.aliasing_output`.
     #[must_use]
     pub fn arg_attribute(&self, index: usize, name: &str) -> Option<&Attribute> {

@@ -38,7 +38,7 @@ pub struct ValueTypes {
     types: Vec<Entry>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Entry {
     ty: Arc<Type>,
     /// At most one value has it, so that it may be changed in place.
@@ -111,6 +111,7 @@ impl ValueTypes {
     }
 
     /// The types in the order of the values.
+    #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Type> + Clone {
         self.into_iter()
     }
@@ -244,7 +245,7 @@ impl<'a> IntoIterator for &'a mut ValueTypes {
 }
 
 /// The types in the order of the values.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Iter<'a> {
     positions: std::slice::Iter<'a, u32>,
     types: &'a [Entry],
@@ -265,6 +266,7 @@ impl<'a> Iterator for Iter<'a> {
 impl ExactSizeIterator for Iter<'_> {}
 
 /// The types in the order of the values, to be changed.
+#[derive(Debug)]
 pub struct IterMut<'a>(std::slice::IterMut<'a, Entry>);
 
 impl<'a> Iterator for IterMut<'a> {

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::enum_names;
+use super::fields::TextField;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
-use crate::ops::is_op;
+use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
+use crate::ops::{is_op, is_own};
 
 /// An op's attributes: its own ones, and the discardable ones.
 pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
@@ -18,20 +19,6 @@ pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
     (own, rest)
 }
 
-/// Whether a kind's attribute without a field of its own is one of the op's, not a discardable one.
-pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
-    match kind {
-        OpKind::Unary(_) => name == "result_accuracy",
-        OpKind::DotGeneral { .. } => name == "algorithm",
-        OpKind::Composite { .. } => name == "version",
-        OpKind::CustomCall { .. } => matches!(
-            name,
-            "called_computations" | "operand_layouts" | "output_operand_aliases" | "result_layouts" | "result_tilings"
-        ),
-        _ => false,
-    }
-}
-
 /// `array<i64: ...>`.
 pub(super) fn dense(values: impl IntoIterator<Item = i64>) -> Attribute {
     let data: Vec<u8> = values.into_iter().flat_map(i64::to_le_bytes).collect();
@@ -40,11 +27,11 @@ pub(super) fn dense(values: impl IntoIterator<Item = i64>) -> Attribute {
     Attribute::DenseArray(Literal { ty, data: data.into(), splat: false })
 }
 
-fn dims(values: &[usize]) -> Attribute {
+pub(super) fn dims(values: &[usize]) -> Attribute {
     dense(values.iter().map(|&v| signed(v)))
 }
 
-fn signed(value: usize) -> i64 {
+pub(super) fn signed(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -97,7 +84,7 @@ pub(super) fn window(window: &Window, convolution: bool) -> Named {
 
 /// `precision_config`, if it is not the default.
 pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attribute)> {
-    let words = precision.iter().map(|&p| enumeration("precision", enum_names::precision(p))).collect();
+    let words = precision.iter().map(|&p| enumeration(Precision::FAMILY, p.word())).collect();
     let stated = precision.iter().any(|&p| p != Precision::Default);
     stated.then_some(("precision_config", Attribute::Array(words)))
 }
@@ -153,47 +140,67 @@ pub(super) fn convolution_text(d: &ConvDimensions) -> String {
     )
 }
 
-fn of_kind(kind: &OpKind) -> Named {
-    let index = |value: usize| int(signed(value));
-    let int32 = |value: i64| Attribute::Integer(value, ElementType::I32);
-    let mut named = Named::new();
-    let mut put = |name: &'static str, value: Attribute| named.push((name, value));
-    let mut flag = Vec::new();
-    match kind {
-        OpKind::Constant(literal) => put("value", Attribute::Tensor(literal.clone())),
-        OpKind::Iota { iota_dimension } => put("iota_dimension", index(*iota_dimension)),
-        OpKind::Compare { direction, compare_type } => {
-            put("comparison_direction", enumeration("comparison_direction", enum_names::direction(*direction)));
-            if *compare_type != ComparisonType::NoType {
-                put("compare_type", enumeration("comparison_type", enum_names::comparison(*compare_type)));
+macro_rules! generic_attributes {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        /// The attributes of the ops that a row of `op_table!` describes. Returns `None` for the others.
+        fn from_table(kind: &OpKind) -> Option<Named> {
+            match kind {
+                $(OpKind::$op { $($($field),+)? } => {
+                    let attributes: &[(&'static str, Option<Attribute>)] =
+                        &[$($(($attribute, <$codec as TextField<$ty>>::attribute($field))),+)?];
+                    Some(attributes.iter().filter_map(|(name, value)| Some((*name, value.clone()?))).collect())
+                })*
+                _ => None,
             }
         }
-        OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
-            put("exponent_bits", int32(i64::from(*exponent_bits)));
-            put("mantissa_bits", int32(i64::from(*mantissa_bits)));
+    };
+}
+
+op_table!(generic_attributes);
+
+fn of_kind(kind: &OpKind) -> Named {
+    if let Some(named) = from_table(kind) {
+        return named;
+    }
+    match kind {
+        OpKind::Constant(literal) => vec![("value", Attribute::Tensor(literal.clone()))],
+        OpKind::Gather { .. } | OpKind::Scatter { .. } | OpKind::Sort { .. } => of_indexing(kind),
+        OpKind::DotGeneral { .. } | OpKind::Convolution { .. } => of_contraction(kind),
+        OpKind::ReduceWindow { window: w } | OpKind::SelectAndScatter { window: w } => {
+            let mut named = window(w, false);
+            if matches!(kind, OpKind::ReduceWindow { .. }) || w.dimensions.iter().any(|&v| v != 1) {
+                named.push(("window_dimensions", dense(w.dimensions.iter().copied())));
+            }
+            named
         }
-        OpKind::BroadcastInDim { broadcast_dimensions } => put("broadcast_dimensions", dims(broadcast_dimensions)),
-        OpKind::Transpose { permutation } => put("permutation", dims(permutation)),
-        OpKind::Slice { start_indices, limit_indices, strides } => {
-            put("start_indices", dense(start_indices.iter().copied()));
-            put("limit_indices", dense(limit_indices.iter().copied()));
-            put("strides", dense(strides.iter().copied()));
+        OpKind::Composite { name, decomposition, composite_attributes } => {
+            let mut named = composite(decomposition, composite_attributes);
+            named.push(("name", Attribute::String(name.clone().into_bytes().into())));
+            named
         }
-        OpKind::DynamicSlice { slice_sizes } => put("slice_sizes", dense(slice_sizes.iter().copied())),
-        OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
-            put("dimension", index(*dimension))
+        OpKind::CustomCall { call_target_name, .. } => {
+            let mut named = custom_call(kind);
+            named.push(("call_target_name", Attribute::String(call_target_name.clone().into_bytes().into())));
+            named
         }
-        OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
-            put("edge_padding_low", dense(edge_padding_low.iter().copied()));
-            put("edge_padding_high", dense(edge_padding_high.iter().copied()));
-            put("interior_padding", dense(interior_padding.iter().copied()));
-        }
-        OpKind::Reverse { dimensions } | OpKind::Reduce { dimensions } => put("dimensions", dims(dimensions)),
-        OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => {
-            put("dimension_numbers", gather(dimensions));
-            put("slice_sizes", dense(slice_sizes.iter().copied()));
-            flag.push(("indices_are_sorted", *indices_are_sorted));
-        }
+        _ => Named::new(),
+    }
+}
+
+fn of_indexing(kind: &OpKind) -> Named {
+    let (mut named, flags): (Named, Vec<(&'static str, bool)>) = match kind {
+        OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => (
+            vec![("dimension_numbers", gather(dimensions)), ("slice_sizes", dense(slice_sizes.iter().copied()))],
+            vec![("indices_are_sorted", *indices_are_sorted)],
+        ),
         OpKind::Scatter { dimensions: d, indices_are_sorted, unique_indices } => {
             let lists: [(&str, &[usize]); 5] = [
                 ("update_window_dims", &d.update_window_dims),
@@ -202,14 +209,22 @@ fn of_kind(kind: &OpKind) -> Named {
                 ("scatter_indices_batching_dims", &d.scatter_indices_batching_dims),
                 ("scatter_dims_to_operand_dims", &d.scatter_dims_to_operand_dims),
             ];
-            put("scatter_dimension_numbers", structured("scatter", &lists, Some(d.index_vector_dim)));
-            flag.push(("indices_are_sorted", *indices_are_sorted));
-            flag.push(("unique_indices", *unique_indices));
+            (
+                vec![("scatter_dimension_numbers", structured("scatter", &lists, Some(d.index_vector_dim)))],
+                vec![("indices_are_sorted", *indices_are_sorted), ("unique_indices", *unique_indices)],
+            )
         }
         OpKind::Sort { dimension, is_stable } => {
-            put("dimension", index(*dimension));
-            flag.push(("is_stable", *is_stable));
+            (vec![("dimension", int(signed(*dimension)))], vec![("is_stable", *is_stable)])
         }
+        _ => return Named::new(),
+    };
+    named.extend(flags.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name, Attribute::Bool(on))));
+    named
+}
+
+fn of_contraction(kind: &OpKind) -> Named {
+    match kind {
         OpKind::DotGeneral { dimensions: d, precision: p } => {
             let lists: [(&str, &[usize]); 4] = [
                 ("lhs_batching_dimensions", &d.lhs_batching),
@@ -217,51 +232,23 @@ fn of_kind(kind: &OpKind) -> Named {
                 ("lhs_contracting_dimensions", &d.lhs_contracting),
                 ("rhs_contracting_dimensions", &d.rhs_contracting),
             ];
-            put("dot_dimension_numbers", structured("dot", &lists, None));
+            let mut named = vec![("dot_dimension_numbers", structured("dot", &lists, None))];
             named.extend(precision(p));
+            named
         }
         OpKind::Convolution { dimensions, window: w, feature_group_count, batch_group_count, precision: p } => {
-            put("dimension_numbers", Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(dimensions))));
-            put("feature_group_count", int(*feature_group_count));
-            put("batch_group_count", int(*batch_group_count));
+            let numbers = Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(dimensions)));
+            let mut named = vec![
+                ("dimension_numbers", numbers),
+                ("feature_group_count", int(*feature_group_count)),
+                ("batch_group_count", int(*batch_group_count)),
+            ];
             named.extend(precision(p));
             named.extend(window(w, true));
+            named
         }
-        OpKind::ReduceWindow { window: w } | OpKind::SelectAndScatter { window: w } => {
-            let stated = matches!(kind, OpKind::ReduceWindow { .. }) || w.dimensions.iter().any(|&v| v != 1);
-            if stated {
-                put("window_dimensions", dense(w.dimensions.iter().copied()));
-            }
-            named.extend(window(w, false));
-        }
-        OpKind::Cholesky { lower } => flag.push(("lower", *lower)),
-        OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
-            put("left_side", Attribute::Bool(*left_side));
-            put("lower", Attribute::Bool(*lower));
-            put("unit_diagonal", Attribute::Bool(*unit_diagonal));
-            put("transpose_a", enumeration("transpose", enum_names::transpose(*transpose_a)));
-        }
-        OpKind::Fft { fft_type, fft_length } => {
-            put("fft_type", enumeration("fft_type", enum_names::fft(*fft_type)));
-            put("fft_length", dense(fft_length.iter().copied()));
-        }
-        OpKind::RngBitGenerator { algorithm } => {
-            put("rng_algorithm", enumeration("rng_algorithm", enum_names::rng(*algorithm)));
-        }
-        OpKind::Call { callee } => put("callee", Attribute::Symbol(callee.clone())),
-        OpKind::Composite { name, decomposition, composite_attributes } => {
-            put("name", Attribute::String(name.clone().into_bytes().into()));
-            named.extend(composite(decomposition, composite_attributes));
-        }
-        OpKind::CustomCall { call_target_name, .. } => {
-            put("call_target_name", Attribute::String(call_target_name.clone().into_bytes().into()));
-            named.extend(custom_call(kind));
-        }
-        OpKind::GetTupleElement { index } => put("index", int32(signed(*index))),
-        _ => {}
+        _ => Named::new(),
     }
-    named.extend(flag.into_iter().filter(|(_, on)| *on).map(|(name, on)| (name, Attribute::Bool(on))));
-    named
 }
 
 /// The attributes of a composite that its own form lists in its dictionary.

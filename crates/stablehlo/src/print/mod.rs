@@ -4,7 +4,7 @@
 //! and constants, [`names`] what values are called.
 
 mod attributes;
-pub(crate) mod enum_names;
+mod fields;
 mod float;
 mod generic;
 mod locations;
@@ -15,7 +15,6 @@ mod printer;
 mod regions;
 
 pub(crate) use float::float_text;
-pub(crate) use generic::is_own;
 pub(crate) use module::visibility;
 pub use printer::PrintOptions;
 pub(crate) use printer::{attribute_text, quoted};

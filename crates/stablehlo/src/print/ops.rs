@@ -1,9 +1,10 @@
 //! Prints one op in its own form, or in the generic form.
 
-use super::enum_names;
+use super::fields::Shown;
 use super::generic::{self, convolution_text};
 use super::printer::{Printer, type_of};
 use crate::ir::*;
+use crate::ops::{Count, counts};
 
 /// The types after the colon.
 #[derive(Clone, Copy)]
@@ -65,7 +66,7 @@ impl Printer<'_> {
         self.push("]");
     }
 
-    fn ints(&mut self, values: &[i64]) {
+    pub(super) fn ints(&mut self, values: &[i64]) {
         self.push("[");
         self.list(values, |p, &v| p.integer(v));
         self.push("]");
@@ -85,64 +86,60 @@ impl Printer<'_> {
         self.push(" = ");
     }
 
-    /// The op in its own form; `false`, with nothing printed, if it has none or does not fit it.
+    /// Prints the op in its own form. Returns `false`, with nothing printed, if it has none or does not fit it.
     fn own_form(&mut self, func: &Func, op: &Op) -> bool {
-        let (operands, results, regions) = (op.operands.len(), op.results.len(), op.regions.len());
-        let one = results == 1;
+        if let Some(printed) = self.table_form(func, op) {
+            return printed;
+        }
+        match &op.kind {
+            OpKind::While => self.while_op(func, op),
+            OpKind::Reduce { dimensions } => self.reduce_op(func, op, dimensions),
+            OpKind::Composite { .. } => self.composite(func, op),
+            OpKind::Other { name, attributes } => self.other(func, op, name, attributes),
+            _ if !op.regions.is_empty() => false,
+            OpKind::Return => self.return_op(func, op),
+            OpKind::Call { .. } | OpKind::CustomCall { .. } => self.call_op(func, op),
+            OpKind::OptimizationBarrier => self.optimization_barrier(func, op),
+            OpKind::Constant(literal) => self.constant(func, op, literal),
+            OpKind::Convolution { dimensions, window, .. } => self.convolution(func, op, dimensions, window),
+            OpKind::DotGeneral { dimensions, precision } => self.dot_general(func, op, dimensions, precision),
+            _ if op.results.len() != 1 => false,
+            OpKind::Tuple | OpKind::GetTupleElement { .. } | OpKind::AfterAll => self.tuple_form(func, op),
+            OpKind::Slice { .. } => self.slice_op(func, op),
+            _ => self.elementwise_form(func, op),
+        }
+    }
+
+    /// The form of an op whose row in `op_table!` describes it: the words with their fields, then the types.
+    fn words_form(&mut self, func: &Func, op: &Op, tail: Tail, words: &[(&str, &dyn Shown)]) -> bool {
+        let fits = match counts(&op.kind)[1] {
+            Count::Exactly(results) => usize::from(results) == op.results.len(),
+            Count::AtLeast(_) => true,
+        };
+        if !op.regions.is_empty() || !fits {
+            return false;
+        }
+        self.name(op);
+        let mut separator = " ";
+        if !op.operands.is_empty() {
+            self.push(separator);
+            self.values(&op.operands);
+            separator = ", ";
+        }
+        for (word, value) in words.iter().filter(|(_, value)| value.is_shown()) {
+            self.push(separator);
+            self.push(word);
+            self.push(" = ");
+            value.show(self);
+            separator = ", ";
+        }
+        self.end(func, op, tail);
+        true
+    }
+
+    /// Elementwise ops whose form `op_table!` does not describe.
+    fn elementwise_form(&mut self, func: &Func, op: &Op) -> bool {
         let tail = match &op.kind {
-            OpKind::While => return self.while_op(func, op),
-            OpKind::Reduce { dimensions } => return self.reduce_op(func, op, dimensions),
-            OpKind::Composite { .. } => return self.composite(func, op),
-            OpKind::Other { name, attributes } => return self.other(func, op, name, attributes),
-            _ if regions > 0 => return false,
-            OpKind::Return => {
-                self.return_op(func, op);
-                return true;
-            }
-            // The form gives the value's type alone, and a quantized constant has another.
-            OpKind::Constant(literal)
-                if op.results.first().and_then(|&v| type_of(func, v)?.as_tensor()) != Some(&literal.ty) =>
-            {
-                return false;
-            }
-            OpKind::Constant(literal) => {
-                self.push("stablehlo.constant");
-                self.dictionary_after_space(&op.attributes);
-                self.push(" ");
-                self.dense(literal);
-                return true;
-            }
-            OpKind::Call { callee } => {
-                // The body of a function may leave the dialect out, regions inside it may not.
-                self.push(if self.terminator == "func.return" { "call " } else { "func.call " });
-                self.callee(op, callee);
-                Tail::Signature
-            }
-            OpKind::CustomCall { call_target_name, .. } => {
-                self.push("stablehlo.custom_call ");
-                self.callee(op, call_target_name);
-                let mut all = op.attributes.clone();
-                all.extend(generic::custom_call(&op.kind).into_iter().map(|(n, v)| (n.to_owned(), v)));
-                self.dictionary_after_space(&all);
-                self.push(" : ");
-                self.signature(func, op);
-                return true;
-            }
-            OpKind::Convolution { dimensions, window, .. } => {
-                self.convolution(func, op, dimensions, window);
-                return true;
-            }
-            OpKind::DotGeneral { dimensions, precision } => {
-                self.dot_general(func, op, dimensions, precision);
-                return true;
-            }
-            OpKind::Select if operands == 3 && one => return self.select(func, op),
-            OpKind::OptimizationBarrier => return self.optimization_barrier(func, op),
-            _ if !one && !matches!(op.kind, OpKind::RngBitGenerator { .. }) => return false,
-            OpKind::Unary(_) | OpKind::Clamp | OpKind::Convert => {
-                self.start(op);
-                Tail::Same
-            }
             OpKind::Binary(Binary::Complex) => {
                 let part = type_of(func, op.results[0])
                     .and_then(Type::as_tensor)
@@ -151,30 +148,36 @@ impl Printer<'_> {
                 let inferred = op.operands.iter().all(|&v| type_of(func, v) == part.as_ref());
                 if inferred { Tail::Result } else { Tail::Signature }
             }
-            OpKind::Binary(_) => {
+            OpKind::Unary(_) | OpKind::Binary(_) => {
                 self.start(op);
                 Tail::Same
             }
-            OpKind::Compare { direction, compare_type } if operands == 2 => {
+            OpKind::Compare { direction, compare_type } if op.operands.len() == 2 => {
                 self.push("stablehlo.compare ");
-                self.push(enum_names::direction(*direction));
+                self.push(direction.word());
                 self.push(", ");
                 self.values(&op.operands);
                 if *compare_type != ComparisonType::NoType {
                     self.push(", ");
-                    self.push(enum_names::comparison(*compare_type));
+                    self.push(compare_type.word());
                 }
                 Tail::Signature
             }
-            OpKind::Iota { iota_dimension } => {
-                self.push("stablehlo.iota dim = ");
-                self.number(iota_dimension);
-                Tail::Result
+            OpKind::Select if op.operands.len() == 3 => return self.select(func, op),
+            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
+                self.start(op);
+                self.push(&format!(", format = e{exponent_bits}m{mantissa_bits}"));
+                Tail::Same
             }
-            OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => {
-                self.name(op);
-                Tail::Result
-            }
+            _ => return false,
+        };
+        self.end(func, op, tail);
+        true
+    }
+
+    /// Tuples and tokens.
+    fn tuple_form(&mut self, func: &Func, op: &Op) -> bool {
+        let tail = match &op.kind {
             OpKind::AfterAll => {
                 self.start(op);
                 Tail::Same
@@ -187,77 +190,6 @@ impl Printer<'_> {
                 self.start(op);
                 Tail::Result
             }
-            OpKind::BitcastConvert | OpKind::Reshape | OpKind::DynamicUpdateSlice => {
-                self.start(op);
-                Tail::Signature
-            }
-            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
-                self.start(op);
-                self.push(&format!(", format = e{exponent_bits}m{mantissa_bits}"));
-                Tail::Same
-            }
-            OpKind::BroadcastInDim { broadcast_dimensions } => self.with_dims(op, "dims", broadcast_dimensions),
-            OpKind::Transpose { permutation } => self.with_dims(op, "dims", permutation),
-            OpKind::Reverse { dimensions } => {
-                self.with_dims(op, "dims", dimensions);
-                Tail::Same
-            }
-            OpKind::Slice { start_indices, limit_indices, strides } => {
-                self.start(op);
-                self.push(" [");
-                self.list(start_indices.iter().zip(limit_indices).zip(strides), |p, ((&start, &limit), &stride)| {
-                    p.integer(start);
-                    p.push(":");
-                    p.integer(limit);
-                    if stride != 1 {
-                        p.push(":");
-                        p.integer(stride);
-                    }
-                });
-                self.push("]");
-                Tail::Signature
-            }
-            OpKind::DynamicSlice { slice_sizes } => {
-                self.start(op);
-                self.word("sizes");
-                self.ints(slice_sizes);
-                Tail::Signature
-            }
-            OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
-                self.start(op);
-                self.word("dim");
-                self.number(dimension);
-                Tail::Signature
-            }
-            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
-                self.start(op);
-                for (word, list) in
-                    [("low", edge_padding_low), ("high", edge_padding_high), ("interior", interior_padding)]
-                {
-                    self.word(word);
-                    self.ints(list);
-                }
-                Tail::Signature
-            }
-            OpKind::Cholesky { lower } => {
-                self.start(op);
-                self.push(if *lower { ", lower = true" } else { "" });
-                Tail::Same
-            }
-            OpKind::Fft { fft_type, fft_length } => {
-                self.start(op);
-                self.word("type");
-                self.push(enum_names::fft(*fft_type));
-                self.word("length");
-                self.ints(fft_length);
-                Tail::Signature
-            }
-            OpKind::RngBitGenerator { algorithm } => {
-                self.start(op);
-                self.word("algorithm");
-                self.push(enum_names::rng(*algorithm));
-                Tail::Signature
-            }
             OpKind::GetTupleElement { index } => {
                 self.start(op);
                 self.push("[");
@@ -268,6 +200,56 @@ impl Printer<'_> {
             _ => return false,
         };
         self.end(func, op, tail);
+        true
+    }
+
+    /// `%0 [1:3, 0:4:2]`.
+    fn slice_op(&mut self, func: &Func, op: &Op) -> bool {
+        let OpKind::Slice { start_indices, limit_indices, strides } = &op.kind else { return false };
+        self.start(op);
+        self.push(" [");
+        self.list(start_indices.iter().zip(limit_indices).zip(strides), |p, ((&start, &limit), &stride)| {
+            p.integer(start);
+            p.push(":");
+            p.integer(limit);
+            if stride != 1 {
+                p.push(":");
+                p.integer(stride);
+            }
+        });
+        self.push("]");
+        self.end(func, op, Tail::Signature);
+        true
+    }
+
+    /// The form gives only the value's type. A quantized constant has another type, and no form of its own.
+    fn constant(&mut self, func: &Func, op: &Op, literal: &Literal) -> bool {
+        if op.results.first().and_then(|&v| type_of(func, v)?.as_tensor()) != Some(&literal.ty) {
+            return false;
+        }
+        self.push("stablehlo.constant");
+        self.dictionary_after_space(&op.attributes);
+        self.push(" ");
+        self.dense(literal);
+        true
+    }
+
+    /// `call @name(%0)` and `stablehlo.custom_call @name(%0)`.
+    fn call_op(&mut self, func: &Func, op: &Op) -> bool {
+        let (word, callee) = match &op.kind {
+            // The body of a function may omit the dialect, the regions inside it may not.
+            OpKind::Call { callee } if self.terminator == "func.return" => ("call ", callee),
+            OpKind::Call { callee } => ("func.call ", callee),
+            OpKind::CustomCall { call_target_name, .. } => ("stablehlo.custom_call ", call_target_name),
+            _ => return false,
+        };
+        self.push(word);
+        self.callee(op, callee);
+        let mut all = op.attributes.clone();
+        all.extend(generic::custom_call(&op.kind).into_iter().map(|(name, value)| (name.to_owned(), value)));
+        self.dictionary_after_space(&all);
+        self.push(" : ");
+        self.signature(func, op);
         true
     }
 
@@ -284,13 +266,6 @@ impl Printer<'_> {
         }
     }
 
-    fn with_dims(&mut self, op: &Op, word: &str, dimensions: &[usize]) -> Tail {
-        self.start(op);
-        self.word(word);
-        self.dims(dimensions);
-        Tail::Signature
-    }
-
     /// `@name(%0, %1)`.
     fn callee(&mut self, op: &Op, name: &str) {
         self.symbol(name);
@@ -299,7 +274,7 @@ impl Printer<'_> {
         self.push(")");
     }
 
-    fn return_op(&mut self, func: &Func, op: &Op) {
+    fn return_op(&mut self, func: &Func, op: &Op) -> bool {
         self.push(if self.terminator == "func.return" { "return" } else { self.terminator });
         self.dictionary_after_space(&op.attributes);
         if !op.operands.is_empty() {
@@ -308,6 +283,7 @@ impl Printer<'_> {
             self.push(" : ");
             self.list(&op.operands, |p, &v| p.ty(type_of(func, v)));
         }
+        true
     }
 
     /// `%p, %x, %y : P, T` if the branches have the type of the result.
@@ -338,7 +314,7 @@ impl Printer<'_> {
         true
     }
 
-    fn dot_general(&mut self, func: &Func, op: &Op, d: &DotDimensions, precision: &[Precision]) {
+    fn dot_general(&mut self, func: &Func, op: &Op, d: &DotDimensions, precision: &[Precision]) -> bool {
         self.start(op);
         let batched = !d.lhs_batching.is_empty() || !d.rhs_batching.is_empty();
         let batching = batched.then_some(("batching_dims", &d.lhs_batching, &d.rhs_batching));
@@ -352,7 +328,7 @@ impl Printer<'_> {
         if precision.iter().any(|&p| p != Precision::Default) {
             self.word("precision");
             self.push("[");
-            self.list(precision, |p, &one| p.push(enum_names::precision(one)));
+            self.list(precision, |p, &one| p.push(one.word()));
             self.push("]");
         }
         let (own, rest): (Attributes, Attributes) =
@@ -364,9 +340,10 @@ impl Printer<'_> {
         self.dictionary_after_space(&rest);
         self.push(" : ");
         self.signature(func, op);
+        true
     }
 
-    fn convolution(&mut self, func: &Func, op: &Op, dimensions: &ConvDimensions, window: &Window) {
+    fn convolution(&mut self, func: &Func, op: &Op, dimensions: &ConvDimensions, window: &Window) -> bool {
         self.push("stablehlo.convolution(");
         self.values(&op.operands);
         self.push(") dim_numbers = ");
@@ -405,6 +382,7 @@ impl Printer<'_> {
         self.dictionary_after_space(&rest);
         self.push(" : ");
         self.signature(func, op);
+        true
     }
 
     fn composite(&mut self, func: &Func, op: &Op) -> bool {
@@ -497,3 +475,49 @@ impl Printer<'_> {
         true
     }
 }
+
+/// Expands to the call that prints a form of `op_table!`.
+macro_rules! form {
+    ($p:ident, $func:ident, $op:ident, own, $words:expr) => {
+        None
+    };
+    ($p:ident, $func:ident, $op:ident, generic, $words:expr) => {
+        Some(false)
+    };
+    ($p:ident, $func:ident, $op:ident, same, $words:expr) => {
+        Some($p.words_form($func, $op, Tail::Same, $words))
+    };
+    ($p:ident, $func:ident, $op:ident, signature, $words:expr) => {
+        Some($p.words_form($func, $op, Tail::Signature, $words))
+    };
+    ($p:ident, $func:ident, $op:ident, result, $words:expr) => {
+        Some($p.words_form($func, $op, Tail::Result, $words))
+    };
+}
+
+macro_rules! table_forms {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        impl Printer<'_> {
+            /// Prints the op if `op_table!` describes its form. Returns `None` for ops of the form `own`.
+            #[allow(unused_variables, reason = "a form need not show each field")]
+            fn table_form(&mut self, func: &Func, op: &Op) -> Option<bool> {
+                match &op.kind {
+                    $(OpKind::$op { $($($field),+)? } => {
+                        form!(self, func, op, $form, &[$($(($word, $of as &dyn Shown)),*)?])
+                    })*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+op_table!(table_forms);

@@ -1,4 +1,4 @@
-//! What the rest of the crate reads from text: programs, and attributes and types on their own.
+//! The entry points of the text reader: programs, and attributes and types on their own.
 
 use bytes::Bytes;
 

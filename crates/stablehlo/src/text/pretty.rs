@@ -6,8 +6,9 @@ use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, ElementType};
+use crate::ir::{Attribute, ComparisonDirection, ComparisonType, Dims, ElementType, FftType, RngAlgorithm, TransposeA};
 use crate::ops::Opcode;
+use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, ReadField, Symbol, Word};
 
 impl<'a> Parser<'a> {
     /// An op in its own form.
@@ -203,6 +204,14 @@ impl<'a> Parser<'a> {
 
     /// The value after `word =`, under the artifact's attribute name.
     fn item(&mut self, op: &mut GenericOp<'a>, code: Opcode, word: &str, start: usize) -> Result<()> {
+        if let Some((attribute, family)) = attribute_of(code, word) {
+            if let Some(family) = family {
+                return self.enumerated(op, attribute, family);
+            }
+            let value = self.bare_value()?;
+            op.list(attribute, value);
+            return Ok(());
+        }
         let base = op.name.strip_prefix("stablehlo.").unwrap_or_default().to_owned();
         let name = match (word, base.as_str()) {
             ("batching_dims", _) => return self.crossed(op, "batching_dimensions"),
@@ -220,24 +229,16 @@ impl<'a> Parser<'a> {
                 op.list("algorithm", algorithm);
                 return Ok(());
             }
-            ("algorithm", "rng_bit_generator") => return self.enumerated(op, "rng_algorithm", "rng_algorithm"),
             ("distribution", "rng") => return self.enumerated(op, "rng_distribution", "rng_distribution"),
-            ("type", "fft") => return self.enumerated(op, "fft_type", "fft_type"),
             ("format", "reduce_precision") => return self.format(op),
-            ("dim", "iota" | "dynamic_iota") => "iota_dimension",
+            ("dim", "dynamic_iota") => "iota_dimension",
             ("dim", "torch_index_select") => "dim",
             ("dim", _) if !base.is_empty() => "dimension",
-            ("dims", "broadcast_in_dim" | "dynamic_broadcast_in_dim") => "broadcast_dimensions",
-            ("dims", "transpose") => "permutation",
-            ("dims", "reverse" | "map") => "dimensions",
+            ("dims", "dynamic_broadcast_in_dim") => "broadcast_dimensions",
+            ("dims", "map") => "dimensions",
             ("sizes", "broadcast") => "broadcast_sizes",
-            ("sizes", "dynamic_slice") => "slice_sizes",
-            ("low", "pad") => "edge_padding_low",
-            ("high", "pad") => "edge_padding_high",
-            ("interior", "pad") => "interior_padding",
-            ("length", "fft") => "fft_length",
             ("config", "einsum" | "unary_einsum") => "einsum_config",
-            ("lower", "cholesky") | ("batch_dims", "torch_index_select") => word,
+            ("batch_dims", "torch_index_select") => word,
             // Ops of other dialects keep their words.
             _ if code == Opcode::Other => word,
             _ => return Err(Error::at(start, format!("unknown word `{word}`"))),
@@ -291,3 +292,30 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 }
+
+/// The attribute of an op whose value follows a word, and its family if it is an enumeration, from `op_table!`.
+fn attribute_of(code: Opcode, word: &str) -> Option<(&'static str, Option<&'static str>)> {
+    let (.., field) = WORDS.iter().find(|row| row.0 == code && row.1 == word)?;
+    let (.., attribute, family) = FIELDS.iter().find(|row| row.0 == code && row.1 == *field)?;
+    Some((attribute, *family))
+}
+
+macro_rules! words {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        /// The words of the ops' own forms: op, word, field.
+        const WORDS: &[(Opcode, &str, &str)] = &[$($($((Opcode::$op, $word, stringify!($of)),)*)?)*];
+        /// The fields: op, field, attribute, family of an enumeration.
+        const FIELDS: &[(Opcode, &str, &str, Option<&str>)] =
+            &[$($($((Opcode::$op, stringify!($field), $attribute, <$codec as ReadField<$ty>>::FAMILY),)+)?)*];
+    };
+}
+
+op_table!(words);

@@ -6,8 +6,7 @@ use std::collections::HashSet;
 use super::site::ensure;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::is_attribute;
-use crate::print::is_own;
+use crate::ops::{is_attribute, is_own};
 
 /// Checks the attributes of a module and of its top-level ops other than functions.
 pub(super) fn module(module: &Module) -> Result<()> {

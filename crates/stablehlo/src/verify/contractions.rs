@@ -1,5 +1,6 @@
 //! Rules of contractions, reductions, windows, gather and scatter on dimension numbers and shapes.
 
+use super::elements::{self, INEXACT};
 use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
 use super::site::{Site, ensure};
 use crate::error::{Error, Result};
@@ -33,6 +34,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Scatter { dimensions, .. } => scatter(site, dimensions),
         OpKind::Cholesky { .. } => {
             let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+            elements::of(operand, INEXACT, "the operand")?;
+            result.element_is(operand.element)?;
             square(operand)?;
             result.shape_is(&operand.shape)
         }
@@ -313,6 +316,9 @@ fn square(tensor: &TensorType) -> Result<()> {
 
 fn triangular_solve(site: &Site<'_>, left_side: bool) -> Result<()> {
     let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
+    elements::of(a, INEXACT, "operands")?;
+    ensure!(a.element == b.element, "element types of {a} and {b} differ");
+    result.element_is(a.element)?;
     square(a)?;
     ensure!(a.rank() == b.rank(), "{a} and {b} differ in rank");
     let rank = a.rank();
@@ -324,6 +330,7 @@ fn triangular_solve(site: &Site<'_>, left_side: bool) -> Result<()> {
 
 fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
+    result.element_is(transformed(operand, fft_type)?)?;
     ensure!((1..=3).contains(&length.len()), "`fft_length` must have one to three entries, not {}", length.len());
     let Some(first) = operand.rank().checked_sub(length.len()) else {
         return within(length.len(), operand.rank() + 1, "fft_length");
@@ -347,4 +354,15 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     let fits = agree(&operand.shape, from);
     ensure!(fits, "{operand} cannot be transformed with lengths {length:?}");
     result.shape_is(to)
+}
+
+/// The element type of a transform's result.
+fn transformed(operand: &TensorType, fft_type: FftType) -> Result<ElementType> {
+    let from = operand.element;
+    let to = match fft_type {
+        FftType::Fft | FftType::Ifft => Some(from).filter(|from| from.is_complex()),
+        FftType::Rfft => ElementType::all().find(|to| to.complex_part() == Some(from)),
+        FftType::Irfft => from.complex_part(),
+    };
+    to.ok_or_else(|| Error::new(format!("{fft_type:?} cannot take {operand}")))
 }

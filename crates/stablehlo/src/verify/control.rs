@@ -4,90 +4,29 @@ use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
-
-/// How many of something an op has.
-#[derive(Clone, Copy)]
-enum Count {
-    Exactly(usize),
-    AtLeast(usize),
-}
-
-use Count::{AtLeast, Exactly};
-
-/// Operands, results, regions.
-fn counts(kind: &OpKind) -> Option<(Count, Count, usize)> {
-    let one = Exactly(1);
-    Some(match kind {
-        OpKind::Constant(_) | OpKind::Iota { .. } | OpKind::PartitionId | OpKind::ReplicaId | OpKind::CreateToken => {
-            (Exactly(0), one, 0)
-        }
-        OpKind::Unary(_)
-        | OpKind::Convert
-        | OpKind::BitcastConvert
-        | OpKind::ReducePrecision { .. }
-        | OpKind::BroadcastInDim { .. }
-        | OpKind::Reshape
-        | OpKind::Transpose { .. }
-        | OpKind::Slice { .. }
-        | OpKind::Reverse { .. }
-        | OpKind::GetDimensionSize { .. }
-        | OpKind::Cholesky { .. }
-        | OpKind::Fft { .. }
-        | OpKind::GetTupleElement { .. } => (one, one, 0),
-        OpKind::Binary(_)
-        | OpKind::Compare { .. }
-        | OpKind::Pad { .. }
-        | OpKind::Gather { .. }
-        | OpKind::DotGeneral { .. }
-        | OpKind::Convolution { .. }
-        | OpKind::TriangularSolve { .. } => (Exactly(2), one, 0),
-        OpKind::Select | OpKind::Clamp => (Exactly(3), one, 0),
-        OpKind::DynamicSlice { .. } => (AtLeast(1), one, 0),
-        OpKind::DynamicUpdateSlice => (AtLeast(2), one, 0),
-        OpKind::Concatenate { .. } => (AtLeast(1), one, 0),
-        OpKind::Tuple | OpKind::AfterAll => (AtLeast(0), one, 0),
-        OpKind::RngBitGenerator { .. } => (one, Exactly(2), 0),
-        OpKind::SelectAndScatter { .. } => (Exactly(3), one, 2),
-        OpKind::Sort { .. } => (AtLeast(1), AtLeast(1), 1),
-        OpKind::Scatter { .. } => (AtLeast(3), AtLeast(1), 1),
-        OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } => (AtLeast(2), AtLeast(1), 1),
-        OpKind::While => (AtLeast(0), AtLeast(0), 2),
-        OpKind::If => (one, AtLeast(0), 2),
-        OpKind::Call { .. } | OpKind::Composite { .. } | OpKind::OptimizationBarrier => (AtLeast(0), AtLeast(0), 0),
-        OpKind::Return => (AtLeast(0), Exactly(0), 0),
-        OpKind::Case | OpKind::CustomCall { .. } | OpKind::Other { .. } => return None,
-    })
-}
+use crate::ops::{Count, counts};
 
 fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     match count {
-        Exactly(n) => ensure!(actual == n, "must have {n} {what}, not {actual}"),
-        AtLeast(n) => ensure!(actual >= n, "must have at least {n} {what}, not {actual}"),
+        Count::Exactly(n) => ensure!(actual == usize::from(n), "must have {n} {what}, not {actual}"),
+        Count::AtLeast(n) => ensure!(actual >= usize::from(n), "must have at least {n} {what}, not {actual}"),
     }
     Ok(())
 }
 
 /// Checks how many operands and regions an op has.
 pub(super) fn verify_operands(op: &Op) -> Result<()> {
-    if let Some((operands, _, regions)) = counts(&op.kind) {
-        check_count(operands, op.operands.len(), "operands")?;
-        if !matches!(op.kind, OpKind::Composite { .. }) {
-            check_count(Exactly(regions), op.regions.len(), "regions")?;
-        }
-    }
-    Ok(())
+    let [operands, _, regions] = counts(&op.kind);
+    check_count(operands, op.operands.len(), "operands")?;
+    check_count(regions, op.regions.len(), "regions")
 }
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let op = site.op;
-    if let Some((operands, results, regions)) = counts(&op.kind) {
-        check_count(operands, op.operands.len(), "operands")?;
-        check_count(results, op.results.len(), "results")?;
-        // A composite may have regions, which only repeat its decomposition.
-        if !matches!(op.kind, OpKind::Composite { .. }) {
-            check_count(Exactly(regions), op.regions.len(), "regions")?;
-        }
-    }
+    let [operands, results, regions] = counts(&op.kind);
+    check_count(operands, op.operands.len(), "operands")?;
+    check_count(results, op.results.len(), "results")?;
+    check_count(regions, op.regions.len(), "regions")?;
     for region in &op.regions {
         ensure!(
             !region.ops.is_empty() || matches!(op.kind, OpKind::Composite { .. } | OpKind::Other { .. }),
@@ -101,8 +40,6 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             branches(site)
         }
         OpKind::Case => {
-            check_count(Exactly(1), op.operands.len(), "operands")?;
-            check_count(AtLeast(1), op.regions.len(), "regions")?;
             scalar(site.operand(0)?, ElementType::I32, "the index")?;
             branches(site)
         }
@@ -156,6 +93,11 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             accumulates(&op.regions[1], site, site.operands().skip(1).take(1), site.results())?;
             accumulates(&op.regions[1], site, site.operands().skip(2), site.results())
         }
+        OpKind::CreateToken => token(site.result(0)?),
+        OpKind::AfterAll => {
+            site.operands().try_for_each(token)?;
+            token(site.result(0)?)
+        }
         OpKind::OptimizationBarrier => {
             ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
             Ok(())
@@ -184,6 +126,11 @@ fn scalar(ty: &Type, element: ElementType, what: &str) -> Result<()> {
         Type::Tensor(tensor) if tensor.shape.is_empty() && tensor.element == element => Ok(()),
         _ => Err(Error::new(format!("{what} must be a tensor<{element}>, not {ty}"))),
     }
+}
+
+fn token(ty: &Type) -> Result<()> {
+    ensure!(matches!(ty, Type::Token | Type::Other(_)), "operands and results must be tokens, not {ty}");
+    Ok(())
 }
 
 fn args<'a>(region: &'a Region, site: &'a Site<'_>) -> impl Iterator<Item = &'a Type> + Clone {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::level::VerifyLevel;
 use super::site::{Site, ensure, returned};
-use super::{contractions, elements, shapes};
+use super::{contractions, shapes};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -232,7 +232,6 @@ fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     let wanted = Wanted::default();
     let site = Site { func, op, module: None, constants: None, wanted: Some(&wanted) };
     shapes::verify(&site)?;
-    elements::verify(&site)?;
     contractions::verify(&site)?;
     super::quantized::verify(&site)?;
     super::untyped_ops::verify(&site)?;

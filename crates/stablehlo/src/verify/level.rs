@@ -39,7 +39,7 @@ pub(super) struct FullRules {
 }
 
 impl VerifyLevel {
-    /// What a device relies on: values are defined before use and in scope, regions end in a return, callees exist and
+    /// The rules that a device relies on: values are defined before use and in scope, regions end in a return, callees exist and
     /// do not recurse, constants have the size of their types, and ops that have an [`OpKind`] satisfy the
     /// specification's rules on counts, shapes and element types.
     ///

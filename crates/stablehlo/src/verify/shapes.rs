@@ -2,6 +2,7 @@
 
 use smallvec::SmallVec;
 
+use super::elements::{self, ANY, FLOATS, NUMBERS, REALS};
 use super::level::VerifyLevel;
 use super::site::{Site, ensure};
 pub(super) use crate::compatible::{agree, extents_agree};
@@ -101,16 +102,19 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Constant(literal) => constant(site, literal),
         OpKind::Iota { iota_dimension } => {
             let result = tensors!(site.result_tensor(0));
-            within(*iota_dimension, result.rank(), "iota_dimension")
+            within(*iota_dimension, result.rank(), "iota_dimension")?;
+            elements::of(result, NUMBERS, "the result")
         }
         OpKind::Unary(unary) => elementwise_unary(site, *unary),
         OpKind::Binary(binary) => elementwise_binary(site, *binary),
-        OpKind::Compare { .. } => {
+        OpKind::PartitionId | OpKind::ReplicaId => exactly(site, ElementType::Ui32),
+        OpKind::Compare { direction, compare_type } => {
             let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
             same_element(lhs, rhs)?;
             ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
             result.element_is(ElementType::Bool)?;
-            result.shape_is(&lhs.shape)
+            result.shape_is(&lhs.shape)?;
+            comparable(lhs, *direction, *compare_type)
         }
         OpKind::Select => select(site),
         OpKind::Clamp => clamp(site),
@@ -119,7 +123,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             ensure!(*exponent_bits > 0, "`exponent_bits` must be at least 1");
             same_shape(site)?;
             let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
-            result.element_is(operand.element)
+            result.element_is(operand.element)?;
+            elements::of(operand, FLOATS, "the operand")
         }
         OpKind::BitcastConvert => bitcast(site),
         OpKind::BroadcastInDim { broadcast_dimensions } => broadcast(site, broadcast_dimensions),
@@ -153,7 +158,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         OpKind::GetDimensionSize { dimension } => {
             let operand = tensors!(site.operand_tensor(0));
-            within(*dimension, operand.rank(), "dimension")
+            within(*dimension, operand.rank(), "dimension")?;
+            exactly(site, ElementType::I32)
         }
         OpKind::Sort { dimension, .. } => sort(site, *dimension),
         _ => Ok(()),
@@ -181,7 +187,8 @@ fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
         Unary::Abs | Unary::Real | Unary::Imag => operand.element.complex_part().unwrap_or(operand.element),
         _ => operand.element,
     };
-    result.element_is(element)
+    result.element_is(element)?;
+    elements::of(operand, unary.elements(), "the operand")
 }
 
 fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
@@ -191,11 +198,12 @@ fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
     result.shape_is(&lhs.shape)?;
     match binary {
         Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
-            Some(element) => result.element_is(element),
-            None => Err(Error::new(format!("complex numbers cannot have parts of type {lhs}"))),
+            Some(element) => result.element_is(element)?,
+            None => return Err(Error::new(format!("complex numbers cannot have parts of type {lhs}"))),
         },
-        _ => result.element_is(lhs.element),
+        _ => result.element_is(lhs.element)?,
     }
+    elements::of(lhs, binary.elements(), "operands")
 }
 
 fn select(site: &Site<'_>) -> Result<()> {
@@ -223,7 +231,25 @@ fn clamp(site: &Site<'_>) -> Result<()> {
         );
     }
     result.element_is(operand.element)?;
-    result.shape_is(&operand.shape)
+    result.shape_is(&operand.shape)?;
+    elements::of(operand, ANY, "the operand")
+}
+
+/// Complex numbers have no order. The comparison type is not checked, because producers combine it with any element
+/// type.
+fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type: ComparisonType) -> Result<()> {
+    if compare_type == ComparisonType::WeakOrder {
+        elements::of(operand, FLOATS, "operands compared as WEAKORDER")?;
+    }
+    let equality = matches!(direction, ComparisonDirection::Eq | ComparisonDirection::Ne);
+    elements::of(operand, if equality { ANY } else { REALS }, "operands")
+}
+
+/// The result is a scalar of this element type.
+fn exactly(site: &Site<'_>, element: ElementType) -> Result<()> {
+    let result = tensors!(site.result_tensor(0));
+    ensure!(result.shape.is_empty() && result.element == element, "the result must be tensor<{element}>, not {result}");
+    Ok(())
 }
 
 /// Between types of different widths, the narrower has a last dimension that makes up for it.

@@ -4,7 +4,7 @@ use super::constants::Constants;
 use super::level::VerifyLevel;
 use super::shapes::verify_type;
 use super::site::{Site, ensure, returned};
-use super::{calls, contractions, control, elements, shapes};
+use super::{calls, contractions, control, shapes};
 use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -176,7 +176,6 @@ impl<'a> Walk<'a, '_> {
         let site = Site { func: self.func, op, module, constants, wanted: None };
         control::verify(&site)?;
         shapes::verify(&site)?;
-        elements::verify(&site)?;
         contractions::verify(&site)?;
         self.level.full().map_or(Ok(()), |rules| (rules.op)(&site))
     }

@@ -6,6 +6,7 @@
 mod attributes;
 mod bytes;
 mod encoder;
+mod fields;
 mod locations;
 mod module;
 mod ops;

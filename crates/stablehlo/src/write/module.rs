@@ -429,7 +429,7 @@ impl<'a> Writer<'a> {
     fn artifact_record(&mut self, scope: &Scope<'_>, op: &Op) -> Result<Record> {
         let spelled = self.encoder.spell(scope.func, op)?;
         let mut discardable = Vec::new();
-        for (name, value) in op.attributes.iter().filter(|(name, _)| !crate::print::is_own(&op.kind, name)) {
+        for (name, value) in op.attributes.iter().filter(|(name, _)| !crate::ops::is_own(&op.kind, name)) {
             discardable.push((name.as_str(), self.encoder.vhlo_attribute(value).map_err(|e| named(e, name))?));
         }
         let (dictionary, properties) = self.own_and_discardable(&spelled.attributes, discardable);

@@ -2,10 +2,12 @@
 
 use super::attributes::{find, named};
 use super::encoder::Encoder;
+use super::fields::WriteField;
 use super::versions::needs;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::print::enum_names;
+use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
+use crate::ops::{second, since};
 
 /// An op as the artifact names it, and the numbers of its attributes by name, in the order of the names.
 pub(super) struct Spelled {
@@ -19,50 +21,6 @@ pub(super) type Named = Vec<(&'static str, usize)>;
 /// Whether a type attribute is a floating-point number of a byte.
 fn is_byte_float(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(name)) if name.starts_with("f8"))
-}
-
-/// Ops that came after the first version.
-const SINCE: [(&str, Version); 6] = [
-    ("tan", Version(1, 4, 0)),
-    ("composite", Version(0, 19, 0)),
-    ("collective_broadcast", Version(0, 16, 0)),
-    ("collective_reduce", Version(1, 19, 0)),
-    ("async_start", Version(1, 15, 0)),
-    ("async_done", Version(1, 15, 0)),
-];
-
-/// Ops that have a second form, and since when. All but these have one form.
-const SECOND: [(&str, Version); 25] = [
-    ("all_gather", Version(1, 5, 0)),
-    ("all_reduce", Version(1, 5, 0)),
-    ("all_to_all", Version(1, 5, 0)),
-    ("cbrt", Version(1, 10, 0)),
-    ("collective_broadcast", Version(1, 20, 0)),
-    ("composite", Version(1, 14, 0)),
-    ("cosine", Version(1, 10, 0)),
-    ("custom_call", Version(1, 18, 0)),
-    ("dot_general", Version(1, 6, 0)),
-    ("dynamic_conv", Version(0, 20, 0)),
-    ("dynamic_gather", Version(1, 1, 0)),
-    ("exponential", Version(1, 9, 0)),
-    ("exponential_minus_one", Version(1, 10, 0)),
-    ("gather", Version(1, 1, 0)),
-    ("log", Version(1, 10, 0)),
-    ("log_plus_one", Version(1, 10, 0)),
-    ("logistic", Version(1, 10, 0)),
-    ("recv", Version(1, 12, 0)),
-    ("rsqrt", Version(1, 10, 0)),
-    ("scatter", Version(1, 1, 0)),
-    ("send", Version(1, 12, 0)),
-    ("sine", Version(1, 10, 0)),
-    ("sqrt", Version(1, 10, 0)),
-    ("tan", Version(1, 10, 0)),
-    ("tanh", Version(1, 10, 0)),
-];
-
-/// Since when an op has its second form, if it has one.
-fn second(base: &str) -> Option<Version> {
-    SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
 impl Encoder {
@@ -82,8 +40,8 @@ impl Encoder {
             OpKind::Other { name, .. } => name.strip_prefix("stablehlo.").unwrap_or(name),
             kind => kind.base_name(),
         };
-        if let Some((_, since)) = SINCE.iter().find(|row| row.0 == base) {
-            needs(self.version, *since, || "the op".to_owned())?;
+        if let Some(since) = since(base) {
+            needs(self.version, since, || "the op".to_owned())?;
         }
         self.check_types(func, op)?;
         let mut attributes = Named::new();
@@ -95,8 +53,12 @@ impl Encoder {
         Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
     }
 
-    /// Reductions in another type than that of the operands came with 0.17.0, convolutions of two types with 1.20.0.
+    /// Checks uses of an op that came later than the op: reductions in another type than that of the operands, comparisons
+    /// by weak order, and convolutions of two types.
     fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
+        if matches!(op.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }) {
+            needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
+        }
         let reduces = match &op.kind {
             OpKind::Reduce { .. }
             | OpKind::ReduceWindow { .. }
@@ -124,18 +86,21 @@ impl Encoder {
         Ok(())
     }
 
-    fn index(&mut self, value: usize) -> Result<usize> {
+    pub(super) fn index(&mut self, value: usize) -> Result<usize> {
         self.vhlo_integer(i64::try_from(value).unwrap_or(i64::MAX), ElementType::I64)
     }
 
     pub(super) fn precision(&mut self, precision: &[Precision]) -> Result<usize> {
-        let items = precision.iter().map(|&p| self.vhlo_word("precision", enum_names::precision(p)));
+        let items = precision.iter().map(|&p| self.vhlo_word(Precision::FAMILY, p.word()));
         let items = items.collect::<Result<Vec<_>>>()?;
         Ok(self.vhlo_array(&items))
     }
 
     /// The attributes of an op with a kind of its own; whether it has its second form.
     fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
+        if self.table_attributes(&op.kind, put)? {
+            return Ok(false);
+        }
         let extra = |name: &str| find(&op.attributes, name);
         match &op.kind {
             OpKind::Unary(_) => {
@@ -150,40 +115,6 @@ impl Encoder {
                 return Ok(second);
             }
             OpKind::Constant(literal) => put.push(("value", self.vhlo_literal(literal)?)),
-            OpKind::Iota { iota_dimension } => put.push(("iota_dimension", self.index(*iota_dimension)?)),
-            OpKind::Compare { direction, compare_type } => {
-                if *compare_type == ComparisonType::WeakOrder {
-                    needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
-                }
-                let direction = self.vhlo_word("comparison_direction", enum_names::direction(*direction))?;
-                put.push(("comparison_direction", direction));
-                put.push(("compare_type", self.vhlo_word("comparison_type", enum_names::comparison(*compare_type))?));
-            }
-            OpKind::ReducePrecision { exponent_bits, mantissa_bits } => {
-                put.push(("exponent_bits", self.vhlo_integer(i64::from(*exponent_bits), ElementType::I32)?));
-                put.push(("mantissa_bits", self.vhlo_integer(i64::from(*mantissa_bits), ElementType::I32)?));
-            }
-            OpKind::BroadcastInDim { broadcast_dimensions } => {
-                put.push(("broadcast_dimensions", self.vhlo_dims(broadcast_dimensions)?));
-            }
-            OpKind::Transpose { permutation } => put.push(("permutation", self.vhlo_dims(permutation)?)),
-            OpKind::Slice { start_indices, limit_indices, strides } => {
-                put.push(("start_indices", self.vhlo_ints(start_indices)?));
-                put.push(("limit_indices", self.vhlo_ints(limit_indices)?));
-                put.push(("strides", self.vhlo_ints(strides)?));
-            }
-            OpKind::DynamicSlice { slice_sizes } => put.push(("slice_sizes", self.vhlo_ints(slice_sizes)?)),
-            OpKind::Concatenate { dimension } | OpKind::GetDimensionSize { dimension } => {
-                put.push(("dimension", self.index(*dimension)?));
-            }
-            OpKind::Pad { edge_padding_low, edge_padding_high, interior_padding } => {
-                put.push(("edge_padding_low", self.vhlo_ints(edge_padding_low)?));
-                put.push(("edge_padding_high", self.vhlo_ints(edge_padding_high)?));
-                put.push(("interior_padding", self.vhlo_ints(interior_padding)?));
-            }
-            OpKind::Reverse { dimensions } | OpKind::Reduce { dimensions } => {
-                put.push(("dimensions", self.vhlo_dims(dimensions)?));
-            }
             OpKind::Gather { dimensions, slice_sizes, indices_are_sorted } => {
                 put.push(("slice_sizes", self.vhlo_ints(slice_sizes)?));
                 return self.gather(base, dimensions, *indices_are_sorted, put);
@@ -231,21 +162,6 @@ impl Encoder {
                     put.push(("window_dilations", self.vhlo_ints(&window.window_dilations)?));
                 }
             }
-            OpKind::Cholesky { lower } => put.push(("lower", self.vhlo_bool(*lower))),
-            OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a } => {
-                put.push(("left_side", self.vhlo_bool(*left_side)));
-                put.push(("lower", self.vhlo_bool(*lower)));
-                put.push(("unit_diagonal", self.vhlo_bool(*unit_diagonal)));
-                put.push(("transpose_a", self.vhlo_word("transpose", enum_names::transpose(*transpose_a))?));
-            }
-            OpKind::Fft { fft_type, fft_length } => {
-                put.push(("fft_type", self.vhlo_word("fft_type", enum_names::fft(*fft_type))?));
-                put.push(("fft_length", self.vhlo_ints(fft_length)?));
-            }
-            OpKind::RngBitGenerator { algorithm } => {
-                put.push(("rng_algorithm", self.vhlo_word("rng_algorithm", enum_names::rng(*algorithm))?));
-            }
-            OpKind::Call { callee } => put.push(("callee", self.vhlo_string(callee.as_bytes()))),
             OpKind::Composite { name, decomposition, composite_attributes } => {
                 let regions = op.regions.iter().any(|r| !r.ops.is_empty());
                 let second = self.has_second(base, regions.then_some("a region of the composite"))?;
@@ -257,10 +173,6 @@ impl Encoder {
                 return Ok(second);
             }
             OpKind::CustomCall { .. } => return self.custom_call(base, func, op, put),
-            OpKind::GetTupleElement { index } => {
-                let index = i64::try_from(*index).unwrap_or(i64::MAX);
-                put.push(("index", self.vhlo_integer(index, ElementType::I32)?));
-            }
             _ => {}
         }
         Ok(false)
@@ -381,3 +293,30 @@ impl Encoder {
         Ok(second)
     }
 }
+
+macro_rules! write_ops {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        impl Encoder {
+            /// Writes the attributes of the ops that a row of `op_table!` describes. Returns `false` for the others.
+            fn table_attributes(&mut self, kind: &OpKind, put: &mut Named) -> Result<bool> {
+                match kind {
+                    $(OpKind::$op { $($($field),+)? } => {
+                        $($(put.push(($attribute, <$codec as WriteField<$ty>>::write(self, $field)?));)+)?
+                    })*
+                    _ => return Ok(false),
+                }
+                Ok(true)
+            }
+        }
+    };
+}
+
+op_table!(write_ops);

@@ -76,7 +76,9 @@ fn other_uses_are_refused_with_the_remedy() {
                %b = stablehlo.set_dimension_size %x, %n, dim = 0 : (tensor<4xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<4>>
                {body} }}"
         );
-        compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses")).unwrap_err().to_string()
+        compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses"))
+            .unwrap_err()
+            .to_string()
     };
     let ty = "tensor<?xf32, #stablehlo.bounds<4>>";
     let error = refused(&format!("return %b : {ty}"), ty);
@@ -87,6 +89,8 @@ fn other_uses_are_refused_with_the_remedy() {
     let text = format!(
         "func.func @main(%x: {ty}) -> tensor<f32> {{ %0 = stablehlo.constant dense<1.0> : tensor<f32> return %0 : tensor<f32> }}"
     );
-    let error = compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses")).unwrap_err().to_string();
+    let error = compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses"))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("an argument of bounded size of function `main`"), "{error}");
 }

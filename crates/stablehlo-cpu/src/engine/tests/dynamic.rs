@@ -44,7 +44,9 @@ fn shapes_computed_at_run_time_are_refused_with_the_remedy() {
     let module = stablehlo::parse(
         "func.func @main(%a: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
            %0 = stablehlo.dynamic_reshape %a, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
-           return %0 : tensor<?x?xf32> }", stablehlo::VerifyLevel::FULL);
+           return %0 : tensor<?x?xf32> }",
+        stablehlo::VerifyLevel::FULL,
+    );
     let error = compile(&module.unwrap()).unwrap_err();
     assert!(error.message().contains("refine the program's shapes"), "{error}");
 }

@@ -5,7 +5,8 @@ use stablehlo::ir::{OpKind, Type};
 use crate::{CompileError, CompileErrorKind, compile};
 
 fn refused(text: &str) -> CompileError {
-    compile(&stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("the test's program parses")).expect_err("the program is refused")
+    compile(&stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).expect("the test's program parses"))
+        .expect_err("the program is refused")
 }
 
 #[test]

@@ -25,7 +25,8 @@ use crate::{DType, Program, Tensor, compile};
 /// A program with one function `main`.
 fn program(parameters: &str, results: &str, body: &str) -> Program {
     let text = format!("func.func @main({parameters}) -> ({results}) {{\n{body}\n}}");
-    compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses")).expect("the test's program compiles")
+    compile(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses"))
+        .expect("the test's program compiles")
 }
 
 fn tensor<T: Pod>(dtype: DType, dims: &[usize], elements: &[T]) -> Tensor {

@@ -11,7 +11,8 @@ fn text(body: &str) -> String {
 
 /// Splits a program with string annotations and the same program in Shardy's dialect, and compares the results.
 fn check(strings: &str, dialect: &str) {
-    let module = |text: String| stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
+    let module =
+        |text: String| stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
     let strings = module(text(strings));
     let dialect = module(format!("sdy.mesh @mesh = <[\"x\"=2, \"y\"=2]>\n{dialect}"));
     let (a, b) = (partition(&strings, 1, 4).unwrap(), partition(&dialect, 1, 4).unwrap());
@@ -77,6 +78,7 @@ fn a_manual_computation_without_a_body_is_refused() {
           return %0 : tensor<4xf32>
         }",
     );
-    let error = partition(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), 1, 4).unwrap_err().to_string();
+    let error =
+        partition(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap(), 1, 4).unwrap_err().to_string();
     assert!(error.contains("a manual computation without a body"), "{error}");
 }

@@ -1,0 +1,259 @@
+//! The tables of ops, elementwise ops and enumerations.
+//!
+//! Each table is a macro that passes its rows to another macro, by name. From the rows, the crate generates the IR
+//! ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the counts that the verifier checks, the attributes of
+//! portable artifacts, both directions, the attributes of MLIR's generic form, and most ops' own forms as text, both
+//! directions.
+//!
+//! A row of `op_table!` is
+//!
+//! ```text
+//! Variant "name" (operands, results, regions) { field: type as Codec = "attribute", ... } form ["word" field, ...];
+//! ```
+//!
+//! - A count is a number, `1..` for at least one, or `..` if the verifier has another rule.
+//! - The codec (see [`fields`](crate::ops::fields)) is the representation of the attribute. The attribute has the
+//!   artifact's name. The fields are sorted by it.
+//! - The form is what text shows after the operands: the words, each with a field, then the types. `same` prints one type
+//!   if all types are equal, `signature` prints `(T) -> T`, `result` prints the type of the result. The printer and the
+//!   text reader implement the form `own`. Ops of the form `generic` print in MLIR's generic form.
+//!
+//! The ops after `own` have attributes that do not fit into rows. The readers, the writer and the printer convert them.
+
+/// Calls a macro with the rows of the ops of [`OpKind`](crate::ir::OpKind).
+macro_rules! op_table {
+    ($callback:ident) => {
+        $callback! {
+            table {
+                // Leaves.
+                Iota "iota" (0, 1, 0) { iota_dimension: usize as Index = "iota_dimension" } result ["dim" iota_dimension];
+                PartitionId "partition_id" (0, 1, 0) result;
+                ReplicaId "replica_id" (0, 1, 0) result;
+                // Elementwise.
+                Compare "compare" (2, 1, 0) {
+                    compare_type: ComparisonType as OptionalWord = "compare_type",
+                    direction: ComparisonDirection as Word = "comparison_direction",
+                } own;
+                Select "select" (3, 1, 0) own;
+                Clamp "clamp" (3, 1, 0) same;
+                Convert "convert" (1, 1, 0) same;
+                BitcastConvert "bitcast_convert" (1, 1, 0) signature;
+                ReducePrecision "reduce_precision" (1, 1, 0) {
+                    exponent_bits: u32 as Bits = "exponent_bits",
+                    mantissa_bits: u32 as Bits = "mantissa_bits",
+                } own;
+                // Shape.
+                BroadcastInDim "broadcast_in_dim" (1, 1, 0) {
+                    broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
+                } signature ["dims" broadcast_dimensions];
+                Reshape "reshape" (1, 1, 0) signature;
+                Transpose "transpose" (1, 1, 0) {
+                    permutation: Dims as DimList = "permutation",
+                } signature ["dims" permutation];
+                Slice "slice" (1, 1, 0) {
+                    limit_indices: Vec<i64> as List = "limit_indices",
+                    start_indices: Vec<i64> as List = "start_indices",
+                    strides: Vec<i64> as List = "strides",
+                } own;
+                DynamicSlice "dynamic_slice" (1.., 1, 0) {
+                    slice_sizes: Vec<i64> as List = "slice_sizes",
+                } signature ["sizes" slice_sizes];
+                DynamicUpdateSlice "dynamic_update_slice" (2.., 1, 0) signature;
+                Concatenate "concatenate" (1.., 1, 0) {
+                    dimension: usize as Index = "dimension",
+                } signature ["dim" dimension];
+                Pad "pad" (2, 1, 0) {
+                    edge_padding_high: Vec<i64> as List = "edge_padding_high",
+                    edge_padding_low: Vec<i64> as List = "edge_padding_low",
+                    interior_padding: Vec<i64> as List = "interior_padding",
+                } signature ["low" edge_padding_low, "high" edge_padding_high, "interior" interior_padding];
+                Reverse "reverse" (1, 1, 0) { dimensions: Dims as DimList = "dimensions" } same ["dims" dimensions];
+                GetDimensionSize "get_dimension_size" (1, 1, 0) {
+                    dimension: usize as Index = "dimension",
+                } signature ["dim" dimension];
+                /// The first half of the operands are inputs, the second half initial values.
+                Reduce "reduce" (2.., 1.., 1) { dimensions: Dims as DimList = "dimensions" } own;
+                // Linear algebra, random numbers, transforms.
+                Cholesky "cholesky" (1, 1, 0) { lower: bool as Flag = "lower" } same ["lower" lower];
+                TriangularSolve "triangular_solve" (2, 1, 0) {
+                    left_side: bool as Bool = "left_side",
+                    lower: bool as Bool = "lower",
+                    transpose_a: TransposeA as Word = "transpose_a",
+                    unit_diagonal: bool as Bool = "unit_diagonal",
+                } generic;
+                Fft "fft" (1, 1, 0) {
+                    fft_length: Vec<i64> as List = "fft_length",
+                    fft_type: FftType as Word = "fft_type",
+                } signature ["type" fft_type, "length" fft_length];
+                RngBitGenerator "rng_bit_generator" (1, 2, 0) {
+                    algorithm: RngAlgorithm as Word = "rng_algorithm",
+                } signature ["algorithm" algorithm];
+                // Control flow and calls.
+                Call "call" (.., .., 0) { callee: String as Symbol = "callee" } own;
+                While "while" (.., .., 2) own;
+                If "if" (1, .., 2) generic;
+                Case "case" (1, .., 1..) generic;
+                OptimizationBarrier "optimization_barrier" (.., .., 0) own;
+                Tuple "tuple" (.., 1, 0) own;
+                GetTupleElement "get_tuple_element" (1, 1, 0) { index: usize as Index32 = "index" } own;
+                CreateToken "create_token" (0, 1, 0) result;
+                AfterAll "after_all" (.., 1, 0) own;
+                /// Terminator of every region and function.
+                Return "return" (.., 0, 0) own;
+            }
+            own {
+                Gather "gather" (2, 1, 0) {
+                    dimensions: Box<GatherDimensions>,
+                    slice_sizes: Vec<i64>,
+                    indices_are_sorted: bool,
+                };
+                /// `operands`: inputs, one index operand, updates.
+                Scatter "scatter" (3.., 1.., 1) {
+                    dimensions: Box<ScatterDimensions>,
+                    indices_are_sorted: bool,
+                    unique_indices: bool,
+                };
+                /// `dimension` is already normalised to 0..rank.
+                Sort "sort" (1.., 1.., 1) { dimension: usize, is_stable: bool };
+                DotGeneral "dot_general" (2, 1, 0) {
+                    dimensions: DotDimensions,
+                    /// Of the left and of the right operand.
+                    precision: [Precision; 2],
+                };
+                Convolution "convolution" (2, 1, 0) {
+                    dimensions: Box<ConvDimensions>,
+                    window: Box<Window>,
+                    feature_group_count: i64,
+                    batch_group_count: i64,
+                    /// Of the left and of the right operand.
+                    precision: [Precision; 2],
+                };
+                /// The first half of the operands are inputs, the second half initial values.
+                ReduceWindow "reduce_window" (2.., 1.., 1) { window: Box<Window> };
+                SelectAndScatter "select_and_scatter" (3, 1, 2) { window: Box<Window> };
+                /// The decomposition function computes the same from the same operands.
+                Composite "composite" (.., .., ..) {
+                    name: String,
+                    decomposition: String,
+                    composite_attributes: Attributes,
+                };
+                CustomCall "custom_call" (.., .., ..) {
+                    call_target_name: String,
+                    has_side_effect: bool,
+                    backend_config: Attribute,
+                    api_version: i64,
+                };
+            }
+        }
+    };
+}
+
+/// Calls a macro with the elementwise ops: variant, name, and the element types of the operands as a set of
+/// `verify::elements`.
+macro_rules! elementwise_table {
+    ($callback:ident) => {
+        $callback! {
+            /// Elementwise ops of one operand whose result has the operand's shape.
+            Unary {
+                Abs "abs" NUMBERS;
+                Cbrt "cbrt" INEXACT;
+                Ceil "ceil" FLOATS;
+                CountLeadingZeros "count_leading_zeros" INTEGERS;
+                Cosine "cosine" INEXACT;
+                Exponential "exponential" INEXACT;
+                ExponentialMinusOne "exponential_minus_one" INEXACT;
+                Floor "floor" FLOATS;
+                Imag "imag" INEXACT;
+                IsFinite "is_finite" FLOATS;
+                Log "log" INEXACT;
+                LogPlusOne "log_plus_one" INEXACT;
+                Logistic "logistic" INEXACT;
+                Negate "negate" NUMBERS;
+                Not "not" LOGICAL;
+                Popcnt "popcnt" INTEGERS;
+                Real "real" INEXACT;
+                RoundNearestAfz "round_nearest_afz" FLOATS;
+                RoundNearestEven "round_nearest_even" FLOATS;
+                Rsqrt "rsqrt" INEXACT;
+                Sign "sign" NUMBERS;
+                Sine "sine" INEXACT;
+                Sqrt "sqrt" INEXACT;
+                Tan "tan" INEXACT;
+                Tanh "tanh" INEXACT;
+            }
+            /// Elementwise ops of two operands of one type.
+            Binary {
+                Add "add" ANY;
+                And "and" LOGICAL;
+                Atan2 "atan2" INEXACT;
+                Complex "complex" FLOATS;
+                Divide "divide" NUMBERS;
+                Maximum "maximum" ANY;
+                Minimum "minimum" ANY;
+                Multiply "multiply" ANY;
+                Or "or" LOGICAL;
+                Power "power" NUMBERS;
+                Remainder "remainder" NUMBERS;
+                ShiftLeft "shift_left" INTEGERS;
+                ShiftRightArithmetic "shift_right_arithmetic" INTEGERS;
+                ShiftRightLogical "shift_right_logical" INTEGERS;
+                Subtract "subtract" NUMBERS;
+                Xor "xor" LOGICAL;
+            }
+        }
+    };
+}
+
+/// Calls a macro with the enumerations: variant and name. The family is the name in `#stablehlo<family NAME>`, and the
+/// text after it names the enumeration in errors. A reader takes the variant after `or` if the attribute is absent.
+macro_rules! enumeration_table {
+    ($callback:ident) => {
+        $callback! {
+            /// `comparison_direction` of `compare`.
+            ComparisonDirection "comparison_direction" "comparison direction" {
+                Eq "EQ";
+                Ne "NE";
+                Ge "GE";
+                Gt "GT";
+                Le "LE";
+                Lt "LT";
+            }
+            /// `compare_type` of `compare`.
+            ComparisonType "comparison_type" "comparison type" or NoType {
+                NoType "NOTYPE";
+                Float "FLOAT";
+                TotalOrder "TOTALORDER";
+                Signed "SIGNED";
+                Unsigned "UNSIGNED";
+                /// Floating-point numbers in an order in which both zeros are equal, all NaNs are equal, and a NaN is
+                /// greater than any number.
+                WeakOrder "WEAKORDER";
+            }
+            /// `precision_config` of one operand.
+            Precision "precision" "precision" or Default {
+                Default "DEFAULT";
+                High "HIGH";
+                Highest "HIGHEST";
+            }
+            /// `rng_algorithm`.
+            RngAlgorithm "rng_algorithm" "random number algorithm" {
+                Default "DEFAULT";
+                ThreeFry "THREE_FRY";
+                Philox "PHILOX";
+            }
+            /// `fft_type`.
+            FftType "fft_type" "FFT type" {
+                Fft "FFT";
+                Ifft "IFFT";
+                Rfft "RFFT";
+                Irfft "IRFFT";
+            }
+            /// `transpose_a` of `triangular_solve`.
+            TransposeA "transpose" "transpose_a" or NoTranspose {
+                NoTranspose "NO_TRANSPOSE";
+                Transpose "TRANSPOSE";
+                Adjoint "ADJOINT";
+            }
+        }
+    };
+}

@@ -1,0 +1,322 @@
+//! The ops of portable artifacts: their versions, and the attributes of each version.
+
+use crate::ir::{OpKind, Version};
+
+/// Attributes of a version of a portable artifact's op, in the order its properties hold them. Ops without attributes are
+/// not listed; `None` therefore means none known.
+pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
+    versions(op).find(|row| row.version() == version).map(|row| row.attributes())
+}
+
+/// Whether the portable artifact has an op of that name with attributes.
+pub(crate) fn is_op(op: &str) -> bool {
+    versions(op).next().is_some()
+}
+
+/// Whether some version of the op (named without dialect and version) has an attribute of that name.
+pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
+    versions(op).any(|row| row.attributes().iter().any(|name| name == attribute))
+}
+
+/// Ops of the portable artifact that have neither attributes nor a kind of their own.
+pub(super) const PLAIN: [&str; 8] = [
+    "async_done",
+    "async_start",
+    "dynamic_pad",
+    "dynamic_reshape",
+    "real_dynamic_slice",
+    "trace",
+    "uniform_dequantize",
+    "uniform_quantize",
+];
+
+/// Whether the portable artifact has an op of that name that has neither attributes nor a kind of its own.
+pub(crate) fn is_plain(op: &str) -> bool {
+    PLAIN.contains(&op)
+}
+
+/// The names of the ops that have attributes, with repetitions.
+pub(super) fn artifact_names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.name())
+}
+
+/// Whether an attribute that the kind has no field for is one of the op's, not a discardable one.
+pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
+    match kind {
+        OpKind::Unary(_) => name == "result_accuracy",
+        OpKind::DotGeneral { .. } => name == "algorithm",
+        OpKind::Composite { .. } => name == "version",
+        OpKind::CustomCall { .. } => matches!(
+            name,
+            "called_computations" | "operand_layouts" | "output_operand_aliases" | "result_layouts" | "result_tilings"
+        ),
+        _ => false,
+    }
+}
+
+/// The version that added an op, if it is not the first version.
+pub(crate) fn since(base: &str) -> Option<Version> {
+    SINCE.iter().find(|row| row.0 == base).map(|row| row.1)
+}
+
+/// Ops that came after the first version.
+const SINCE: [(&str, Version); 6] = [
+    ("tan", Version(1, 4, 0)),
+    ("composite", Version(0, 19, 0)),
+    ("collective_broadcast", Version(0, 16, 0)),
+    ("collective_reduce", Version(1, 19, 0)),
+    ("async_start", Version(1, 15, 0)),
+    ("async_done", Version(1, 15, 0)),
+];
+
+/// Ops that have a second form, and since when. All but these have one form.
+const SECOND: [(&str, Version); 25] = [
+    ("all_gather", Version(1, 5, 0)),
+    ("all_reduce", Version(1, 5, 0)),
+    ("all_to_all", Version(1, 5, 0)),
+    ("cbrt", Version(1, 10, 0)),
+    ("collective_broadcast", Version(1, 20, 0)),
+    ("composite", Version(1, 14, 0)),
+    ("cosine", Version(1, 10, 0)),
+    ("custom_call", Version(1, 18, 0)),
+    ("dot_general", Version(1, 6, 0)),
+    ("dynamic_conv", Version(0, 20, 0)),
+    ("dynamic_gather", Version(1, 1, 0)),
+    ("exponential", Version(1, 9, 0)),
+    ("exponential_minus_one", Version(1, 10, 0)),
+    ("gather", Version(1, 1, 0)),
+    ("log", Version(1, 10, 0)),
+    ("log_plus_one", Version(1, 10, 0)),
+    ("logistic", Version(1, 10, 0)),
+    ("recv", Version(1, 12, 0)),
+    ("rsqrt", Version(1, 10, 0)),
+    ("scatter", Version(1, 1, 0)),
+    ("send", Version(1, 12, 0)),
+    ("sine", Version(1, 10, 0)),
+    ("sqrt", Version(1, 10, 0)),
+    ("tan", Version(1, 10, 0)),
+    ("tanh", Version(1, 10, 0)),
+];
+
+/// Since when an op has its second form, if it has one.
+pub(crate) fn second(base: &str) -> Option<Version> {
+    SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
+}
+
+/// The rows of an op.
+fn versions(op: &str) -> impl Iterator<Item = Row> {
+    let start = ROWS.partition_point(|row| row.name() < op);
+    ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
+}
+
+/// Names of attributes, separated by spaces.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names(pub(crate) &'static str);
+
+impl Names {
+    pub(crate) fn iter(self) -> impl Iterator<Item = &'static str> {
+        self.0.split_ascii_whitespace()
+    }
+}
+
+/// Attributes of Shardy's ops whose properties are plain references, in the order of the properties.
+pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
+    Some(Names(match name {
+        "sdy.mesh" => "mesh sym_name",
+        "sdy.sharding_constraint" | "sdy.reshard" => "sharding",
+        "sdy.manual_computation" => "in_shardings manual_axes out_shardings",
+        "sdy.return" => "",
+        "sdy.all_gather" => "gathering_axes out_sharding",
+        "sdy.all_reduce" => "out_sharding reduction_axes",
+        "sdy.all_slice" => "out_sharding slicing_axes",
+        "sdy.named_computation" => "in_shardings name out_shardings",
+        "sdy.propagation_barrier" => "allowed_direction",
+        "sdy.sharding_group" => "group_id",
+        _ => return None,
+    }))
+}
+
+/// A version of an op in [`TABLE`].
+#[derive(Clone, Copy)]
+struct Row {
+    /// Where the name begins.
+    start: u16,
+    /// Where it ends. A space follows, the version, and another space.
+    name_end: u16,
+    /// Where the last attribute ends.
+    end: u16,
+}
+
+impl Row {
+    fn name(self) -> &'static str {
+        &TABLE[self.start.into()..self.name_end.into()]
+    }
+
+    fn version(self) -> u32 {
+        (TABLE.as_bytes()[usize::from(self.name_end) + 1] - b'0').into()
+    }
+
+    fn attributes(self) -> Names {
+        Names(&TABLE[usize::from(self.name_end) + 3..self.end.into()])
+    }
+}
+
+/// The rows of [`TABLE`] by name and version, found when the crate is compiled. A table of string slices is three times
+/// as large, because the dynamic loader relocates each of them.
+static ROWS: [Row; count(b'\n')] = {
+    let mut rows = [Row { start: 0, name_end: 0, end: 0 }; _];
+    let (mut row, mut at, mut start, mut name_end) = (0, 0, 0, 0);
+    let text = TABLE.as_bytes();
+    while at < text.len() {
+        if text[at] == b' ' && name_end == 0 {
+            name_end = at;
+            assert!(text[at + 1].is_ascii_digit() && text[at + 2] == b' ');
+        } else if text[at] == b'\n' {
+            // Move the rows that come later, and insert this one before them.
+            let new = Row { start: short(start), name_end: short(name_end), end: short(at) };
+            let mut place = row;
+            while place > 0 && is_before(text, start, rows[place - 1].start as usize) {
+                rows[place] = rows[place - 1];
+                place -= 1;
+            }
+            rows[place] = new;
+            (row, start, name_end) = (row + 1, at + 1, 0);
+        }
+        at += 1;
+    }
+    rows
+};
+
+/// Whether the line that starts at `a` is sorted before the one that starts at `b`, by name and version.
+const fn is_before(text: &[u8], a: usize, b: usize) -> bool {
+    let mut at = 0;
+    while text[a + at] == text[b + at] && text[a + at] != b'\n' {
+        at += 1;
+    }
+    text[a + at] < text[b + at]
+}
+
+/// How often a byte occurs in [`TABLE`].
+const fn count(byte: u8) -> usize {
+    let (mut at, mut count) = (0, 0);
+    while at < TABLE.len() {
+        count += (TABLE.as_bytes()[at] == byte) as usize;
+        at += 1;
+    }
+    count
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked")]
+const fn short(number: usize) -> u16 {
+    assert!(number <= u16::MAX as usize);
+    number as u16
+}
+
+macro_rules! artifact_table {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $($own:tt)* }
+    ) => {
+        /// One line for each version of an op: its name, the version, and its attributes, sorted by name. The lines of
+        /// ops that a row of `op_table!` describes come from it.
+        const TABLE: &str = concat!(
+            $( $( $name, " 1", $(" ", $attribute,)+ "\n", )? )*
+            "\
+all_gather 1 all_gather_dim channel_id replica_groups use_global_device_ids
+all_gather 2 all_gather_dim channel_id replica_groups use_global_device_ids
+all_reduce 1 channel_id replica_groups use_global_device_ids
+all_reduce 2 channel_id replica_groups use_global_device_ids
+all_to_all 1 channel_id concat_dimension replica_groups split_count split_dimension
+all_to_all 2 channel_id concat_dimension replica_groups split_count split_dimension
+batch_norm_grad 1 epsilon feature_index
+batch_norm_inference 1 epsilon feature_index
+batch_norm_training 1 epsilon feature_index
+broadcast 1 broadcast_sizes
+cbrt 2 result_accuracy
+collective_broadcast 1 channel_id replica_groups
+collective_broadcast 2 channel_id has_dynamic_root replica_groups
+collective_permute 1 channel_id source_target_pairs
+collective_reduce 1 channel_id has_dynamic_root replica_groups use_global_device_ids
+composite 1 composite_attributes decomposition name version
+composite 2 composite_attributes decomposition name version
+constant 1 value
+convolution 1 batch_group_count feature_group_count input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension output_spatial_dimensions padding precision_config rhs_dilation window_reversal window_strides
+cosine 2 result_accuracy
+cross-replica-sum 1 replica_groups
+custom_call 1 api_version backend_config call_target_name called_computations has_side_effect operand_layouts output_operand_aliases result_layouts
+custom_call 2 api_version backend_config call_target_name called_computations has_side_effect operand_layouts output_operand_aliases result_layouts result_tilings
+dot 1 precision_config
+dot_general 1 lhs_batching_dimensions lhs_contracting_dimensions precision_config rhs_batching_dimensions rhs_contracting_dimensions
+dot_general 2 accumulation_type allow_imprecise_accumulation lhs_batching_dimensions lhs_component_count lhs_contracting_dimensions lhs_precision_type num_primitive_operations precision_config rhs_batching_dimensions rhs_component_count rhs_contracting_dimensions rhs_precision_type
+dynamic_broadcast_in_dim 1 broadcast_dimensions known_expanding_dimensions known_nonexpanding_dimensions
+dynamic_conv 1 batch_group_count feature_group_count input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension output_spatial_dimensions padding precision_config rhs_dilation window_reversal window_strides
+dynamic_conv 2 batch_group_count feature_group_count input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension output_feature_dimension output_spatial_dimensions precision_config rhs_dilation window_reversal window_strides
+dynamic_gather 1 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims start_index_map
+dynamic_gather 2 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims start_index_map start_indices_batching_dims
+dynamic_iota 1 iota_dimension
+einsum 1 einsum_config
+exponential 2 result_accuracy
+exponential_minus_one 2 result_accuracy
+func 1 arg_attrs function_type res_attrs sym_name sym_visibility
+gather 1 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims slice_sizes start_index_map
+gather 2 collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims slice_sizes start_index_map start_indices_batching_dims
+infeed 1 infeed_config layout
+log 2 result_accuracy
+log_plus_one 2 result_accuracy
+logistic 2 result_accuracy
+map 1 dimensions
+outfeed 1 outfeed_config
+recv 1 channel_id channel_type is_host_transfer
+recv 2 channel_id channel_type is_host_transfer source_target_pairs
+reduce_scatter 1 channel_id replica_groups scatter_dimension use_global_device_ids
+reduce_window 1 base_dilations padding window_dilations window_dimensions window_strides
+rng 1 rng_distribution
+rsqrt 2 result_accuracy
+scatter 1 index_vector_dim indices_are_sorted inserted_window_dims scatter_dims_to_operand_dims unique_indices update_window_dims
+scatter 2 index_vector_dim indices_are_sorted input_batching_dims inserted_window_dims scatter_dims_to_operand_dims scatter_indices_batching_dims unique_indices update_window_dims
+select_and_scatter 1 padding window_dimensions window_strides
+send 1 channel_id channel_type is_host_transfer
+send 2 channel_id channel_type is_host_transfer source_target_pairs
+set_dimension_size 1 dimension
+sine 2 result_accuracy
+sort 1 dimension is_stable
+sqrt 2 result_accuracy
+tan 2 result_accuracy
+tanh 2 result_accuracy
+torch_index_select 1 batch_dims dim
+unary_einsum 1 einsum_config
+"
+        );
+    };
+}
+
+op_table!(artifact_table);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted() {
+        assert!(ROWS.is_sorted_by(|a, b| (a.name(), a.version()) < (b.name(), b.version())));
+        assert_eq!(ROWS.len(), TABLE.lines().count());
+        for line in TABLE.lines() {
+            let mut words = line.split(' ');
+            let (name, version) = (words.next().unwrap(), words.next().unwrap().parse().unwrap());
+            let names: Vec<_> = vhlo_attributes(name, version).unwrap().iter().collect();
+            assert_eq!(names, words.collect::<Vec<_>>(), "{name}");
+            assert!(names.is_sorted(), "{name}: the artifact's properties are in the order of their names");
+        }
+        let names: Vec<_> = vhlo_attributes("compare", 1).unwrap().iter().collect();
+        assert_eq!(names, ["compare_type", "comparison_direction"]);
+        assert!(vhlo_attributes("add", 1).is_none() && !is_op("while") && is_op("tan"));
+        assert!(is_attribute("all_gather", "channel_id") && !is_attribute("while", "nothing"));
+        assert!(!is_attribute("broadcast", "broadcast_dimensions"));
+        assert!(is_attribute("broadcast_in_dim", "broadcast_dimensions"));
+    }
+}

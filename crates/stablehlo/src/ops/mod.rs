@@ -1,0 +1,14 @@
+//! Properties of ops besides [`OpKind`](crate::ir::OpKind), generated from the tables in `op_table.rs`: opcodes and names,
+//! counts, and the attributes of portable artifacts.
+
+mod artifact;
+mod counts;
+pub(crate) mod fields;
+mod opcode;
+
+pub(crate) use artifact::{
+    Names, is_attribute, is_op, is_own, is_plain, second, shardy_attributes, since, vhlo_attributes,
+};
+pub(crate) use counts::{Count, counts};
+pub(crate) use opcode::Opcode;
+pub use opcode::op_names;

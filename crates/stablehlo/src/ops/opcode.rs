@@ -1,0 +1,178 @@
+//! Opcodes and names of ops.
+
+use super::artifact::{PLAIN, artifact_names};
+use crate::ir::{Binary, OpKind, Unary};
+
+/// Finds a name in a text of names without separators, and returns its index. One text is smaller than a slice for each
+/// name, because the dynamic loader relocates every slice.
+fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
+    let mut rest = names;
+    lengths.iter().position(|length| {
+        let (known, others) = rest.split_at((*length).into());
+        rest = others;
+        known == name
+    })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "checked")]
+const fn short(number: usize) -> u16 {
+    assert!(number <= u16::MAX as usize);
+    number as u16
+}
+
+macro_rules! elementwise_names {
+    ($( $(#[$doc:meta])* $kind:ident { $($variant:ident $name:literal $set:ident;)* } )*) => {
+        $(
+            impl $kind {
+                const NAMES: &str = concat!($($name),*);
+                const LENGTHS: &[u16] = &[$(short($name.len())),*];
+
+                /// Name without dialect, such as `add`.
+                #[must_use]
+                pub fn name(self) -> &'static str {
+                    let at = Self::ALL.iter().take_while(|op| **op != self).count();
+                    let start = Self::LENGTHS[..at].iter().map(|length| usize::from(*length)).sum();
+                    &Self::NAMES[start..][..Self::LENGTHS[at].into()]
+                }
+
+                /// The op of that name.
+                #[must_use]
+                pub fn from_name(name: &str) -> Option<Self> {
+                    find(Self::NAMES, Self::LENGTHS, name).map(|at| Self::ALL[at])
+                }
+            }
+        )*
+    };
+}
+
+elementwise_table!(elementwise_names);
+
+macro_rules! opcodes {
+    (
+        table { $(
+            $(#[$doc:meta])*
+            $op:ident $name:literal ($($counts:tt)*)
+            $({ $($field:ident : $ty:ty as $codec:ident = $attribute:literal),+ $(,)? })?
+            $form:ident $([$($word:literal $of:ident),*])?;
+        )* }
+        own { $(
+            $(#[$own_doc:meta])*
+            $own:ident $own_name:literal ($($own_counts:tt)*) { $($own_fields:tt)* };
+        )* }
+    ) => {
+        /// The op that a name refers to, resolved once per name.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) enum Opcode {
+            Unary(Unary),
+            Binary(Binary),
+            Constant,
+            /// Becomes `broadcast_in_dim`.
+            Broadcast,
+            /// Becomes `dot_general`.
+            Dot,
+            $($op,)*
+            $($own,)*
+            #[default]
+            Other,
+        }
+
+        const NAMES: &str = concat!("constant", "broadcast", "dot", $($name,)* $($own_name),*);
+        const LENGTHS: &[u16] = &[8, 9, 3, $(short($name.len()),)* $(short($own_name.len())),*];
+        const CODES: &[Opcode] =
+            &[Opcode::Constant, Opcode::Broadcast, Opcode::Dot, $(Opcode::$op,)* $(Opcode::$own),*];
+
+        impl OpKind {
+            /// Name without dialect. It is empty for [`OpKind::Other`].
+            pub(crate) fn base_name(&self) -> &'static str {
+                match self {
+                    Self::Other { .. } => "",
+                    Self::Unary(unary) => unary.name(),
+                    Self::Binary(binary) => binary.name(),
+                    Self::Constant(_) => "constant",
+                    $(Self::$op { .. } => $name,)*
+                    $(Self::$own { .. } => $own_name,)*
+                }
+            }
+        }
+    };
+}
+
+op_table!(opcodes);
+
+impl Opcode {
+    /// The code of a StableHLO op, named without dialect and version.
+    pub(crate) fn from_name(name: &str) -> Self {
+        if let Some(binary) = Binary::from_name(name) {
+            return Self::Binary(binary);
+        }
+        if let Some(at) = find(NAMES, LENGTHS, name) {
+            return CODES[at];
+        }
+        Unary::from_name(name).map_or(Self::Other, Self::Unary)
+    }
+}
+
+impl OpKind {
+    /// Full name of the op, such as `stablehlo.add`; `func.call` is `stablehlo.call` here.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Other { name, .. } => name.clone(),
+            kind => format!("stablehlo.{}", kind.base_name()),
+        }
+    }
+}
+
+/// The names of all ops of StableHLO, without dialect, sorted.
+pub fn op_names() -> impl Iterator<Item = &'static str> {
+    // Names of the tables that are not ops of StableHLO.
+    let others = ["func", "call", "cross-replica-sum", "return"];
+    let mut rest = NAMES;
+    let typed = LENGTHS.iter().map(|length| {
+        let (name, others) = rest.split_at((*length).into());
+        rest = others;
+        name
+    });
+    let mut names: Vec<&'static str> = typed.chain(artifact_names()).chain(PLAIN).collect();
+    names.retain(|name| !others.contains(name));
+    names.extend(Unary::ALL.iter().map(|unary| unary.name()));
+    names.extend(Binary::ALL.iter().map(|binary| binary.name()));
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::artifact::is_plain;
+    use super::*;
+
+    #[test]
+    fn every_op_has_a_name() {
+        let names: Vec<_> = op_names().collect();
+        assert!(names.len() > 110, "{}", names.len());
+        for name in ["add", "tan", "while", "all_reduce", "uniform_quantize", "dot_general", "return"] {
+            assert_eq!(names.contains(&name), name != "return", "{name}");
+        }
+    }
+
+    #[test]
+    fn codes_have_their_names() {
+        for op in Binary::ALL {
+            assert_eq!(Opcode::from_name(op.name()), Opcode::Binary(*op));
+        }
+        for op in Unary::ALL {
+            assert_eq!(Opcode::from_name(op.name()), Opcode::Unary(*op));
+        }
+        assert_eq!((Binary::Add.name(), Binary::Xor.name()), ("add", "xor"));
+        assert_eq!((Unary::Abs.name(), Unary::Tanh.name()), ("abs", "tanh"));
+        assert_eq!(Opcode::from_name("constant"), Opcode::Constant);
+        assert_eq!(Opcode::from_name("get_tuple_element"), Opcode::GetTupleElement);
+        assert_eq!(Opcode::from_name("return"), Opcode::Return);
+        assert_eq!(Opcode::from_name("add"), Opcode::Binary(Binary::Add));
+        assert_eq!(Opcode::from_name("tanh"), Opcode::Unary(Unary::Tanh));
+        assert_eq!(Opcode::from_name("constan"), Opcode::Other);
+        assert_eq!(Opcode::from_name(""), Opcode::Other);
+        assert!(is_plain("trace") && is_plain("uniform_quantize") && !is_plain("dynamic"));
+    }
+}
