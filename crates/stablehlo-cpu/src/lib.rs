@@ -15,7 +15,8 @@
 //!          : (tensor<3xi32>, tensor<i32>) -> tensor<i32>
 //!        return %sum : tensor<i32>
 //!      }",
-//!, stablehlo::VerifyLevel::FULL)?;
+//!     stablehlo::VerifyLevel::FULL,
+//! )?;
 //! let program = compile(&module)?;
 //! let results = program.run(vec![Tensor::from_slice(DType::I32, &[3], &[1, 2, 3])?])?;
 //! assert_eq!(results[0].as_slice(), Some(&[6][..]));
