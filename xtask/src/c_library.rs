@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use semver::Version;
+
 use crate::{Error, sh};
 
 /// The package that contains the functions of the library.
@@ -79,7 +81,7 @@ pub(crate) fn install(prefix: Option<PathBuf>, release: bool) -> Result<Installe
 }
 
 /// Builds both kinds of library. Returns the other libraries that a program with the static one must link.
-fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
+fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
     let mut cargo = sh::cargo();
     cargo.args(["rustc", "--quiet", "-p", PACKAGE, "--lib"]);
     cargo.args(["--crate-type", "cdylib,staticlib"]);
@@ -106,28 +108,23 @@ fn build(release: bool, version: &str) -> Result<Vec<String>, Error> {
 }
 
 /// The version, from Cargo.
-fn version() -> Result<String, Error> {
+fn version() -> Result<Version, Error> {
     let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", PACKAGE]))?;
     let version = id.trim().rsplit(['#', '@']).next().unwrap_or_default();
-    if version.starts_with(|c: char| c.is_ascii_digit()) {
-        return Ok(version.to_owned());
-    }
-    Err(format!("cargo pkgid printed {id:?}, which contains no version").into())
+    Version::parse(version).map_err(|error| format!("cargo pkgid printed {id:?}: {error}").into())
 }
 
 /// The part of a version that changes with the binary interface: `1` of 1.2.3, `0.1` of 0.1.2.
-fn compatible(version: &str) -> String {
-    let mut parts = version.split('.');
-    let (major, minor) = (parts.next().unwrap_or("0"), parts.next().unwrap_or("0"));
-    if major == "0" { format!("0.{minor}") } else { major.to_owned() }
+fn compatible(version: &Version) -> String {
+    if version.major == 0 { format!("0.{}", version.minor) } else { version.major.to_string() }
 }
 
-fn soname(version: &str) -> String {
+fn soname(version: &Version) -> String {
     format!("lib{NAME}.so.{}", compatible(version))
 }
 
 /// Installs the library under its full version, with links for the names that the loader and the linker use.
-fn install_shared(built: &Path, lib: &Path, version: &str) -> Result<(), Error> {
+fn install_shared(built: &Path, lib: &Path, version: &Version) -> Result<(), Error> {
     let built = built.join(format!("{DLL_PREFIX}{BUILT}{DLL_SUFFIX}"));
     let plain = format!("{DLL_PREFIX}{NAME}{DLL_SUFFIX}");
     if !cfg!(unix) {
@@ -166,7 +163,7 @@ fn hiding() -> String {
     if cfg!(target_os = "linux") { format!("-Wl,--exclude-libs,lib{NAME}.a ") } else { String::new() }
 }
 
-fn pkg_config(version: &str, libs: &str, private_libs: &[String]) -> String {
+fn pkg_config(version: &Version, libs: &str, private_libs: &[String]) -> String {
     format!(
         "# Found from the place of this file, so that the folder can be moved.
 prefix=${{pcfiledir}}/../..
@@ -214,7 +211,7 @@ unset(_plugin_registry_prefix)
 }
 
 /// Creates a CMake version file that combines `SameMinorVersion` for 0.x and `SameMajorVersion` for later versions.
-fn cmake_version(version: &str) -> String {
+fn cmake_version(version: &Version) -> String {
     // `find_package(PluginRegistry 0)` accepts any 0.x, although 0.0.x and 0.1.x are incompatible.
     let compatible = compatible(version).replace('.', "\\\\.");
     let bare = if compatible.starts_with('0') { "|0\\\\.$" } else { "" };
@@ -247,16 +244,16 @@ mod tests {
 
     #[test]
     fn versions() {
-        assert_eq!(compatible("0.1.2"), "0.1");
-        assert_eq!(compatible("3.1.2"), "3");
-        assert_eq!(soname("0.1.0"), "libplugin_registry.so.0.1");
-        assert!(version().unwrap().starts_with(|c: char| c.is_ascii_digit()));
+        assert_eq!(compatible(&Version::new(0, 1, 2)), "0.1");
+        assert_eq!(compatible(&Version::new(3, 1, 2)), "3");
+        assert_eq!(soname(&Version::new(0, 1, 0)), "libplugin_registry.so.0.1");
+        assert_eq!(version().unwrap().to_string(), env!("CARGO_PKG_VERSION"));
     }
 
     #[test]
     fn static_libraries_name_what_they_need() {
         let libs = ["-lm".to_owned(), "-ldl".to_owned()];
-        assert!(pkg_config("0.1.0", "-lx", &libs).ends_with("Libs: -lx\nLibs.private: -lm -ldl\n"));
+        assert!(pkg_config(&Version::new(0, 1, 0), "-lx", &libs).ends_with("Libs: -lx\nLibs.private: -lm -ldl\n"));
         assert!(cmake_config(&libs).contains("INTERFACE_LINK_LIBRARIES \"-lm;-ldl\""));
     }
 }

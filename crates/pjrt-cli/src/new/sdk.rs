@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use semver::VersionReq;
+
 #[derive(clap::Args)]
 pub(crate) struct SdkArgs {
     /// A checkout of the SDK.
@@ -87,14 +89,15 @@ fn check_url(url: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Rejects text that cannot be a version, such as a URL or a name.
+/// Rejects text that Cargo does not accept as the version of a dependency, and `*`, which Cargo accepts but a registry does
+/// not.
 fn check_version(version: &str) -> Result<(), String> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || " .,-+*^~=<>".contains(c);
-    let begins = version.trim_start_matches(['^', '~', '=', '<', '>', ' ']).starts_with(|c: char| c.is_ascii_digit());
-    if begins && version.chars().all(fits) {
-        return Ok(());
+    let example = env!("CARGO_PKG_VERSION");
+    match VersionReq::parse(version) {
+        Ok(VersionReq::STAR) => Err(format!("--sdk-version {version:?}: not a version such as \"{example}\"")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("--sdk-version {version:?}: not a version such as \"{example}\": {error}")),
     }
-    Err(format!("--sdk-version {version:?}: not a version such as \"{}\"", env!("CARGO_PKG_VERSION")))
 }
 
 impl Sdk {
@@ -149,7 +152,7 @@ mod tests {
         for version in ["1", "0.1.0", "^0.1", ">=0.1, <0.3", "1.0.0-rc.1"] {
             assert_eq!(check_version(version), Ok(()), "{version}");
         }
-        for version in ["", "newest", "https://h/r", "1\"", "../x"] {
+        for version in ["", "newest", "https://h/r", "1\"", "../x", "*", "1.x.y", "1.0.0.0"] {
             assert!(check_version(version).unwrap_err().contains("not a version"), "{version}");
         }
         for url in ["https://h/r", "ssh://git@h/r", "file:///r"] {
