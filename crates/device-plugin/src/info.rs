@@ -79,18 +79,6 @@ pub struct Placement {
     pub memory: usize,
 }
 
-/// Memory that a compiled program needs, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the C API, which says no more")]
-pub struct CompiledMemoryStats {
-    pub generated_code_size: i64,
-    pub argument_size: i64,
-    pub output_size: i64,
-    pub alias_size: i64,
-    pub temp_size: i64,
-    pub peak_memory: i64,
-}
-
 /// A process of a distributed run, as the framework sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -107,13 +107,13 @@ pub use compile_options::{CompileOptionSchema, CompileOptionType};
 pub use descriptor::descriptor;
 pub use event::{Completer, Event};
 pub use host_array::HostArray;
-pub use info::{CompiledMemoryStats, DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
+pub use info::{DeviceInfo, MemoryInfo, Placement, ProcessInfo, ProcessState, TopologyInfo};
 pub use launch::{ExecuteOptions, Inputs, Launch, Outputs, TaskIncarnation};
 pub use no_backend::NoBackend;
 pub use pjrt_sys::StaticApi;
 pub use pjrt_types::{
-    ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    MemoryStats, NamedValue, OptionOverride, Shape, UnknownFields, Value,
+    ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
+    HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Shape, UnknownFields, Value,
 };
 pub use plugin::DevicePlugin;
 pub use plugin_macros::device_plugin;

@@ -21,7 +21,7 @@ mod version;
 pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
 pub use layout::{Layout, ParseLayoutError};
-pub use memory_stats::MemoryStats;
+pub use memory_stats::{CompiledMemoryStats, MemoryStats};
 #[doc(hidden)]
 pub use named_value::shortest_decimal;
 pub use named_value::{NamedValue, Value};

@@ -1,4 +1,4 @@
-//! `PJRT_Device_MemoryStats`: statistics of a device's memory.
+//! `PJRT_Device_MemoryStats` and `PJRT_Executable_GetCompiledMemoryStats`: memory of a device and of a program.
 
 /// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not count are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,4 +17,35 @@ pub struct MemoryStats {
     pub pool_bytes: Option<i64>,
     pub peak_pool_bytes: Option<i64>,
     pub peak_allocated_bytes: Option<i64>,
+}
+
+/// The memory that a run needs, in bytes. Values that a plugin does not report are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompiledMemoryStats {
+    /// The compiled program, on the device.
+    pub generated_code_size: i64,
+    /// The arguments, on the device.
+    pub argument_size: i64,
+    /// The outputs, on the device. This includes outputs that reuse the memory of a donated argument.
+    pub output_size: i64,
+    /// Outputs that reuse the memory of a donated argument.
+    pub alias_size: i64,
+    /// Temporary memory of a run, on the device.
+    pub temp_size: i64,
+    /// The part of the compiled program in host memory.
+    pub host_generated_code_size: i64,
+    /// Arguments in host memory.
+    pub host_argument_size: i64,
+    /// Outputs in host memory.
+    pub host_output_size: i64,
+    /// Outputs in host memory that reuse the memory of a donated argument.
+    pub host_alias_size: i64,
+    /// Temporary host memory of a run.
+    pub host_temp_size: i64,
+    /// The most device memory in use at one time during a run.
+    pub peak_memory: i64,
+    /// All device memory that the program allocates. If a backend leaves it 0, the vendor's side computes it from the other
+    /// sizes.
+    pub total_size: i64,
 }

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::fmt;
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, ElementType, NamedValue, Shape};
+use pjrt_types::{CompileOptions, CompiledMemoryStats, ElementType, NamedValue, Shape};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -147,20 +147,20 @@ impl Executable {
     #[doc(alias = "PJRT_Executable_GetCompiledMemoryStats")]
     pub fn compiled_memory_stats(&self) -> Result<CompiledMemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Executable_GetCompiledMemoryStats>()?;
-        Ok(CompiledMemoryStats {
-            generated_code_size: args.generated_code_size_in_bytes,
-            argument_size: args.argument_size_in_bytes,
-            output_size: args.output_size_in_bytes,
-            alias_size: args.alias_size_in_bytes,
-            temp_size: args.temp_size_in_bytes,
-            host_generated_code_size: args.host_generated_code_size_in_bytes,
-            host_argument_size: args.host_argument_size_in_bytes,
-            host_output_size: args.host_output_size_in_bytes,
-            host_alias_size: args.host_alias_size_in_bytes,
-            host_temp_size: args.host_temp_size_in_bytes,
-            peak_memory: args.peak_memory_in_bytes,
-            total_size: args.total_size_in_bytes,
-        })
+        let mut stats = CompiledMemoryStats::default();
+        stats.generated_code_size = args.generated_code_size_in_bytes;
+        stats.argument_size = args.argument_size_in_bytes;
+        stats.output_size = args.output_size_in_bytes;
+        stats.alias_size = args.alias_size_in_bytes;
+        stats.temp_size = args.temp_size_in_bytes;
+        stats.host_generated_code_size = args.host_generated_code_size_in_bytes;
+        stats.host_argument_size = args.host_argument_size_in_bytes;
+        stats.host_output_size = args.host_output_size_in_bytes;
+        stats.host_alias_size = args.host_alias_size_in_bytes;
+        stats.host_temp_size = args.host_temp_size_in_bytes;
+        stats.peak_memory = args.peak_memory_in_bytes;
+        stats.total_size = args.total_size_in_bytes;
+        Ok(stats)
     }
 
     /// Shapes of the outputs on each device.
@@ -298,34 +298,4 @@ pub struct OptimizedProgram {
     pub format: String,
     /// The program.
     pub code: Vec<u8>,
-}
-
-/// The memory that a run needs, in bytes. Fields that the plugin does not report are 0.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct CompiledMemoryStats {
-    /// The compiled program, on the device.
-    pub generated_code_size: i64,
-    /// The arguments, on the device.
-    pub argument_size: i64,
-    /// The outputs, on the device. This includes outputs that reuse the memory of a donated argument.
-    pub output_size: i64,
-    /// Outputs that reuse the memory of a donated argument.
-    pub alias_size: i64,
-    /// Temporary memory of a run, on the device.
-    pub temp_size: i64,
-    /// The part of the compiled program in host memory.
-    pub host_generated_code_size: i64,
-    /// Arguments in host memory.
-    pub host_argument_size: i64,
-    /// Outputs in host memory.
-    pub host_output_size: i64,
-    /// Outputs in host memory that reuse the memory of a donated argument.
-    pub host_alias_size: i64,
-    /// Temporary host memory of a run.
-    pub host_temp_size: i64,
-    /// The most device memory in use at one time during a run.
-    pub peak_memory: i64,
-    /// All device memory that the program allocates.
-    pub total_size: i64,
 }

@@ -75,7 +75,7 @@ pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
-pub use executable::{CompiledMemoryStats, Executable, OptimizedProgram};
+pub use executable::{Executable, OptimizedProgram};
 pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
 pub use execute_context::ExecuteContext;
 pub use exit::set_exit_wait;
@@ -88,8 +88,8 @@ pub use options::ClientOptions;
 #[doc(inline)]
 pub use pjrt_sys::contracts;
 pub use pjrt_types::{
-    ApiVersion, CompileOptions, DeviceAssignment, Element, ElementType, ErrorCode, HostBufferSemantics, Layout,
-    MemoryStats, NamedValue, OptionOverride, Shape, Value,
+    ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
+    HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Shape, Value,
 };
 pub use plugin::Plugin;
 pub use program::Program;

@@ -44,13 +44,12 @@ pub(crate) fn no_memory_stats(device: usize) -> Error {
 /// Memory that an execution of a program needs, from its signature only.
 pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
     let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
-    CompiledMemoryStats {
-        generated_code_size: info.code_size.max(0),
-        argument_size,
-        output_size,
-        peak_memory: argument_size.saturating_add(output_size),
-        ..CompiledMemoryStats::default()
-    }
+    let mut stats = CompiledMemoryStats::default();
+    stats.generated_code_size = info.code_size.max(0);
+    stats.argument_size = argument_size;
+    stats.output_size = output_size;
+    stats.peak_memory = argument_size.saturating_add(output_size);
+    stats
 }
 
 fn no_dma() -> Error {

@@ -77,8 +77,14 @@ impl CpuExecutable {
         let (argument_size, output_size) = (size(&mut info.parameters.iter()), size(&mut info.outputs.iter()));
         let temp_size = i64::try_from(self.memory.temporary).unwrap_or(i64::MAX);
         let peak_memory = argument_size.saturating_add(output_size - alias_size).saturating_add(temp_size);
-        let generated_code_size = info.code_size.max(0);
-        CompiledMemoryStats { generated_code_size, argument_size, output_size, alias_size, temp_size, peak_memory }
+        let mut stats = CompiledMemoryStats::default();
+        stats.generated_code_size = info.code_size.max(0);
+        stats.argument_size = argument_size;
+        stats.output_size = output_size;
+        stats.alias_size = alias_size;
+        stats.temp_size = temp_size;
+        stats.peak_memory = peak_memory;
+        stats
     }
 }
 

@@ -186,15 +186,15 @@ entries! {
         args.output_size_in_bytes = stats.output_size;
         args.alias_size_in_bytes = stats.alias_size;
         args.temp_size_in_bytes = stats.temp_size;
-        args.host_generated_code_size_in_bytes = 0;
-        args.host_argument_size_in_bytes = 0;
-        args.host_output_size_in_bytes = 0;
-        args.host_alias_size_in_bytes = 0;
-        args.host_temp_size_in_bytes = 0;
+        args.host_generated_code_size_in_bytes = stats.host_generated_code_size;
+        args.host_argument_size_in_bytes = stats.host_argument_size;
+        args.host_output_size_in_bytes = stats.host_output_size;
+        args.host_alias_size_in_bytes = stats.host_alias_size;
+        args.host_temp_size_in_bytes = stats.host_temp_size;
         args.peak_memory_in_bytes = stats.peak_memory;
-        args.total_size_in_bytes = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()]
-            .into_iter()
-            .fold(stats.argument_size, i64::saturating_add);
+        let device = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()];
+        let total = device.into_iter().fold(stats.argument_size, i64::saturating_add);
+        args.total_size_in_bytes = if stats.total_size == 0 { total } else { stats.total_size };
         args.total_allocation_bytes = args.total_size_in_bytes;
         args.indefinite_allocations = 0;
         args.peak_unpadded_heap_bytes = stats.peak_memory;
