@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::path::Path;
+use std::sync::Arc;
 
 use libloading::Library;
 use pjrt_sys::PJRT_Api;
@@ -86,5 +87,29 @@ impl Mapped {
         // SAFETY: this function's contract: the function may be called now.
         unsafe { found() };
         Ok(())
+    }
+}
+
+/// An error of the system's dynamic loader.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct LoaderError {
+    message: String,
+    #[source]
+    cause: Option<Arc<libloading::Error>>,
+}
+
+impl LoaderError {
+    /// An error that this crate found without the dynamic loader.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), cause: None }
+    }
+}
+
+impl From<libloading::Error> for LoaderError {
+    fn from(error: libloading::Error) -> Self {
+        // The source is the loader's own message. The error itself only names the function that failed.
+        let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
+        Self { message, cause: Some(Arc::new(error)) }
     }
 }

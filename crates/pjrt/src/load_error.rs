@@ -7,6 +7,7 @@ use std::{fmt, io};
 use pjrt_types::{ApiVersion, MIN_MINOR};
 
 use crate::error::Error;
+use crate::library::LoaderError;
 
 /// An error from loading a plugin.
 #[derive(Clone, Debug)]
@@ -75,30 +76,6 @@ pub enum LoadErrorKind {
     /// `PJRT_Plugin_Initialize` reported an error. It runs once; loading again reports the same error.
     #[error("it failed to initialize: {0}")]
     Initialize(#[source] Error),
-}
-
-/// An error of the system's dynamic loader.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct LoaderError {
-    message: String,
-    #[source]
-    cause: Option<Arc<libloading::Error>>,
-}
-
-impl LoaderError {
-    /// An error that this crate found without the dynamic loader.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), cause: None }
-    }
-}
-
-impl From<libloading::Error> for LoaderError {
-    fn from(error: libloading::Error) -> Self {
-        // The source is the loader's own message. The error itself only names the function that failed.
-        let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        Self { message, cause: Some(Arc::new(error)) }
-    }
 }
 
 impl LoadError {

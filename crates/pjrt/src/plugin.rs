@@ -17,8 +17,8 @@ use crate::client::Client;
 use crate::error::{Error, ErrorKind};
 use crate::extensions::{self, PluginExtension};
 use crate::handle::{Foreign, Owner};
-use crate::library::{self, Mapped};
-use crate::load_error::{LoadError, LoadErrorKind, LoaderError};
+use crate::library::{self, LoaderError, Mapped};
+use crate::load_error::{LoadError, LoadErrorKind};
 use crate::named_value;
 use crate::options::ClientOptions;
 

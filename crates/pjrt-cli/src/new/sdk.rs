@@ -94,7 +94,9 @@ fn check_url(url: &str) -> Result<(), String> {
 fn check_version(version: &str) -> Result<(), String> {
     let example = env!("CARGO_PKG_VERSION");
     match VersionReq::parse(version) {
-        Ok(VersionReq::STAR) => Err(format!("--sdk-version {version:?}: not a version such as \"{example}\"")),
+        Ok(requirement) if requirement == VersionReq::STAR => {
+            Err(format!("--sdk-version {version:?}: not a version such as \"{example}\""))
+        }
         Ok(_) => Ok(()),
         Err(error) => Err(format!("--sdk-version {version:?}: not a version such as \"{example}\": {error}")),
     }
