@@ -234,6 +234,15 @@ def test_deleted_array_is_an_error():
         np.asarray(x)
 
 
+def test_a_token_cannot_be_read():
+    with jax.default_device(OURS):
+        token = jax.lax.create_token()
+    token.block_until_ready()
+    assert token._buf.devices() == {OURS}
+    with pytest.raises(RuntimeError, match="token"):
+        np.asarray(token._buf)
+
+
 def test_threads():
     results, faults = {}, []
 

@@ -1,5 +1,7 @@
 """What JAX lowers for its own platforms alone, on a device whose package registers it: the factorisations."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -81,6 +83,42 @@ def test_svd(dtype, shape, full):
     assert np.all(np.diff(s, axis=-1) <= 0)
 
 
+@pytest.mark.parametrize("algorithm", ["QR", "DIVIDE_AND_CONQUER"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_algorithms_of_the_svd(algorithm, dtype):
+    if not hasattr(getattr(lax_linalg, "SvdAlgorithm", None), "DIVIDE_AND_CONQUER"):
+        pytest.skip("SKIPPED: this JAX has no choice of algorithms on its platform cpu")
+    a = matrix(dtype, 3, 5, 4)
+    chosen = getattr(lax_linalg.SvdAlgorithm, algorithm)
+    u, s, vt = ours(lambda a: lax_linalg.svd(a, full_matrices=False, algorithm=chosen), a)
+    near((u * s[..., None, :]) @ vt, a, dtype)
+    near(s, np.linalg.svd(a, compute_uv=False), dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(1,), (2,), (7,), (2, 3, 5), (0,)])
+def test_tridiagonal_solve(dtype, shape):
+    dl, d, du = (matrix(dtype, *shape) for _ in range(3))
+    # With zeros on the diagonal, rows must be exchanged.
+    d[..., ::3] *= np.array(0 if shape[-1] > 1 else 1, dtype)
+    b = matrix(dtype, *shape, 2)
+    x = ours(lax_linalg.tridiagonal_solve, dl, d, du, b)
+    product = d[..., None] * x
+    product[..., 1:, :] += dl[..., 1:, None] * x[..., :-1, :]
+    product[..., :-1, :] += du[..., :-1, None] * x[..., 1:, :]
+    scale = 1 + np.abs(x).max(initial=0)
+    near(product / scale, b / scale, dtype)
+
+
+def test_tridiagonal_solve_of_a_singular_matrix():
+    args = [np.array(x, "float32") for x in ([0, 1], [1, 3], [3, 0], [[1], [4]])]
+    assert np.isnan(ours(lax_linalg.tridiagonal_solve, *args)).all()
+    if "perturb_singular" not in inspect.signature(lax_linalg.tridiagonal_solve).parameters:
+        pytest.skip("SKIPPED: the rest needs a JAX with perturb_singular")
+    x = ours(lambda *args: lax_linalg.tridiagonal_solve(*args, perturb_singular=True), *args)
+    assert np.isfinite(x).all() and (np.abs(x) > 1e6).all()
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_eig(dtype, shape):
@@ -103,6 +141,26 @@ def test_eigenvalues_of_a_real_matrix_come_in_pairs(dtype):
     w = ours(jnp.linalg.eigvals, a)
     near(np.sort(w.imag), [-2, 0, 2], dtype)
     assert w.imag.sum() == 0 and (w.imag == 0).sum() == 1
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_schur_forms_of_small_matrices_are_lapacks(n):
+    """Rounding decides on the signs of larger ones, and on the phases of complex ones."""
+    scipy_linalg = pytest.importorskip("scipy.linalg")
+    for _ in range(5):
+        a = matrix("float64", n, n)
+        for mine, their in zip(ours(jax.scipy.linalg.schur, a), scipy_linalg.schur(a)):
+            np.testing.assert_allclose(mine, their, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_eigenvalues_are_in_lapacks_order(dtype):
+    for _ in range(5):
+        a = matrix(dtype, 2, 2)
+        w, v = ours(lambda a: jnp.linalg.eig(a), a)
+        near(w, np.linalg.eigvals(a), dtype)
+        near(ours(jnp.linalg.eigvals, a), w, dtype)
+        near(a @ v, v * w, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

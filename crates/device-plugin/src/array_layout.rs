@@ -160,11 +160,17 @@ impl ArrayLayout {
         }
     }
 
-    /// Whether arrays of both forms have the same bytes. Without tiles, the position of a dimension of one element does
-    /// not matter. Called only if the forms are not equal.
+    /// Whether an array of this form can be passed where `other` is expected, because both have the same bytes. Without
+    /// tiles, the position of a dimension of one element does not matter. Called only if the forms are not equal.
+    ///
+    /// An empty array of booleans can be passed as a token: frameworks cannot upload a token, and JAX passes such an
+    /// array as the first one.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_stored_as(&self, other: &Self) -> bool {
+        if (self.element_type, other.element_type) == (ElementType::Pred, ElementType::Token) {
+            return self.dims().contains(&0);
+        }
         let (own, others) = (self.layout(), other.layout());
         let long = |layout: &Layout| -> Vec<i64> {
             let dims = self.dims();

@@ -1,9 +1,10 @@
 //! Compiles a framework's program for this device, and answers its queries about the result.
 
 use device_plugin::{
-    CompileOptions, Compiled, CompiledMemoryStats, Error, ExecutableInfo, NamedValue, Program, Result, Shape,
+    CompileOptions, Compiled, CompiledMemoryStats, ElementType, Error, ExecutableInfo, NamedValue, Program, Result,
+    Shape,
 };
-use stablehlo::ir::{Attribute, Attributes, Func, Module};
+use stablehlo::ir::{Attribute, Attributes, Func, Module, Type};
 use stablehlo_cpu::spmd::OpSharding;
 use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, MemoryEstimate, Parameter, Pool, cost};
 
@@ -153,6 +154,10 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
         arguments.named(parameters.iter().map(|parameter| &parameter.ty))?,
         results.named(program.outputs().iter())?,
     );
+    // The program computes with empty arrays in place of tokens.
+    let declared = entry.args().iter().map(|arg| entry.ty(*arg));
+    declare_tokens(&mut info.parameters, declared);
+    declare_tokens(&mut info.outputs, entry.results.iter());
     info.parameter_layouts = arguments.layouts(&info.parameters);
     info.output_layouts = results.layouts(&info.outputs);
     info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
@@ -169,6 +174,13 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     // Frameworks that do not know the extensions find shardings and layouts in the program.
     info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
     Ok(info)
+}
+
+/// Gives the tokens among the declared types their own shape, so that frameworks do not read them as arrays.
+fn declare_tokens<'a>(shapes: &mut [Shape], declared: impl Iterator<Item = &'a Type>) {
+    for (shape, _) in shapes.iter_mut().zip(declared).filter(|(_, ty)| matches!(ty, Type::Token)) {
+        *shape = Shape::new(ElementType::Token, []);
+    }
 }
 
 /// The parameters whose memory a run takes over. A parameter with `jax.buffer_donor` may become any output of the same

@@ -21,7 +21,7 @@ const STABLEHLO: StablehloVersions = device_plugin::stablehlo::VERSIONS;
 
 /// LAPACK routines that programs may call, without the letter of the element type. `syevd` stands for
 /// `lapack_dsyevd_ffi` and its variants.
-const LAPACK: &str = "geev gees gehrd geqp3 gesdd getrf syevd sytrd";
+const LAPACK: &str = "geev gees gehrd geqp3 gesdd gesvd getrf gtsv syevd sytrd";
 
 #[device_plugin]
 impl DevicePlugin for Cpu {

@@ -16,6 +16,7 @@ mod limits;
 mod memories;
 mod poison;
 mod shutdown;
+mod tokens;
 mod zero_copy;
 
 use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};

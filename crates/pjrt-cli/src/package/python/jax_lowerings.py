@@ -14,7 +14,9 @@ LAPACK = {
     "gehrd": "hessenberg_p",
     "geqp3": "geqp3_p",
     "gesdd": "svd_p",
+    "gesvd": "svd_p",
     "getrf": "lu_p",
+    "gtsv": "tridiagonal_solve_p",
     "syevd": "eigh_p",
     "sytrd": "tridiagonal_p",
 }

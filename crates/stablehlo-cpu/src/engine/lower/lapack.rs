@@ -5,7 +5,8 @@ use stablehlo::ir::{Attribute, OpKind};
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::kernels::lapack::{Lapack, Routine};
+use crate::engine::graph::ValueIndex;
+use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
 
 /// The element type, from the letter in a routine's name, and the rest of the name.
 fn split(target: &str) -> Option<(DType, &str)> {
@@ -25,6 +26,10 @@ impl LoweringContext<'_, '_> {
     ///
     /// The call's layouts describe memory. The matrices do not depend on them.
     pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
+        // JAX's own variant of `gtsv`, beside LAPACK's.
+        if target == "tridiagonal_solve_perturbed_ffi" {
+            return Some(self.three_diagonals(None));
+        }
         let (dtype, name) = split(target)?;
         let letter = |name: &str| {
             let code = self.call_attribute(name).and_then(Attribute::as_integer);
@@ -35,17 +40,22 @@ impl LoweringContext<'_, '_> {
             "geqrf" => return Some(self.qr()),
             "orgqr" | "ungqr" => return Some(self.householder_product()),
             "syevd" | "heevd" => Routine::Symmetric { lower },
-            "gesdd" => Routine::Singular { full: letter("mode") == Some('A'), vectors: letter("mode") != Some('N') },
+            // The routines differ in the algorithm only.
+            "gesdd" | "gesvd" => {
+                Routine::Singular { full: letter("mode") == Some('A'), vectors: letter("mode") != Some('N') }
+            }
             "geev" => Routine::General {
                 left: letter("compute_left") == Some('V'),
                 right: letter("compute_right") == Some('V'),
+                precision: Precision::of(dtype),
             },
             "gees" if letter("sort") == Some('S') => return Some(Err(self.unsupported())),
-            "gees" => Routine::Schur { vectors: letter("mode") == Some('V') },
+            "gees" => Routine::Schur { precision: Precision::of(dtype) },
             "gehrd" => Routine::Hessenberg,
             "sytrd" | "hetrd" => Routine::Tridiagonal { lower },
             "getrf" => Routine::Lu,
             "geqp3" => Routine::PivotedQr,
+            "gtsv" => return Some(self.three_diagonals(Some(dtype))),
             _ => return None,
         };
         Some(self.factorise(routine, dtype))
@@ -79,7 +89,7 @@ impl LoweringContext<'_, '_> {
         };
         let parts = outs.into_iter().zip(types).zip([x.ty.dtype, real]);
         let results =
-            parts.map(|((v, ty), to)| self.converted(TypedValue { value: v, ty }, to)).collect::<Result<_>>()?;
+            parts.map(|((value, ty), to)| self.converted(TypedValue { value, ty }, to)).collect::<Result<_>>()?;
         self.finish(results)
     }
 
@@ -155,6 +165,8 @@ impl LoweringContext<'_, '_> {
                 add(DType::I32, &[n])?;
                 add(wide, &[k])?;
             }
+            // `three_diagonals` lowers it.
+            Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
         }
         if !pivoted {
             add(DType::I32, &[])?;
@@ -167,16 +179,57 @@ impl LoweringContext<'_, '_> {
         }
         let kernel = Lapack { routine, m, n, batch: batch.iter().product(), complex };
         let outs = self.kernel(kernel, &ins, &[], &types);
+        self.finish_narrow(dtype, outs, types)
+    }
+
+    /// Binds results that were computed in double precision, with the precision of `dtype`.
+    fn finish_narrow(&mut self, dtype: DType, outs: Vec<ValueIndex>, types: Vec<TensorType>) -> Result<()> {
         let narrow = |of: DType| match (dtype, of) {
             (DType::F32 | DType::C64, DType::F64) => DType::F32,
             (DType::F32 | DType::C64, DType::C128) => DType::C64,
             _ => of,
         };
         let mut results = Vec::with_capacity(types.len());
-        for (v, ty) in outs.into_iter().zip(types) {
+        for (value, ty) in outs.into_iter().zip(types) {
             let to = narrow(ty.dtype);
-            results.push(self.converted(TypedValue { value: v, ty }, to)?);
+            results.push(self.converted(TypedValue { value, ty }, to)?);
         }
         self.finish(results)
+    }
+
+    /// Solves systems whose matrix has three diagonals: as LAPACK does, for this element type, or with pivots enlarged
+    /// so that the solution is finite.
+    fn three_diagonals(&mut self, dtype: Option<DType>) -> Result<()> {
+        let operands = self.operands()?;
+        let [below, d, above, b] = &operands[..] else {
+            return Err(self.invalid(format!("{} operands", operands.len())));
+        };
+        let (&[ref batch @ .., m, n], own) = (&b.ty.dims[..], b.ty.dtype) else {
+            return Err(self.invalid(format!("of {}", b.ty)));
+        };
+        let wide = match own {
+            DType::F32 | DType::F64 => DType::F64,
+            DType::C64 | DType::C128 => DType::C128,
+            _ => return Err(self.unsupported()),
+        };
+        let diagonal = self.typed(own, &[batch, &[m]].concat())?;
+        let fits = [below, d, above].iter().all(|given| given.ty == diagonal) && dtype.is_none_or(|dtype| dtype == own);
+        self.ensure(fits, || format!("of {}, {}, {} and {}", below.ty, d.ty, above.ty, b.ty))?;
+        let mut types = Vec::new();
+        if dtype.is_some() {
+            let diagonal = TensorType { dtype: wide, ..diagonal };
+            types.extend([diagonal.clone(), diagonal.clone(), diagonal]);
+        }
+        types.push(TensorType { dtype: wide, ..b.ty.clone() });
+        if dtype.is_some() {
+            types.push(self.typed(DType::I32, batch)?);
+        }
+        let perturb = dtype.is_none().then_some(Precision::of(own));
+        let (batch, complex) = (batch.iter().product(), wide == DType::C128);
+        let kernel = Lapack { routine: Routine::ThreeDiagonals { perturb }, m, n, batch, complex };
+        let ins =
+            operands.into_iter().map(|operand| Ok(self.converted(operand, wide)?.value)).collect::<Result<Vec<_>>>()?;
+        let outs = self.kernel(kernel, &ins, &[], &types);
+        self.finish_narrow(own, outs, types)
     }
 }

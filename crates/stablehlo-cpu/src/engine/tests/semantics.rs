@@ -231,6 +231,87 @@ fn singular_vectors_of_nothing_are_those_of_the_space() {
 }
 
 #[test]
+fn systems_of_three_diagonals_are_solved_with_row_exchanges() {
+    let solver = |results: &str, returned: &str| {
+        let diagonal = "tensor<4xf32>";
+        program(
+            &format!("%l: {diagonal}, %d: {diagonal}, %u: {diagonal}, %b: tensor<4x1xf32>"),
+            &format!("tensor<{returned}>"),
+            &format!(
+                "%0:5 = stablehlo.custom_call @lapack_sgtsv_ffi(%l, %d, %u, %b) {{api_version = 4 : i32}}
+                   : ({diagonal}, {diagonal}, {diagonal}, tensor<4x1xf32>)
+                   -> ({diagonal}, {diagonal}, {diagonal}, tensor<4x1xf32>, tensor<i32>)
+                 return %0#{results} : tensor<{returned}>"
+            ),
+        )
+    };
+    let ins = |below: [f32; 4], d: [f32; 4], above: [f32; 4], b: [f32; 4]| {
+        let mut ins = [below, d, above].map(|diagonal| tensor(DType::F32, &[4], &diagonal)).to_vec();
+        ins.push(tensor(DType::F32, &[4, 1], &b));
+        ins
+    };
+    // Elimination without exchanges would divide by zero in the second row. The elements outside the matrix are NaN.
+    let exchanged =
+        || ins([f32::NAN, 2.0, -2.0, 3.0], [1.0, 4.0, 1.0, -1.0], [2.0, -1.0, 1.0, f32::NAN], [1.0, 2.0, 3.0, 4.0]);
+    let x = run::<f32>(&solver("3", "4x1xf32"), exchanged());
+    assert!(x.iter().zip([8.0, -3.5, 0.0, -4.0]).all(|(x, expected)| (x - expected).abs() < 1e-6), "{x:?}");
+    assert_eq!(run::<i32>(&solver("4", "i32"), exchanged()), [0]);
+    // The third row is the second one again.
+    let singular = || ins([0.0, 0.0, 2.0, 0.0], [1.0, 2.0, 2.0, 1.0], [0.0, 2.0, 0.0, 0.0], [1.0; 4]);
+    assert_eq!(run::<i32>(&solver("4", "i32"), singular()), [3]);
+}
+
+#[test]
+fn systems_of_a_singular_matrix_have_a_finite_solution_if_that_is_requested() {
+    for (ty, dtype) in [("f32", DType::F32), ("f64", DType::F64)] {
+        let perturbed = program(
+            &format!("%l: tensor<3x2x{ty}>, %d: tensor<3x2x{ty}>, %u: tensor<3x2x{ty}>, %b: tensor<3x2x1x{ty}>"),
+            "tensor<3x2x1xf64>",
+            &format!(
+                "%0 = stablehlo.custom_call @tridiagonal_solve_perturbed_ffi(%l, %d, %u, %b) {{api_version = 4 : i32}}
+                   : (tensor<3x2x{ty}>, tensor<3x2x{ty}>, tensor<3x2x{ty}>, tensor<3x2x1x{ty}>) -> tensor<3x2x1x{ty}>
+                 %1 = stablehlo.convert %0 : (tensor<3x2x1x{ty}>) -> tensor<3x2x1xf64>
+                 return %1 : tensor<3x2x1xf64>"
+            ),
+        );
+        let given = |values: [f32; 6], dims: &[usize]| match dtype {
+            DType::F32 => tensor(dtype, dims, &values),
+            _ => tensor(dtype, dims, &values.map(f64::from)),
+        };
+        // A matrix of zeros, [1 3; 1 3] and [2 1; 1 2].
+        let ins = vec![
+            given([0.0, 0.0, 0.0, 1.0, 0.0, 1.0], &[3, 2]),
+            given([0.0, 0.0, 1.0, 3.0, 2.0, 2.0], &[3, 2]),
+            given([0.0, 0.0, 3.0, 0.0, 1.0, 0.0], &[3, 2]),
+            given([1.0, 1.0, 1.0, 4.0, 3.0, 3.0], &[3, 2, 1]),
+        ];
+        let x = run::<f64>(&perturbed, ins);
+        assert!(x[..4].iter().all(|x| x.is_finite() && x.abs() > 1e6), "{ty}: {x:?}");
+        assert_eq!(x[4..], [1.0, 1.0], "{ty}");
+    }
+}
+
+#[test]
+fn singular_values_by_qr_steps_are_the_same() {
+    let svd = |routine: &str| {
+        program(
+            "%a: tensor<2x3xf64>",
+            "tensor<2xf64>",
+            &format!(
+                "%0:5 = stablehlo.custom_call @lapack_d{routine}_ffi(%a)
+                   {{api_version = 4 : i32, mhlo.backend_config = {{mode = 83 : ui8}}}} : (tensor<2x3xf64>)
+                   -> (tensor<2x3xf64>, tensor<2xf64>, tensor<2x2xf64>, tensor<2x3xf64>, tensor<i32>)
+                 return %0#1 : tensor<2xf64>"
+            ),
+        )
+    };
+    let values =
+        |routine| run::<f64>(&svd(routine), vec![tensor(DType::F64, &[2, 3], &[3.0, 0.0, 0.0, 0.0, 0.0, 2.0])]);
+    assert_eq!(values("gesvd"), [3.0, 2.0]);
+    assert_eq!(values("gesvd"), values("gesdd"));
+}
+
+#[test]
 fn what_is_not_positive_definite_has_no_cholesky_factor() {
     for (lower, outside) in [(true, 1), (false, 2)] {
         let ty = "tensor<2x2xf32>";

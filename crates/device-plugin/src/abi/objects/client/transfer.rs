@@ -23,7 +23,8 @@ use crate::host_array::zeroed;
 use crate::profiler;
 use crate::strided::Strided;
 use crate::{
-    Backend, DevicePlugin, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result, Shape,
+    Backend, DevicePlugin, ElementType, Error, Event, HostArray, HostBufferSemantics, NamedValue, Placement, Result,
+    Shape,
 };
 
 /// Records a transfer in the profile if one is being taken.
@@ -59,8 +60,12 @@ fn read<B: Backend>(
     Ok(())
 }
 
-/// Checks the destination's layout for an array of this shape. Returns the number of bytes that the destination needs.
+/// Checks that an array of this shape can be read into a destination of this layout. Returns the number of bytes that
+/// the destination needs.
 fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
+    if shape.element_type == ElementType::Token {
+        return Err(Error::argument("the buffer is a token, which has no elements to read"));
+    }
     if layout.is_some_and(|layout| layout.before > 0) {
         return Err(Error::unimplemented("negative strides of host_layout").unnamed());
     }

@@ -6,8 +6,11 @@
 //! if an operand is not finite.
 
 mod packed;
+mod precision;
 mod routine;
 mod schur;
 mod spectral;
+mod tridiagonal;
 
+pub(crate) use precision::Precision;
 pub(crate) use routine::{Lapack, Routine};

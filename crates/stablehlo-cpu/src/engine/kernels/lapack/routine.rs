@@ -2,7 +2,8 @@
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::{packed, schur, spectral};
+use super::precision::Precision;
+use super::{packed, schur, spectral, tridiagonal};
 use crate::engine::kernels::linalg::{C64, Scalar};
 use crate::engine::kernels::{Context, Kernel};
 use crate::error::RunError;
@@ -12,13 +13,13 @@ use crate::error::RunError;
 pub(crate) enum Routine {
     /// `syevd`, `heevd`: eigenvectors, eigenvalues ascending, info. Only one triangle is read.
     Symmetric { lower: bool },
-    /// `gesdd`: the operand, singular values descending, `u`, `v` adjoint, info.
+    /// `gesdd`, `gesvd`: the operand, singular values descending, `u`, `v` adjoint, info.
     Singular { full: bool, vectors: bool },
     /// `geev`: eigenvalues (separate real and imaginary parts for a real matrix), left and right eigenvectors, info.
-    General { left: bool, right: bool },
+    General { left: bool, right: bool, precision: Precision },
     /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of eigenvalues sorted first (always
     /// 0), info.
-    Schur { vectors: bool },
+    Schur { precision: Precision },
     /// `gehrd`: packed Hessenberg form, factors of the reflections, info.
     Hessenberg,
     /// `sytrd`, `hetrd`: packed tridiagonal form, diagonal, off-diagonal, factors of the reflections, info.
@@ -28,6 +29,10 @@ pub(crate) enum Routine {
     /// `geqp3`: packed factors, order of the columns (from 1), factors of the reflections. The second operand selects
     /// columns to keep in front.
     PivotedQr,
+    /// `gtsv`: the diagonals of the triangular factor, the solutions, info. The operands are the diagonals of the matrix
+    /// and the right-hand sides, a matrix of `m` rows. With `perturb`, the only result is the solutions of a matrix that
+    /// may be singular.
+    ThreeDiagonals { perturb: Option<Precision> },
 }
 
 /// A routine on a batch of `m x n` matrices.
@@ -74,17 +79,17 @@ impl Lapack {
     fn real_one(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
         let a: &[f64] = cast_slice(ins.first()?);
         match (self.routine, outs) {
-            (Routine::General { left, right }, [re, im, vl, vr, info]) => {
+            (Routine::General { left, right, precision }, [re, im, vl, vr, info]) => {
                 let (re, im) = (cast_slice_mut(re), cast_slice_mut(im));
                 let vectors = [left.then(|| cast_slice_mut(vl)), right.then(|| cast_slice_mut(vr))];
-                tell(info, spectral::general_real(a, self.n, re, im, vectors))
+                tell(info, spectral::general_real(a, self.n, re, im, vectors, precision))
             }
-            (Routine::Schur { .. }, [t, vs, re, im, sorted, info]) => {
+            (Routine::Schur { precision }, [t, vs, re, im, sorted, info]) => {
                 let (t, re, im): (&mut [f64], &mut [f64], &mut [f64]) =
                     (cast_slice_mut(t), cast_slice_mut(re), cast_slice_mut(im));
                 sorted.fill(0);
                 t.copy_from_slice(a);
-                tell(info, schur::real(t, cast_slice_mut(vs), self.n, re, im))
+                tell(info, schur::real(t, cast_slice_mut(vs), self.n, re, im, precision))
             }
             (_, outs) => self.common::<f64>(a, ins, outs),
         }
@@ -93,15 +98,15 @@ impl Lapack {
     fn complex_one(&self, ins: &[&[u8]], outs: &mut [&mut [u8]]) -> Option<()> {
         let a: &[C64] = cast_slice(ins.first()?);
         match (self.routine, outs) {
-            (Routine::General { left, right }, [w, vl, vr, info]) => {
+            (Routine::General { left, right, precision }, [w, vl, vr, info]) => {
                 let vectors = [left.then(|| cast_slice_mut(vl)), right.then(|| cast_slice_mut(vr))];
-                tell(info, spectral::general_complex(a, self.n, cast_slice_mut(w), vectors))
+                tell(info, spectral::general_complex(a, self.n, cast_slice_mut(w), vectors, precision))
             }
-            (Routine::Schur { .. }, [t, vs, w, sorted, info]) => {
+            (Routine::Schur { precision }, [t, vs, w, sorted, info]) => {
                 let t: &mut [C64] = cast_slice_mut(t);
                 sorted.fill(0);
                 t.copy_from_slice(a);
-                tell(info, schur::complex(t, cast_slice_mut(vs), self.n, cast_slice_mut(w)))
+                tell(info, schur::complex(t, cast_slice_mut(vs), self.n, cast_slice_mut(w), precision))
             }
             (_, outs) => self.common::<C64>(a, ins, outs),
         }
@@ -143,6 +148,23 @@ impl Lapack {
                 qr.copy_from_slice(a);
                 columns.copy_from_slice(cast_slice(ins.get(1)?));
                 packed::pivoted_qr(qr, m, n, columns, cast_slice_mut(tau));
+                Some(())
+            }
+            (Routine::ThreeDiagonals { perturb: None }, [below, d, above, x, info]) => {
+                for (to, from) in [&mut *below, &mut *d, &mut *above, &mut *x].into_iter().zip(ins) {
+                    to.copy_from_slice(from);
+                }
+                let diagonals = [below, d, above].map(|diagonal| cast_slice_mut(diagonal));
+                let zero = tridiagonal::solve::<T>(diagonals, cast_slice_mut(x), None);
+                info.copy_from_slice(&zero.to_ne_bytes());
+                Some(())
+            }
+            (Routine::ThreeDiagonals { perturb }, [x]) => {
+                let [below, d, above, b] = ins else { return None };
+                x.copy_from_slice(b);
+                let mut diagonals = [below, d, above].map(|diagonal| cast_slice::<u8, T>(diagonal).to_vec());
+                let diagonals = diagonals.each_mut().map(Vec::as_mut_slice);
+                tridiagonal::solve(diagonals, cast_slice_mut(x), perturb);
                 Some(())
             }
             _ => None,

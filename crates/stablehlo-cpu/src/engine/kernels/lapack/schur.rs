@@ -1,13 +1,25 @@
 //! Schur forms: a Hessenberg form, then shifted QR steps until all elements below the diagonal are zero (or, for a real
 //! matrix, below its blocks of two).
+//!
+//! A Schur form is not unique. The shifts, tests for convergence and signs are those of LAPACK's `lahqr` and `lanv2`,
+//! which LAPACK uses for matrices of up to 75 rows. For them, the eigenvalues have the same order. In larger ones of
+//! these, rounding decides on some signs, and in complex ones on the phases.
 
 use super::packed::hessenberg;
-use super::spectral::finite;
+use super::precision::Precision;
 use crate::engine::kernels::householder::{HouseholderProduct, form};
 use crate::engine::kernels::linalg::{C64, Scalar};
 
 /// Maximum number of steps for one eigenvalue. More steps count as failure.
-const STEPS: usize = 60;
+const STEPS: usize = 300;
+
+/// Every so many steps for the same eigenvalue, the shift is an exceptional one, because the usual ones may cycle.
+const EXCEPTIONAL: usize = 10;
+
+/// Whether all elements are. LAPACK reports a failure for a matrix whose elements are not.
+pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
+    a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
+}
 
 /// Replaces `t` by its Hessenberg form, and `z` by the unitary matrix of the transformation.
 fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
@@ -42,60 +54,83 @@ fn prepare<T: Scalar>(t: &mut [T], z: &mut [T], n: usize) {
     }
 }
 
-/// The start of the block that ends at `last`: below the last subdiagonal element that is negligible.
-fn block<T: Scalar>(t: &mut [T], n: usize, last: usize) -> usize {
-    let norm = t.iter().fold(0.0, |sum: f64, x| sum.max(x.abs()));
-    let mut l = last;
-    while l > 0 {
-        let near = t[(l - 1) * n + l - 1].abs() + t[l * n + l].abs();
-        let near = if near == 0.0 { norm } else { near };
-        if t[l * n + l - 1].abs() <= f64::EPSILON * near {
-            t[l * n + l - 1] = T::real(0.0);
-            break;
-        }
-        l -= 1;
-    }
-    l
+/// The sum of the absolute values of the real and imaginary parts.
+fn size<T: Scalar>(x: T) -> f64 {
+    x.real_part().abs() + x.imaginary().abs()
 }
 
-/// A rotation of two adjacent rows or columns, `[c s; -conj(s) c]`.
+/// When an element below the diagonal counts as zero.
 #[derive(Clone, Copy)]
-struct Rotation {
-    c: f64,
-    s: C64,
+struct Tolerance {
+    /// Relative to its neighbours.
+    epsilon: f64,
+    /// In any case.
+    least: f64,
 }
 
-impl Rotation {
-    /// The rotation that makes `g` zero.
-    fn zeroing(f: C64, g: C64) -> Self {
-        let r = f.norm().hypot(g.norm());
-        if r == 0.0 {
-            return Self { c: 1.0, s: C64::ZERO };
-        }
-        let phase = if f.norm() == 0.0 { C64::ONE } else { f / f.norm() };
-        Self { c: f.norm() / r, s: phase * g.conj() / r }
+impl Tolerance {
+    fn new(precision: Precision, n: usize) -> Self {
+        let epsilon = precision.epsilon();
+        Self { epsilon, least: precision.least() * (n as f64 / epsilon) }
     }
 
-    fn rows(self, a: &mut [C64], n: usize, k: usize, columns: std::ops::Range<usize>) {
-        for j in columns {
-            let (x, y) = (a[k * n + j], a[(k + 1) * n + j]);
-            a[k * n + j] = x * self.c + self.s * y;
-            a[(k + 1) * n + j] = y * self.c - self.s.conj() * x;
+    /// The start of the block that ends at `last`. The element before it in its row counts as zero, and is set to it.
+    fn block<T: Scalar>(self, t: &mut [T], n: usize, last: usize) -> usize {
+        let start = (1..=last).rev().find(|k| self.is_zero(t, n, *k)).unwrap_or(0);
+        if start > 0 {
+            t[start * n + start - 1] = T::real(0.0);
         }
+        start
     }
 
-    /// Applies its adjoint from the right.
-    fn columns(self, a: &mut [C64], n: usize, k: usize, rows: std::ops::Range<usize>) {
-        for i in rows {
-            let (x, y) = (a[i * n + k], a[i * n + k + 1]);
-            a[i * n + k] = x * self.c + self.s.conj() * y;
-            a[i * n + k + 1] = y * self.c - self.s * x;
+    /// Whether the element below the diagonal in row `k` counts as zero.
+    fn is_zero<T: Scalar>(self, t: &[T], n: usize, k: usize) -> bool {
+        let at = |i: usize, j: usize| size(t[i * n + j]);
+        let (below, above) = (at(k, k - 1), at(k - 1, k));
+        if below <= self.least {
+            return true;
         }
+        let mut near = at(k - 1, k - 1) + at(k, k);
+        if near == 0.0 {
+            near += if k > 1 { at(k - 1, k - 2) } else { 0.0 };
+            near += if k + 1 < n { at(k + 1, k) } else { 0.0 };
+        }
+        if below > self.epsilon * near {
+            return false;
+        }
+        // The test of Ahues and Tisseur: the eigenvalues must not notice the change either.
+        let apart = size(t[(k - 1) * n + k - 1].sub(t[k * n + k]));
+        let (greater, less) = (below.max(above), below.min(above));
+        let (outer, inner) = (at(k, k).max(apart), at(k, k).min(apart));
+        let sum = outer + greater;
+        less * (greater / sum) <= self.least.max(self.epsilon * (inner * (outer / sum)))
     }
 }
 
-/// Replaces `t` by the triangular form, `z` by the Schur vectors (unless it is empty), and `w` by the eigenvalues.
-pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> bool {
+/// Multiplies row `k` from column `from`, and column `k` of the rows before `to` by the conjugate. The matrix remains
+/// similar if all elements outside are zero.
+fn turn(t: &mut [C64], n: usize, k: usize, from: usize, to: usize, factor: C64) {
+    t[k * n + from..(k + 1) * n].iter_mut().for_each(|x| *x *= factor);
+    (0..to).for_each(|i| t[i * n + k] *= factor.conj());
+}
+
+/// Multiplies a column of the Schur vectors.
+fn turn_column(z: &mut [C64], n: usize, k: usize, factor: C64) {
+    (0..n).for_each(|i| z[i * n + k] *= factor);
+}
+
+/// The reflection `I - tau [1 v] [1 v]*` that makes the second of two elements zero and the first one real. Returns
+/// `tau`, `v` and the first element.
+fn reflect_pair(alpha: C64, x: C64) -> (C64, C64, f64) {
+    if x.norm() == 0.0 && alpha.im == 0.0 {
+        return (C64::ZERO, C64::ZERO, alpha.re);
+    }
+    let beta = -alpha.norm().hypot(x.norm()).copysign(alpha.re);
+    ((beta - alpha) / beta, x / (alpha - beta), beta)
+}
+
+/// Replaces `t` by the triangular form, `z` by the Schur vectors, and `w` by the eigenvalues.
+pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64], precision: Precision) -> bool {
     if n == 0 {
         return true;
     }
@@ -103,10 +138,11 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> 
         return false;
     }
     prepare(t, z, n);
+    let tolerance = Tolerance::new(precision, n);
     let (mut last, mut steps) = (n - 1, 0);
     while last > 0 {
-        let l = block(t, n, last);
-        if l == last {
+        let start = tolerance.block(t, n, last);
+        if start == last {
             (last, steps) = (last - 1, 0);
             continue;
         }
@@ -114,30 +150,7 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> 
         if steps > STEPS {
             return false;
         }
-        let at = |i: usize, j: usize| t[i * n + j];
-        let shift = if steps % 10 == 0 {
-            at(last, last) + C64::new(0.75 * at(last, last - 1).norm(), 0.0)
-        } else {
-            // The eigenvalue of the last two rows that is closer to the last element.
-            let (a, b, c, d) = (at(last - 1, last - 1), at(last - 1, last), at(last, last - 1), at(last, last));
-            let half = (a - d) * 0.5;
-            let root = (half * half + b * c).sqrt();
-            let near = if (half + root).norm() > (half - root).norm() { half + root } else { half - root };
-            if near.norm() == 0.0 { d } else { d - b * c / near }
-        };
-        (l..=last).for_each(|i| t[i * n + i] -= shift);
-        let rotations: Vec<Rotation> = (l..last)
-            .map(|k| {
-                let rotation = Rotation::zeroing(t[k * n + k], t[(k + 1) * n + k]);
-                rotation.rows(t, n, k, k..n);
-                rotation
-            })
-            .collect();
-        for (k, rotation) in (l..last).zip(rotations) {
-            rotation.columns(t, n, k, 0..k + 2);
-            rotation.columns(z, n, k, 0..n);
-        }
-        (l..=last).for_each(|i| t[i * n + i] += shift);
+        single_step(t, z, n, start, last, steps, tolerance.epsilon);
     }
     for i in 0..n {
         t[i * n..i * n + i].fill(C64::ZERO);
@@ -146,9 +159,106 @@ pub(super) fn complex(t: &mut [C64], z: &mut [C64], n: usize, w: &mut [C64]) -> 
     true
 }
 
+/// The shift of a step: the eigenvalue of the last two rows that is closer to the last element.
+fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
+    let at = |i: usize, j: usize| t[i * n + j];
+    let corner = at(last, last);
+    if step.is_multiple_of(2 * EXCEPTIONAL) {
+        return corner + 0.75 * at(last, last - 1).re.abs();
+    }
+    if step.is_multiple_of(EXCEPTIONAL) {
+        return at(start, start) + 0.75 * at(start + 1, start).re.abs();
+    }
+    let u = at(last - 1, last).sqrt() * at(last, last - 1).sqrt();
+    if size(u) == 0.0 {
+        return corner;
+    }
+    let x = (at(last - 1, last - 1) - corner) * 0.5;
+    let scale = size(u).max(size(x));
+    let mut y = ((x / scale).powu(2) + (u / scale).powu(2)).sqrt() * scale;
+    if x.re * y.re + x.im * y.im < 0.0 {
+        y = -y;
+    }
+    corner - u * (u / (x + y))
+}
+
+/// Runs one step with one shift on rows `start` to `last`. The elements below the diagonal are real before and after.
+fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
+    let shift = shift(t, n, start, last, step);
+    // The step may begin as far down as small elements allow.
+    let mut m = last - 1;
+    let mut v;
+    loop {
+        let (own, next) = (t[m * n + m], t[(m + 1) * n + m + 1]);
+        let (from, below) = (own - shift, t[(m + 1) * n + m].re);
+        let scale = size(from) + below.abs();
+        v = [from / scale, C64::new(below / scale, 0.0)];
+        if m == start {
+            break;
+        }
+        let before = t[m * n + m - 1].re.abs();
+        if before * v[1].re.abs() <= epsilon * (size(v[0]) * (size(own) + size(next))) {
+            break;
+        }
+        m -= 1;
+    }
+    for k in m..last {
+        if k > m {
+            v = [t[k * n + k - 1], t[(k + 1) * n + k - 1]];
+        }
+        let (tau, below, beta) = reflect_pair(v[0], v[1]);
+        if k > m {
+            t[k * n + k - 1] = C64::new(beta, 0.0);
+            t[(k + 1) * n + k - 1] = C64::ZERO;
+        }
+        for j in k..n {
+            let (x, y) = (t[k * n + j], t[(k + 1) * n + j]);
+            let dot = tau.conj() * (x + below.conj() * y);
+            (t[k * n + j], t[(k + 1) * n + j]) = (x - dot, y - dot * below);
+        }
+        let columns = |a: &mut [C64], rows: usize| {
+            for row in a.chunks_exact_mut(n).take(rows) {
+                let dot = tau * (row[k] + row[k + 1] * below);
+                row[k] -= dot;
+                row[k + 1] -= dot * below.conj();
+            }
+        };
+        columns(t, last.min(k + 2) + 1);
+        columns(z, n);
+        if k == m && m > start {
+            // The step began below the start of the block. Make the element before its first row real again.
+            let factor = C64::ONE - tau;
+            let factor = factor / factor.norm();
+            t[(m + 1) * n + m] *= factor.conj();
+            if m + 2 <= last {
+                t[(m + 2) * n + m + 1] *= factor;
+            }
+            for j in (m..=last).filter(|j| *j != m + 1) {
+                turn(t, n, j, j + 1, j, factor);
+                turn_column(z, n, j, factor.conj());
+            }
+        }
+    }
+    let below = t[last * n + last - 1];
+    if below.im != 0.0 {
+        let length = below.norm();
+        t[last * n + last - 1] = C64::new(length, 0.0);
+        let factor = below / length;
+        turn(t, n, last, last + 1, last, factor.conj());
+        turn_column(z, n, last, factor);
+    }
+}
+
 /// Replaces `t` by a form that is triangular except for blocks of two on the diagonal. In a block, the diagonal
 /// elements are equal and the others differ in sign. `z` receives the Schur vectors, and `re` and `im` the eigenvalues.
-pub(super) fn real(t: &mut [f64], z: &mut [f64], n: usize, re: &mut [f64], im: &mut [f64]) -> bool {
+pub(super) fn real(
+    t: &mut [f64],
+    z: &mut [f64],
+    n: usize,
+    re: &mut [f64],
+    im: &mut [f64],
+    precision: Precision,
+) -> bool {
     if n == 0 {
         return true;
     }
@@ -156,96 +266,116 @@ pub(super) fn real(t: &mut [f64], z: &mut [f64], n: usize, re: &mut [f64], im: &
         return false;
     }
     prepare(t, z, n);
+    let tolerance = Tolerance::new(precision, n);
     let (mut left, mut steps) = (n, 0);
     while left > 0 {
         let last = left - 1;
-        let l = block(t, n, last);
-        if l == last {
+        let start = tolerance.block(t, n, last);
+        if start == last {
             (re[last], im[last]) = (t[last * n + last], 0.0);
             (left, steps) = (left - 1, 0);
-        } else if l + 1 == last {
-            let values = standardize(t, z, n, l);
-            ((re[l], im[l]), (re[last], im[last])) = values;
+        } else if start + 1 == last {
+            let values = standardize(t, z, n, start, tolerance.epsilon);
+            [(re[start], im[start]), (re[last], im[last])] = values;
             (left, steps) = (left - 2, 0);
         } else {
             steps += 1;
             if steps > STEPS {
                 return false;
             }
-            double_step(t, z, n, l, last, steps);
+            double_step(t, z, n, start, last, steps, tolerance.epsilon);
         }
     }
     true
 }
 
-/// Runs one step with two shifts on rows `l` to `last`. There must be at least three rows.
-fn double_step(t: &mut [f64], z: &mut [f64], n: usize, l: usize, last: usize, step: usize) {
+/// The two shifts of a step, each as its real and imaginary part: the eigenvalues of the last two rows if they are not
+/// real, and otherwise twice the one that is closer to the last element.
+fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64, f64); 2] {
     let at = |i: usize, j: usize| t[i * n + j];
-    let (mut x, mut y) = (at(last, last), at(last - 1, last - 1));
-    let mut w = at(last, last - 1) * at(last - 1, last);
-    if step.is_multiple_of(10) {
-        let s = at(last, last - 1).abs() + at(last - 1, last - 2).abs();
-        (x, y, w) = (0.75 * s, 0.75 * s, -0.4375 * s * s);
+    let exceptional = |sum: f64, corner: f64| (0.75 * sum + corner, -0.4375 * sum, sum, 0.75 * sum + corner);
+    let (a, b, c, d) = if step.is_multiple_of(2 * EXCEPTIONAL) {
+        exceptional(at(last, last - 1).abs() + at(last - 1, last - 2).abs(), at(last, last))
+    } else if step.is_multiple_of(EXCEPTIONAL) {
+        exceptional(at(start + 1, start).abs() + at(start + 2, start + 1).abs(), at(start, start))
+    } else {
+        (at(last - 1, last - 1), at(last - 1, last), at(last, last - 1), at(last, last))
+    };
+    let scale = a.abs() + b.abs() + c.abs() + d.abs();
+    if scale == 0.0 {
+        return [(0.0, 0.0); 2];
     }
-    // The first column of (t - x)(t - y) - w. The step may begin as far down as small elements allow.
+    let [a, b, c, d] = [a, b, c, d].map(|x| x / scale);
+    let middle = (a + d) / 2.0;
+    let determinant = (a - middle) * (d - middle) - b * c;
+    let root = determinant.abs().sqrt();
+    if determinant >= 0.0 {
+        return [(middle * scale, root * scale), (middle * scale, -root * scale)];
+    }
+    let (greater, less) = (middle + root, middle - root);
+    let closer = if (greater - d).abs() <= (less - d).abs() { greater } else { less };
+    [(closer * scale, 0.0); 2]
+}
+
+/// Runs one step with two shifts on rows `start` to `last`. There must be at least three rows.
+fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
+    let [(r1, i1), (r2, i2)] = shifts(t, n, start, last, step);
+    let at = |i: usize, j: usize| t[i * n + j];
+    // The first column of (t - shift)(t - other shift). The step may begin as far down as small elements allow.
     let mut m = last - 2;
-    let (mut p, mut q, mut r);
+    let mut v;
     loop {
-        let d = at(m, m);
-        let (dx, dy) = (x - d, y - d);
-        p = (dx * dy - w) / at(m + 1, m) + at(m, m + 1);
-        q = at(m + 1, m + 1) - d - dx - dy;
-        r = at(m + 2, m + 1);
-        let s = p.abs() + q.abs() + r.abs();
-        (p, q, r) = (p / s, q / s, r / s);
-        if m == l {
+        let own = at(m, m);
+        let scale = (own - r2).abs() + i2.abs() + at(m + 1, m).abs();
+        let below = at(m + 1, m) / scale;
+        v = [
+            below * at(m, m + 1) + (own - r1) * ((own - r2) / scale) - i1 * (i2 / scale),
+            below * (own + at(m + 1, m + 1) - r1 - r2),
+            below * at(m + 2, m + 1),
+        ];
+        let sum = v[0].abs() + v[1].abs() + v[2].abs();
+        v = v.map(|x| x / sum);
+        if m == start {
             break;
         }
-        let small = at(m, m - 1).abs() * (q.abs() + r.abs());
-        if small <= f64::EPSILON * p.abs() * (at(m - 1, m - 1).abs() + d.abs() + at(m + 1, m + 1).abs()) {
+        let near = at(m - 1, m - 1).abs() + own.abs() + at(m + 1, m + 1).abs();
+        if at(m, m - 1).abs() * (v[1].abs() + v[2].abs()) <= epsilon * v[0].abs() * near {
             break;
         }
         m -= 1;
     }
     for k in m..last {
-        let three = k + 1 < last;
-        let mut scale = 0.0;
+        let count = if k + 1 < last { 3 } else { 2 };
         if k > m {
-            (p, q) = (t[k * n + k - 1], t[(k + 1) * n + k - 1]);
-            r = if three { t[(k + 2) * n + k - 1] } else { 0.0 };
-            scale = p.abs() + q.abs() + r.abs();
-            if scale == 0.0 {
-                continue;
-            }
-            (p, q, r) = (p / scale, q / scale, r / scale);
+            let column = |i: usize| if i < count { t[(k + i) * n + k - 1] } else { 0.0 };
+            v = [column(0), column(1), column(2)];
+        } else {
+            v[2] = if count == 3 { v[2] } else { 0.0 };
         }
-        let s = (p * p + q * q + r * r).sqrt().copysign(p);
-        if s == 0.0 {
-            continue;
+        // The reflection I - tau v v* with v = (1, ...).
+        let norm = v[1].hypot(v[2]);
+        let (mut tau, mut beta, mut scale) = (0.0, v[0], 0.0);
+        if norm != 0.0 {
+            beta = -v[0].hypot(norm).copysign(v[0]);
+            (tau, scale) = ((beta - v[0]) / beta, 1.0 / (v[0] - beta));
         }
+        let v = [1.0, v[1] * scale, v[2] * scale];
         if k > m {
-            t[k * n + k - 1] = -s * scale;
-            t[(k + 1) * n + k - 1] = 0.0;
-            if three {
-                t[(k + 2) * n + k - 1] = 0.0;
-            }
-        } else if l < m {
-            t[k * n + k - 1] = -t[k * n + k - 1];
+            t[k * n + k - 1] = beta;
+            (1..count).for_each(|i| t[(k + i) * n + k - 1] = 0.0);
+        } else if m > start {
+            t[k * n + k - 1] *= 1.0 - tau;
         }
-        // The reflection I - u v with v = (1, q, r).
-        p += s;
-        let u = [p / s, q / s, r / s];
-        let v = [1.0, q / p, r / p];
-        let count = if three { 3 } else { 2 };
+        let u = v.map(|x| tau * x);
         for j in k..n {
             let dot: f64 = (0..count).map(|i| v[i] * t[(k + i) * n + j]).sum();
             (0..count).for_each(|i| t[(k + i) * n + j] -= dot * u[i]);
         }
         let apply = |a: &mut [f64], rows: usize| {
-            for i in 0..rows {
-                let row = &mut a[i * n + k..i * n + k + count];
-                let dot: f64 = row.iter().zip(u).map(|(x, u)| x * u).sum();
-                row.iter_mut().zip(v).for_each(|(x, v)| *x -= dot * v);
+            for row in a.chunks_exact_mut(n).take(rows) {
+                let row = &mut row[k..k + count];
+                let dot: f64 = row.iter().zip(v).map(|(x, v)| x * v).sum();
+                row.iter_mut().zip(u).for_each(|(x, u)| *x -= dot * u);
             }
         };
         apply(t, last.min(k + 3) + 1);
@@ -255,43 +385,67 @@ fn double_step(t: &mut [f64], z: &mut [f64], n: usize, l: usize, last: usize, st
 
 /// Rotates the block at `k` so that it is triangular, or has equal diagonal elements and two eigenvalues that are not
 /// real. Returns the real and imaginary parts of its eigenvalues.
-fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize) -> ((f64, f64), (f64, f64)) {
-    let [a, b, c, d] = [(k, k), (k, k + 1), (k + 1, k), (k + 1, k + 1)].map(|(i, j)| t[i * n + j]);
-    let half = 0.5 * (a - d);
-    let discriminant = half * half + b * c;
-    let (cs, sn) = if c == 0.0 {
-        (1.0, 0.0)
-    } else if discriminant >= 0.0 {
-        // If the eigenvalues are real, the eigenvector of one becomes the first basis vector.
-        let root = half + discriminant.sqrt().copysign(half);
-        let length = c.hypot(root);
-        (root / length, c / length)
-    } else {
-        // Otherwise, rotate by the angle that makes the diagonal elements equal.
-        let sigma = b + c;
-        let length = sigma.hypot(a - d);
-        let cs = if length == 0.0 { 1.0 } else { (0.5 * (1.0 + sigma.abs() / length)).sqrt() };
-        let sn = if length == 0.0 { 0.0 } else { -(half / (length * cs)) * 1f64.copysign(sigma) };
-        (cs, sn)
-    };
-    for j in k..n {
+fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -> [(f64, f64); 2] {
+    let block = [(k, k), (k, k + 1), (k + 1, k), (k + 1, k + 1)].map(|(i, j)| t[i * n + j]);
+    let ([a, b, c, d], (cs, sn)) = standard_block(block, epsilon);
+    for j in k + 2..n {
         let (x, y) = (t[k * n + j], t[(k + 1) * n + j]);
         (t[k * n + j], t[(k + 1) * n + j]) = (cs * x + sn * y, cs * y - sn * x);
     }
     let columns = |a: &mut [f64], rows: usize| {
-        for i in 0..rows {
-            let (x, y) = (a[i * n + k], a[i * n + k + 1]);
-            (a[i * n + k], a[i * n + k + 1]) = (cs * x + sn * y, cs * y - sn * x);
+        for row in a.chunks_exact_mut(n).take(rows) {
+            let (x, y) = (row[k], row[k + 1]);
+            (row[k], row[k + 1]) = (cs * x + sn * y, cs * y - sn * x);
         }
     };
-    columns(t, k + 2);
+    columns(t, k);
     columns(z, n);
-    if discriminant >= 0.0 || c == 0.0 {
-        t[(k + 1) * n + k] = 0.0;
-        return ((t[k * n + k], 0.0), (t[(k + 1) * n + k + 1], 0.0));
+    (t[k * n + k], t[k * n + k + 1], t[(k + 1) * n + k], t[(k + 1) * n + k + 1]) = (a, b, c, d);
+    let imaginary = if c == 0.0 { 0.0 } else { b.abs().sqrt() * c.abs().sqrt() };
+    [(a, imaginary), (d, -imaginary)]
+}
+
+/// The standard form of a block, and the cosine and sine of the rotation that gives it.
+fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)) {
+    let differs = |x: f64, y: f64| x.is_sign_negative() != y.is_sign_negative();
+    if c == 0.0 {
+        return ([a, b, c, d], (1.0, 0.0));
     }
-    let middle = 0.5 * (t[k * n + k] + t[(k + 1) * n + k + 1]);
-    (t[k * n + k], t[(k + 1) * n + k + 1]) = (middle, middle);
-    let imaginary = t[k * n + k + 1].abs().sqrt() * t[(k + 1) * n + k].abs().sqrt();
-    ((middle, imaginary), (middle, -imaginary))
+    if b == 0.0 {
+        // Exchange the rows and columns.
+        return ([d, -c, 0.0, a], (0.0, 1.0));
+    }
+    if a == d && differs(b, c) {
+        return ([a, b, c, d], (1.0, 0.0));
+    }
+    let half = 0.5 * (a - d);
+    let greatest = b.abs().max(c.abs());
+    let least = b.abs().min(c.abs()).copysign(if differs(b, c) { -1.0 } else { 1.0 });
+    let scale = half.abs().max(greatest);
+    let discriminant = (half / scale) * half + (greatest / scale) * least;
+    if discriminant >= 4.0 * epsilon {
+        // Two real eigenvalues.
+        let root = half + (scale.sqrt() * discriminant.sqrt()).copysign(half);
+        let length = c.hypot(root);
+        return ([d + root, b - c, 0.0, d - (greatest / root) * least], (root / length, c / length));
+    }
+    // Complex eigenvalues, or real ones that are nearly equal: make the diagonal elements equal.
+    let sum = b + c;
+    let length = sum.hypot(a - d);
+    let cs = (0.5 * (1.0 + sum.abs() / length)).sqrt();
+    let sn = -(half / (length * cs)) * 1f64.copysign(sum);
+    let [aa, bb, cc, dd] = [a * cs + b * sn, b * cs - a * sn, c * cs + d * sn, d * cs - c * sn];
+    let (b, c) = (bb * cs + dd * sn, cc * cs - aa * sn);
+    let middle = 0.5 * ((aa * cs + cc * sn) + (dd * cs - bb * sn));
+    if c == 0.0 || (b != 0.0 && differs(b, c)) {
+        return ([middle, b, c, middle], (cs, sn));
+    }
+    if b == 0.0 {
+        return ([middle, -c, 0.0, middle], (-sn, cs));
+    }
+    // The eigenvalues are real after all.
+    let (root_b, root_c, length) = (b.abs().sqrt(), c.abs().sqrt(), (b + c).abs().sqrt());
+    let root = (root_b * root_c).copysign(c);
+    let (cs1, sn1) = (root_b / length, root_c / length);
+    ([middle + root, b - c, 0.0, middle - root], (cs * cs1 - sn * sn1, cs * sn1 + sn * cs1))
 }

@@ -6,6 +6,8 @@ use faer::linalg::evd::{self, ComputeEigenvectors};
 use faer::traits::ComplexField;
 use faer::{Mat, MatRef, Par, Side};
 
+use super::precision::Precision;
+use super::schur::{self, finite};
 use crate::engine::kernels::linalg::{C64, Scalar};
 
 /// A number type that `faer` computes with.
@@ -13,10 +15,6 @@ pub(super) trait Number: ComplexField<Real = f64> + Copy {}
 
 impl Number for f64 {}
 impl Number for C64 {}
-
-pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
-    a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
-}
 
 /// Stores the columns of `from` in row-major order.
 fn store<T: Copy>(to: &mut [T], from: MatRef<'_, T>, element: impl Fn(T) -> T) {
@@ -93,7 +91,7 @@ fn wanted(vectors: Option<&&mut [C64]>) -> ComputeEigenvectors {
     if vectors.is_some() { ComputeEigenvectors::Yes } else { ComputeEigenvectors::No }
 }
 
-pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vectors<'_>) -> bool {
+pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vectors<'_>, precision: Precision) -> bool {
     if n == 0 {
         return true;
     }
@@ -117,19 +115,47 @@ pub(super) fn general_complex(a: &[C64], n: usize, w: &mut [C64], vectors: Vecto
     if done.is_err() {
         return false;
     }
-    for (to, from) in w.iter_mut().zip(values.column_vector().iter()) {
-        *to = *from;
-    }
+    let values: Vec<C64> = values.column_vector().iter().copied().collect();
+    let order = order(&values, || {
+        let (mut t, mut z, mut w) = (a.to_vec(), vec![C64::ZERO; n * n], vec![C64::ZERO; n]);
+        schur::complex(&mut t, &mut z, n, &mut w, precision).then_some(w)
+    });
+    w.iter_mut().zip(&order).for_each(|(to, at)| *to = values[*at]);
     for (to, from) in vectors.into_iter().zip(found) {
         if let (Some(to), Some(from)) = (to, from) {
-            store(to, from.as_ref(), |x| x);
+            for (at, to) in to.iter_mut().enumerate() {
+                *to = from[(at / n, order[at % n])];
+            }
             normalize(to, n);
         }
     }
     true
 }
 
-pub(super) fn general_real(a: &[f64], n: usize, re: &mut [f64], im: &mut [f64], vectors: Vectors<'_>) -> bool {
+/// The number of rows up to which eigenvalues are in LAPACK's order. For larger matrices, LAPACK uses other steps.
+const ORDERED: usize = 75;
+
+/// The places of the eigenvalues in LAPACK's order, which is that of the diagonal of its Schur form. Without a Schur
+/// form, they remain where they are.
+fn order(values: &[C64], schur: impl FnOnce() -> Option<Vec<C64>>) -> Vec<usize> {
+    let mut left: Vec<usize> = (0..values.len()).collect();
+    let Some(diagonal) = (values.len() <= ORDERED).then(schur).flatten() else { return left };
+    let mut nearest = |x: &C64| {
+        let distance = |place: &usize| (values[left[*place]] - x).norm_sqr();
+        let place = (0..left.len()).min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        left.remove(place.unwrap_or(0))
+    };
+    diagonal.iter().map(&mut nearest).collect()
+}
+
+pub(super) fn general_real(
+    a: &[f64],
+    n: usize,
+    re: &mut [f64],
+    im: &mut [f64],
+    vectors: Vectors<'_>,
+    precision: Precision,
+) -> bool {
     if n == 0 {
         return true;
     }
@@ -154,25 +180,32 @@ pub(super) fn general_real(a: &[f64], n: usize, re: &mut [f64], im: &mut [f64], 
     if done.is_err() {
         return false;
     }
-    for j in 0..n {
-        re[j] = real.column_vector()[j];
-        im[j] = imaginary.column_vector()[j];
+    let parts = real.column_vector().iter().zip(imaginary.column_vector().iter());
+    let values: Vec<C64> = parts.map(|(re, im)| C64::new(*re, *im)).collect();
+    let order = order(&values, || {
+        let (mut t, mut z, mut re, mut im) = (a.to_vec(), vec![0.0; n * n], vec![0.0; n], vec![0.0; n]);
+        let done = schur::real(&mut t, &mut z, n, &mut re, &mut im, precision);
+        done.then(|| re.iter().zip(&im).map(|(re, im)| C64::new(*re, *im)).collect())
+    });
+    for (j, at) in order.iter().enumerate() {
+        (re[j], im[j]) = (values[*at].re, values[*at].im);
     }
     for (to, from) in vectors.into_iter().zip(found) {
         let (Some(to), Some(from)) = (to, from) else { continue };
-        let mut j = 0;
-        while j < n {
-            if im[j] == 0.0 || j + 1 == n {
-                (0..n).for_each(|i| to[i * n + j] = C64::new(from[(i, j)], 0.0));
-                j += 1;
+        let mut columns: Vec<Vec<C64>> = Vec::with_capacity(n);
+        while columns.len() < n {
+            let j = columns.len();
+            if values[j].im == 0.0 || j + 1 == n {
+                columns.push((0..n).map(|i| C64::new(from[(i, j)], 0.0)).collect());
                 continue;
             }
             // A pair of conjugate vectors: the first column holds the real parts, the second one the imaginary parts.
-            for i in 0..n {
-                let x = C64::new(from[(i, j)], from[(i, j + 1)]);
-                (to[i * n + j], to[i * n + j + 1]) = (x, x.conj());
-            }
-            j += 2;
+            let column: Vec<C64> = (0..n).map(|i| C64::new(from[(i, j)], from[(i, j + 1)])).collect();
+            let conjugate = column.iter().map(|x| x.conj()).collect();
+            columns.extend([column, conjugate]);
+        }
+        for (at, to) in to.iter_mut().enumerate() {
+            *to = columns[order[at % n]][at / n];
         }
         normalize(to, n);
     }

@@ -1,0 +1,34 @@
+//! The precision of the matrices.
+
+use crate::engine::dtype::DType;
+
+/// The precision of a program's matrices. They are computed in double precision, but tolerances and limits are those of
+/// their own type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    Single,
+    Double,
+}
+
+impl Precision {
+    /// The precision of floating-point and complex numbers of this type.
+    pub(crate) fn of(dtype: DType) -> Self {
+        if matches!(dtype, DType::F32 | DType::C64) { Self::Single } else { Self::Double }
+    }
+
+    /// The distance from 1 to the next number.
+    pub(super) fn epsilon(self) -> f64 {
+        match self {
+            Self::Single => f32::EPSILON.into(),
+            Self::Double => f64::EPSILON,
+        }
+    }
+
+    /// The smallest normal number. Its reciprocal does not overflow.
+    pub(super) fn least(self) -> f64 {
+        match self {
+            Self::Single => f32::MIN_POSITIVE.into(),
+            Self::Double => f64::MIN_POSITIVE,
+        }
+    }
+}
