@@ -33,17 +33,25 @@ pub(crate) fn declaration(
 /// returns. A declared extent may be dynamic if that of the body is static.
 pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<Type>) -> Result<Vec<Type>> {
     let actual = function_text(inputs, &returned);
-    let differs = || Error::new(format!("is declared as {declared} but its body is {actual}"));
-    let Type::Other(text) = declared else { return Err(differs()) };
-    if *text == actual {
+    if matches!(declared, Type::Other(text) if *text == actual) {
         return Ok(returned);
     }
-    let (takes, results) = split(text).ok_or_else(differs)?;
-    if results.len() != returned.len() || !takes.into_iter().eq(inputs.iter().map(Type::to_string)) {
-        return Err(differs());
+    open_results(declared, inputs, &returned)
+        .ok_or_else(|| Error::new(format!("is declared as {declared} but its body is {actual}")))
+}
+
+#[cold]
+fn open_results(declared: &Type, inputs: &[Type], returned: &[Type]) -> Option<Vec<Type>> {
+    let Type::Other(text) = declared else { return None };
+    // The inputs are those of the body, so that only the results need to be split.
+    let results = text.strip_prefix(function_text(inputs, &[]).strip_suffix("()")?)?;
+    let mut declared = Vec::with_capacity(returned.len());
+    let mut each = |text: &str| declared.extend(returned.get(declared.len()).map(|actual| result(text, actual)));
+    match results.strip_prefix('(') {
+        Some(list) => items(list, &mut each).filter(|rest| rest.is_empty()).map(drop)?,
+        None => each(results),
     }
-    let results: Vec<Type> = results.into_iter().zip(&returned).map(|(text, actual)| result(text, actual)).collect();
-    if all_compatible(&returned, &results) { Ok(results) } else { Err(differs()) }
+    (declared.len() == returned.len() && all_compatible(returned, &declared)).then_some(declared)
 }
 
 /// The type of a declared result, given the type that the body returns.
@@ -58,33 +66,45 @@ fn result(text: &str, returned: &Type) -> Type {
 /// Splits a function type as [`function_text`] writes it into the texts of its inputs and results. Returns `None` for
 /// any other text.
 pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
-    let (inputs, rest) = list(text)?;
-    let results = rest.strip_prefix(" -> ")?;
-    match list(results) {
-        Some((results, "")) => Some((inputs, results)),
-        _ => Some((inputs, vec![results])),
+    let (mut inputs, mut results) = (Vec::new(), Vec::new());
+    let rest = items(text.strip_prefix('(')?, &mut |text| inputs.push(text))?.strip_prefix(" -> ")?;
+    match rest.strip_prefix('(') {
+        Some(list) if items(list, &mut |text| results.push(text)) == Some("") => {}
+        _ => results = vec![rest],
     }
+    Some((inputs, results))
 }
 
-/// The items of the list in parentheses at the start of the text, and the text after it.
-fn list(text: &str) -> Option<(Vec<&str>, &str)> {
-    let inside = text.strip_prefix('(')?;
-    let (mut items, mut start, mut depth, mut last) = (Vec::new(), 0, 0usize, 0);
-    for (at, byte) in inside.bytes().enumerate() {
+/// The numbers of inputs and results of a function type.
+pub(crate) fn counts(text: &str) -> Option<(usize, usize)> {
+    let (mut inputs, mut results) = (0, 0);
+    let rest = items(text.strip_prefix('(')?, &mut |_| inputs += 1)?.strip_prefix(" -> ")?;
+    match rest.strip_prefix('(') {
+        Some(list) if items(list, &mut |_| results += 1) == Some("") => {}
+        _ => results = 1,
+    }
+    Some((inputs, results))
+}
+
+/// Calls a function with each item of a list that ends in a closing parenthesis. Returns the text after the list.
+fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
+    let (mut start, mut depth, mut last) = (0, 0usize, 0);
+    for (at, byte) in list.bytes().enumerate() {
         match byte {
             b'(' | b'<' | b'[' | b'{' => depth += 1,
-            b')' if depth == 0 => {
-                let item = inside[start..at].trim();
-                items.extend(Some(item).filter(|item| !item.is_empty()));
-                return Some((items, &inside[at + 1..]));
+            b',' | b')' if depth == 0 => {
+                let item = list[start..at].trim();
+                if !item.is_empty() {
+                    each(item);
+                }
+                if byte == b')' {
+                    return Some(&list[at + 1..]);
+                }
+                start = at + 1;
             }
             // The arrow of a function type is not a bracket.
             b'>' if last == b'-' => {}
             b')' | b'>' | b']' | b'}' => depth = depth.checked_sub(1)?,
-            b',' if depth == 0 => {
-                items.push(inside[start..at].trim());
-                start = at + 1;
-            }
             _ => {}
         }
         last = byte;

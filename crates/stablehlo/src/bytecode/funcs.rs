@@ -6,7 +6,7 @@ use crate::attributes::type_weight;
 use crate::compatible::all_compatible;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::signature::{declaration, declared_results, keep_visibility, split};
+use crate::signature::{counts, declaration, declared_results, keep_visibility};
 
 /// The attributes of a function.
 struct FuncAttributes {
@@ -78,7 +78,7 @@ impl<'a> Walk<'a> {
             let Type::Other(ty) = ty else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
-            let Some((inputs, results)) = split(&ty).map(|(inputs, results)| (inputs.len(), results.len())) else {
+            let Some((inputs, results)) = counts(&ty) else {
                 return Err(Error::new(format!("attribute `function_type` must be a function type, not {ty}")));
             };
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
