@@ -180,7 +180,8 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
             faults.push(format!("{name}: contains {word}"));
         }
     }
-    let test = name.contains("/tests/") || name.contains("/benches/");
+    let testing = ["/tests/", "/benches/", "/device-plugin-testing/"];
+    let test = testing.iter().any(|folder| name.contains(folder));
     if name != LOADER && !test && text.contains(concat!("lib", "loading::")) {
         faults.push(format!("{name}: libraries are loaded in {LOADER} only"));
     }

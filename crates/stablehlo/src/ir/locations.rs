@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A source location: an index into the module's location table, resolved by [`Module::location`].
+/// A source location: an index into the module's location table, resolved by [`Module::location`](crate::ir::Module::location).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use super::types::Type;
 
-/// A value of a function: an index into [`Func::values`].
+/// A value of a function: an index into [`Func::values`](crate::ir::Func::values).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 

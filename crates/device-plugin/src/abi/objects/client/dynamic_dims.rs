@@ -51,7 +51,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
 
 /// Waits until a buffer is ready and returns its extents. Returns `None` if they are the extents of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
-    if !B::FEATURES.dynamic_shapes.is_some() || buffer.form.stored().is_some() {
+    if B::FEATURES.dynamic_shapes.is_none() || buffer.form.stored().is_some() {
         return Ok(None);
     }
     let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
