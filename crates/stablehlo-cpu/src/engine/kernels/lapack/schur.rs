@@ -2,8 +2,8 @@
 //! matrix, below its blocks of two).
 //!
 //! A Schur form is not unique. The shifts, tests for convergence and signs are those of LAPACK's `lahqr` and `lanv2`,
-//! which LAPACK uses for matrices of up to 75 rows. For them, the eigenvalues have the same order. In larger ones of
-//! these, rounding decides on some signs, and in complex ones on the phases.
+//! which LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
+//! and complex matrices the form is a valid one, but the order of eigenvalues, signs and phases may differ.
 
 use super::packed::hessenberg;
 use super::precision::Precision;
@@ -16,7 +16,7 @@ const STEPS: usize = 300;
 /// Every so many steps for the same eigenvalue, the shift is an exceptional one, because the usual ones may cycle.
 const EXCEPTIONAL: usize = 10;
 
-/// Whether all elements are. LAPACK reports a failure for a matrix whose elements are not.
+/// Whether all elements are finite. LAPACK reports a failure for a matrix with other elements.
 pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
     a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
 }
