@@ -22,6 +22,7 @@
 
 mod builder;
 mod c_enums;
+mod fields;
 mod layout;
 pub mod legacy;
 mod lowering;
@@ -37,6 +38,7 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 pub use builder::CapabilitiesBuilder;
+pub(crate) use fields::for_each_capability;
 pub use layout::{LayoutPolicy, MasterAddress, ReplicaOrder, Tiling};
 pub use lowering::{
     Autocast, AutocastDispatchKey, AutocastKind, Bf16Policy, DotAlgorithm, EagerFallback, Int64Policy, MixedDot,
@@ -50,173 +52,28 @@ pub use table::{Row, Table};
 
 use crate::{ElementType, Value};
 
-/// The capabilities of the devices of a plugin. The default is what frameworks assume of an unknown device.
-///
-/// The brackets after each field name the framework that keeps a rule for it by device name, and the rule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct Capabilities {
-    /// Lower a gather as a dense product with a mask if the gathered dimension has at most ten times this many
-    /// elements. `None`: always gather. \[PyTorch/XLA `index_select`, `gather`: 8192 on TPU and Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dense_gather_factor: Option<NonZeroU32>,
-
-    /// Lower a scatter densely if the index has at least one element for this many of the input. `None`: always
-    /// scatter. \[PyTorch/XLA scatter: 100 on TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dense_scatter_factor: Option<NonZeroU32>,
-
-    /// The algorithm for random bits. \[PyTorch/XLA random: ThreeFry on CUDA up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub rng_bit_generator: RngBitGenerator,
-
-    /// Automatic mixed precision. `None`: frameworks ignore a request for it, with a warning. \[PyTorch/XLA
-    /// `torch_xla.amp.autocast`: `bf16` on TPU and Neuron, `f16` and others on CUDA up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub autocast: Option<Autocast>,
-
-    /// PyTorch's dispatch key for autocast on tensors of the device. \[PyTorch/XLA tensor set-up: AutocastCUDA on CUDA
-    /// up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub autocast_dispatch_key: AutocastDispatchKey,
-
-    /// The device for operations without a lowering. \[PyTorch/XLA fallback: the CUDA device through DLPack on CUDA up
-    /// to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub eager_fallback: EagerFallback,
-
-    /// The element types that programs may use. `None`: not stated, frameworks try all.
-    #[serde(skip_serializing_if = "is_default")]
-    pub supported_dtypes: Option<BTreeSet<ElementType>>,
-
-    /// Element types that frameworks replace by another throughout. \[PyTorch/XLA: `f64`, `u16` and `s16` on Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub remapped_dtypes: BTreeMap<ElementType, ElementType>,
-
-    /// Handling of 64-bit integers. \[PyTorch/XLA `dot`: on the host on TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub int64: Int64Policy,
-
-    /// The floats that are stored as `bf16`. \[PyTorch/XLA, by environment variables only\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub bf16: Bf16Policy,
-
-    /// The layout of arrays sent to the device. \[PyTorch/XLA: tiles of 8 by 128 on TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub layout: LayoutPolicy,
-
-    /// Whether the compiler knows the custom calls `ResizeNearest` and `ResizeBilinear`. If not, frameworks expand
-    /// them. \[PyTorch/XLA upsampling: TPU and Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub resize_custom_call: bool,
-
-    /// Whether the gradient of nearest upsampling runs on the device or the host. \[PyTorch/XLA: TPU and Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub upsample_nearest_backward: bool,
-
-    /// Whether the gradient of bilinear upsampling runs on the device or the host. \[PyTorch/XLA: TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub upsample_bilinear_backward: bool,
-
-    /// Whether one program may be partitioned for several devices. \[PyTorch/XLA: hardware checks, and a second set-up
-    /// on Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub spmd: Spmd,
-
-    /// The device attribute that holds a device's coordinates in the physical mesh. `None`: devices do not form a mesh.
-    /// \[PyTorch/XLA hybrid meshes: `coords`, on TPU only\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub mesh_coordinates: Option<String>,
-
-    /// Orders of devices for collective operations, for meshes in which the logical order is not the best.
-    /// \[PyTorch/XLA replica groups: TPU v5p and v6e\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub replica_orders: Vec<ReplicaOrder>,
-
-    /// How processes find the first process. \[PyTorch/XLA `get_master_ip`: TPU and Neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub master_address: MasterAddress,
-
-    /// Whether a program may reuse the memory of its inputs for its outputs. \[JAX: cpu, cuda, rocm, tpu, neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub donation: bool,
-
-    /// Whether compiled programs may be kept on disk for other processes. Executables must support serialization.
-    /// \[JAX: tpu, gpu, cpu, neuron\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub persistent_cache: bool,
-
-    /// Whether a program compiled for some devices can run on others, so that the cache key omits the device
-    /// assignment. \[JAX: gpu\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub cache_key_strip_device_assignment: bool,
-
-    /// Callbacks from a running program into the host. `None`: no callbacks. \[JAX: cpu, cuda, rocm, tpu\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub host_callbacks: Option<HostCallbacks>,
-
-    /// Pass the arguments of a program as one tuple if there are more than this many. `None`: never. \[JAX: 2000 on
-    /// TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub tuple_args_threshold: Option<NonZeroU32>,
-
-    /// Program formats that the compiler accepts. \[PyTorch/XLA sends HLO unless an environment variable requests
-    /// another; JAX sends StableHLO\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub program_formats: ProgramFormats,
-
-    /// Whether executables return their optimized program. \[PyTorch/XLA compilation fails without it\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub optimized_program: OptimizedProgram,
-
-    /// Versions of StableHLO that the compiler reads, for tools without a client. Loaded plugins report the same in
-    /// their attributes. `None`: not stated.
-    #[serde(skip_serializing_if = "is_default")]
-    pub stablehlo: Option<StablehloRange>,
-
-    /// Arrays with extents known only at run time. \[PyTorch/XLA, by an environment variable for all devices\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dynamic_shapes: DynamicShapes,
-
-    /// DLPack's name for the device's memory. `None` if it cannot be shared through DLPack. \[JAX: cpu, cuda, rocm,
-    /// oneapi; PyTorch/XLA: CPU, and CUDA up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dlpack_device: Option<DlpackDevice>,
-
-    /// DLPack's name for host memory pinned for the device. `None` if it cannot be shared. \[JAX: cuda, rocm, tpu\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dlpack_host_device: Option<DlpackDevice>,
-
-    /// Foreign memories that buffers can use without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub zero_copy_import: BTreeSet<DlpackDevice>,
-
-    /// Memories through which others can use buffers without a copy. \[PyTorch/XLA Dynamo: CUDA up to 2.8\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub zero_copy_export: BTreeSet<DlpackDevice>,
-
-    /// The memories of a device.
-    #[serde(skip_serializing_if = "is_default")]
-    pub memory_kinds: MemoryKinds,
-
-    /// The memory statistics of the device. \[PyTorch/XLA reads the limit without checking whether it exists\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub memory_stats: MemoryStatsReport,
-
-    /// The dot algorithms that the compiler supports. `None`: all. \[JAX: seven on cpu, which ignores others\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub dot_algorithms: Option<BTreeSet<DotAlgorithm>>,
-
-    /// Dot products of operands with different types. \[JAX: floats and integers mix on TPU\]
-    #[serde(skip_serializing_if = "is_default")]
-    pub mixed_dot: MixedDot,
-
-    /// Capabilities without a field of their own, by name: lower-case letters, digits, underscores and dots. A
-    /// framework looks up the names it knows.
-    #[serde(skip_serializing_if = "is_default")]
-    pub features: BTreeMap<String, Value>,
+/// Declares [`Capabilities`].
+macro_rules! capabilities {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+    )*) => {
+        /// The capabilities of the devices of a plugin. The default is what frameworks assume of an unknown device.
+        ///
+        /// The brackets after each field name the framework that keeps a rule for it by device name, and the rule.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        #[non_exhaustive]
+        pub struct Capabilities {
+            $(
+                $(#[$doc])*
+                #[serde(skip_serializing_if = "is_default")]
+                pub $field: $ty,
+            )*
+        }
+    };
 }
+for_each_capability!(capabilities);
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

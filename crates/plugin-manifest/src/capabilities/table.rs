@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::Capabilities;
+use super::{Capabilities, for_each_capability};
 
 /// A field, as the command line shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,66 +21,29 @@ pub struct Row {
     pub replaces: &'static str,
 }
 
-/// Lists each field of the struct once, in its order, with the rule it replaces. The pattern has no `..`, so the code
-/// does not compile if a field is missing.
+/// Generates the names and the rows of the fields.
 macro_rules! rows {
-    ($($field:ident $replaces:literal,)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+    )*) => {
         /// The names of the fields, in the order of the struct.
         pub(super) const FIELDS: &[&str] = &[$(stringify!($field)),*];
 
         fn rows(capabilities: &Capabilities) -> Vec<Row> {
-            let Capabilities { $($field),* } = capabilities;
             let default = Capabilities::default();
             vec![$(
                 Row {
                     field: stringify!($field),
-                    value: text(&serde_json::to_value($field).unwrap_or(Json::Null)),
-                    is_default: *$field == default.$field,
+                    value: text(&serde_json::to_value(&capabilities.$field).unwrap_or(Json::Null)),
+                    is_default: capabilities.$field == default.$field,
                     replaces: $replaces,
                 },
             )*]
         }
     };
 }
-
-rows! {
-    dense_gather_factor "PyTorch/XLA gather: TPU, Neuron",
-    dense_scatter_factor "PyTorch/XLA scatter: TPU",
-    rng_bit_generator "PyTorch/XLA random: CUDA",
-    autocast "PyTorch/XLA autocast: TPU, Neuron, CUDA",
-    autocast_dispatch_key "PyTorch/XLA tensors: CUDA",
-    eager_fallback "PyTorch/XLA fallback: CUDA",
-    supported_dtypes "",
-    remapped_dtypes "PyTorch/XLA element types: Neuron",
-    int64 "PyTorch/XLA dot: TPU",
-    bf16 "PyTorch/XLA environment variables",
-    layout "PyTorch/XLA layouts: TPU",
-    resize_custom_call "PyTorch/XLA upsampling: TPU, Neuron",
-    upsample_nearest_backward "PyTorch/XLA upsampling: TPU, Neuron",
-    upsample_bilinear_backward "PyTorch/XLA upsampling: TPU",
-    spmd "PyTorch/XLA SPMD: Neuron",
-    mesh_coordinates "PyTorch/XLA hybrid mesh: TPU",
-    replica_orders "PyTorch/XLA replica groups: TPU v5p, v6e",
-    master_address "PyTorch/XLA master address: TPU, Neuron",
-    donation "JAX donation: cpu, cuda, rocm, tpu, neuron",
-    persistent_cache "JAX compilation cache: tpu, gpu, cpu, neuron",
-    cache_key_strip_device_assignment "JAX compilation cache key: gpu",
-    host_callbacks "JAX callbacks: cpu, cuda, rocm, tpu",
-    tuple_args_threshold "JAX tupled arguments: tpu",
-    program_formats "PyTorch/XLA environment variable",
-    optimized_program "PyTorch/XLA compilation",
-    stablehlo "",
-    dynamic_shapes "PyTorch/XLA environment variable",
-    dlpack_device "JAX DLPack: cpu, cuda, rocm, oneapi; PyTorch/XLA DLPack: CPU, CUDA",
-    dlpack_host_device "JAX DLPack: cuda, rocm, tpu",
-    zero_copy_import "PyTorch/XLA Dynamo: CUDA",
-    zero_copy_export "PyTorch/XLA Dynamo: CUDA",
-    memory_kinds "",
-    memory_stats "PyTorch/XLA memory statistics",
-    dot_algorithms "JAX dot: cpu",
-    mixed_dot "JAX dot: tpu",
-    features "",
-}
+for_each_capability!(rows);
 
 impl Capabilities {
     /// Every field and its value, in the order of the struct.

@@ -1,10 +1,14 @@
-//! The ends of the fields of [`dp_capabilities`], so that a struct of another size is never cut within a field.
+//! Code for each field of [`dp_capabilities`], generated from the table of the capabilities.
 
 use std::mem::offset_of;
 
 use pjrt_sys::AbiStruct;
 
 use super::dp_capabilities;
+use super::forms::CForm;
+use super::write::Owned;
+use crate::capabilities::for_each_capability;
+use crate::{Capabilities, Result};
 
 /// A field: its name, and the bytes of the struct up to its end.
 #[derive(Clone, Copy, Debug)]
@@ -14,101 +18,79 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// The fields in their order. The pattern has no `..`, so the code does not compile if a field is missing.
+/// Generates the code for the C fields in each row of the table. The pattern of `complete` has no `..`, so the code does
+/// not compile if a field of the struct is in no row.
 macro_rules! fields {
-    ($($name:ident,)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+    )*) => {
+        /// The C fields. The size of the struct is first, and the others are in the order of the table.
         pub(super) const FIELDS: &[Field] = &{
             const fn size_of_field<T>(_: fn(&dp_capabilities) -> &T) -> usize {
                 size_of::<T>()
             }
             const fn complete(all: dp_capabilities) {
-                let dp_capabilities { $($name: _),* } = all;
+                let dp_capabilities { struct_size: _, $($($c: _),*),* } = all;
             }
             let _ = complete;
-            [$(
-                Field {
-                    name: stringify!($name),
-                    end: offset_of!(dp_capabilities, $name) + size_of_field(|all| &all.$name),
-                },
-            )*]
+            [
+                Field { name: "struct_size", end: size_of::<usize>() },
+                $($(
+                    Field {
+                        name: stringify!($c),
+                        end: offset_of!(dp_capabilities, $c) + size_of_field(|all| &all.$c),
+                    },
+                )*)*
+            ]
         };
+
+        /// Reads every field, without a check of the values against each other.
+        ///
+        /// # Safety
+        ///
+        /// V8 for what the fields point to.
+        pub(super) unsafe fn read_fields(from: &dp_capabilities) -> Result<Capabilities> {
+            let mut read = Capabilities::default();
+            $(
+                // SAFETY: the caller's contract.
+                read.$field = unsafe { CForm::read(($(from.$c,)*), [$(stringify!($c)),*]) }?;
+            )*
+            Ok(read)
+        }
+
+        /// Sets every field. They point to memory of `owned`.
+        pub(super) fn write_fields(from: &Capabilities, to: &mut dp_capabilities, owned: &mut Owned) -> Result<()> {
+            $( ($(to.$c,)*) = CForm::write(&from.$field, owned)?; )*
+            Ok(())
+        }
     };
 }
+for_each_capability!(fields);
 
-#[rustfmt::skip]
-fields! {
-    struct_size,
-    dense_gather_factor,
-    dense_scatter_factor,
-    rng_bit_generator,
-    autocast_dispatch_key,
-    autocast_dtypes,
-    autocast_dtypes_size,
-    autocast_default_dtype,
-    autocast_kind,
-    eager_fallback,
-    int64_policy,
-    supported_dtypes,
-    supported_dtypes_size,
-    remapped_dtypes,
-    remapped_dtypes_size,
-    bf16_policy,
-    layout_tile,
-    layout_max_padding,
-    layout_policy,
-    resize_custom_call,
-    upsample_nearest_backward,
-    upsample_bilinear_backward,
-    spmd,
-    mesh_coordinates,
-    mesh_coordinates_size,
-    replica_orders,
-    replica_orders_size,
-    master_address_variable,
-    master_address_variable_size,
-    master_address,
-    donation,
-    persistent_cache,
-    cache_key_strip_device_assignment,
-    host_callbacks_partitioned,
-    host_callbacks_empty_arrays,
-    host_callbacks,
-    tuple_args_threshold,
-    program_formats,
-    program_formats_size,
-    stablehlo_minimum,
-    stablehlo_current,
-    optimized_program,
-    dynamic_shapes,
-    dlpack_device,
-    dlpack_host_device,
-    zero_copy_import,
-    zero_copy_import_size,
-    zero_copy_export,
-    zero_copy_export_size,
-    memory_kinds,
-    memory_kinds_size,
-    default_memory_kind,
-    default_memory_kind_size,
-    host_offload,
-    memory_stats,
-    mixed_dot,
-    dot_algorithms,
-    dot_algorithms_size,
-    features,
-    features_size,
+/// The end of the last field that is completely within a struct of this size; 0 if not even its size field is. A struct
+/// of another size is never cut within a field.
+pub(super) fn whole_fields(struct_size: usize) -> usize {
+    FIELDS.iter().map(|field| field.end).filter(|end| *end <= struct_size).max().unwrap_or(0)
 }
 
-/// The end of the last field that is completely within a struct of this size; 0 if not even its size field is.
-pub(super) fn whole_fields(struct_size: usize) -> usize {
-    FIELDS.iter().map(|field| field.end).take_while(|end| *end <= struct_size).last().unwrap_or(0)
+/// The end of the last field.
+const fn end() -> usize {
+    let (mut index, mut end) = (0, 0);
+    while index < FIELDS.len() {
+        if FIELDS[index].end > end {
+            end = FIELDS[index].end;
+        }
+        index += 1;
+    }
+    end
 }
 
 // SAFETY: the struct is `repr(C)`, begins with its size, and consists of integers, floats and raw pointers, for which
 // any bytes are a value.
 unsafe impl AbiStruct for dp_capabilities {
     const NAME: &'static str = "dp_capabilities";
-    const STRUCT_SIZE: usize = FIELDS[FIELDS.len() - 1].end;
+    const STRUCT_SIZE: usize = end();
     const MIN_SIZE: usize = FIELDS[0].end;
     const HISTORY: &'static [(u32, usize)] = &[];
 }

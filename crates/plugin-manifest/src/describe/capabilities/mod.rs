@@ -9,6 +9,7 @@
 
 pub mod constants;
 mod fields;
+mod forms;
 mod read;
 mod write;
 

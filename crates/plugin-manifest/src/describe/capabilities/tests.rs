@@ -9,6 +9,7 @@ use super::*;
 use crate::capabilities::{
     AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
     Int64Policy, MemoryStatsReport, MixedDot, OptimizedProgram, ProgramFormat, RngBitGenerator, Spmd,
+    for_each_capability,
 };
 use crate::{Capabilities, ElementType};
 
@@ -33,20 +34,26 @@ fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
 const C_SIZE: usize = size_of::<dp_capabilities>();
 
 /// The C fields of each field of `Capabilities`. The last one switches it on.
-fn c_fields(field: &str) -> &'static [&'static str] {
-    match field {
-        "autocast" => &["autocast_dtypes", "autocast_dtypes_size", "autocast_default_dtype", "autocast_kind"],
-        "int64" => &["int64_policy"],
-        "bf16" => &["bf16_policy"],
-        "layout" => &["layout_tile", "layout_max_padding", "layout_policy"],
-        "master_address" => &["master_address_variable", "master_address_variable_size", "master_address"],
-        "host_callbacks" => &["host_callbacks_partitioned", "host_callbacks_empty_arrays", "host_callbacks"],
-        "stablehlo" => &["stablehlo_minimum", "stablehlo_current"],
-        "memory_kinds" => {
-            &["memory_kinds", "memory_kinds_size", "default_memory_kind", "default_memory_kind_size", "host_offload"]
+macro_rules! c_fields {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
+    )*) => {
+        fn c_fields(field: &str) -> &'static [&'static str] {
+            match field {
+                $(stringify!($field) => &[$(stringify!($c)),*],)*
+                _ => &[],
+            }
         }
-        _ => &[],
-    }
+    };
+}
+for_each_capability!(c_fields);
+
+/// The C fields by their position.
+fn sorted() -> Vec<(&'static str, usize)> {
+    let mut fields: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
+    fields.sort_by_key(|(_, end)| *end);
+    fields
 }
 
 #[test]
@@ -78,7 +85,7 @@ fn every_size_reads_as_what_its_maker_knew() {
     let c = CCapabilities::new(&full).unwrap();
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     assert_eq!(ends.len(), FIELDS.len());
-    assert_eq!(FIELDS.last().unwrap().end, C_SIZE, "no padding at the end that a later field could fall into");
+    assert_eq!(sorted().last().unwrap().1, C_SIZE, "no padding at the end that a later field could fall into");
     // Cutting away a field that others need correctly causes faults. These fields need others.
     let mut checked = 0;
     let json = serde_json::to_value(&full).unwrap();
@@ -94,9 +101,7 @@ fn every_size_reads_as_what_its_maker_knew() {
         let mut partly = Vec::new();
         for name in &names {
             let c_names = c_fields(name);
-            let sized = format!("{name}_size");
-            let last = c_names.last().copied().unwrap_or(if ends.contains_key(sized.as_str()) { &sized } else { name });
-            if ends[last] > size {
+            if ends[c_names.last().unwrap()] > size {
                 known.as_object_mut().unwrap().remove(name);
                 if c_names.first().is_some_and(|first| ends[first] <= size) {
                     partly.push(name.as_str());
@@ -172,24 +177,24 @@ fn bad_numbers_and_pointers_name_their_field() {
         error(&|raw| raw.cache_key_strip_device_assignment = 1),
     ];
     let expected = [
-        "rng_bit_generator = 3 is no value known here",
-        "autocast_default_dtype = 0 is no value",
-        "autocast_kind = 7 is no value",
+        "rng_bit_generator = 3 is not a known value",
+        "autocast_default_dtype = 0 is not a known value",
+        "autocast_kind = 7 is not a known value",
         "autocast.dtypes: [] allows no autocast",
-        "supported_dtypes[0] = 0 is no value",
+        "supported_dtypes[0] = 0 is not a known value",
         "supported_dtypes is null, but its length is 1",
         "supported_dtypes has the impossible length",
         "supported_dtypes is not aligned",
-        "remapped_dtypes[0].to = 99 is no value",
-        "layout_tile = [0, 0] is no tile",
-        "layout_policy = 2 is no value",
-        "donation = 2 is no flag",
+        "remapped_dtypes[0].to = 99 is not a known value",
+        "layout_tile = [0, 0] is not a tile",
+        "layout_policy = 2 is not a known value",
+        "donation = 2 is not a flag",
         "mesh_coordinates is not UTF-8",
-        "master_address = 3 is no value",
+        "master_address = 3 is not a known value",
         "master_address.variable: \"\" is no environment variable",
-        "dlpack_device = 5 is no value",
-        "features.a.kind = 9 is no value",
-        "features.a.bool_value = 2 is no flag",
+        "dlpack_device = 5 is not a known value",
+        "features.a.kind = 9 is not a known value",
+        "features.a.bool_value = 2 is not a flag",
         "features.a.int64_list is null, but its length is 1",
         "cache_key_strip_device_assignment: true says how",
     ];
@@ -307,7 +312,7 @@ const FIRST: &[(&str, usize)] = &[
 
 #[test]
 fn the_struct_only_grows_at_its_end() {
-    let found: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
+    let found = sorted();
     assert!(found.len() >= FIRST.len());
     for (found, first) in found.iter().zip(FIRST) {
         assert_eq!(found, first, "append to dp_capabilities; never insert, remove or change");

@@ -1,0 +1,397 @@
+//! How each type of a capability is represented by fields of [`dp_capabilities`](super::dp_capabilities).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::c_char;
+use std::num::NonZeroU32;
+
+use super::constants::{
+    DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, DP_MASTER_ADDRESS_METADATA, DP_MASTER_ADDRESS_UNKNOWN,
+    DP_MASTER_ADDRESS_VARIABLE,
+};
+use super::read::{decode, decoded, flag, named, text};
+use super::write::{Owned, feature, parts};
+use super::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
+use crate::capabilities::{
+    Autocast, AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
+    HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, MemoryStatsReport, MixedDot,
+    OptimizedProgram, ProgramFormat, ProgramFormats, ReplicaOrder, RngBitGenerator, Spmd, StablehloRange,
+    StablehloVersion,
+};
+use crate::describe::foreign;
+use crate::{ElementType, Error, Result, Value};
+
+/// A type of a capability that `FIELDS` fields of the C struct represent.
+pub(super) trait CForm<const FIELDS: usize>: Sized {
+    /// The fields, as a tuple.
+    type Raw;
+
+    /// Reads the fields. Errors name the field by one of `names`.
+    ///
+    /// # Safety
+    ///
+    /// V8 for what the fields point to.
+    unsafe fn read(raw: Self::Raw, names: [&str; FIELDS]) -> Result<Self>;
+
+    /// Returns the fields. They point to memory of `owned`.
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw>;
+}
+
+/// A flag: 0 or 1.
+impl CForm<1> for bool {
+    type Raw = (u32,);
+
+    unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
+        flag(name, number)
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<(u32,)> {
+        Ok((u32::from(*self),))
+    }
+}
+
+/// A count, or 0 for `None`.
+impl CForm<1> for Option<NonZeroU32> {
+    type Raw = (u32,);
+
+    unsafe fn read((number,): (u32,), _: [&str; 1]) -> Result<Self> {
+        Ok(NonZeroU32::new(number))
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<(u32,)> {
+        Ok((self.map_or(0, NonZeroU32::get),))
+    }
+}
+
+/// Enumerations whose default is 0.
+macro_rules! enumerations {
+    ($($name:ident)*) => {$(
+        impl CForm<1> for $name {
+            type Raw = (u32,);
+
+            unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
+                decode(name, number, Self::from_code)
+            }
+
+            fn write(&self, _: &mut Owned) -> Result<(u32,)> {
+                Ok((self.code(),))
+            }
+        }
+    )*};
+}
+enumerations! {
+    RngBitGenerator AutocastDispatchKey EagerFallback Int64Policy Bf16Policy Spmd OptimizedProgram DynamicShapes
+    MemoryStatsReport MixedDot
+}
+
+/// An enumeration without a default, or 0 for `None`.
+impl CForm<1> for Option<DlpackDevice> {
+    type Raw = (u32,);
+
+    unsafe fn read((number,): (u32,), [name]: [&str; 1]) -> Result<Self> {
+        match number {
+            0 => Ok(None),
+            number => decode(name, number, DlpackDevice::from_code).map(Some),
+        }
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<(u32,)> {
+        Ok((self.map_or(0, DlpackDevice::code),))
+    }
+}
+
+/// An element of a list of numbers.
+trait Number: Copy {
+    fn to_number(self) -> u32;
+    fn from_number(number: u32) -> Option<Self>;
+}
+
+impl Number for ElementType {
+    fn to_number(self) -> u32 {
+        self.as_raw()
+    }
+
+    fn from_number(number: u32) -> Option<Self> {
+        Self::from_raw(number)
+    }
+}
+
+macro_rules! numbers {
+    ($($name:ident)*) => {$(
+        impl Number for $name {
+            fn to_number(self) -> u32 {
+                self.code()
+            }
+
+            fn from_number(number: u32) -> Option<Self> {
+                Self::from_code(number)
+            }
+        }
+    )*};
+}
+numbers! { DlpackDevice DotAlgorithm }
+
+/// A pointer and a length.
+type List = (*const u32, usize);
+
+impl<T: Number + Ord> CForm<2> for BTreeSet<T> {
+    type Raw = List;
+
+    unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        unsafe { decoded(list, name, T::from_number) }.map(Self::from_iter)
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<List> {
+        Ok(owned.numbers(self.iter().copied().map(T::to_number)))
+    }
+}
+
+/// An empty list stands for `None`.
+impl<T: Number + Ord> CForm<2> for Option<BTreeSet<T>> {
+    type Raw = List;
+
+    unsafe fn read(list: List, names: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let set: BTreeSet<T> = unsafe { CForm::read(list, names) }?;
+        Ok((!set.is_empty()).then_some(set))
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<List> {
+        Ok(owned.numbers(self.iter().flatten().copied().map(T::to_number)))
+    }
+}
+
+/// An empty list stands for the default.
+impl CForm<2> for ProgramFormats {
+    type Raw = List;
+
+    unsafe fn read(list: List, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let formats = unsafe { decoded(list, name, ProgramFormat::from_code) }?;
+        if formats.is_empty() { Ok(Self::default()) } else { Self::try_from(formats) }
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<List> {
+        Ok(owned.numbers(self.as_slice().iter().copied().map(ProgramFormat::code)))
+    }
+}
+
+/// Types, the default type, and the kind, which is 0 for `None`.
+impl CForm<4> for Option<Autocast> {
+    type Raw = (*const u32, usize, u32, u32);
+
+    unsafe fn read((data, size, default, kind): Self::Raw, names: [&str; 4]) -> Result<Self> {
+        if kind == 0 {
+            return Ok(None);
+        }
+        let [dtypes, _, default_dtype, kind_name] = names;
+        // SAFETY: the caller's contract.
+        let mut autocast = Autocast::xla(unsafe { decoded((data, size), dtypes, ElementType::from_raw) }?);
+        autocast.kind = decode(kind_name, kind, AutocastKind::from_code)?;
+        autocast.default_dtype = decode(default_dtype, default, ElementType::from_raw)?;
+        Ok(Some(autocast))
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        let Some(autocast) = self else { return Ok((std::ptr::null(), 0, 0, 0)) };
+        let (data, size) = owned.numbers(autocast.dtypes.iter().map(|ty| ty.as_raw()));
+        Ok((data, size, autocast.default_dtype.as_raw(), autocast.kind.code()))
+    }
+}
+
+impl CForm<2> for BTreeMap<ElementType, ElementType> {
+    type Raw = (*const dp_dtype_remap, usize);
+
+    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let remaps = unsafe { foreign::slice(data, size, name) }?;
+        let each = remaps.iter().enumerate().map(|(index, remap)| {
+            let from = decode(&format!("{name}[{index}].from"), remap.from, ElementType::from_raw)?;
+            Ok((from, decode(&format!("{name}[{index}].to"), remap.to, ElementType::from_raw)?))
+        });
+        each.collect()
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        let remap = |(from, to): (&ElementType, &ElementType)| dp_dtype_remap { from: from.as_raw(), to: to.as_raw() };
+        owned.remaps = self.iter().map(remap).collect();
+        Ok(parts(&owned.remaps))
+    }
+}
+
+/// The tile, its padding, and the policy.
+impl CForm<3> for LayoutPolicy {
+    type Raw = ([u32; 2], f32, u32);
+
+    unsafe fn read((tile, max_padding, policy): Self::Raw, names: [&str; 3]) -> Result<Self> {
+        let [tile_name, _, name] = names;
+        match policy {
+            DP_LAYOUT_DESCENDING => Ok(Self::Descending),
+            DP_LAYOUT_TILED => {
+                let [rows, columns] = tile.map(NonZeroU32::new);
+                let (rows, columns) = rows.zip(columns).ok_or_else(|| {
+                    Error::invalid_argument(format!("{tile_name} = {tile:?} is not a tile; write positive numbers"))
+                })?;
+                Ok(Self::tiled([rows, columns], max_padding))
+            }
+            other => decode(name, other, |_| None),
+        }
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
+        Ok(match self {
+            Self::Descending => ([0; 2], 0.0, DP_LAYOUT_DESCENDING),
+            Self::Tiled(tiling) => (tiling.tile.map(NonZeroU32::get), tiling.max_padding, DP_LAYOUT_TILED),
+        })
+    }
+}
+
+/// Empty text stands for `None`.
+impl CForm<2> for Option<String> {
+    type Raw = (*const c_char, usize);
+
+    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        unsafe { text(dp_string { data, size }, name) }
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        let dp_string { data, size } = owned.text(self.as_deref().unwrap_or_default());
+        Ok((data, size))
+    }
+}
+
+impl CForm<2> for Vec<ReplicaOrder> {
+    type Raw = (*const dp_replica_order, usize);
+
+    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let orders = unsafe { foreign::slice(data, size, name) }?;
+        let each = orders.iter().enumerate().map(|(index, from)| {
+            let field = |part: &str| format!("{name}[{index}].{part}");
+            // SAFETY: the caller's contract.
+            let device_kind = unsafe { text(from.device_kind, &field("device_kind")) }?.unwrap_or_default();
+            // SAFETY: the caller's contract.
+            let bounds = unsafe { foreign::slice(from.bounds, from.bounds_size, &field("bounds")) }?;
+            // SAFETY: the caller's contract.
+            let order = unsafe { foreign::slice(from.order, from.order_size, &field("order")) }?;
+            Ok(ReplicaOrder::new(device_kind, bounds, order))
+        });
+        each.collect()
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        for replicas in self {
+            let device_kind = owned.text(&replicas.device_kind);
+            let (bounds, bounds_size) = owned.numbers(replicas.bounds.iter().copied());
+            let (order, order_size) = owned.numbers(replicas.order.iter().copied());
+            owned.orders.push(dp_replica_order { device_kind, bounds, bounds_size, order, order_size });
+        }
+        Ok(parts(&owned.orders))
+    }
+}
+
+/// The name of the variable, and the kind.
+impl CForm<3> for MasterAddress {
+    type Raw = (*const c_char, usize, u32);
+
+    unsafe fn read((data, size, kind): Self::Raw, [variable, _, name]: [&str; 3]) -> Result<Self> {
+        match kind {
+            DP_MASTER_ADDRESS_UNKNOWN => Ok(Self::Unknown),
+            DP_MASTER_ADDRESS_METADATA => Ok(Self::Metadata),
+            DP_MASTER_ADDRESS_VARIABLE => {
+                // SAFETY: the caller's contract.
+                let variable = unsafe { text(dp_string { data, size }, variable) }?;
+                Ok(Self::Variable(variable.unwrap_or_default()))
+            }
+            other => decode(name, other, |_| None),
+        }
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        Ok(match self {
+            Self::Unknown => (std::ptr::null(), 0, DP_MASTER_ADDRESS_UNKNOWN),
+            Self::Metadata => (std::ptr::null(), 0, DP_MASTER_ADDRESS_METADATA),
+            Self::Variable(name) => {
+                let dp_string { data, size } = owned.text(name);
+                (data, size, DP_MASTER_ADDRESS_VARIABLE)
+            }
+        })
+    }
+}
+
+/// The limits, and whether there are callbacks at all.
+impl CForm<3> for Option<HostCallbacks> {
+    type Raw = (u32, u32, u32);
+
+    unsafe fn read((partitioned, empty_arrays, any): Self::Raw, names: [&str; 3]) -> Result<Self> {
+        if !flag(names[2], any)? {
+            return Ok(None);
+        }
+        Ok(Some(HostCallbacks::new(flag(names[0], partitioned)?, flag(names[1], empty_arrays)?)))
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
+        Ok(self.map_or((0, 0, 0), |callbacks| (callbacks.partitioned.into(), callbacks.empty_arrays.into(), 1)))
+    }
+}
+
+/// The oldest and the newest version, which is 0.0.0 for `None`.
+impl CForm<2> for Option<StablehloRange> {
+    type Raw = ([u32; 3], [u32; 3]);
+
+    unsafe fn read((minimum, current): Self::Raw, _: [&str; 2]) -> Result<Self> {
+        let version = |[major, minor, patch]: [u32; 3]| StablehloVersion::new(major, minor, patch);
+        Ok((current != [0; 3]).then(|| StablehloRange::new(version(minimum), version(current))))
+    }
+
+    fn write(&self, _: &mut Owned) -> Result<Self::Raw> {
+        let numbers = |StablehloVersion { major, minor, patch }| [major, minor, patch];
+        Ok(self.map_or(([0; 3], [0; 3]), |range| (numbers(range.minimum), numbers(range.current))))
+    }
+}
+
+/// The names, the default, and whether programs may use a memory of the host.
+impl CForm<5> for MemoryKinds {
+    type Raw = (*const dp_string, usize, *const c_char, usize, u32);
+
+    unsafe fn read((names, count, data, size, offload): Self::Raw, fields: [&str; 5]) -> Result<Self> {
+        let [list, _, default_kind, _, host_offload] = fields;
+        let mut kinds = Self::default();
+        // SAFETY: the caller's contract.
+        for (index, &name) in unsafe { foreign::slice(names, count, list) }?.iter().enumerate() {
+            // SAFETY: the caller's contract.
+            kinds.names.push(unsafe { text(name, &format!("{list}[{index}]")) }?.unwrap_or_default());
+        }
+        // SAFETY: the caller's contract.
+        kinds.default_kind = unsafe { text(dp_string { data, size }, default_kind) }?;
+        kinds.host_offload = flag(host_offload, offload)?;
+        Ok(kinds)
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        owned.strings = self.names.iter().map(|name| owned.text(name)).collect();
+        let (names, count) = parts(&owned.strings);
+        let dp_string { data, size } = owned.text(self.default_kind.as_deref().unwrap_or_default());
+        Ok((names, count, data, size, self.host_offload.into()))
+    }
+}
+
+impl CForm<2> for BTreeMap<String, Value> {
+    type Raw = (*const dp_feature, usize);
+
+    unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
+        // SAFETY: the caller's contract.
+        let features = unsafe { foreign::slice(data, size, name) }?;
+        // SAFETY: V8 (descriptors) for what the elements point to.
+        features.iter().map(|feature| unsafe { named(feature) }).collect()
+    }
+
+    fn write(&self, owned: &mut Owned) -> Result<Self::Raw> {
+        for (name, value) in self {
+            let feature = feature(name, value, owned)?;
+            owned.features.push(feature);
+        }
+        Ok(parts(&owned.features))
+    }
+}
