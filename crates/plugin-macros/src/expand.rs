@@ -196,7 +196,7 @@ mod tests {
             ),
         );
         let file: syn::File = syn::parse_str(&text).unwrap();
-        assert_eq!(file.items.len(), 6, "{text}");
+        assert_eq!(file.items.len(), 7, "{text}");
         for item in &file.items {
             let attributes = match item {
                 syn::Item::Impl(item) => &item.attrs,
