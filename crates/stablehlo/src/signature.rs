@@ -75,17 +75,6 @@ pub(crate) fn split(text: &str) -> Option<(Vec<&str>, Vec<&str>)> {
     Some((inputs, results))
 }
 
-/// The numbers of inputs and results of a function type.
-pub(crate) fn counts(text: &str) -> Option<(usize, usize)> {
-    let (mut inputs, mut results) = (0, 0);
-    let rest = items(text.strip_prefix('(')?, &mut |_| inputs += 1)?.strip_prefix(" -> ")?;
-    match rest.strip_prefix('(') {
-        Some(list) if items(list, &mut |_| results += 1) == Some("") => {}
-        _ => results = 1,
-    }
-    Some((inputs, results))
-}
-
 /// Calls a function with each item of a list that ends in a closing parenthesis. Returns the text after the list.
 fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
     let (mut start, mut depth, mut last) = (0, 0usize, 0);
@@ -93,14 +82,14 @@ fn items<'t>(list: &'t str, each: &mut dyn FnMut(&'t str)) -> Option<&'t str> {
         match byte {
             b'(' | b'<' | b'[' | b'{' => depth += 1,
             b',' | b')' if depth == 0 => {
-                let item = list[start..at].trim();
-                if !item.is_empty() {
-                    each(item);
+                if at > start {
+                    each(&list[start..at]);
                 }
                 if byte == b')' {
                     return Some(&list[at + 1..]);
                 }
-                start = at + 1;
+                // A space follows the comma.
+                start = at + 2;
             }
             // The arrow of a function type is not a bracket.
             b'>' if last == b'-' => {}

@@ -6,7 +6,7 @@ use crate::attributes::type_weight;
 use crate::compatible::all_compatible;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::signature::{counts, declaration, declared_results, keep_visibility};
+use crate::signature::{declaration, declared_results, keep_visibility};
 
 /// The attributes of a function.
 struct FuncAttributes {
@@ -23,6 +23,14 @@ impl FuncAttributes {
 
     fn text(&self, name: &str) -> Result<String> {
         self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
+    }
+
+    /// Length of a list of dictionaries, or 0 if there is no such attribute.
+    fn length(&self, name: &str) -> usize {
+        match self.find(name) {
+            Some(Attribute::Array(items)) => items.len(),
+            _ => 0,
+        }
     }
 
     /// One dictionary per argument or result; an absent or shorter list means none.
@@ -78,9 +86,8 @@ impl<'a> Walk<'a> {
             let Type::Other(ty) = ty else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
-            let Some((inputs, results)) = counts(&ty) else {
-                return Err(Error::new(format!("attribute `function_type` must be a function type, not {ty}")));
-            };
+            // The verifier compares the numbers of dictionaries with those of arguments and results.
+            let (inputs, results) = (f.length("arg_attrs"), f.length("res_attrs"));
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
             let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);
             self.module.symbols.push(("func.func".to_owned(), attributes));

@@ -15,7 +15,6 @@ use crate::error::Result;
 use crate::ir::{EncodedLocations, Location, LocationId};
 
 /// The attributes of a file, to find locations among them.
-#[derive(Debug)]
 pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,

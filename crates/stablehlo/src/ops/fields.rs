@@ -36,42 +36,49 @@ pub(crate) trait ReadField<T> {
 }
 
 impl ReadField<usize> for Index {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<usize> {
         attributes.dim(name)
     }
 }
 
 impl ReadField<usize> for Index32 {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<usize> {
         attributes.dim(name)
     }
 }
 
 impl ReadField<u32> for Bits {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<u32> {
         attributes.bits(name)
     }
 }
 
 impl ReadField<bool> for Flag {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<bool> {
         attributes.flag(name)
     }
 }
 
 impl ReadField<bool> for Bool {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<bool> {
         attributes.flag(name)
     }
 }
 
 impl ReadField<Vec<i64>> for List {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<Vec<i64>> {
         attributes.ints(name)
     }
 }
 
 impl ReadField<Dims> for DimList {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<Dims> {
         attributes.dims(name)
     }
@@ -80,6 +87,7 @@ impl ReadField<Dims> for DimList {
 impl<T: Enumeration> ReadField<T> for Word {
     const FAMILY: Option<&'static str> = Some(T::FAMILY);
 
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<T> {
         match T::DEFAULT {
             Some(default) => value_of(attributes.word_or(name, default.word())?),
@@ -91,12 +99,14 @@ impl<T: Enumeration> ReadField<T> for Word {
 impl<T: Enumeration> ReadField<T> for OptionalWord {
     const FAMILY: Option<&'static str> = Some(T::FAMILY);
 
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<T> {
         Word::read(attributes, name)
     }
 }
 
 impl ReadField<String> for Symbol {
+    #[inline]
     fn read(attributes: Named<'_>, name: &str) -> Result<String> {
         attributes.text(name)
     }

@@ -96,11 +96,17 @@ fn symbol(name: &str, attributes: &Attributes) -> Result<()> {
                 Some(visibility) => matches!(visibility.as_str(), Some("public" | "private" | "nested")),
             };
             ensure!(visible, "attribute `sym_visibility` must be `public`, `private` or `nested`");
-            let typed = match find("function_type") {
-                Some(Attribute::Type(Type::Other(text))) => crate::text::function_type(text).is_some(),
-                _ => false,
+            let ty = match find("function_type") {
+                Some(Attribute::Type(Type::Other(text))) => crate::text::function_type(text),
+                _ => None,
             };
-            ensure!(typed, "attribute `function_type` must be a function type");
+            let Some((inputs, results)) = ty else {
+                return Err(Error::new("attribute `function_type` must be a function type"));
+            };
+            for (name, count) in [("arg_attrs", inputs.len()), ("res_attrs", results.len())] {
+                let long = matches!(find(name), Some(Attribute::Array(items)) if items.len() > count);
+                ensure!(!long, "attribute `{name}` must be a list of at most {count} dictionaries");
+            }
         }
         _ => {}
     }

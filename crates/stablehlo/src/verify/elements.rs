@@ -4,45 +4,42 @@ use super::site::ensure;
 use crate::error::Result;
 use crate::ir::*;
 
-/// Sets of element types the specification names.
+/// A set of element types that the specification names. The bits, from the lowest: booleans, integers, floating-point
+/// numbers, complex numbers.
 #[derive(Clone, Copy)]
-pub(super) struct Set {
-    booleans: bool,
-    integers: bool,
-    floats: bool,
-    complex: bool,
-}
+pub(super) struct Set(u8);
 
-const fn set(booleans: bool, integers: bool, floats: bool, complex: bool) -> Set {
-    Set { booleans, integers, floats, complex }
-}
-
-pub(super) const ANY: Set = set(true, true, true, true);
-pub(super) const NUMBERS: Set = set(false, true, true, true);
-pub(super) const REALS: Set = set(true, true, true, false);
-pub(super) const LOGICAL: Set = set(true, true, false, false);
-pub(super) const INTEGERS: Set = set(false, true, false, false);
-pub(super) const FLOATS: Set = set(false, false, true, false);
-pub(super) const INEXACT: Set = set(false, false, true, true);
+pub(super) const ANY: Set = Set(0b1111);
+pub(super) const NUMBERS: Set = Set(0b1110);
+pub(super) const REALS: Set = Set(0b0111);
+pub(super) const LOGICAL: Set = Set(0b0011);
+pub(super) const INTEGERS: Set = Set(0b0010);
+pub(super) const FLOATS: Set = Set(0b0100);
+pub(super) const INEXACT: Set = Set(0b1100);
 
 impl Set {
     fn has(self, element: ElementType) -> bool {
-        match element {
-            ElementType::Bool => self.booleans,
-            e if e.is_integer() => self.integers,
-            e if e.is_complex() => self.complex,
-            _ => self.floats,
-        }
+        let bit = match element {
+            ElementType::Bool => 0,
+            e if e.is_integer() => 1,
+            e if e.is_complex() => 3,
+            _ => 2,
+        };
+        self.0 >> bit & 1 == 1
     }
 
     fn names(self) -> String {
-        let names = [
-            (self.booleans, "booleans"),
-            (self.integers, "integers"),
-            (self.floats, "floating-point numbers"),
-            (self.complex, "complex numbers"),
-        ];
-        names.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect::<Vec<_>>().join(" or ")
+        let mut text = String::new();
+        for bit in (0..4).filter(|bit| self.0 >> bit & 1 == 1) {
+            text.push_str(if text.is_empty() { "" } else { " or " });
+            text.push_str(match bit {
+                0 => "booleans",
+                1 => "integers",
+                2 => "floating-point numbers",
+                _ => "complex numbers",
+            });
+        }
+        text
     }
 }
 
