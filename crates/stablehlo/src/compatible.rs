@@ -42,11 +42,15 @@ fn loosely(text: &str, other: &Type) -> bool {
 /// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, such as quantized
 /// ones.
 pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
-    let mut rest = text.strip_prefix("tensor<")?.split([',', '>']).next()?.trim();
+    let inner = text.strip_prefix("tensor<")?;
+    // Bytes instead of patterns, because every plugin contains this function and patterns take more code.
+    let end = inner.bytes().position(|byte| byte == b',' || byte == b'>').unwrap_or(inner.len());
+    let mut rest = inner[..end].trim_ascii();
     let mut shape = Vec::new();
-    while let Some((extent, after)) =
-        rest.split_once('x').filter(|(extent, _)| !extent.contains(|c: char| c.is_ascii_alphabetic()))
-    {
+    loop {
+        let end = rest.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'?').unwrap_or(rest.len());
+        let Some(after) = rest[end..].strip_prefix("x").filter(|_| end > 0) else { break };
+        let extent = &rest[..end];
         shape.push(if extent == "?" { DYNAMIC } else { extent.parse().ok()? });
         rest = after;
     }
@@ -72,5 +76,12 @@ pub(crate) fn all_compatible<'a>(a: impl IntoIterator<Item = &'a Type>, b: impl 
 
 /// Types separated by commas.
 pub(crate) fn list<'a>(types: impl IntoIterator<Item = &'a Type>) -> String {
-    types.into_iter().map(Type::to_string).collect::<Vec<_>>().join(", ")
+    let mut text = String::new();
+    for ty in types {
+        if !text.is_empty() {
+            text.push_str(", ");
+        }
+        text.push_str(&ty.to_string());
+    }
+    text
 }
