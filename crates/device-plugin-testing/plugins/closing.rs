@@ -41,6 +41,6 @@ pub extern "C" fn closing_plugin_shutdown() {
 fn log(line: &str) {
     let Some(path) = std::env::var_os("CLOSING_PLUGIN_LOG") else { return };
     let log = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    // There is no caller left to report an error to.
+    // The process is ending, so an error cannot be reported.
     let _ = log.and_then(|mut log| writeln!(log, "{line}"));
 }

@@ -43,7 +43,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A compiled program.
     type Executable: Send + Sync + 'static;
 
-    /// What the devices support beyond the methods of this trait; see [`features`](crate::features). By default nothing.
+    /// The features that the devices support beyond this trait, none by default; see [`features`](crate::features).
     const FEATURES: Features<Self> = Features::none();
 
     /// Opens the devices.

@@ -2,7 +2,7 @@
 //!
 //! PJRT is the C interface through which JAX, PyTorch/XLA and others drive devices: one table of function pointers that
 //! a shared library returns from `GetPjrtApi`. This crate fills the table from two small traits. [`DevicePlugin`] names
-//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). What else a device supports is a
+//! the plugin; [`Backend`] is the device (devices, transfers, compile, execute). Everything else is a
 //! feature with a trait of its own, in [`features`]. The SDK handles events, errors, strings that outlive a call,
 //! strided host data, donation, deletion, reference counts, layouts, memory kinds and serialization. A panic in a
 //! backend becomes an error of the call in which it happened.

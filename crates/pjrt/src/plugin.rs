@@ -42,7 +42,7 @@ pub(crate) struct PluginInner {
     path: Option<PathBuf>,
     library: Option<Mapped>,
     extensions: Vec<ExtensionNode>,
-    /// Identifies the build of the plugin. `None` if there is no file to read.
+    /// Identifies the build of the plugin. `None` if the plugin was not loaded from a file that can be read.
     fingerprint: Option<String>,
 }
 

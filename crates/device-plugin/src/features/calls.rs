@@ -10,7 +10,7 @@ use crate::{
     Shape, TopologyInfo,
 };
 
-/// What the SDK does through the host, for backends without [`DeviceCopies`](crate::features::DeviceCopies).
+/// Copies through host memory, for backends without [`DeviceCopies`](crate::features::DeviceCopies).
 pub(crate) mod through_host {
     use crate::host_array::zeroed;
     use crate::{Backend, Error, HostArray, Placement, Result, Shape};

@@ -32,7 +32,7 @@ pub trait MultiDevice: Backend {
 )]
 pub trait Poisoning: Backend {
     /// Fails the earliest unfinished execution on a device with this launch id. Its event completes with the error.
-    /// Returns false if there is no such execution. The SDK itself fails launches that it has deferred.
+    /// Returns false if no such execution is pending. The SDK itself fails launches that it has deferred.
     ///
     /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
     /// infinite loop or a collective whose other members have failed. An execution that has begun must therefore stop

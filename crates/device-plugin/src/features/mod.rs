@@ -1,4 +1,4 @@
-//! What a backend supports beyond the methods of [`Backend`].
+//! The features that a backend can support beyond the methods of [`Backend`].
 //!
 //! A first plugin needs no feature. Each feature has a trait with the functions that it needs. A backend implements the
 //! trait and lists the feature in [`Backend::FEATURES`]:

@@ -60,9 +60,9 @@ pub trait Distributed: Backend {
     note = "write `impl AtExit for {Self} {{ … }}`, or remove `.at_exit()` from `Backend::FEATURES`"
 )]
 pub trait AtExit: Backend {
-    /// Returns what to do if the process ends while this client exists. Called once, when the client is created.
+    /// Returns a function that runs if the process ends while this client exists. Called once, when the client is created.
     ///
-    /// With `Some`, the SDK waits for none of its own work; use `Some(Box::new(|| ()))` to disable the wait. With
+    /// With `Some`, the SDK does not wait for its own work; use `Some(Box::new(|| ()))` to disable the wait. With
     /// `None` it behaves as without this feature.
     ///
     /// A backend with its own threads stops them in the closure, or waits until they are idle, because they must not
