@@ -3,8 +3,9 @@
 //!
 //! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers, the
 //! newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread of
-//! the plugin. So there are two waits: a thread-local object of the main thread, whose destructor runs before all
-//! handlers, and an exit handler for processes that another thread ends.
+//! the plugin. Such an object is destroyed before older handlers run. So there are two waits: a thread-local object of
+//! each thread that starts operations, whose destructor runs before all handlers if this thread calls `exit`, and an exit
+//! handler for other threads.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -39,36 +40,72 @@ pub fn set_exit_wait(limit: Duration) {
 }
 
 thread_local! {
-    static MAIN_THREAD: MainThread = const { MainThread };
+    static USER_THREAD: UserThread = const { UserThread };
 }
 
-/// A thread-local object of the main thread, which exists after the thread has used a client. Its destructor waits.
-struct MainThread;
+/// A thread-local object of each thread that has started operations. Its destructor waits if the thread calls `exit`, and
+/// does nothing if only the thread ends.
+struct UserThread;
 
-impl Drop for MainThread {
+impl Drop for UserThread {
     fn drop(&mut self) {
-        at_exit();
+        if called_by_exit() {
+            at_exit();
+        }
     }
 }
 
-/// Whether this is the thread on which the process began. `false` if the system does not report this.
-fn is_main_thread() -> bool {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+/// Whether the calling function was called by C's `exit`, directly or not. `false` if the system cannot tell.
+///
+/// Thread-local objects are destroyed both when their thread ends and when it calls `exit`. Only the call stack tells
+/// which.
+fn called_by_exit() -> bool {
+    #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple"))]
     {
+        use std::ffi::c_void;
+        use std::ptr::from_mut;
+
+        /// Results of the function that `_Unwind_Backtrace` calls for each frame.
+        const NO_REASON: c_int = 0;
+        const NORMAL_STOP: c_int = 4;
+
         unsafe extern "C" {
-            safe fn gettid() -> c_int;
+            fn exit(status: c_int) -> !;
+            fn _Unwind_Backtrace(
+                each_frame: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+                argument: *mut c_void,
+            ) -> c_int;
+            fn _Unwind_GetIP(frame: *mut c_void) -> usize;
+            fn _Unwind_FindEnclosingFunction(address: *mut c_void) -> *mut c_void;
         }
-        u32::try_from(gettid()) == Ok(std::process::id())
-    }
-    #[cfg(target_vendor = "apple")]
-    {
-        unsafe extern "C" {
-            safe fn pthread_main_np() -> c_int;
+        extern "C" fn is_exit(frame: *mut c_void, found: *mut c_void) -> c_int {
+            // SAFETY: `_Unwind_Backtrace` passes a frame that is valid during this call.
+            let return_address = unsafe { _Unwind_GetIP(frame) };
+            // The call may be the last instruction of its function, and the return address the begin of the next one.
+            let call = std::ptr::without_provenance_mut(return_address.wrapping_sub(1));
+            // SAFETY: the function takes any address, and returns null if it belongs to no function it knows.
+            if unsafe { _Unwind_FindEnclosingFunction(call) } as usize == exit as *const () as usize {
+                // SAFETY: `called_by_exit` passes a pointer to its `bool`, and waits for `_Unwind_Backtrace`.
+                unsafe { *found.cast::<bool>() = true };
+                return NORMAL_STOP;
+            }
+            NO_REASON
         }
-        pthread_main_np() == 1
+        let mut found = false;
+        // SAFETY: the function has the type that `_Unwind_Backtrace` requires, up to the names of its types, and
+        // receives the pointer to `found`.
+        unsafe { _Unwind_Backtrace(is_exit, from_mut(&mut found).cast()) };
+        found
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+    #[cfg(not(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple")))]
     false
+}
+
+/// Makes the process's end wait for pending operations before all exit handlers, if this thread calls `exit`.
+#[inline]
+pub(crate) fn watch_thread() {
+    // The first use registers the destructor. A thread that is ending can no longer register one.
+    let _ = USER_THREAD.try_with(|_| ());
 }
 
 /// Makes the process's end wait for a client's operations.
@@ -77,6 +114,7 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
     clients.retain(|client| client.strong_count() > 0);
     clients.push(Arc::downgrade(in_flight));
     drop(clients);
+    watch_thread();
     guard();
 }
 
@@ -84,10 +122,6 @@ pub(crate) fn watch(in_flight: &Arc<InFlight>) {
 /// have added handlers.
 pub(crate) fn guard() {
     PROCESS.store(std::process::id(), Relaxed);
-    if is_main_thread() {
-        // The first use registers the destructor. A thread that is ending can no longer register one.
-        let _ = MAIN_THREAD.try_with(|_| ());
-    }
     // SAFETY: the function has the type that C requires. It stays mapped until it has run, because `atexit` runs the
     // handlers of a library before it is unloaded.
     let refused = unsafe { atexit(at_exit) } != 0;

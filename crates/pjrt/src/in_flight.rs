@@ -7,6 +7,8 @@ use std::sync::atomic::{
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use crate::exit;
+
 /// The pending operations of one client.
 #[derive(Default)]
 pub(crate) struct InFlight {
@@ -27,6 +29,7 @@ pub(crate) struct Ticket(Arc<InFlight>);
 
 impl InFlight {
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+        exit::watch_thread();
         self.count.fetch_add(1, SeqCst);
         Ticket(self.clone())
     }

@@ -127,8 +127,7 @@ mod shutdown {
 /// Runs a test of this program once more in a process of its own.
 fn child(test: &str, what: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    // With one test thread, the test runs on the main thread.
-    let output = command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(CHILD, what).output().unwrap();
+    let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), format!("{}: {text}", output.status))
 }
@@ -140,29 +139,76 @@ mod process {
         fn atexit(callback: extern "C" fn()) -> std::ffi::c_int;
     }
 
-    #[test]
-    fn ends_after_its_callbacks() {
-        static EXITING: OnceLock<Sender<()>> = OnceLock::new();
-        extern "C" fn exiting() {
-            EXITING.get().unwrap().send(()).unwrap();
-        }
-        if std::env::var_os(CHILD).is_none() {
-            let (success, text) = child("process::ends_after_its_callbacks", "fake");
-            assert!(success && text.contains("the callback ran"), "{text}");
-            return;
-        }
+    static EXITING: OnceLock<Sender<()>> = OnceLock::new();
+
+    extern "C" fn exiting() {
+        println!("the newest exit handler ran");
+        // The receiver may have given up.
+        let _ = EXITING.get().unwrap().send(());
+    }
+
+    /// Registers an exit handler, which is newer than the one of the crate, and returns what waits for it to run.
+    fn exit_handler() -> Receiver<()> {
+        let (sender, receiver) = channel();
+        EXITING.set(sender).unwrap();
+        // SAFETY: the function is part of the program.
+        assert_eq!(unsafe { atexit(exiting) }, 0);
+        receiver
+    }
+
+    fn start_operation() -> &'static Fake {
         let (fake, client) = manual(|options| options);
         let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
         event.on_ready(|_| println!("the callback ran")).unwrap();
-        let (sender, receiver) = channel();
-        EXITING.set(sender).unwrap();
-        // SAFETY: the function is part of the program. Registered last, it runs first.
-        assert_eq!(unsafe { atexit(exiting) }, 0);
+        fake
+    }
+
+    /// The exit handler waits for operations that another thread started.
+    #[test]
+    fn ends_after_the_callbacks_of_other_threads() {
+        if std::env::var_os(CHILD).is_none() {
+            let (success, text) = child("process::ends_after_the_callbacks_of_other_threads", "fake");
+            assert!(success, "{text}");
+            let order = ["the newest exit handler ran", "the callback ran"].map(|line| text.find(line));
+            assert!(order.is_sorted() && order[0].is_some(), "{text}");
+            return;
+        }
+        let fake = std::thread::spawn(start_operation).join().unwrap();
+        let handler = exit_handler();
         std::thread::spawn(move || {
-            receiver.recv().unwrap();
+            handler.recv().unwrap();
             fake.finish();
         });
         std::process::exit(0);
+    }
+
+    /// A thread that started operations waits for them before all exit handlers.
+    #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple"))]
+    #[test]
+    fn waits_for_its_callbacks_before_exit_handlers() {
+        if std::env::var_os(CHILD).is_none() {
+            let (success, text) = child("process::waits_for_its_callbacks_before_exit_handlers", "fake");
+            assert!(success, "{text}");
+            let order = ["the callback ran", "the newest exit handler ran"].map(|line| text.find(line));
+            assert!(order.is_sorted() && order[0].is_some(), "{text}");
+            return;
+        }
+        let fake = start_operation();
+        let handler = exit_handler();
+        std::thread::spawn(move || {
+            // Without the wait, the handler runs at once.
+            assert!(handler.recv_timeout(Duration::from_millis(200)).is_err());
+            fake.finish();
+        });
+        std::process::exit(0);
+    }
+
+    /// A thread that ends does not wait for the operations it started.
+    #[test]
+    fn threads_end_without_waiting() {
+        pjrt::set_exit_wait(LONG);
+        let fake = std::thread::spawn(start_operation).join().unwrap();
+        fake.finish();
     }
 
     #[test]
