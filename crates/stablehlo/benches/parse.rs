@@ -1,5 +1,6 @@
-//! Speed of reading, printing and writing: `cargo bench -p stablehlo-rs`. Prints MB/s and ops/s for a small program as JAX
-//! sends it, and for made ones: of some thousand ops, of very many, and with large constants; each as artifact and as text.
+//! Speed of reading, printing and writing: `cargo bench -p stablehlo-rs`. Prints MB/s and ops/s for a small program as
+//! JAX sends it, and for generated programs with about a thousand ops, with very many ops, and with large constants.
+//! Each is measured as an artifact and as text.
 //!
 //! With paths as arguments (`cargo bench -p stablehlo-rs -- PROGRAM...`) those programs are measured instead.
 
@@ -36,14 +37,15 @@ fn main() {
             Ok(artifact) => measure(&format!("{name}, artifact"), artifact.into()),
             Err(e) => println!("{name}: {e}"),
         }
-        // The digits of constants are most of such a text.
+        // Most characters of such a text are digits of constants.
         if constant == 0 {
             measure(&format!("{name}, text"), text.into());
         }
     }
 }
 
-/// The forward pass of blocks of a transformer, and a constant of so many rows of 1024 numbers.
+/// Generates the forward pass of a transformer with this many blocks, and a constant with this many rows of 1024
+/// numbers.
 fn transformer(blocks: usize, constant: usize) -> String {
     const BLOCK: &str = "
     %q = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0], precision = [DEFAULT, DEFAULT] : (tensor<64x256xf32>, tensor<256x256xf32>) -> tensor<64x256xf32>
@@ -83,7 +85,7 @@ fn transformer(blocks: usize, constant: usize) -> String {
     }
     let mut input = "%x".to_owned();
     for block in 0..blocks {
-        // Names of a block are its own; longer ones first, since some begin as others do.
+        // Each block renames its values. Longer names are replaced first, because some names are prefixes of others.
         let mut code = BLOCK.replace("%x", &input);
         for name in LOCAL {
             for end in [" ", ",", ")"] {
@@ -108,7 +110,7 @@ fn measure(name: &str, program: Bytes) {
     };
     let ops: usize = module.funcs.iter().map(|f| count(&f.body)).sum();
     println!("{name}: {} bytes, {ops} ops", program.len());
-    // Dropping the module is part of the price.
+    // The measured time includes dropping the module.
     let read = mean(|| drop(black_box(stablehlo::parse(black_box(program.clone()), stablehlo::VerifyLevel::FULL))));
     report("read", read, program.len(), ops);
     let verify = mean(|| drop(black_box(stablehlo::verify(black_box(&module), stablehlo::VerifyLevel::FULL))));
@@ -124,8 +126,8 @@ fn measure(name: &str, program: Bytes) {
     }
 }
 
-/// Seconds of one run, the mean over a second: of processor time if the system reports it, which excludes other
-/// programs on the machine.
+/// Seconds per run, averaged over about a second. This is processor time if the system reports it, so that other
+/// programs on the machine do not count.
 fn mean(mut run: impl FnMut()) -> f64 {
     let (wall, processor) = (Instant::now(), processor_time());
     let mut runs = 0usize;
@@ -140,7 +142,7 @@ fn mean(mut run: impl FnMut()) -> f64 {
     taken.as_secs_f64() / to_f64(runs)
 }
 
-/// Time this thread has run, on Linux.
+/// Processor time of this thread, on Linux.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))

@@ -6,19 +6,19 @@ use crate::error::{Error, Result};
 use crate::float::decode;
 use crate::ir::{Attribute, Attributes, ElementType, Type};
 
-/// Attributes by name. The lists are short, and a heap needs less code than a sort.
+/// Attributes by name. Uses a heap, because the lists are short and a sort has more code.
 pub(crate) fn sorted(attributes: &Attributes) -> Vec<&(String, Attribute)> {
     let names: BinaryHeap<_> = attributes.iter().enumerate().map(|(at, (name, _))| (name.as_str(), at)).collect();
     names.into_sorted_vec().into_iter().map(|(_, at)| &attributes[at]).collect()
 }
 
-/// The attributes of one op, under the portable artifact's names for both readers.
+/// The attributes of one op. Both readers pass them under the portable artifact's names.
 #[derive(Clone, Copy)]
 pub(crate) struct Named<'a>(pub(crate) &'a [(&'a str, &'a Attribute)]);
 
 impl<'a> Named<'a> {
     pub(crate) fn find(self, name: &str) -> Option<&'a Attribute> {
-        // Names come from the same tables, so their lengths differ in most cases.
+        // Compare the lengths first. Names come from the same tables, so those of different names differ in most cases.
         self.0.iter().find(|(n, _)| n.len() == name.len() && *n == name).map(|(_, a)| *a)
     }
 
@@ -41,7 +41,7 @@ impl<'a> Named<'a> {
         self.required(name, "a list of integers", ints)
     }
 
-    /// A list of integers; `default` where absent.
+    /// A list of integers, or `default` if the attribute is absent.
     pub(crate) fn ints_or(self, name: &str, default: impl Into<Vec<i64>>) -> Result<Vec<i64>> {
         self.or(name, "a list of integers", default.into(), ints)
     }
@@ -51,12 +51,12 @@ impl<'a> Named<'a> {
         self.required(name, "a list of dimensions", dims)
     }
 
-    /// A list of dimensions; empty where absent.
+    /// A list of dimensions, which is empty if the attribute is absent.
     pub(crate) fn dims_or_empty<L: FromIterator<usize>>(self, name: &str) -> Result<L> {
         self.or(name, "a list of dimensions", L::from_iter([]), dims)
     }
 
-    /// Pairs such as padding; `count` pairs of zeros where absent.
+    /// A list of pairs such as padding, or `count` pairs of zeros if the attribute is absent.
     pub(crate) fn pairs(self, name: &str, count: usize) -> Result<Vec<(i64, i64)>> {
         let flat = self.ints_or(name, vec![0; count.saturating_mul(2)])?;
         let paired = match self.find(name) {
@@ -77,12 +77,12 @@ impl<'a> Named<'a> {
         Ok(pairs.iter().map(|&[low, high]| (low, high)).collect())
     }
 
-    /// A list of booleans; `default` where absent.
+    /// A list of booleans, or `default` if the attribute is absent.
     pub(crate) fn bools_or(self, name: &str, default: Vec<bool>) -> Result<Vec<bool>> {
         self.or(name, "a list of booleans", default, |a| Some(ints(a)?.iter().map(|&v| v != 0).collect()))
     }
 
-    /// An integer; `default` where absent.
+    /// An integer, or `default` if the attribute is absent.
     pub(crate) fn int_or(self, name: &str, default: i64) -> Result<i64> {
         self.or(name, "an integer", default, integer)
     }
@@ -92,7 +92,7 @@ impl<'a> Named<'a> {
         self.required(name, "an integer that is not negative", |a| usize::try_from(integer(a)?).ok())
     }
 
-    /// A dimension or a position; 0 where absent, as MLIR omits it in structured attributes.
+    /// A dimension or a position, or 0 if the attribute is absent: MLIR omits zeros in structured attributes.
     pub(crate) fn dim_or_zero(self, name: &str) -> Result<usize> {
         self.or(name, "an integer that is not negative", 0, |a| usize::try_from(integer(a)?).ok())
     }
@@ -102,12 +102,12 @@ impl<'a> Named<'a> {
         self.required(name, "a number of bits", |a| u32::try_from(integer(a)?).ok())
     }
 
-    /// A boolean; `false` where absent.
+    /// A boolean, or `false` if the attribute is absent.
     pub(crate) fn flag(self, name: &str) -> Result<bool> {
         self.flag_or(name, false)
     }
 
-    /// A boolean; `default` where absent.
+    /// A boolean, or `default` if the attribute is absent.
     pub(crate) fn flag_or(self, name: &str, default: bool) -> Result<bool> {
         self.or(name, "a boolean", default, |a| match a {
             Attribute::Unit => Some(true),
@@ -122,17 +122,18 @@ impl<'a> Named<'a> {
         self.required(name, "a string", text)
     }
 
-    /// The word of an enumeration: `EQ` of `#stablehlo<comparison_direction EQ>`. `default` where absent.
+    /// The value of an enumeration as a word, such as `EQ` for `#stablehlo<comparison_direction EQ>`. Returns `default`
+    /// if the attribute is absent.
     pub(crate) fn word_or(self, name: &str, default: &'a str) -> Result<&'a str> {
         self.or(name, "an enumeration", default, word)
     }
 
-    /// The word of an enumeration.
+    /// The value of an enumeration as a word.
     pub(crate) fn word(self, name: &str) -> Result<&'a str> {
         self.required(name, "an enumeration", word)
     }
 
-    /// The words of a list of enumerations; empty where absent.
+    /// The values of a list of enumerations as words. Empty if the attribute is absent.
     pub(crate) fn words(self, name: &str) -> Result<Vec<&'a str>> {
         self.or(name, "a list of enumerations", Vec::new(), |a| match a {
             Attribute::Array(items) => items.iter().map(word).collect(),
@@ -190,7 +191,7 @@ fn word(attribute: &Attribute) -> Option<&str> {
     }
 }
 
-/// An enumeration in the form [`Named::word`] reads and MLIR writes.
+/// Creates the value of an enumeration, in the form that MLIR writes and [`Named::word`] reads.
 pub(crate) fn enumeration(family: &str, word: &str) -> Attribute {
     Attribute::Other(format!("#stablehlo<{family} {word}>"))
 }
@@ -203,7 +204,7 @@ pub(crate) fn int(value: i64) -> Attribute {
 /// A floating-point attribute of these bits.
 pub(crate) fn float_attribute(bits: u64, element: ElementType) -> Attribute {
     match decode(bits, element) {
-        // Not every bit pattern of a NaN survives in a number.
+        // Converting a NaN to a number can change its bits.
         Some(value) if !value.is_nan() => Attribute::Float(value, element),
         _ => Attribute::Other(format!("0x{bits:X} : {element}")),
     }
@@ -251,7 +252,7 @@ impl Budget {
         Self { left: program_bytes.saturating_mul(128).saturating_add(1 << 20) }
     }
 
-    /// Takes a part of the budget.
+    /// Takes `bytes` from the budget.
     #[inline]
     pub(crate) fn charge(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {

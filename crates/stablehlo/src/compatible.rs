@@ -2,19 +2,19 @@
 
 use crate::ir::{DYNAMIC, ElementType, Type};
 
-/// Whether two shapes have the same rank, and extents that agree if both are known.
+/// Whether two shapes have the same rank and no two extents contradict each other.
 pub(crate) fn agree(a: &[i64], b: &[i64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(&a, &b)| extents_agree(a, b))
 }
 
-/// Whether two extents are equal or one is not known.
+/// Whether two extents are equal or at least one is unknown.
 pub(crate) fn extents_agree(a: i64, b: i64) -> bool {
     a == b || a == DYNAMIC || b == DYNAMIC
 }
 
-/// Whether types agree in all known parts. A value of static shape may be used as one of dynamic shape.
+/// Whether types agree in all known parts. A value with a static shape may be used where a dynamic shape is expected.
 pub(crate) fn compatible(a: &Type, b: &Type) -> bool {
-    // Values mostly share their types.
+    // Most values share their types.
     if std::ptr::eq(a, b) {
         return true;
     }
@@ -39,11 +39,12 @@ fn loosely(text: &str, other: &Type) -> bool {
     }
 }
 
-/// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, such as quantized
-/// ones.
+/// The shape and the element type of `tensor<4x?xf32, …>`. `None` if the elements are not numbers, for example if they
+/// are quantized.
 pub(crate) fn unbounded(text: &str) -> Option<(Vec<i64>, ElementType)> {
     let inner = text.strip_prefix("tensor<")?;
-    // Bytes instead of patterns, because every plugin contains this function and patterns take more code.
+    // Compares bytes instead of using patterns, because every plugin contains this function and patterns take more
+    // code.
     let end = inner.bytes().position(|byte| byte == b',' || byte == b'>').unwrap_or(inner.len());
     let mut rest = inner[..end].trim_ascii();
     let mut shape = Vec::new();

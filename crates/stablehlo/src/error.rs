@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// An error of a program, with its place.
+/// An error in a program, with its position.
 ///
-/// One pointer wide, so that the readers' hot paths stay cheap.
+/// It is one pointer wide, so that returning it costs little in the readers' hot paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
@@ -22,23 +22,23 @@ struct Inner {
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Creates an error without a place.
+    /// Creates an error without a position.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self(Box::new(Inner { message: message.into(), ..Inner::default() }))
     }
 
-    /// Creates an error at a byte of the program.
+    /// Creates an error at this byte of the program.
     pub(crate) fn at(offset: usize, message: impl Into<String>) -> Self {
         Self::new(message).with_offset(offset)
     }
 
-    /// Sets the byte, unless a more specific one is set.
+    /// Sets the byte offset, unless a more specific one is set.
     pub(crate) fn with_offset(mut self, offset: usize) -> Self {
         self.0.offset.get_or_insert(offset);
         self
     }
 
-    /// Sets the op, unless an inner one is set.
+    /// Sets the op, unless that of an inner op is set.
     pub(crate) fn with_op(mut self, op: &str) -> Self {
         self.0.op.get_or_insert_with(|| op.to_owned());
         self
@@ -75,19 +75,19 @@ impl Error {
         self
     }
 
-    /// The message, without the place.
+    /// The message, without the position.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// Byte of the program at which reading stopped. `None` if the error has no byte.
+    /// Byte of the program at which reading stopped. `None` if the error has no position.
     #[must_use]
     pub fn offset(&self) -> Option<usize> {
         self.0.offset
     }
 
-    /// Line and column of [`Error::offset`] in a text program, both from 1, columns in bytes.
+    /// Line and column of [`Error::offset`] in a text program. Both start at 1, and columns count bytes.
     #[must_use]
     pub fn line_column(&self) -> Option<(usize, usize)> {
         self.0.line_column
@@ -105,7 +105,7 @@ impl Error {
         self.0.func.as_deref()
     }
 
-    /// Source location the producer recorded for the op concerned.
+    /// Source location that the producer recorded for the op concerned.
     #[must_use]
     pub fn location(&self) -> Option<&str> {
         self.0.location.as_deref()

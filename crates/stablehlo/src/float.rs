@@ -49,9 +49,9 @@ fn format(element: ElementType) -> Option<Format> {
     Some(Format { exponent_bits, mantissa_bits, bias, special })
 }
 
-/// The bit pattern of `value` rounded to nearest, ties to even. `None` for a type that is not a real float,
-/// and for NaN in a format that has none. Too large values become infinity, or NaN, or the largest finite value,
-/// whichever the format has first.
+/// The bit pattern of `value` rounded to nearest, ties to even. `None` for a type that is not a real float, and for a
+/// NaN if the format has none. A value that is too large becomes infinity, or a NaN if the format lacks infinities, or
+/// else the largest finite value.
 pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     match element {
         ElementType::F64 => return Some(value.to_bits()),
@@ -83,11 +83,11 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
         largest + 1
     } else {
         let exponent = (((magnitude.to_bits() >> 52) as i32) - 1023).max(smallest_exponent);
-        // The unit in the last place; the quotient is exact, a power of two apart from `magnitude`.
+        // The unit in the last place. The division by it is exact, because it is a power of two.
         let scale = exponent - f.mantissa_bits as i32;
         let quotient = magnitude * (2f64).powi(-(scale / 2)) * (2f64).powi(-(scale - scale / 2));
         let rounded = quotient.round_ties_even() as u64;
-        // For normal numbers `rounded` holds the hidden bit, which carries into the exponent field.
+        // For normal numbers, `rounded` includes the hidden bit, which carries into the exponent field.
         (((exponent + f.bias - 1) as u64) << f.mantissa_bits) + rounded
     };
     if bits > largest {
@@ -104,7 +104,7 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     Some(sign | bits)
 }
 
-/// The value of a bit pattern, exact. `None` for a type that is not a real float.
+/// Returns the exact value of a bit pattern. `None` for a type that is not a real float.
 pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
     match element {
         ElementType::F64 => return Some(f64::from_bits(bits)),
@@ -130,14 +130,14 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
             let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;
             let hidden = if exponent == 0 { 0.0 } else { (1u64 << f.mantissa_bits) as f64 };
             let scale = exponent.max(1) - f.bias - f.mantissa_bits as i32;
-            // In two steps: the scale alone can lie below the smallest power of two.
+            // The scale is applied in two steps, because it can be smaller than the smallest power of two.
             (hidden + fraction) * (2f64).powi(scale / 2) * (2f64).powi(scale - scale / 2)
         }
     };
     Some(if negative { -value } else { value })
 }
 
-/// `f8E8M0FNU` holds powers of two only: the exponent alone, 0xFF is NaN.
+/// `f8E8M0FNU` represents only powers of two: it stores the exponent, and 0xFF is NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;

@@ -12,16 +12,16 @@ pub enum Hazard {
     /// `set_dimension_size` with a constant size outside the dimension's range. XLA reads outside the buffer, or ends
     /// the process.
     DimensionSize {
-        /// Function that holds the op.
+        /// Function that contains the op.
         func: String,
-        /// The constant.
+        /// The constant size.
         size: i64,
         /// Extent of the dimension.
         bound: i64,
     },
     /// `custom_call @TopK` with `api_version = 1` and without a comparator. XLA ends the process.
     TopK {
-        /// Function that holds the op.
+        /// Function that contains the op.
         func: String,
     },
 }
@@ -44,7 +44,7 @@ impl fmt::Display for Hazard {
 }
 
 /// Whether a program in any format may contain a hazard. Text, portable artifacts and HLO all contain the op names, so
-/// a program without these names need not be parsed.
+/// a program without these names does not need to be parsed.
 #[must_use]
 pub fn may_have_hazards(program: &[u8]) -> bool {
     [&b"set_dimension_size"[..], b"set-dimension-size", b"TopK"].iter().any(|name| contains(program, name))
@@ -104,7 +104,7 @@ fn of_func(func: &Func) -> Vec<Hazard> {
 fn walk<'a>(region: &'a Region, visit: &mut impl FnMut(&'a Op)) {
     for op in &region.ops {
         visit(op);
-        // As deep as the reader lets regions nest.
+        // The reader limits the nesting of regions, and with it the depth of this recursion.
         op.regions.iter().for_each(|region| walk(region, visit));
     }
 }

@@ -3,9 +3,9 @@
 use crate::error::{Error, Result};
 use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
 
-/// Maximum number of ops after inlining. It stops programs that double with every call.
+/// Maximum number of ops after inlining. It stops programs whose size doubles with every call.
 const MAX_OPS: usize = 1 << 20;
-/// Nesting of calls and regions.
+/// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
 
 /// Inlines all functions into the [entry](Module::entry) function. Every `call` is replaced by the ops of its function,
@@ -38,7 +38,7 @@ const MAX_DEPTH: usize = 96;
 ///
 /// # Errors
 ///
-/// A module without an entry, and calls that nest too deeply or become too many ops.
+/// If the module has no entry, calls nest too deeply, or the result has too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
     let main =
         module.entry().ok_or_else(|| Error::new("the module has no function `main`, nor a single public one"))?;
@@ -67,15 +67,15 @@ pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
 struct Inliner<'m> {
     module: &'m Module,
     keep: &'m [&'m str],
-    /// Types of the values of the function that is made.
+    /// Types of the values of the resulting function.
     values: ValueTypes,
     ops: usize,
     depth: usize,
-    /// Decompositions that are still needed.
+    /// Functions that the result still needs as decompositions.
     kept: Vec<String>,
 }
 
-/// The new names of the values of a function.
+/// The new ids of the values of a function.
 type Map = Vec<Option<ValueId>>;
 
 impl<'m> Inliner<'m> {

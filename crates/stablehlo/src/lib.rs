@@ -41,11 +41,11 @@
 //! device relies on: values are defined before use and in scope, regions end in a return, callees exist and do not
 //! recurse, constants have the size of their types, and the shapes of typed ops are consistent. [`VerifyLevel::FULL`]
 //! adds the specification's other rules: quantized types, CHLO, custom calls, ops without their own kind, string
-//! attributes and constants that are shapes. No cargo feature changes which programs are rejected. Older artifacts are upgraded by the specification's defaults, `dot` and
-//! `broadcast` become `dot_general` and `broadcast_in_dim`, casts between dialects vanish, and an absent list has its
-//! default spelled out.
+//! attributes and constants that are shapes. No cargo feature changes which programs are rejected. Older artifacts are
+//! upgraded with the specification's defaults. `dot` and `broadcast` become `dot_general` and `broadcast_in_dim`, casts
+//! between dialects are removed, and absent lists get their default entries.
 //!
-//! Hostile input is an error. It cannot cause a panic, deep recursion, or excessive use of memory.
+//! Malicious input results in an error. It cannot cause a panic, deep recursion, or excessive use of memory.
 #![forbid(unsafe_code)]
 
 #[macro_use]
@@ -88,7 +88,7 @@ pub use write::write;
 ///
 /// # Errors
 ///
-/// A malformed program, and the errors of [`verify`](verify()) at that level.
+/// If the program is malformed, or fails the checks of [`verify`](verify()) at this level.
 pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let program = program.into();
     let module = if is_artifact(&program) { bytecode::parse(&program)? } else { parse_text(&program)? };
@@ -96,7 +96,7 @@ pub fn parse(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module
     Ok(module)
 }
 
-/// Whether a program begins as portable artifacts do. Anything else is read as text.
+/// Whether a program starts with the magic number of portable artifacts. Anything else is read as text.
 #[must_use]
 pub fn is_artifact(program: &[u8]) -> bool {
     program.starts_with(&version::MAGIC)
@@ -120,8 +120,9 @@ fn parse_text(_: &Bytes) -> Result<ir::Module> {
 ///
 /// # Errors
 ///
-/// Bytes that are not such a message, opcodes and shapes without a counterpart in StableHLO, and errors of [`verify`](verify()) at that level.
-/// An error of the reader names the instruction, its opcode and its computation.
+/// If the bytes are not such a message, if an opcode or a shape has no counterpart in StableHLO, or if
+/// [`verify`](verify()) fails at this level. An error of the reader names the instruction, its opcode and its
+/// computation.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse(program.into())?;
@@ -129,12 +130,12 @@ pub fn parse_hlo(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Mo
     Ok(module)
 }
 
-/// Reads a serialized `HloModuleProtoWithConfig`, the format `hlo_with_config` of PJRT: [`parse_hlo`], and the numbers of
-/// replicas and partitions of the config as module attributes.
+/// Reads a serialized `HloModuleProtoWithConfig`, the format `hlo_with_config` of PJRT. Like [`parse_hlo`], and also
+/// stores the config's numbers of replicas and partitions as module attributes.
 ///
 /// # Errors
 ///
-/// Those of [`parse_hlo`], and entry layouts other than the default one.
+/// In the cases of [`parse_hlo`], and if an entry layout is not the default one.
 #[cfg(feature = "hlo")]
 pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> Result<ir::Module> {
     let module = hlo::parse_with_config(program.into())?;

@@ -1,4 +1,4 @@
 //! Limits that all readers and the verifier share.
 
-/// Maximum nesting of regions, attributes and types. The reader's use of stack is proportional to it.
+/// Maximum nesting of regions, attributes and types. The stack that a reader uses is proportional to it.
 pub(crate) const MAX_NESTING: usize = 64;

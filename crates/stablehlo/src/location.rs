@@ -4,15 +4,16 @@ use std::fmt::Write;
 
 use crate::ir::{Location, LocationId, Module};
 
-/// Nested places followed before giving up: locations of hostile programs may be cyclic.
+/// Maximum number of nested locations that are followed, because locations of malicious programs may be cyclic.
 const MAX_DEPTH: usize = 16;
-/// Bytes written before giving up.
+/// Maximum length in bytes.
 const MAX_LENGTH: usize = 1024;
 
 impl Module {
-    /// Where an op came from, in one line: `jit(f)/add at f.py:3:10 from g.py:8:1`. Empty when nothing is recorded.
+    /// Formats the origin of an op in one line: `jit(f)/add at f.py:3:10 from g.py:8:1`. Returns an empty string if no
+    /// location is recorded.
     ///
-    /// A place without a file name is in the program text itself. Very long or deep chains are cut.
+    /// A place without a file name is in the program text itself. Very long or deep chains are truncated.
     #[must_use]
     pub fn location(&self, id: LocationId) -> String {
         let mut text = String::new();

@@ -1,7 +1,7 @@
 //! Builds an op's [`OpKind`] from its name and raw attributes, for both readers.
 //!
-//! Attributes come under the portable artifact's names. An absent attribute takes the specification's default, which
-//! also upgrades artifacts of versions that did not have it yet.
+//! Both readers pass attributes under the portable artifact's names. An absent attribute gets the specification's
+//! default. This also upgrades artifacts of versions without the attribute.
 
 use bytes::Bytes;
 
@@ -20,7 +20,7 @@ pub(crate) struct UntypedOp<'a> {
     pub(crate) name: &'a str,
     pub(crate) attributes: Named<'a>,
     pub(crate) operands: &'a [ValueId],
-    /// Types of all values of the function so far, the op's results included.
+    /// Types of all values of the function so far, including the op's results.
     pub(crate) values: &'a ValueTypes,
 }
 
@@ -39,7 +39,7 @@ impl UntypedOp<'_> {
 pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
-    // Where the form of an op depends on the rank of operands, the rank must be known.
+    // If the form of an op depends on the rank of operands, the rank must be known.
     let needs_rank = matches!(
         raw.code,
         Opcode::Broadcast | Opcode::Dot | Opcode::ReduceWindow | Opcode::SelectAndScatter | Opcode::Sort
@@ -53,7 +53,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::Binary(binary) => OpKind::Binary(binary),
         Opcode::Constant => OpKind::Constant(constant(a)?),
-        // `broadcast` puts new dimensions in front of the operand's.
+        // `broadcast` adds new dimensions before those of the operand.
         Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
             if let Some(size) = sizes.iter().find(|&&size| size < 0) {
@@ -101,7 +101,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         Opcode::CustomCall => {
             keep(a, &mut extra, &["called_computations", "output_operand_aliases", "result_tilings"]);
-            // Artifacts hold names of functions as strings.
+            // Artifacts store names of functions as strings.
             for (name, value) in &mut extra {
                 if let (true, Attribute::Array(items)) = (name == "called_computations", value) {
                     for item in items {
@@ -111,7 +111,7 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
                     }
                 }
             }
-            // Layouts come for operands and results together.
+            // If either list of layouts is present, keep both.
             let layouts = ["operand_layouts", "result_layouts"];
             let stated = |attribute: &Attribute| !matches!(attribute, Attribute::Array(items) if items.is_empty());
             if layouts.iter().filter_map(|name| a.find(name)).any(stated) {
@@ -155,7 +155,7 @@ macro_rules! read_ops {
 
 op_table!(read_ops);
 
-/// Keeps attributes that are not the default: no empty lists, no default accuracy.
+/// Keeps the attributes that differ from their default, so no empty lists and no default accuracy.
 fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
     for &name in names {
         match a.find(name) {
@@ -175,7 +175,7 @@ fn constant(a: Named<'_>) -> Result<Literal> {
     }
 }
 
-/// Always one entry per operand: an absent or shorter list means the default.
+/// Returns one entry per operand. Missing entries have the default value.
 fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     for (operand, word) in a.words("precision_config")?.into_iter().enumerate() {
@@ -219,7 +219,7 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
     })
 }
 
-/// `dot` contracts the last dimension of the left with the first of the right.
+/// `dot` contracts the last dimension of the left operand with the first dimension of the right one.
 fn dot_dimensions(raw: &UntypedOp<'_>) -> Result<DotDimensions> {
     let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
@@ -238,7 +238,7 @@ fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {
     })
 }
 
-/// The algorithm, which artifacts spread over seven attributes, as MLIR writes it in text.
+/// The algorithm in MLIR's text form. Artifacts store it as seven attributes.
 fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     if let Some(whole) = a.find("algorithm") {
         return Ok(Some(("algorithm".into(), whole.clone())));
@@ -264,7 +264,7 @@ fn dot_algorithm(a: Named<'_>) -> Result<Option<(String, Attribute)>> {
     Ok(Some(("algorithm".into(), Attribute::Other(text))))
 }
 
-/// An empty list is an absent one.
+/// Returns `default` if the list is empty, which means absent.
 fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
     if list.is_empty() { vec![default; count] } else { list }
 }
@@ -310,8 +310,8 @@ fn window(a: Named<'_>, rank: usize) -> Result<Window> {
     })
 }
 
-/// UntypedOp attributes of an op without a kind of its own. Those of StableHLO ops are brought to one form, so that a
-/// device meets the same whichever way the program came: artifact names, sorted, with defaults, index lists as arrays.
+/// Raw attributes of an op without a kind of its own. Attributes of StableHLO ops are normalized, so that a device sees
+/// the same form for text and artifacts: artifact names, sorted, with defaults, and index lists as arrays.
 fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
     let mut attributes: Attributes =
         raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
@@ -325,7 +325,7 @@ fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
             "channel_id" | "channel_type" | "feature_group_count" | "batch_group_count" => {
                 *value = int(raw.attributes.int_or(attribute, 0)?);
             }
-            // The numbering of dimensions is printed as one attribute.
+            // The dimension numbers are printed as one attribute.
             name if numbering && (name.ends_with("_dimension") || name == "index_vector_dim") => {
                 raw.attributes.dim(attribute)?;
             }
@@ -354,7 +354,7 @@ fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
         }
     }
     if name == "dynamic_conv" {
-        // Up to 0.19.0 the op also had a constant padding, which had to be zero.
+        // Up to 0.19.0, the op also had a constant `padding`, which had to be zero.
         attributes
             .retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
     }

@@ -2,8 +2,8 @@
 //!
 //! Each table is a macro that passes its rows to another macro, by name. From the rows, the crate generates the IR
 //! ([`OpKind`](crate::ir::OpKind)), the opcodes and names, the counts that the verifier checks, the attributes of
-//! portable artifacts, both directions, the attributes of MLIR's generic form, and most ops' own forms as text, both
-//! directions.
+//! portable artifacts (for reading and writing), the attributes of MLIR's generic form, and most ops' own text forms
+//! (for reading and printing).
 //!
 //! A row of `op_table!` is
 //!
@@ -14,7 +14,7 @@
 //! - A count is a number, `1..` for at least one, or `..` if the verifier has another rule.
 //! - The codec (see [`fields`](crate::ops::fields)) is the representation of the attribute. The attribute has the
 //!   artifact's name. The fields are sorted by it.
-//! - The form is what text shows after the operands: the words, each with a field, then the types. `same` prints one type
+//! - The form describes the text after the operands: words, each with a field, then the types. `same` prints one type
 //!   if all types are equal, `signature` prints `(T) -> T`, `result` prints the type of the result. The printer and the
 //!   text reader implement the form `own`. Ops of the form `generic` print in MLIR's generic form.
 //!
@@ -25,11 +25,11 @@ macro_rules! op_table {
     ($callback:ident) => {
         $callback! {
             table {
-                // Leaves.
+                // Ops without operands.
                 Iota "iota" (0, 1, 0) { iota_dimension: usize as Index = "iota_dimension" } result ["dim" iota_dimension];
                 PartitionId "partition_id" (0, 1, 0) result;
                 ReplicaId "replica_id" (0, 1, 0) result;
-                // Elementwise.
+                // Elementwise ops.
                 Compare "compare" (2, 1, 0) {
                     compare_type: ComparisonType as OptionalWord = "compare_type",
                     direction: ComparisonDirection as Word = "comparison_direction",
@@ -42,7 +42,7 @@ macro_rules! op_table {
                     exponent_bits: u32 as Bits = "exponent_bits",
                     mantissa_bits: u32 as Bits = "mantissa_bits",
                 } own;
-                // Shape.
+                // Shape ops.
                 BroadcastInDim "broadcast_in_dim" (1, 1, 0) {
                     broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
                 } signature ["dims" broadcast_dimensions];
@@ -98,7 +98,7 @@ macro_rules! op_table {
                 GetTupleElement "get_tuple_element" (1, 1, 0) { index: usize as Index32 = "index" } own;
                 CreateToken "create_token" (0, 1, 0) result;
                 AfterAll "after_all" (.., 1, 0) own;
-                /// Terminator of every region and function.
+                /// Terminator of every region and every function.
                 Return "return" (.., 0, 0) own;
             }
             own {
@@ -107,7 +107,7 @@ macro_rules! op_table {
                     slice_sizes: Vec<i64>,
                     indices_are_sorted: bool,
                 };
-                /// `operands`: inputs, one index operand, updates.
+                /// The operands are the inputs, one index operand and the updates.
                 Scatter "scatter" (3.., 1.., 1) {
                     dimensions: Box<ScatterDimensions>,
                     indices_are_sorted: bool,
@@ -117,7 +117,7 @@ macro_rules! op_table {
                 Sort "sort" (1.., 1.., 1) { dimension: usize, is_stable: bool };
                 DotGeneral "dot_general" (2, 1, 0) {
                     dimensions: DotDimensions,
-                    /// Of the left and of the right operand.
+                    /// For the left and for the right operand.
                     precision: [Precision; 2],
                 };
                 Convolution "convolution" (2, 1, 0) {
@@ -125,13 +125,13 @@ macro_rules! op_table {
                     window: Box<Window>,
                     feature_group_count: i64,
                     batch_group_count: i64,
-                    /// Of the left and of the right operand.
+                    /// For the left and for the right operand.
                     precision: [Precision; 2],
                 };
                 /// The first half of the operands are inputs, the second half initial values.
                 ReduceWindow "reduce_window" (2.., 1.., 1) { window: Box<Window> };
                 SelectAndScatter "select_and_scatter" (3, 1, 2) { window: Box<Window> };
-                /// The decomposition function computes the same from the same operands.
+                /// The decomposition is a function that computes the same results from the same operands.
                 Composite "composite" (.., .., ..) {
                     name: String,
                     decomposition: String,
@@ -148,7 +148,7 @@ macro_rules! op_table {
     };
 }
 
-/// Calls a macro with the elementwise ops: variant, name, and the element types of the operands as a set of
+/// Calls a macro with the elementwise ops: variant, name, and the allowed element types of the operands as a set of
 /// `verify::elements`.
 macro_rules! elementwise_table {
     ($callback:ident) => {

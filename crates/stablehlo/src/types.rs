@@ -3,7 +3,7 @@
 use crate::attributes::type_weight;
 use crate::ir::{ElementType, Type, function_text};
 
-/// Any type MLIR writes: of values, of elements, of functions.
+/// Any type that MLIR prints: of values, of elements, and of functions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Ty {
     Element(ElementType),
@@ -12,7 +12,7 @@ pub(crate) enum Ty {
 }
 
 impl Ty {
-    /// As the type of a value or of a type attribute.
+    /// Converts it to the type of a value or of a type attribute.
     pub(crate) fn into_type(self) -> Type {
         match self {
             Self::Element(element) => Type::Other(element.name().to_owned()),

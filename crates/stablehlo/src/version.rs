@@ -12,8 +12,8 @@ impl Version {
     /// The oldest version of portable artifacts.
     pub const OLDEST: Self = Self(0, 9, 0);
 
-    /// The newest version whose ops, attributes and types this crate knows: what it can write, and what a device that
-    /// reads with this crate can promise a framework.
+    /// The newest version whose ops, attributes and types this crate knows. It can write this version, and a device
+    /// that reads programs with this crate can report it to a framework.
     pub const NEWEST: Self = Self(1, 22, 0);
 }
 

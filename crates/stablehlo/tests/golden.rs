@@ -17,7 +17,7 @@ fn f32_tensor(shape: &[i64]) -> Type {
     Type::Tensor(TensorType::new(shape, ElementType::F32))
 }
 
-/// Every op of a function, regions included.
+/// Every op of a function, including those in regions.
 fn ops(func: &Func) -> Vec<&Op> {
     fn collect<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
         for op in &region.ops {
@@ -104,7 +104,7 @@ fn constants_hold_their_elements() {
     let parts: Vec<u8> = [1f32, 2.0, -0.0, -3.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     assert_eq!(&get(&[2], ElementType::ComplexF32).data[..], parts);
     assert_eq!(get(&[2], ElementType::I8).integers(), Some(vec![-5, 7]));
-    // Large constants are slices of the program, not copies.
+    // Large constants are slices of the program and not copies.
     let table = get(&[20, 15], ElementType::F32);
     assert_eq!(table.data.len(), 1200);
     let range = program.as_ptr_range();
@@ -128,7 +128,7 @@ fn composites_name_their_decomposition() {
 
 #[test]
 fn old_artifacts_take_the_defaults_of_newer_attributes() {
-    // Batching dimensions came with 1.1.0.
+    // 1.1.0 added batching dimensions.
     for name in ["gather_scatter.1.17.0.bc", "gather_scatter.0.9.0.bc"] {
         let module = artifact(name);
         let OpKind::Gather { dimensions, slice_sizes, .. } = &find(&module, "stablehlo.gather").kind else { panic!() };
@@ -330,7 +330,7 @@ fn dimension_numbers_of_convolutions_in_words() {
     };
     let raw = "raw input_batch_dimension = 0, input_feature_dimension = 2, input_spatial_dimensions = [1], kernel_input_feature_dimension = 1, kernel_output_feature_dimension = 2, kernel_spatial_dimensions = [0], output_batch_dimension = 0, output_feature_dimension = 2, output_spatial_dimensions = [1]";
     same(&program(raw, ""), &program("[b, 0, f]x[0, i, o]->[b, 0, f]", ""));
-    // Empty lists are absent ones.
+    // An empty list is the same as an absent one.
     same(&program(raw, ", window_strides = array<i64>, lhs_dilation = array<i64>"), &program(raw, ""));
 }
 

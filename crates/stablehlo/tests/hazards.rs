@@ -1,4 +1,4 @@
-//! Programs that XLA's plugins do not survive are recognized.
+//! Tests that programs that crash XLA's plugins are detected.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 

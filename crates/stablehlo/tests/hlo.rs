@@ -1,4 +1,4 @@
-//! HLO protos made by `make_hlo.py`.
+//! Tests reading HLO protos made by `make_hlo.py`.
 #![cfg(feature = "hlo")]
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn read(name: &str) -> Module {
     module
 }
 
-/// How often an op occurs, in all functions and regions.
+/// The number of matching ops in all functions and regions.
 fn count(module: &Module, is: impl Fn(&Op) -> bool + Copy) -> usize {
     fn inside(region: &Region, is: impl Fn(&Op) -> bool + Copy) -> usize {
         region.ops.iter().map(|op| usize::from(is(op)) + op.regions.iter().map(|r| inside(r, is)).sum::<usize>()).sum()
@@ -38,7 +38,7 @@ fn a_step_of_training_reads_as_what_jax_lowered() {
     let main = module.entry().expect("an entry");
     assert_eq!((main.args().len(), main.results.len()), (6, 5));
     assert_eq!(main.ty(main.args()[0]).to_string(), "tensor<8x16xf32>");
-    // Two products forward, and for the gradients two of weights and one of values between.
+    // Two products in the forward pass. The gradients need two for weights and one for the values between the layers.
     assert_eq!(named(&module, "stablehlo.dot_general"), 5);
     assert_eq!(named(&module, "stablehlo.tanh"), 2);
     let aliases = |argument| main.arg_attribute(argument, "tf.aliasing_output").and_then(Attribute::as_integer);
@@ -84,7 +84,7 @@ fn asynchronous_collectives_read_as_what_they_do() {
     assert_eq!(texts, [Some("{replicated}"), Some("{maximal device=1}")]);
     let results: Vec<_> = main.result_attributes.iter().map(|a| a[0].1.as_str()).collect();
     assert_eq!(results, [Some("{devices=[2,2]<=[4] last_tile_dim_replicate}"), Some("{replicated}")]);
-    // One start index for each dimension, each a scalar.
+    // Each dimension has a start index, which is a scalar.
     let slice = main.body.ops.iter().find(|op| matches!(op.kind, OpKind::DynamicSlice { .. })).expect("a slice");
     assert_eq!(main.ty(slice.operands[1]).to_string(), "tensor<i32>");
 }

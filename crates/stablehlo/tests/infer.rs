@@ -1,4 +1,4 @@
-//! Types of results, worked out for every op of the programs under `tests/data` and for ops given by name.
+//! Infers the result types of every op of the programs under `tests/data`, and of ops given by name.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ fn walk<'a>(region: &'a Region, ops: &mut Vec<&'a Op>) {
     }
 }
 
-/// Ops that say themselves what they produce.
+/// Ops whose result types are stated and cannot be inferred.
 const STATED: &[&str] = &[
     "stablehlo.iota",
     "stablehlo.broadcast_in_dim",
@@ -44,7 +44,7 @@ fn what_is_inferred_is_what_programs_say() {
                         assert_eq!(types.len(), op.results.len(), "{name} in {}", file.display());
                         for (ty, &result) in types.iter().zip(&op.results) {
                             match (ty, func.ty(result)) {
-                                // The element type of a contraction is a choice.
+                                // Contractions may choose their element type.
                                 (Type::Tensor(a), Type::Tensor(b)) => assert_eq!(a.shape, b.shape, "{name}"),
                                 (a, b) => assert_eq!(a, b, "{name}"),
                             }

@@ -1,4 +1,4 @@
-//! The verification level decides what is rejected. The crate's features do not: run this file also with
+//! The verification level decides what is rejected. The crate's features do not, so also run this file with
 //! `--no-default-features`.
 
 use std::path::Path;

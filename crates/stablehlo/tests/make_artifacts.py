@@ -245,7 +245,7 @@ def main():
             (out / f"{name}.debug.mlir").write_text(lowered.as_text(debug_info=True))
         versions = VERSIONS if options.corpus or name not in ("transformer",) else VERSIONS[:1]
         for version in versions:
-            # The text must not carry this machine's paths.
+            # The text must not contain paths of this machine.
             module = ir.Module.parse(lowered.as_text(debug_info=options.corpus is not None), context=jax_mlir.make_ir_context())
             try:
                 artifact = serialize(module, version, mixed)

@@ -69,7 +69,7 @@ def make():
             artifact = _jax.mlir.serialize_portable_artifact(program, version, False)
             (OUT / f"{name}.{version}.bc").write_bytes(artifact)
         (OUT / f"{name}.mlir").write_text(text(artifact))
-        # So that the first version is the first one indeed.
+        # Check that the version before the first one fails.
         major, minor, patch = first.split(".")
         try:
             _jax.mlir.serialize_portable_artifact(program, f"{major}.{int(minor) - 1}.{patch}", False)

@@ -1,4 +1,4 @@
-//! Broken programs give errors: no panic, no hang, no stack overflow, no memory out of proportion.
+//! Broken programs must cause errors, without panics, hangs, stack overflows or excessive memory.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ fn data(name: &str) -> Vec<u8> {
     std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)).unwrap()
 }
 
-/// Runs on a thread with a small stack, as frameworks may.
+/// Runs `f` on a thread with a small stack, because a framework may call from such a thread.
 fn on_small_stack(f: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(512 * 1024).spawn(f).unwrap().join().unwrap();
 }
@@ -56,7 +56,7 @@ fn mutated_artifacts_never_panic() {
                 accepted += usize::from(parse(mutate(&mut rng, &program, words), VerifyLevel::FULL).is_ok());
             }
         }
-        // Names and constants may change without harm; most other changes must not go unnoticed.
+        // Changes of names and constants are harmless. The reader must detect most other changes.
         assert!(accepted < 8_000, "{accepted} of 20000 mutated programs were accepted");
     });
 }
@@ -130,7 +130,7 @@ fn what_mutated_programs_become_can_be_printed_and_written() {
 
 #[test]
 fn lengths_and_counts_beyond_the_file_are_errors() {
-    // Every byte that may be a length or a count becomes the largest number there is, in both encodings.
+    // Replaces every byte that may be a length or a count by the largest number, in both encodings.
     for name in ["while_loop.1.17.0.bc", "scan.0.9.0.bc"] {
         let whole = data(name);
         for at in 4..whole.len() {
@@ -221,7 +221,7 @@ fn text_beyond_ascii_is_cut_between_characters() {
 
 #[test]
 fn names_of_ops_are_names() {
-    // Each has the length of the name it takes the place of.
+    // Each name has the same length as the name that it replaces.
     for name in [&b"whi\ne_v1"[..], b"whi\"e_v1", b"whi\\e_v1", b"wh\xC3\xA9e_v1", b"whi e_v1"] {
         let mut program = data("while_loop.1.17.0.bc");
         let at = program.windows(8).position(|window| window == b"while_v1").unwrap();

@@ -1,4 +1,4 @@
-//! The reader's memory is in proportion to the size of any program. A counting allocator measures it.
+//! The memory that the reader uses is in proportion to the size of the program. A counting allocator measures it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
@@ -8,7 +8,7 @@ mod common;
 
 use common::{XorShift, mutate};
 
-/// Bytes allocated now, and the most there have been since the last reset.
+/// Bytes that are allocated now, and the maximum since the last reset.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -33,7 +33,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Most memory that reading `program` took beyond the program itself.
+/// Maximum memory that reading `program` used, without the program itself.
 fn peak(program: Vec<u8>) -> usize {
     let before = NOW.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -41,7 +41,7 @@ fn peak(program: Vec<u8>) -> usize {
     PEAK.load(Relaxed) - before
 }
 
-// One test only: others in this process would be counted, too.
+// This file has only one test, because the allocations of concurrent tests would be counted too.
 #[test]
 fn reading_takes_memory_in_proportion() {
     let words: &[&[u8]] = &[

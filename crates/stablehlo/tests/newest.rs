@@ -1,4 +1,4 @@
-//! Programs of StableHLO versions that are newer than the golden artifacts, made by `make_newest.py`.
+//! Tests programs of StableHLO versions that are newer than the golden artifacts. `make_newest.py` creates them.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn tests() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// Name, first version and path of the text of every program.
+/// For every program: its name, its first version and the path of its text.
 fn programs() -> Vec<(String, Version, PathBuf)> {
     let mut files: Vec<_> =
         std::fs::read_dir(tests().join("newest")).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -74,7 +74,7 @@ fn weak_order_is_of_floats() {
 #[test]
 fn what_fuzzing_found_stays_found() {
     for (name, message) in [
-        // A range of as many bits as there are.
+        // A range that uses all bits of the storage.
         ("quantized_storage_of_63_bits.bc", ""),
         ("type_of_no_text.bc", "is not a type"),
         ("tensor_of_tensors.bc", "a tensor of tensor<"),

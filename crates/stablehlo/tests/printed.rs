@@ -1,4 +1,5 @@
-//! Programs that fuzzing found: each is refused with a reason, or printed and written and read again as the same program.
+//! Programs that fuzzing found. Each is either rejected with a reason, or can be printed, written and read again as the
+//! same program.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::Path;
@@ -10,7 +11,8 @@ fn read(text: &str) -> Module {
     parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))
 }
 
-/// Checks that a module survives printing in both forms and writing in both the newest version and the oldest that holds it.
+/// Checks that printing a module in both forms preserves it, and also writing it in the newest and in the oldest
+/// possible version.
 fn survives(module: &Module) {
     let text = module.to_string();
     let mut generic = PrintOptions::default();
@@ -33,7 +35,7 @@ fn refused(text: &str, why: &str) {
     assert!(error.message().contains(why), "{error}\n{text}");
 }
 
-/// A function with one op on a vector.
+/// A function that applies one op to a vector.
 fn with_op(op: &str) -> String {
     format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n  {op}\n  return %x : tensor<4xf32>\n}}")
 }
@@ -179,9 +181,9 @@ fn a_sharding_constraint_of_another_attribute_has_the_generic_form() {
 #[test]
 fn artifacts_that_cannot_be_printed_are_refused() {
     for (artifact, why) in [
-        // A mesh whose name is another attribute.
+        // A mesh whose name is stored in another attribute.
         (with_byte(387, 0x05), "attribute `sym_name` must be a string"),
-        // A list of axes in the place of a number.
+        // A list of axes instead of a number.
         (with_byte(200, 0x51), "`{\"x\"}` is not an attribute as MLIR writes it"),
     ] {
         let error = parse(artifact, VerifyLevel::FULL).unwrap_err();

@@ -1,4 +1,4 @@
-//! Programs that read but mean nothing: the error names the op, the function and the place.
+//! Tests well-formed but invalid programs. The error names the op, the function and the place.
 
 const ARGUMENTS: &str = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i32>, %p: tensor<i1>, %s: tensor<f32>, %h: tensor<4x6xf16>, %m: tensor<4x4xi32>, %v: tensor<4xf32>, %n: tensor<3xi64>";
 
@@ -78,7 +78,8 @@ fn shapes_that_do_not_fit() {
         assert!(e.message().contains(message), "{op}\n  {e}");
         assert!(e.op().unwrap().starts_with("stablehlo."), "{e}");
         assert_eq!(e.func(), Some("main"));
-        // The reader knows the byte; the verifier knows the location, which is a line of the text here.
+        // Errors of the reader have a byte offset. Errors of the verifier have a location, which is a line of the text
+        // here.
         assert!(
             e.line_column().is_some_and(|p| p.0 == 2) || e.location().is_some_and(|l| l.starts_with("line 2:")),
             "{e}"
@@ -167,7 +168,7 @@ fn ops_without_a_kind_are_checked_too() {
     }
 }
 
-/// An op with a reducer of these scalars.
+/// An op with a reducer for scalars of these types.
 fn reducing(op: &str, reducer: &str, types: &str) -> String {
     format!(
         "%0 = \"stablehlo.{op}\"(%m, %i) ({{ ^bb0(%a: tensor<{reducer}>, %b: tensor<{reducer}>): stablehlo.return %a : tensor<{reducer}> }}) {{dimensions = array<i64: 0>, window_dimensions = array<i64: 4, 4>}} : {types}"

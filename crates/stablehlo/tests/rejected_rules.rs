@@ -1,12 +1,13 @@
-//! Programs that break rules beyond shapes: quantized types, constants that are shapes, custom calls, words of attributes,
-//! ops of CHLO and ops in flight. Beside each stands one that keeps the rule, so that none is refused for another reason.
+//! Tests programs that break other rules than those on shapes: quantized types, constants that are shapes, custom
+//! calls, string attributes, CHLO ops and asynchronous ops. Each is tested together with a valid variant, so that it is
+//! not rejected for another reason.
 
-/// A function of these arguments around one op.
+/// A function with these arguments and one op.
 fn read(arguments: &str, op: &str) -> Result<stablehlo::ir::Module, stablehlo::Error> {
     stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"), stablehlo::VerifyLevel::FULL)
 }
 
-/// The op is accepted, and with `from` replaced by `to` it is refused with the message, the op and the place.
+/// The op is accepted. With `from` replaced by `to`, it is rejected with the message, the op and the place.
 fn refused(arguments: &str, op: &str, changes: &[(&str, &str, &str)]) {
     read(arguments, op).unwrap_or_else(|e| panic!("{op}\n{e}"));
     for (from, to, message) in changes {
@@ -300,7 +301,7 @@ fn attributes_of_the_module() {
 
 #[test]
 fn what_one_op_may_say_the_next_may_not() {
-    // All but the last op are sound, and of one kind and type.
+    // All ops except the last are valid, of one kind and one type.
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %x : tensor<4xf32>
   %1 = stablehlo.exponential %0 : tensor<4xf32>

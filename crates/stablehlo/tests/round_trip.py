@@ -230,7 +230,7 @@ DYNAMIC = {
     "dynamic_matrix": (lambda x, y: (x @ x.T, jnp.pad(y, 1), jnp.var(x, axis=0), x[:, ::2]), ["a, 4", "b"]),
     "dynamic_convolution": (lambda x, k: lax.conv(x, k, (1, 1), "SAME"), ["b, 3, h, w", "4, 3, 3, 3"]),
 }
-# Programs of these hold Shardy, which artifacts keep as it is.
+# These programs contain Shardy ops, which artifacts keep unchanged.
 MIXED = {"sharded", "sharded_inputs", "collectives", "partly_manual"}
 
 
@@ -293,7 +293,7 @@ def compare(originals, ours):
         try:
             expected, actual = known(original), load(path.read_bytes())
             if expected != actual and original.endswith(".mlir"):
-                # Text may leave defaults out or spell them; artifacts spell all.
+                # Text may omit default values or spell them out. Artifacts always contain them.
                 mixed = original.split(".")[0] in MIXED
                 expected, actual = (load(serialize(text, NEWEST, mixed)) for text in (expected, actual))
         except Exception as error:

@@ -1,6 +1,7 @@
-//! The oracle: what this crate prints and writes of a program is, through jaxlib, the program itself.
+//! Compares with jaxlib: the text and artifacts that this crate writes must be the original program when jaxlib reads
+//! them.
 //!
-//! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or where `STABLEHLO_TEST_PYTHON` says.
+//! Requires Python with JAX 0.10.2, at `target/venv-jax-0.10.2` or at the path in `STABLEHLO_TEST_PYTHON`.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::process::Command;
 use stablehlo::ir::Version;
 use stablehlo::{PrintOptions, VerifyLevel, parse, write};
 
-/// Versions written; jaxlib 0.10.2 reads up to 1.17.0.
+/// The versions that are written. jaxlib 0.10.2 reads up to 1.17.0.
 const VERSIONS: [Version; 8] = [
     Version(1, 17, 0),
     Version(1, 13, 0),
@@ -29,7 +30,7 @@ fn python() -> Option<PathBuf> {
     path.exists().then_some(path)
 }
 
-/// Runs the script; its output, if it succeeds.
+/// Runs the script. Returns its output if it succeeds.
 fn script(python: &Path, arguments: &[&Path]) -> Result<String, String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/round_trip.py");
     let output = Command::new(python).arg(script).args(arguments).output().unwrap();
@@ -37,13 +38,13 @@ fn script(python: &Path, arguments: &[&Path]) -> Result<String, String> {
     if output.status.success() { Ok(text) } else { Err(text + &String::from_utf8_lossy(&output.stderr)) }
 }
 
-/// Every form of every program in `originals`, written to `ours`; how many.
+/// Writes every form of every program in `originals` to `ours`. Returns the number of programs.
 fn convert(originals: &Path, ours: &Path) -> usize {
     let mut forms = 0;
     for entry in std::fs::read_dir(originals).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-        // One file of the golden ones is there for its depth only, which jaxlib's printer does not take, and some are HLO.
+        // One golden file nests too deeply for jaxlib's printer, and some files are HLO.
         if name.starts_with("nested.") || name.ends_with(".hlo") {
             continue;
         }
@@ -64,12 +65,12 @@ fn convert(originals: &Path, ours: &Path) -> usize {
                     let again = parse(bytes.clone(), VerifyLevel::FULL)
                         .unwrap_or_else(|e| panic!("{name} written at {version}: {e}"));
                     assert_eq!(again.version, Some(version));
-                    // Artifacts drop the type of a channel, which says nothing that the op does not.
+                    // Artifacts omit the type of a channel, because the op determines it.
                     let text = module.to_string().replace(", type = 1>", ", type = 0>");
                     assert_eq!(again.to_string(), text, "{name} written at {version}");
                     put(&version.to_string(), &bytes);
                 }
-                // JAX's text holds ops of a dialect that its serializer expands.
+                // JAX's text contains ops of a dialect that its serializer expands.
                 Err(e) if e.op().is_some_and(|op| op.starts_with("chlo.")) => {
                     assert!(e.message().contains("no place for"), "{name} at {version}: {e}");
                 }

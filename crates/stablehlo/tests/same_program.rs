@@ -1,4 +1,4 @@
-//! The artifact and the text of one program read as the same IR, in every version the program exists in.
+//! The artifact and the text of a program must be read as the same IR, in every version in which the program exists.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// Programs by name: the files of each.
+/// Programs by name, with the files of each.
 fn programs() -> HashMap<String, Vec<PathBuf>> {
     let mut programs: HashMap<String, Vec<PathBuf>> = HashMap::new();
     for entry in std::fs::read_dir(data()).unwrap() {
@@ -26,7 +26,8 @@ fn read(path: &Path) -> Module {
         .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// A function as text in which equal programs are equal: values numbered in order of definition, constants by value.
+/// Formats a function so that equal programs have equal texts: values are numbered in order of definition, and
+/// constants are printed by value.
 fn describe(func: &Func) -> String {
     let mut names = HashMap::new();
     let mut text = format!(
@@ -75,7 +76,7 @@ fn assert_same(a: &str, b: &str, what: &str) {
 fn artifact_and_text_agree() {
     let mut compared = 0;
     for (name, files) in programs() {
-        // `nested` is there for its depth only.
+        // `nested` only tests the nesting depth.
         let Some(text) = files.iter().find(|p| p.extension().is_some_and(|e| e == "mlir")) else { continue };
         let artifact = files.iter().find(|p| p.to_str().unwrap().ends_with(".1.17.0.bc")).unwrap();
         let (text, artifact) = (read(text), read(artifact));
@@ -93,7 +94,7 @@ fn artifact_and_text_agree() {
     assert!(compared >= 17, "only {compared} programs compared");
 }
 
-/// Versions differ in what the serializer expands, but a program without such ops is the same in all.
+/// The serializer expands some ops differently per version. A program without such ops is the same in all versions.
 #[test]
 fn every_version_of_plain_programs_is_the_same() {
     let programs = programs();

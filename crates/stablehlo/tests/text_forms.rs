@@ -1,9 +1,10 @@
-//! Forms of text beyond those JAX prints: read, printed in both forms, and read again as the same program.
+//! Tests forms of text that JAX does not print. Each is read, printed in both forms, and read again as the same
+//! program.
 
 use stablehlo::PrintOptions;
 use stablehlo::ir::*;
 
-/// Reads a program, and what is printed of it; gives the text in the ops' own forms.
+/// Reads a program, prints it and reads the result. Returns the text in the ops' own forms.
 fn survives(text: &str) -> (Module, String) {
     let module =
         stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::FULL).unwrap_or_else(|e| panic!("{text}\n{e}"));
@@ -88,7 +89,7 @@ fn quantized_constants_and_scales_per_axis() {
            return %0 : tensor<2x!quant.uniform<i8:f32:0, {2.0:1,3.0}>>
          }",
     );
-    // As MLIR prints it: no space between the scales.
+    // MLIR prints no space between the scales.
     assert!(printed.contains("i8:f32:0, {2.000000e+00:1,3.000000e+00}>"), "{printed}");
 }
 

@@ -1,4 +1,4 @@
-//! The file's sections: tables that the ops refer to by number.
+//! The file's sections: tables whose entries the ops refer to by number.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub(super) const IR_SECTION: u8 = 4;
 pub(super) enum Dialect {
     Builtin,
     Vhlo,
-    /// StableHLO itself, whose types appear beside the artifact's as operands of foreign ops.
+    /// StableHLO itself. Operands of ops of other dialects have its types.
     Stablehlo,
     Shardy,
     Other,
@@ -41,7 +41,7 @@ pub(super) enum Dialect {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) dialect: Dialect,
-    /// In the dialect's own encoding; otherwise MLIR assembly text.
+    /// Whether the entry is in the dialect's own encoding. Otherwise it is MLIR assembly text.
     pub(super) encoded: bool,
     pub(super) range: Range<usize>,
 }
@@ -63,7 +63,7 @@ pub(super) enum Resource {
 pub(super) struct Container<'a> {
     pub(super) file: &'a [u8],
     pub(super) bytecode_version: u64,
-    /// From a producer of the form `StableHLO_v1.2.3`.
+    /// Taken from a producer name of the form `StableHLO_v1.2.3`.
     pub(super) stablehlo_version: Option<Version>,
     pub(super) producer: String,
     pub(super) strings: Vec<Range<usize>>,
@@ -147,7 +147,7 @@ impl<'a> Container<'a> {
         Ok(String::from_utf8_lossy(&self.file[range]).into_owned())
     }
 
-    /// Sizes come last string first, the bytes in order up to the end of the section.
+    /// The sizes come first, in reverse order. The bytes follow in forward order and end with the section.
     fn read_strings(&mut self, mut cursor: Cursor<'a>) -> Result<()> {
         let count = cursor.count()?;
         self.strings.resize(count, 0..0);
@@ -178,7 +178,7 @@ impl<'a> Container<'a> {
         let mut names = Vec::with_capacity(count.min(64));
         for _ in 0..count {
             let versioned = if self.bytecode_version >= 1 {
-                // The flag shares its number with the string index.
+                // The flag is the lowest bit of the string index.
                 let (index, versioned) = cursor.flagged()?;
                 let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
                 names.push(range.ok_or_else(|| cursor.error(format!("string {index} does not exist")))?);
@@ -276,7 +276,7 @@ impl<'a> Container<'a> {
         self.finish(&cursor, "property")
     }
 
-    /// External resources come first; attributes number only those of dialects.
+    /// External resources come first. Among the attributes, only dialect resources have numbers.
     fn read_resources(&mut self, mut offsets: Cursor<'a>, mut data: Cursor<'a>) -> Result<()> {
         if offsets.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Reading the primitives of the format, never beyond the end of a section.
+//! Reads the primitives of the format, never beyond the end of a section.
 
 use std::ops::Range;
 
@@ -35,7 +35,7 @@ impl<'a> Cursor<'a> {
         self.end - self.pos
     }
 
-    /// An error here.
+    /// Creates an error at the current position.
     #[cold]
     pub(super) fn error(&self, message: impl Into<String>) -> Error {
         Error::at(self.pos, message)
@@ -76,16 +76,17 @@ impl<'a> Cursor<'a> {
         Ok(start..self.pos)
     }
 
-    /// An unsigned integer in the prefix encoding: the zero bits that end the first byte count the bytes that follow.
+    /// An unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the number of
+    /// bytes that follow.
     #[inline]
     pub(super) fn varint(&mut self) -> Result<u64> {
         match self.file.get(self.pos) {
-            // Most are of one byte.
+            // Most integers take one byte.
             Some(&first) if first & 1 == 1 && self.pos < self.end => {
                 self.pos += 1;
                 Ok(u64::from(first >> 1))
             }
-            // Most others are of two.
+            // Most of the others take two bytes.
             Some(&first) if first & 2 == 2 && self.end - self.pos >= 2 => {
                 let all = u16::from_le_bytes([first, self.file[self.pos + 1]]);
                 self.pos += 2;
@@ -102,7 +103,7 @@ impl<'a> Cursor<'a> {
         let range = self.take(extra)?;
         let mut bytes = [0; 8];
         if let Some(next) = self.file.get(range.start..range.start + 8) {
-            // Of a length the compiler knows.
+            // The compiler knows the length of this copy.
             bytes.copy_from_slice(next);
         } else {
             bytes[..extra].copy_from_slice(&self.file[range]);
@@ -111,7 +112,7 @@ impl<'a> Cursor<'a> {
         if extra == 8 {
             return Ok(all);
         }
-        // The first byte holds 7 - extra value bits above the marker.
+        // The first byte holds `7 - extra` bits of the value above the marker bit.
         Ok((all & ((1 << (8 * extra)) - 1)) << (7 - extra) | u64::from(first) >> (extra + 1))
     }
 
@@ -136,7 +137,8 @@ impl<'a> Cursor<'a> {
         usize::try_from(value).map_err(|_| self.out_of_range(value))
     }
 
-    /// How many items follow; each takes at least one byte, so more than the rest of the section is an error.
+    /// The number of items that follow. Each item takes at least one byte, so a number larger than the rest of the
+    /// section is an error.
     #[inline]
     pub(super) fn count(&mut self) -> Result<usize> {
         let value = self.varint()?;
@@ -152,7 +154,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// A list with a count in front.
+    /// A count, then that many items.
     pub(super) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.count()?;
         let mut items = Vec::with_capacity(count.min(64));
@@ -162,13 +164,13 @@ impl<'a> Cursor<'a> {
         Ok(items)
     }
 
-    /// A length and that many bytes.
+    /// A length, then that many bytes.
     pub(super) fn blob(&mut self) -> Result<Range<usize>> {
         let length = self.index()?;
         self.take(length)
     }
 
-    /// Bytes up to a NUL.
+    /// The bytes before a NUL.
     pub(super) fn c_string(&mut self) -> Result<Range<usize>> {
         let start = self.pos;
         let length = self.file[start..self.end].iter().position(|&b| b == 0).ok_or_else(|| self.ended())?;
@@ -176,13 +178,13 @@ impl<'a> Cursor<'a> {
         Ok(start..start + length)
     }
 
-    /// An integer whose width both sides know.
+    /// An integer whose width is not stored, because the type determines it.
     pub(super) fn int_of_width(&mut self, width: u32) -> Result<i64> {
         match width {
             0 => Ok(0),
             1..=8 => {
                 let byte = self.byte()?;
-                // Narrow values may come without their sign bits.
+                // Narrow values may be stored without sign extension.
                 let shift = 8 - width;
                 Ok(i64::from((byte << shift).cast_signed() >> shift))
             }
@@ -194,7 +196,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Skips padding so that the next byte lies at a multiple of `alignment` in the file.
+    /// Skips padding up to the next offset in the file that is a multiple of `alignment`.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         let Some(alignment) = usize::try_from(alignment).ok().filter(|a| a.is_power_of_two()) else {
             return Err(self.error(format!("alignment {alignment} is not a power of two")));

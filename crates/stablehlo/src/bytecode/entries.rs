@@ -15,16 +15,16 @@ use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, V
 use crate::print::{attribute_text, float_text, quoted};
 use crate::types::Ty;
 
-/// Deepest nesting of attributes and types.
+/// Maximum nesting of attributes and types.
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// The tables, their decoded entries, and the remaining budget.
 pub(super) struct Tables<'a> {
     pub(super) container: Container<'a>,
     pub(super) program: &'a Bytes,
-    /// Position in `loaded`, from 1, of each attribute; 0 where it has not been decoded.
+    /// For each attribute, its position in `loaded` plus one, or 0 if it has not been decoded.
     attributes: Vec<u32>,
-    /// Decoded attributes, and the cost of a copy.
+    /// Decoded attributes, each with the cost of a copy.
     loaded: Vec<(Attribute, usize)>,
     pub(super) types: Vec<Option<(Ty, usize)>>,
     value_types: Vec<Option<ValueType>>,
@@ -35,7 +35,7 @@ pub(super) struct Tables<'a> {
 #[derive(Clone)]
 struct ValueType {
     ty: Arc<Type>,
-    /// The last function that had such a value, and the type's position in it.
+    /// The last function that had a value of this type, and the position of the type in that function's list.
     interned: (u32, u32),
 }
 
@@ -95,7 +95,8 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// Position of the type of that number in `values`, those of the function that is the `func`th, from 1.
+    /// Returns the position in `values` of the type with this number. `values` are the types of function number `func`,
+    /// counted from 1.
     #[inline]
     pub(super) fn interned_type(
         &mut self,
@@ -187,13 +188,13 @@ impl<'a> Tables<'a> {
         String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(bytes)).into_owned()
     }
 
-    /// A copy of the attribute whose number comes next.
+    /// Reads the number of an attribute and returns a copy of it.
     pub(super) fn child(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
         let index = cursor.index()?;
         self.child_at(cursor, index, depth)
     }
 
-    /// A copy of the attribute of that number.
+    /// Returns a copy of the attribute with this number.
     pub(super) fn child_at(&mut self, cursor: &Cursor<'_>, index: usize, depth: usize) -> Result<Attribute> {
         self.load_attribute(cursor.pos(), index, depth + 1)?;
         self.charge(cursor.pos(), self.weight(index))?;
@@ -207,7 +208,7 @@ impl<'a> Tables<'a> {
     /// A string attribute as text.
     pub(super) fn child_text(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
         match self.child(cursor, depth)? {
-            // Strings are slices of the program, but this is a copy.
+            // Strings are slices of the program. This copies the bytes.
             Attribute::String(bytes) => {
                 self.charge(cursor.pos(), bytes.len())?;
                 Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -251,7 +252,7 @@ impl<'a> Tables<'a> {
             8 => self.integer(cursor, depth)?,
             9 => self.float(cursor, depth)?,
             10 | 11 | 12 | 13 | 14 | 15 | 22 => {
-                // A location in the place of an attribute: kept by name only.
+                // A location used as an attribute. Only its name is kept.
                 cursor.take(cursor.remaining())?;
                 Attribute::Other("loc(unknown)".to_owned())
             }
@@ -263,7 +264,7 @@ impl<'a> Tables<'a> {
         })
     }
 
-    /// An error for a code of a newer producer.
+    /// Creates the error for a code of a newer producer.
     pub(super) fn unknown(&self, cursor: &Cursor<'_>, what: &str, code: u64) -> Error {
         cursor.error(format!("unknown {what} code {code} in an artifact of {}", self.container.producer))
     }
@@ -292,10 +293,10 @@ impl<'a> Tables<'a> {
             Some(element) if element.is_unsigned_integer() && width < 64 => {
                 Attribute::Integer(value & ((1 << width) - 1), element)
             }
-            // Wide values come zero-extended.
+            // Values wider than 64 bits are zero-extended.
             Some(element) if width < 64 => Attribute::Integer(value << (64 - width) >> (64 - width), element),
             Some(element) => Attribute::Integer(value, element),
-            // A width no element type has.
+            // No element type has this width.
             None => Attribute::Other(format!("{value} : {}", ty.into_type())),
         })
     }
@@ -313,7 +314,7 @@ impl<'a> Tables<'a> {
         Ok(float_attribute(bits, element))
     }
 
-    /// The tensor type of a dense constant; `Err` holds the text of one this crate does not model.
+    /// The tensor type of a dense constant. `Err` holds the text of a type that this crate does not model.
     fn tensor_type(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Result<TensorType, String>> {
         Ok(match self.child_type(cursor, depth)?.into_type() {
             Type::Tensor(tensor) => Ok(tensor),
@@ -333,7 +334,7 @@ impl<'a> Tables<'a> {
         match ty {
             Ok(ty) => {
                 let literal = Literal::from_raw(ty, raw).map_err(|e| e.with_offset(offset))?;
-                // Booleans are unpacked into a copy, and a resource may be named often.
+                // Booleans are unpacked into a copy, and a file may refer to one resource many times.
                 if literal.ty.element.bit_width() < 8 {
                     self.charge(offset, literal.data.len())?;
                 }
@@ -366,7 +367,7 @@ impl<'a> Tables<'a> {
         if usize::try_from(count).ok().and_then(|n| n.checked_mul(element.byte_size())) != Some(raw.len()) {
             return Err(Error::at(offset, format!("an array of {count} {element} holds {} bytes", raw.len())));
         }
-        // Arrays keep a byte per boolean.
+        // In arrays, every boolean has a byte of its own.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
         Ok(Attribute::DenseArray(literal))
     }
@@ -479,7 +480,7 @@ impl<'a> Tables<'a> {
         }
     }
 
-    /// The text of an attribute kept as text.
+    /// The text of an attribute that is kept as text.
     pub(super) fn child_other(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
         match self.child(cursor, depth)? {
             Attribute::Other(text) => Ok(text),

@@ -11,7 +11,7 @@ use crate::signature::{declaration, declared_results, keep_visibility};
 /// The attributes of a function.
 struct FuncAttributes {
     own: Attributes,
-    /// Number of the function's type, if the file stores it as a type and not in `own`.
+    /// Number of the function's type, if the file stores it as a type. Otherwise the type is in `own`.
     ty: Option<usize>,
     discardable: Attributes,
 }
@@ -33,7 +33,7 @@ impl FuncAttributes {
         }
     }
 
-    /// One dictionary per argument or result; an absent or shorter list means none.
+    /// One dictionary per argument or result. Missing dictionaries are empty.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
         let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
         let items = match self.find(name) {
@@ -77,7 +77,7 @@ impl<'a> Walk<'a> {
             self.region(cursor, &mut scope, 1)?
         };
         if body.ops.is_empty() {
-            // A declaration. Other ops may refer to its name, but it has no body.
+            // A function without a body. Other ops may refer to its name.
             let ty = match (f.ty, f.find("function_type")) {
                 (Some(ty), _) => self.tables.type_at(head.offset, ty, 0)?.into_type(),
                 (None, Some(Attribute::Type(ty))) => ty.clone(),
@@ -86,7 +86,7 @@ impl<'a> Walk<'a> {
             let Type::Other(ty) = ty else {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
-            // The verifier compares the numbers of dictionaries with those of arguments and results.
+            // The verifier checks that there are as many dictionaries as arguments and results.
             let (inputs, results) = (f.length("arg_attrs"), f.length("res_attrs"));
             let lists = [f.lists("arg_attrs", inputs)?, f.lists("res_attrs", results)?];
             let attributes = declaration(name, ty, visibility.as_deref(), lists, f.discardable);
@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
                 let declared = self.tables.type_at(head.offset, ty, 0)?.into_type();
                 declared_results(&declared, inputs, results)
             }
-            // Elsewhere function types are kept as text.
+            // Outside of functions, function types are kept as text.
             (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
             _ => Err(Error::new("attribute `function_type` must be a type")),
         }

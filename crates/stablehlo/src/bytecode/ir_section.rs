@@ -16,29 +16,29 @@ use crate::limits::MAX_NESTING;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::{Names, Opcode, is_attribute};
 
-/// A slot that is numbered but not defined yet.
+/// Marks a number whose value is not defined yet.
 const UNDEFINED: ValueId = ValueId(u32::MAX);
 
 /// The values of one function and how the file numbers them.
 #[derive(Default)]
 pub(super) struct Scope {
-    /// Value of each number in use.
+    /// The value of each number in use.
     slots: Vec<ValueId>,
-    /// Numbers taken by the regions open now.
+    /// How many numbers the open regions take.
     extent: usize,
     /// Types of all values of the function.
     pub(super) values: ValueTypes,
-    /// Number of the function in the program, from 1.
+    /// Number of the function in the program, counted from 1.
     func: u32,
 }
 
 impl Scope {
     pub(super) fn new(func: usize) -> Self {
-        // Zero stands for none.
+        // Zero means that there is no function.
         Self { func: u32::try_from(func).unwrap_or(0).saturating_add(1), ..Self::default() }
     }
 
-    /// A new value of the type of that number in the file.
+    /// Adds a value whose type has this number in the file.
     #[inline]
     fn add(&mut self, tables: &mut Tables<'_>, offset: usize, ty: usize) -> Result<ValueId> {
         let position = tables.interned_type(offset, ty, self.func, &mut self.values)?;
@@ -63,7 +63,7 @@ fn undefined(slot: u32) -> Error {
     Error::new(format!("operand number {slot} is used before it is defined"))
 }
 
-/// The numbers of the values a region defines, in order of appearance.
+/// The numbers that a region reserves for its values. They are assigned in order of definition.
 struct Numbers {
     next: usize,
     end: usize,
@@ -74,7 +74,7 @@ impl Numbers {
     #[inline]
     fn define(&mut self, scope: &mut Scope, cursor: &Cursor<'_>, value: ValueId) -> Result<()> {
         match scope.slots.get_mut(self.next) {
-            // Numbers at the end of the region and beyond are not its own.
+            // Numbers at or beyond the end of the region belong to other regions.
             Some(slot) if self.next < self.end => *slot = value,
             _ => return Err(cursor.error("a region defines more values than announced")),
         }
@@ -88,13 +88,13 @@ pub(super) struct Head {
     pub(super) offset: usize,
     name: usize,
     pub(super) location: LocationId,
-    /// Attribute number of the dictionary.
+    /// Attribute number of the op's dictionary.
     dictionary: Option<usize>,
-    /// Number of the properties.
+    /// Number of the op's properties.
     properties: Option<usize>,
-    /// Numbers of the types of the results, in the place of the values.
+    /// Type numbers of the results. They are replaced by values later.
     results: ValueIds,
-    /// Numbers of the operands in the file, in the place of the values.
+    /// Numbers of the operands in the file. They are replaced by values later.
     operands: ValueIds,
     pub(super) regions: usize,
     isolated: bool,
@@ -105,7 +105,7 @@ pub(super) struct Head {
 pub(super) struct Gathered {
     /// Numbers of the attributes in the op's properties.
     pub(super) own: SmallVec<[(&'static str, usize); 8]>,
-    /// The same, of files that have no properties.
+    /// The same for files without properties, which store the attributes by name.
     pub(super) named: Attributes,
     pub(super) discardable: Attributes,
 }
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         Ok(Self { tables, names, cache: OpCache::default(), module })
     }
 
-    /// Reads the whole section: an implicit block with one module.
+    /// Reads the whole section, which is one implicit block that contains a module.
     pub(super) fn run(mut self) -> Result<Module> {
         let mut cursor = self.tables.container.ir.clone();
         let (ops, has_args) = cursor.flagged()?;
@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
         Ok(Head { offset, name, location, dictionary, properties, results, operands, regions, isolated })
     }
 
-    /// The properties of an op that has some.
+    /// The properties of an op, if it has any.
     fn properties(&self, head: &Head) -> Option<Cursor<'a>> {
         let range = self.tables.container.properties.get(head.properties?)?;
         Some(Cursor::new(self.tables.container.file, range.clone()))
@@ -272,7 +272,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Sorts an op's attributes into its own and discardable ones, and loads them.
+    /// Separates the op's own attributes from the discardable ones, and loads them.
     pub(super) fn gather(&mut self, head: &Head) -> Result<Gathered> {
         const POSITIONAL: Names = Names(
             "attr0 attr1 attr2 attr3 attr4 attr5 attr6 attr7 attr8 attr9 attr10 attr11 attr12 attr13 attr14 attr15 \
@@ -286,7 +286,8 @@ impl<'a> Walk<'a> {
                 if cursor.is_empty() {
                     break;
                 }
-                // Only portable artifacts guarantee plain references. Other dialects may have another layout.
+                // Only portable artifacts guarantee that properties are plain references to attributes. Other dialects
+                // may have another layout.
                 let index = cursor.index()?;
                 if !name.vhlo && name.attributes.is_none() && index >= self.tables.container.attributes.len() {
                     return Ok(Gathered {
@@ -295,7 +296,7 @@ impl<'a> Walk<'a> {
                         discardable: self.dictionary(head)?,
                     });
                 }
-                // The text of a function's type may be long, and is not needed.
+                // The text of a function's type may be long and is not needed.
                 let bare = attribute == "function_type" && self.tables.type_of_attribute(index).is_some();
                 if !bare {
                     self.tables.load(&cursor, index)?;
@@ -317,7 +318,7 @@ impl<'a> Walk<'a> {
         if !name.vhlo || self.all_in_properties(head) {
             return Ok(Gathered { own, named: Attributes::new(), discardable: all });
         }
-        // Artifacts before properties keep every attribute in the dictionary.
+        // Artifacts without properties keep every attribute in the dictionary.
         let base = name.full.split_once('.').map_or("", |(_, base)| base);
         let (named, discardable) = all.into_iter().partition(|(attribute, _)| is_attribute(base, attribute));
         Ok(Gathered { own, named, discardable })
@@ -337,7 +338,7 @@ impl<'a> Walk<'a> {
         let count = cursor.count()?;
         let base = scope.extent;
         let end = base + count;
-        // Every number open at once belongs to a value that takes bytes of its own.
+        // The file stores each value in at least one byte, so it cannot have more open numbers than bytes.
         if end > self.tables.container.file.len() {
             return Err(cursor.error(format!("a region announces {count} values, more than the program can hold")));
         }
@@ -350,7 +351,8 @@ impl<'a> Walk<'a> {
             region.args = self.block_arguments(cursor, scope, &mut numbers)?;
         }
         let count = cursor.check_count(ops)?;
-        // The ops of a function take room at once. Regions are many and small, and open inside each other.
+        // Reserve memory for all ops of a function at once. For nested regions, let the list grow: they are small, and
+        // many can be open at the same time.
         region.ops.reserve_exact(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
         for _ in 0..count {
             let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;
@@ -390,7 +392,7 @@ impl<'a> Walk<'a> {
             };
             let value = scope.add(&mut self.tables, cursor.pos(), ty)?;
             if located {
-                // Arguments keep no location.
+                // The IR has no locations of arguments.
                 cursor.index()?;
             }
             numbers.define(scope, cursor, value)?;
@@ -424,7 +426,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The results of a cast are its operands under other names.
+    /// A cast's results become other names for its operands.
     fn cast(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: &Head) -> Result<()> {
         if head.operands.len() != head.results.len() || head.regions > 0 {
             return Err(Error::new("must have as many results as operands"));
@@ -492,7 +494,7 @@ impl<'a> Walk<'a> {
     fn kind(&mut self, scope: &Scope, head: &Head) -> Result<(OpKind, Attributes)> {
         let gathered = self.gather(head)?;
         let name = &self.names[head.name];
-        // Constants all differ, and the typed form of some ops depends on the ranks of their operands.
+        // Not cached: constants, which all differ, and ops whose typed form depends on the ranks of their operands.
         let lasting = !matches!(
             name.code,
             Opcode::Constant
@@ -540,7 +542,7 @@ impl<'a> Walk<'a> {
             }
             return Ok(());
         }
-        // Isolated regions number their values from zero again, though they are values of the same function.
+        // Isolated regions number their values from zero again, but the values belong to the same function.
         let (slots, extent) = (std::mem::take(&mut scope.slots), std::mem::take(&mut scope.extent));
         let mut section = if self.tables.container.bytecode_version >= 2 { Some(self.section(cursor)?) } else { None };
         for _ in 0..inner.count {
@@ -551,17 +553,17 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The regions an op announces.
+/// How many regions an op has, and whether they are isolated.
 struct Inner {
     count: usize,
     isolated: bool,
 }
 
-/// A list of numbers of types or values, in the place of values.
+/// A list of numbers of types or values, stored as value ids until they are resolved.
 #[inline(always)]
 fn numbers(cursor: &mut Cursor<'_>) -> Result<ValueIds> {
     let count = cursor.count()?;
-    // A number that is too large refers to no value, and neither does `UNDEFINED`.
+    // A number that is too large refers to no value. `UNDEFINED` does not either.
     let number = |number| u32::try_from(number).map_or(UNDEFINED, ValueId);
     let mut few = [UNDEFINED; 4];
     if let Some(slots) = few.get_mut(..count) {

@@ -14,12 +14,12 @@ use crate::attributes::Budget;
 use crate::error::Result;
 use crate::ir::{EncodedLocations, Location, LocationId};
 
-/// The attributes of a file, to find locations among them.
+/// The attributes of a file, some of which are locations.
 pub(super) struct ArtifactLocations {
     program: Bytes,
     attributes: Vec<Entry>,
     strings: Vec<Range<usize>>,
-    /// Whether the size of all names together is in proportion to the file. Computed once.
+    /// Whether the total size of all names is in proportion to the file. Computed at the first use.
     modest: OnceLock<bool>,
 }
 
@@ -43,8 +43,8 @@ impl ArtifactLocations {
         }
     }
 
-    /// A small file may use one long string often. In that case all locations are unknown, because each would be a copy
-    /// of it.
+    /// A small file may refer to one long string many times. In that case all locations are unknown, because each would
+    /// be a copy of it.
     fn is_modest(&self) -> bool {
         let mut budget = Budget::new(self.program.len());
         let name = |entry| {
@@ -56,7 +56,7 @@ impl ArtifactLocations {
         self.attributes.iter().all(|entry| budget.charge(name(entry).unwrap_or(0)).is_ok())
     }
 
-    /// The code of a builtin attribute, and what follows it.
+    /// The code of a builtin attribute, and a cursor over its fields.
     fn fields(&self, entry: &Entry) -> Result<(u64, Cursor<'_>)> {
         let mut cursor = Cursor::new(&self.program, entry.range.clone());
         if entry.dialect != Dialect::Builtin || !entry.encoded {
@@ -98,7 +98,7 @@ impl ArtifactLocations {
                 let file = self.text(cursor)?;
                 let numbers = cursor.list(Cursor::varint)?;
                 let at = |i: usize| numbers.get(i).copied().unwrap_or(0);
-                // With four numbers they are start line, start column, end line, end column.
+                // Four numbers are the start line, start column, end line and end column.
                 Location::File { file, line: at(0), column: at(1) }
             }
             _ => Location::Unknown,

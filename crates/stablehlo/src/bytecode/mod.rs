@@ -1,7 +1,7 @@
-//! Portable artifacts: MLIR bytecode holding the VHLO dialect, every version.
+//! Portable artifacts: MLIR bytecode of all versions of the VHLO dialect.
 //!
-//! [`container`] indexes the sections, [`entries`] decodes attributes and types when first named, [`ir_section`] reads the
-//! ops. Constants stay slices of the program.
+//! [`container`] indexes the sections, [`entries`] decodes attributes and types at their first use, and [`ir_section`]
+//! reads the ops. Constants stay slices of the program.
 
 mod container;
 mod cursor;

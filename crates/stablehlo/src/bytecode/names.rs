@@ -23,7 +23,7 @@ pub(super) struct Name {
     pub(super) full: String,
     pub(super) role: Role,
     pub(super) code: Opcode,
-    /// Attributes in the order the properties hold them, where known.
+    /// The op's attributes in the order of its properties, if the order is known.
     pub(super) attributes: Option<Names>,
     pub(super) vhlo: bool,
 }
@@ -58,7 +58,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
         _ => match full.strip_prefix("vhlo.") {
             None => other(Role::Op, Opcode::Other),
             Some(versioned) => {
-                // A search for one character is quicker than one for a string.
+                // Searching for a character is faster than searching for a string.
                 let split = versioned.rsplit_once('v').and_then(|(base, v)| Some((base.strip_suffix('_')?, v)));
                 let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let Some((base, version)) = split else { return Err(unknown(container, full)) };

@@ -2,7 +2,7 @@
 
 use crate::ir::{Attributes, OpKind};
 
-/// The typed form of an op's name and properties.
+/// The typed form of ops with one name and one set of properties.
 pub(super) struct CachedOp {
     pub(super) name: usize,
     pub(super) kind: OpKind,
@@ -14,9 +14,9 @@ pub(super) struct CachedOp {
 /// The cached ops.
 #[derive(Default)]
 pub(super) struct OpCache {
-    /// Position in `known`, from 1, by the number of the properties. 0 if there is no entry.
+    /// By the number of the properties: the position in `known` plus one, or 0 if there is no entry.
     by_properties: Vec<u32>,
-    /// The same by the number of the name, of ops without properties.
+    /// The same for ops without properties, by the number of the name.
     by_name: Vec<u32>,
     known: Vec<CachedOp>,
 }

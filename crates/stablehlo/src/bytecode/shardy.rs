@@ -1,4 +1,4 @@
-//! Shardy's attributes, as MLIR's text. Devices that support shardings read them; others ignore them.
+//! Shardy's attributes, as MLIR text. Devices that support shardings read them; others ignore them.
 
 use super::cursor::Cursor;
 use super::entries::Tables;
@@ -116,14 +116,14 @@ impl Tables<'_> {
         Ok(format!("#sdy.op_sharding_rule<({operands})->({results}) {{{}}}{tail}>", factors.join(", ")))
     }
 
-    /// A string as a copy.
+    /// Reads a string and returns a copy.
     fn name(&mut self, cursor: &mut Cursor<'_>) -> Result<String> {
         let name = self.container.text(cursor)?;
         self.charge(cursor.pos(), name.len())?;
         Ok(name)
     }
 
-    /// A list of attributes that are themselves text.
+    /// A list of attributes, each as text.
     fn texts(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
         Ok(cursor.list(|cursor| self.child_other(cursor, depth))?.join(", "))
     }
@@ -137,7 +137,7 @@ impl Tables<'_> {
     }
 }
 
-/// Name of a factor of a sharding rule: i to z, then z_1 and on.
+/// Name of a factor of a sharding rule: `i` to `z`, then `z_1` and so on.
 fn factor(number: i64) -> String {
     match u8::try_from(number) {
         Ok(n) if n < 18 => char::from(b'i' + n).to_string(),

@@ -9,7 +9,7 @@ use crate::print::float_text;
 use crate::types::Ty;
 
 impl Tables<'_> {
-    /// Returns a copy of a type. Decodes it if needed, and charges for the copy.
+    /// Returns a copy of a type. Decodes the type if needed, and charges for the copy.
     pub(super) fn type_at(&mut self, offset: usize, index: usize, depth: usize) -> Result<Ty> {
         let known = match self.types.get(index) {
             Some(Some((ty, weight))) => Some((ty.clone(), *weight)),
@@ -77,7 +77,7 @@ impl Tables<'_> {
         })
     }
 
-    /// A tensor; one of unknown element type or with an encoding is kept as text.
+    /// A tensor type. If its element type is unknown or it has an encoding, it is kept as text.
     fn tensor(&mut self, cursor: &mut Cursor<'_>, depth: usize, encoding: Option<String>) -> Result<Ty> {
         let shape = cursor.list(Cursor::svarint)?;
         let element = self.child_type(cursor, depth)?;
@@ -203,7 +203,7 @@ impl Tables<'_> {
     }
 
     fn quantized(&mut self, cursor: &mut Cursor<'_>, depth: usize, per_axis: bool) -> Result<Ty> {
-        // The one flag there is: the storage is signed.
+        // The only flag that is defined means that the storage is signed.
         let signed = cursor.varint()? & 1 == 1;
         let storage = self.child_type(cursor, depth)?.into_type().to_string();
         let width = storage.trim_start_matches(['u', 'i']).parse::<u32>().unwrap_or(64).clamp(1, 63);

@@ -11,10 +11,10 @@ use crate::ir::*;
 
 /// Maximum number of members of a compact list of groups.
 const MAX_MEMBERS: usize = 1 << 16;
-/// Maximum number of dimensions of its reshape.
+/// Maximum rank of the array that is transposed.
 const MAX_RANK: usize = 64;
 
-/// The attributes of the StableHLO op of the instruction's opcode, by name.
+/// The attributes of the StableHLO op that corresponds to the instruction, by name.
 pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
     let mut list = vec![("channel_id", int(i.channel_id.max(0)))];
     if i.opcode == "collective-permute" {
@@ -48,7 +48,7 @@ pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute
     Ok(list)
 }
 
-/// The attributes, but for the count, of an all-to-all along the first dimension.
+/// The attributes of an all-to-all along the first dimension, without the count.
 pub(super) fn exchange(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
     Ok(vec![
         ("channel_id", int(i.channel_id.max(0))),
@@ -131,7 +131,7 @@ fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     Ok(ids.chunks(each).map(<[i64]>::to_vec).collect())
 }
 
-/// Rows of ids, short rows filled up with -1.
+/// Rows of ids. Short rows are padded with -1.
 fn matrix(rows: Vec<Vec<i64>>) -> Result<Attribute> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {

@@ -1,8 +1,8 @@
 //! Converts computations to functions and regions.
 //!
-//! Tuples are flattened: a value is a list of arrays and tokens, so `tuple` and `get-tuple-element` need no op. A
-//! computation that others call by name becomes a function. One that belongs to an instruction becomes its region.
-//! Branches have no arguments in StableHLO, so those of `conditional` use the operands directly.
+//! Tuples are flattened. A value is a list of arrays and tokens, so `tuple` and `get-tuple-element` do not become ops.
+//! A computation that is called by name becomes a function. A computation that belongs to an instruction becomes a
+//! region of its op. Branches have no arguments in StableHLO, so those of `conditional` use the operands directly.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,7 +22,7 @@ const OP_WEIGHT: usize = 256;
 pub(super) struct Reader {
     computations: Vec<proto::Computation>,
     by_id: HashMap<i64, usize>,
-    /// Functions that were called: symbol names, and the order of first calls.
+    /// Symbol names of the called functions, and the order of first calls.
     names: HashMap<usize, String>,
     taken: HashSet<String>,
     queue: Vec<usize>,
@@ -30,7 +30,7 @@ pub(super) struct Reader {
     budget: Budget,
 }
 
-/// The arrays and tokens an instruction's result consists of.
+/// The arrays and tokens that make up an instruction's result.
 pub(super) struct Value {
     ids: Vec<ValueId>,
     shape: Shape,
@@ -46,13 +46,13 @@ struct Converted {
 
 /// The result of [`Body::legalized`].
 enum Legalized {
-    /// The result of an instruction that became other ops.
+    /// The instruction was replaced by other ops, with this result.
     Result(Value),
-    /// The operands of an instruction that StableHLO has an op for.
+    /// StableHLO has an op for the instruction, with these operands.
     Operands(Vec<ValueId>),
 }
 
-/// A computation, read.
+/// A computation after conversion.
 struct Built {
     region: Region,
     params: Vec<Value>,
@@ -61,7 +61,7 @@ struct Built {
     root_attributes: Vec<Attributes>,
 }
 
-/// Newer producers put the computation's id in the upper half of an instruction's.
+/// Newer producers put the computation's id in the upper half of an instruction's id.
 fn local(id: i64) -> i64 {
     id & 0xFFFF_FFFF
 }
@@ -86,7 +86,7 @@ impl Reader {
         })
     }
 
-    /// The entry computation as `main`, then all that it calls.
+    /// Converts the entry computation to `main`, then all computations that it calls.
     pub(super) fn funcs(&mut self, module: &proto::Module) -> Result<Vec<Func>> {
         let entry =
             self.index(module.entry_computation_id).map_err(|_| Error::new("the entry computation is missing"))?;
@@ -140,8 +140,8 @@ impl Reader {
         Ok((func, built))
     }
 
-    /// Converts a computation's instructions to ops. `given` are the values of parameters that are not arguments of the
-    /// region.
+    /// Converts a computation's instructions to ops. `given` are the values of the parameters that are not arguments of
+    /// the region.
     fn region(
         &mut self,
         index: usize,
@@ -205,7 +205,7 @@ impl Reader {
         Ok(Built { region: Region { args, ops }, params: own, param_attributes, root, root_attributes })
     }
 
-    /// Converts one instruction. Its ops go to the body.
+    /// Converts one instruction. Adds its ops to the body.
     fn instruction(&mut self, body: &mut Body<'_>, i: Box<Instruction>) -> Result<Value> {
         let (mut i, shape) = legalize::synchronous(i)?;
         if let Some(value) = self.without_op(body, &mut i, &shape)? {
@@ -233,8 +233,8 @@ impl Reader {
         Ok(value)
     }
 
-    /// The value of an instruction that needs no op: a parameter, or one that passes values on. Constants are ops
-    /// without operands. Returns `None` for other instructions.
+    /// Returns the value of an instruction that needs no op: a parameter, or an instruction that only passes values on.
+    /// Constants are converted to ops without operands. Returns `None` for other instructions.
     fn without_op(&mut self, body: &mut Body<'_>, i: &mut Instruction, shape: &Shape) -> Result<Option<Value>> {
         let ids = match i.opcode.as_str() {
             "parameter" => return body.parameter(i, shape.clone()).map(Some),
@@ -297,7 +297,7 @@ impl Reader {
         Ok(Converted { kind, operands, regions, attributes: Attributes::new() })
     }
 
-    /// Any other instruction. Its computations become regions of the op, or attributes of a custom call.
+    /// Converts any other instruction. Its computations become regions of the op, or attributes of a custom call.
     fn operation(
         &mut self,
         body: &mut Body<'_>,
@@ -307,14 +307,15 @@ impl Reader {
     ) -> Result<Converted> {
         match i.opcode.as_str() {
             "rng" => operands.push(body.shape_operand(shape)?),
-            // Its layouts are among the op's attributes.
+            // The op's attributes include the layouts, which come from the shape.
             "custom-call" => i.shape = Some(shape.clone()),
             _ => {}
         }
         let called = std::mem::take(&mut i.called_computation_ids);
         let (mut kind, mut attributes) = instruction::kind(i)?;
         if let (OpKind::Compare { compare_type, .. }, true) = (&mut kind, i.comparison_type.is_empty()) {
-            // Without a type, the order determines the comparison. Elements that are not floats have only one order.
+            // If the comparison type is absent, it follows from the order. Elements that are not floats have only one
+            // order.
             let ty = operands.first().map(|id| &body.values[id.0 as usize]);
             if !matches!(ty, Some(Type::Tensor(ty)) if ty.element.is_float()) {
                 *compare_type = ComparisonType::NoType;
@@ -340,7 +341,8 @@ impl Reader {
         Ok(self.region(index, body.values, given, body.depth + 1)?.region)
     }
 
-    /// Returns the location: the framework's name of the instruction, or its own, and the place in a source file.
+    /// Returns the location: the name that the framework gave the instruction, or else its HLO name, and the place in a
+    /// source file.
     fn location(&mut self, i: &mut Instruction) -> LocationId {
         let metadata = i.metadata.take().unwrap_or_default();
         let name = if metadata.op_name.is_empty() { i.name.clone() } else { metadata.op_name };
@@ -360,7 +362,7 @@ impl Reader {
     }
 }
 
-/// One computation being read.
+/// A computation that is being converted.
 pub(super) struct Body<'a> {
     /// Types of all values of the function.
     pub(super) values: &'a mut Vec<Type>,
@@ -368,7 +370,7 @@ pub(super) struct Body<'a> {
     depth: usize,
     defined: HashMap<i64, Value>,
     params: Vec<Option<(Value, Vec<Attributes>)>>,
-    /// How many parameters there can be.
+    /// Parameter numbers are smaller than this.
     limit: usize,
     pub(super) ops: Vec<Op>,
 }
@@ -382,7 +384,7 @@ impl Body<'_> {
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
-    /// All operands, tuples taken apart.
+    /// All operands, with tuples flattened.
     fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
         let mut ids = Vec::with_capacity(i.operand_ids.len());
         for number in 0..i.operand_ids.len() {
@@ -391,7 +393,7 @@ impl Body<'_> {
         Ok(ids)
     }
 
-    /// New values of a shape.
+    /// Adds values of this shape.
     fn fresh(&mut self, shape: Shape) -> Result<Value> {
         let start = self.values.len();
         shape::leaves(&shape, self.values)?;
@@ -399,7 +401,7 @@ impl Body<'_> {
         Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
     }
 
-    /// Existing values as one value of this shape.
+    /// Combines existing values into one value of this shape.
     pub(super) fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
         let mut types = Vec::new();
         shape::leaves(&shape, &mut types)?;
@@ -447,7 +449,7 @@ impl Body<'_> {
         Ok(value)
     }
 
-    /// Rewrites an instruction whose form StableHLO lacks, or its operands.
+    /// Rewrites an instruction, or its operands, if StableHLO lacks the form.
     fn legalized(&mut self, i: &Instruction, shape: &Shape, location: LocationId) -> Result<Legalized> {
         let operands = self.operands(i)?;
         Ok(match i.opcode.as_str() {
@@ -466,7 +468,7 @@ impl Body<'_> {
         })
     }
 
-    /// The extents of an array as a constant, which StableHLO's `rng` takes.
+    /// Adds the extents of an array as a constant, because StableHLO's `rng` takes them as an operand.
     fn shape_operand(&mut self, shape: &Shape) -> Result<ValueId> {
         let extents = shape::tensor(shape)?.shape;
         let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);
@@ -483,7 +485,7 @@ pub(super) fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) ->
     Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
 }
 
-/// Names the instruction, unless an inner one is already named.
+/// Adds the instruction's name to the error, unless an inner one is already named.
 #[cold]
 fn named(error: Error, name: &str, opcode: &str) -> Error {
     if error.op().is_some() {
@@ -492,7 +494,7 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     Error::new(format!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
-/// Attributes of a framework for its own backend.
+/// Attributes that a framework passes to its backend.
 pub(super) fn frontend(attributes: Option<proto::FrontendAttributes>) -> Option<(String, Attribute)> {
     let map: BTreeMap<String, String> = attributes?.map;
     let entries = map.into_iter().map(|(name, value)| (name, Attribute::String(value.into_bytes().into())));
@@ -504,7 +506,7 @@ fn sharding_attribute(text: &str) -> (String, Attribute) {
     ("mhlo.sharding".to_owned(), Attribute::String(text.as_bytes().to_vec().into()))
 }
 
-/// The attribute dictionaries of values that make up one annotated value.
+/// The attribute dictionaries of the values that make up one annotated value.
 fn shardings(sharding: Option<&super::sharding::OpSharding>, count: usize) -> Vec<Attributes> {
     let mut list = vec![Attributes::new(); count];
     let Some(sharding) = sharding else { return list };

@@ -91,7 +91,7 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         | "all-to-all"
         | "collective-permute"
         | "collective-broadcast" => other(&i.opcode, collective::attributes(i)?),
-        // StableHLO has these as calls of a target every reader knows.
+        // In StableHLO these are calls of a target that all readers know.
         "topk" => {
             let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
             extra.push(("mhlo.attributes".to_owned(), Attribute::Dictionary(fields)));
@@ -140,7 +140,7 @@ fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
     values.iter().map(|&value| dim(value)).collect()
 }
 
-/// The one dimension the instruction names.
+/// The instruction's only dimension.
 pub(super) fn dimension(i: &Instruction) -> Result<usize> {
     match i.dimensions[..] {
         [value] => dim(value),
@@ -200,7 +200,7 @@ fn scatter(i: &mut Instruction) -> Result<OpKind> {
     Ok(OpKind::Scatter { dimensions: dimensions.into(), indices_are_sorted, unique_indices })
 }
 
-/// One entry per operand; an absent or shorter list means the default.
+/// One entry per operand. Missing entries have the default value.
 fn precision(i: &Instruction) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
@@ -261,7 +261,7 @@ fn convolution(i: &mut Instruction) -> Result<OpKind> {
         output_feature: dim(d.output_feature)?,
         output_spatial: dims(&d.output_spatial)?,
     };
-    // A count that is not written is one.
+    // A count of zero was not written and means one.
     let count = |n: i64| if n == 0 { 1 } else { n };
     Ok(OpKind::Convolution {
         dimensions: dimensions.into(),
@@ -337,7 +337,7 @@ fn custom_call(i: &mut Instruction, extra: &mut Attributes) -> Result<OpKind> {
     })
 }
 
-/// MLIR's text of a dictionary where the interface is typed; bytes elsewhere.
+/// MLIR's text of a dictionary for the typed interface, bytes otherwise.
 fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     let text = std::str::from_utf8(&bytes).ok().map(str::trim).filter(|_| api_version == TYPED_FFI);
     match text.map(crate::text::dictionary) {
@@ -346,7 +346,7 @@ fn backend_config(bytes: Bytes, api_version: i64) -> Attribute {
     }
 }
 
-/// A layout as StableHLO's calls hold it: dimensions, minor first.
+/// A layout in the form of StableHLO's custom calls: dimensions from minor to major.
 fn layout(of: &Shape) -> Result<Attribute> {
     let order = of.layout.as_ref().map_or_else(Vec::new, |layout| layout.minor_to_major.clone());
     let tensor = matches!(of.element_type, 13 | 17);

@@ -1,5 +1,5 @@
-//! Rewrites forms of HLO that StableHLO lacks: asynchronous pairs, indices in one vector, the exchange of one array per
-//! member, and bitcasts between layouts.
+//! Rewrites the forms of HLO that StableHLO lacks: asynchronous pairs, indices in one vector, all-to-all with one array
+//! per member, and bitcasts between layouts.
 
 use super::collective;
 use super::computation::{Body, Value, op};
@@ -9,8 +9,8 @@ use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Returns the instruction and the shape of its result. One that starts an asynchronous operation becomes the synchronous
-/// one, because the instructions before its end do not use the result.
+/// Returns the instruction and the shape of its result. An instruction that starts an asynchronous operation becomes
+/// the synchronous operation, because no instruction uses the result before the operation ends.
 pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, Shape)> {
     let mut shape = i.shape.take().unwrap_or_default();
     if let Some((opcode, result)) = started(&i.opcode, &shape)? {
@@ -23,7 +23,8 @@ pub(super) fn synchronous(mut i: Box<Instruction>) -> Result<(Box<Instruction>, 
 /// Returns the opcode that an asynchronous one starts, and the shape of its result.
 fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>> {
     let opcode = match opcode {
-        // Its shape is that of the result. The shape of the others also contains the operands and data of the backend.
+        // This one has the shape of the result. The shapes of the others also contain the operands and data of the
+        // backend.
         "all-reduce-start" => return Ok(Some(("all-reduce", shape.clone()))),
         "all-gather-start" => "all-gather",
         "collective-permute-start" => "collective-permute",
@@ -36,7 +37,7 @@ fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>>
     }
 }
 
-/// Whether the opcode ends or updates an asynchronous one.
+/// Whether the opcode ends or updates an asynchronous operation.
 pub(super) fn passes_on(opcode: &str) -> bool {
     matches!(
         opcode,
@@ -50,7 +51,7 @@ pub(super) fn passes_on(opcode: &str) -> bool {
     )
 }
 
-/// The dimensions in the order of memory, the one with the longest steps first.
+/// The dimensions in memory order, from major to minor.
 fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let rank = of.dimensions.len();
     let Some(layout) = &of.layout else { return Ok((0..rank).collect()) };
@@ -80,8 +81,8 @@ impl Body<'_> {
         Ok(ValueId(id))
     }
 
-    /// The operands of a slice that starts where the ones from `first` on say, with a scalar for each dimension: older
-    /// programs hold them in one vector.
+    /// The operands of a slice, with one scalar start index per dimension from operand `first` on. Older programs store
+    /// the indices in one vector.
     pub(super) fn scalar_indices(
         &mut self,
         mut operands: Vec<ValueId>,
@@ -107,7 +108,7 @@ impl Body<'_> {
         Ok(operands)
     }
 
-    /// The same elements in memory as an array of another shape and layout.
+    /// Reinterprets the elements in memory as an array of another shape and layout.
     pub(super) fn bitcast(&mut self, x: ValueId, from: &Shape, to: &Shape, at: LocationId) -> Result<ValueId> {
         let (outer, inner) = (memory_order(from)?, memory_order(to)?);
         let (source, target) = (self.tensor(x)?.clone(), shape::tensor(to)?);
@@ -139,7 +140,8 @@ impl Body<'_> {
         Ok(x)
     }
 
-    /// An exchange in which each member sends one operand to each other: stacked, they are one array that is split.
+    /// An all-to-all with one operand per member. The operands are stacked into one array, which is split between the
+    /// members.
     pub(super) fn exchange(
         &mut self,
         i: &Instruction,

@@ -1,8 +1,8 @@
 //! Programs in XLA's own form, `HloModuleProto`.
 //!
-//! `proto` holds the messages, `shape` converts types and literals, `instruction` and `collective` convert opcodes and
-//! their fields, `legalize` rewrites of forms that StableHLO lacks, `sharding` annotations for partitioners;
-//! `computation` walks computations and builds functions and regions, and `module` the module.
+//! `proto` holds the messages. `shape` converts types and literals, `instruction` and `collective` convert opcodes and
+//! their fields, and `sharding` converts annotations for partitioners. `legalize` rewrites the forms that StableHLO
+//! lacks. `computation` converts computations to functions and regions, and `module` converts the module.
 
 mod collective;
 mod computation;

@@ -36,8 +36,8 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
     Ok(module)
 }
 
-/// Checks the layouts of a config. Programs take and return buffers in the default layout. The layouts of a bare module
-/// are only hints of its producer, which clients of PJRT replace. The layouts of a config are binding.
+/// Checks the layouts of a config. Programs take and return buffers in the default layout. The layouts of a module
+/// without a config are only hints of its producer, which clients of PJRT replace. The layouts of a config are binding.
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {

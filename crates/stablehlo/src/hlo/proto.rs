@@ -1,7 +1,7 @@
-//! The fields this crate reads of XLA's `hlo.proto` and `xla_data.proto`.
+//! The fields of XLA's `hlo.proto` and `xla_data.proto` that this crate reads.
 //!
 //! Instructions, computations and parts of literals stay encoded until they are used. Otherwise a message of two bytes
-//! would grow to the size of its struct. Lists of floats are read as bits, so that NaNs do not change.
+//! would grow to the size of its struct. Lists of floats are read as bits, so that NaNs keep their bits.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub(super) struct Module {
     pub(super) frontend_attributes: Option<FrontendAttributes>,
 }
 
-/// The part of a computation that is kept between its uses.
+/// The part of a computation that is decoded at once.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Computation {
     #[prost(string, tag = "1")]
@@ -319,24 +319,24 @@ pub(super) struct WindowDimension {
     pub(super) window_reversal: bool,
 }
 
-/// Dimension numbers of gather, and of scatter under gather's numbers: the messages have the same fields.
+/// Dimension numbers of gather. Those of scatter have the same field numbers, so they use this message too.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct IndexDimensionNumbers {
-    /// Scatter: `update_window_dims`.
+    /// For scatter: `update_window_dims`.
     #[prost(int64, repeated, tag = "1")]
     pub(super) offset_dims: Vec<i64>,
-    /// Scatter: `inserted_window_dims`.
+    /// For scatter: `inserted_window_dims`.
     #[prost(int64, repeated, tag = "2")]
     pub(super) collapsed_slice_dims: Vec<i64>,
-    /// Scatter: `scatter_dims_to_operand_dims`.
+    /// For scatter: `scatter_dims_to_operand_dims`.
     #[prost(int64, repeated, tag = "3")]
     pub(super) start_index_map: Vec<i64>,
     #[prost(int64, tag = "4")]
     pub(super) index_vector_dim: i64,
-    /// Scatter: `input_batching_dims`.
+    /// For scatter: `input_batching_dims`.
     #[prost(int64, repeated, tag = "5")]
     pub(super) operand_batching_dims: Vec<i64>,
-    /// Scatter: `scatter_indices_batching_dims`.
+    /// For scatter: `scatter_indices_batching_dims`.
     #[prost(int64, repeated, tag = "6")]
     pub(super) indices_batching_dims: Vec<i64>,
 }

@@ -10,7 +10,7 @@ use crate::limits::MAX_NESTING;
 const TUPLE: i32 = 13;
 const TOKEN: i32 = 17;
 
-/// The types of the arrays and tokens a shape consists of, tuples taken apart.
+/// Appends the types of the arrays and tokens that make up a shape, with tuples flattened.
 pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
     match shape.element_type {
         TUPLE => shape.tuple_shapes.iter().try_for_each(|part| leaves(part, out)),
@@ -25,7 +25,7 @@ pub(super) fn leaves(shape: &proto::Shape, out: &mut Vec<Type>) -> Result<()> {
     }
 }
 
-/// An array's type. One with dimensions of bounded size is the text that StableHLO has for it.
+/// Returns the type of an array. If dimensions are bounded, it is the text of StableHLO's bounded type.
 fn array(shape: &proto::Shape) -> Result<Type> {
     let is_dynamic = |d: usize| shape.is_dynamic_dimension.get(d) == Some(&true);
     if !(0..shape.dimensions.len()).any(is_dynamic) {
@@ -45,12 +45,13 @@ fn array(shape: &proto::Shape) -> Result<Type> {
     Ok(Type::Other(format!("{text}{}, #stablehlo.bounds<{}>>", element(shape.element_type)?, bounds.join(", "))))
 }
 
-/// How many arrays and tokens a shape consists of.
+/// The number of arrays and tokens that make up a shape.
 pub(super) fn leaf_count(shape: &proto::Shape) -> usize {
     if shape.element_type == TUPLE { shape.tuple_shapes.iter().map(leaf_count).sum() } else { 1 }
 }
 
-/// Where among its leaves the part of a shape begins that an index leads to, and how many leaves it has.
+/// Finds the part of a shape that an index refers to. Returns the position of its first leaf and the number of its
+/// leaves.
 pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)> {
     let (mut shape, mut start) = (shape, 0);
     for &step in index {
@@ -114,8 +115,8 @@ fn element(number: i32) -> Result<ElementType> {
     })
 }
 
-/// The order of dimensions in memory, minor first, unless it is the descending one. Dimensions of one element may be
-/// anywhere.
+/// The dimensions in memory order from minor to major, unless the layout is the default one. The position of a
+/// dimension with one element does not matter.
 pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     let order = &shape.layout.as_ref()?.minor_to_major[..];
     let extent = |d: i64| usize::try_from(d).ok().and_then(|d| shape.dimensions.get(d)).copied();
@@ -123,7 +124,7 @@ pub(super) fn permuted(shape: &proto::Shape) -> Option<&[i64]> {
     (!wide.is_sorted_by(|a, b| a > b)).then_some(order)
 }
 
-/// The constants a literal consists of.
+/// The constants that make up a literal.
 pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<Literal>) -> Result<()> {
     let shape = literal.shape.take().unwrap_or_default();
     if shape.element_type == TUPLE {
@@ -146,7 +147,7 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     Ok(())
 }
 
-/// The elements as [`Literal`] holds them, in the literal's own order.
+/// The elements in the form of [`Literal`], in the literal's own order.
 fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
     use ElementType::*;
     fn joined<T, const N: usize>(values: &[T], bytes: impl Fn(&T) -> [u8; N]) -> Bytes {
@@ -185,8 +186,8 @@ fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
     })
 }
 
-/// One byte per element. Producers of one age wrote that, others as many elements to a byte as fit, the first in the low
-/// bits.
+/// Returns one byte per element. Some producers wrote one byte per element. Others packed as many elements into a byte
+/// as fit, the first one in the low bits.
 fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     let width = usize::try_from(ty.element.bit_width()).unwrap_or(8);
     let count = ty.num_elements().unwrap_or(0);
@@ -199,7 +200,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
     normalise(ty.element, raw)
 }
 
-/// Row-major elements of a literal whose dimensions lie in another order.
+/// Returns the row-major elements of a literal with another memory order.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
     let wrong = || Error::new(format!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();

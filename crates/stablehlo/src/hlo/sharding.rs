@@ -1,4 +1,4 @@
-//! `OpSharding` as text, the way `mhlo.sharding` holds it.
+//! `OpSharding` as text, in the form of `mhlo.sharding`.
 
 use std::fmt::Write;
 
@@ -41,7 +41,7 @@ fn word(kind: i32) -> &'static str {
 }
 
 impl OpSharding {
-    /// The shardings of the parts of a tuple; itself for an array.
+    /// The shardings of the parts of a tuple. An array's sharding is its only part.
     pub(super) fn parts(&self) -> &[Self] {
         if self.kind == TUPLE { &self.tuple } else { std::slice::from_ref(self) }
     }

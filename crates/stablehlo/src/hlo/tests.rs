@@ -29,7 +29,7 @@ fn computation(id: i64, instructions: &[Instruction]) -> Computation {
     }
 }
 
-/// The last computation is the entry.
+/// The last computation is the entry computation.
 fn module(computations: &[Computation]) -> Module {
     Module {
         name: "m".to_owned(),
@@ -76,7 +76,7 @@ fn comparisons_say_their_order_or_their_type() {
         (F32, "FLOAT", "", Kind::Float),
         (F32, "TOTALORDER", "", Kind::TotalOrder),
         (S32, "SIGNED", "", Kind::Signed),
-        // As producers of 2026 write it.
+        // Producers of 2026 write this form.
         (F32, "", "PARTIAL", Kind::NoType),
         (F32, "", "TOTAL", Kind::TotalOrder),
         (F32, "", "WEAK", Kind::WeakOrder),

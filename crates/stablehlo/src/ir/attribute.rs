@@ -16,7 +16,7 @@ pub enum Attribute {
     Integer(i64, ElementType),
     /// A floating-point number and its type.
     Float(f64, ElementType),
-    /// Bytes, since strings of custom calls need not be UTF-8.
+    /// Bytes, because strings of custom calls need not be UTF-8.
     String(Bytes),
     Symbol(String),
     Type(Type),
@@ -26,7 +26,7 @@ pub enum Attribute {
     Tensor(Literal),
     /// `array<...>`, a tensor of one dimension.
     DenseArray(Literal),
-    /// MLIR's text of anything else, such as a Shardy sharding.
+    /// MLIR's text of any other attribute, such as a Shardy sharding.
     Other(String),
 }
 

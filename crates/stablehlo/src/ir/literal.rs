@@ -7,19 +7,20 @@ use bytes::Bytes;
 use super::types::{ElementType, TensorType};
 use crate::error::{Error, Result};
 
-/// Longest list an op attribute may spell out through a splat. Such lists have one entry per dimension.
+/// Maximum length of a list in an op attribute that is given as a splat. Such lists have one entry per dimension.
 const MAX_LIST: usize = 4096;
 
-/// A constant tensor. `data` is row-major little-endian, one whole byte per element for sub-byte types (sign- or
-/// zero-extended) and for bool (0 or 1), real then imaginary part for complex; either all elements, or exactly one (a
-/// splat; a tensor of one element is none).
+/// A constant tensor. `data` holds the elements in row-major order, little-endian. Each element takes whole bytes:
+/// sub-byte types are sign- or zero-extended to one byte, a bool is one byte (0 or 1), and a complex number is the real
+/// part followed by the imaginary part. It holds either all elements or exactly one, which is then a splat. A tensor of
+/// one element is not a splat.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Literal {
     /// Type of the tensor.
     pub ty: TensorType,
-    /// Elements, a slice of the program where the program holds them in this form.
+    /// The elements. This is a slice of the program if the program holds them in this form.
     pub data: Bytes,
-    /// One element stands for all.
+    /// Whether one element stands for all.
     pub splat: bool,
 }
 
@@ -30,10 +31,10 @@ impl fmt::Debug for Literal {
 }
 
 impl Literal {
-    /// A constant of `data` in the form [`Literal`] describes: all elements, or exactly one.
+    /// Creates a constant from `data` in the form of [`Literal`]: all elements, or exactly one.
     ///
-    /// Fails when the type is not static or the number of bytes fits neither reading. One element of a one-element
-    /// tensor is not a splat.
+    /// Fails if the type is not static, or if `data` has neither the size of all elements nor that of one. A tensor of
+    /// one element is not a splat.
     pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
         let data = data.into();
         let Some(count) = ty.num_elements() else {
@@ -47,11 +48,11 @@ impl Literal {
         Err(Error::new(format!("a constant of type {ty} holds {} bytes, neither {count} elements nor one", data.len())))
     }
 
-    /// A constant from MLIR's raw form, which packs booleans eight to a byte and leaves the unused bits of sub-byte
-    /// elements unspecified.
+    /// Creates a constant from MLIR's raw form, which packs eight booleans into a byte and leaves the unused bits of
+    /// sub-byte elements unspecified.
     pub(crate) fn from_raw(ty: TensorType, raw: Bytes) -> Result<Self> {
         let data = match ty.element {
-            // Producers write a splat for an empty tensor, too.
+            // Producers also write a splat for an empty tensor.
             element if raw.len() == element.byte_size() && ty.num_elements() == Some(0) => Bytes::new(),
             ElementType::Bool => unpack_booleans(&ty, raw)?,
             ElementType::I2 | ElementType::I4 | ElementType::Ui2 | ElementType::Ui4 => normalise(ty.element, raw),
@@ -60,7 +61,8 @@ impl Literal {
         Self::new(ty, data)
     }
 
-    /// The elements as integers, if they are integers or booleans and, for a splat, not absurdly many.
+    /// Returns the elements as integers, if they are integers or booleans. Returns `None` for a splat of more than 4096
+    /// elements.
     #[must_use]
     pub fn integers(&self) -> Option<Vec<i64>> {
         let element = self.ty.element;
@@ -86,8 +88,8 @@ fn integer(bytes: &[u8], signed: bool) -> i64 {
     i64::from_le_bytes(wide)
 }
 
-/// One byte per boolean. MLIR packs them least significant bit first and spells a splat 0x00 or 0xFF; some producers
-/// wrote a byte each.
+/// Returns one byte per boolean. MLIR packs booleans, least significant bit first, and writes a splat as 0x00 or 0xFF.
+/// Some producers wrote one byte per boolean.
 fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
     let Some(count) = ty.num_elements() else { return Ok(raw) };
     let packed = count.div_ceil(8);
@@ -104,7 +106,7 @@ fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
     }
 }
 
-/// Sign- or zero-extends sub-byte integers to their byte.
+/// Sign- or zero-extends sub-byte integers to one byte.
 pub(crate) fn normalise(element: ElementType, raw: Bytes) -> Bytes {
     let width = element.bit_width();
     let fix = |byte: u8| {

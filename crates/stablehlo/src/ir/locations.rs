@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A source location: an index into the module's location table, resolved by [`Module::location`](crate::ir::Module::location).
+/// A source location. It is an index into the module's location table;
+/// [`Module::location`](crate::ir::Module::location) resolves it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);
 
@@ -12,29 +13,29 @@ pub struct LocationId(pub u32);
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Location {
-    /// Nothing recorded.
+    /// The producer recorded no location.
     Unknown,
     /// A place in a file.
     File {
         /// File name.
         file: String,
-        /// Line, from 1; 0 when absent.
+        /// Line, counted from 1, or 0 if it is absent.
         line: u64,
-        /// Column, from 1; 0 when absent.
+        /// Column, counted from 1, or 0 if it is absent.
         column: u64,
     },
     /// A name, such as JAX's `jit(f)/add`, and the place it wraps.
     Name(String, LocationId),
-    /// A call: callee, then caller.
+    /// A call: the location of the callee, then that of the caller.
     CallSite(LocationId, LocationId),
-    /// Several places.
+    /// Several locations.
     Fused(Vec<LocationId>),
 }
 
-/// Locations that are decoded on request. A reader implements it for the encoding of its format. The trait does not require
-/// `Debug`, because the code would be part of every plugin.
+/// Locations that are decoded on request. A reader implements it for the encoding of its format. The trait does not
+/// require `Debug`, because every plugin would contain that code.
 pub(crate) trait EncodedLocations: Send + Sync {
-    /// Returns the number of locations. Ids below it have one.
+    /// Returns the number of locations. Every smaller id has a location.
     fn len(&self) -> usize;
 
     /// Returns the location with this id, or [`Location::Unknown`] if it is malformed.
@@ -44,7 +45,7 @@ pub(crate) trait EncodedLocations: Send + Sync {
 /// Source locations of a module's ops, indexed by [`LocationId`]. The readers of this crate assign number 0 to
 /// [`Location::Unknown`].
 ///
-/// The table of an artifact stays encoded. A location is decoded on request. A malformed one is unknown.
+/// The locations of an artifact stay encoded. A location is decoded on request. A malformed location is unknown.
 ///
 /// ```
 /// use stablehlo::ir::{Location, LocationId, Locations};
@@ -56,7 +57,7 @@ pub(crate) trait EncodedLocations: Send + Sync {
 /// ```
 #[derive(Clone, Default)]
 pub struct Locations {
-    /// These come before the listed ones.
+    /// Their ids come before those of the listed locations.
     encoded: Option<Arc<dyn EncodedLocations>>,
     listed: Vec<Location>,
 }
@@ -67,19 +68,19 @@ impl Locations {
         Self { encoded: Some(Arc::new(encoded)), listed: Vec::new() }
     }
 
-    /// How many locations there are: ids below it name one.
+    /// Number of locations. Every smaller id has a location.
     #[must_use]
     pub fn len(&self) -> usize {
         self.encoded_count() + self.listed.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no locations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The location of that id, without those it names.
+    /// Returns the location with this id. It refers to nested locations by id.
     #[must_use]
     pub fn get(&self, id: LocationId) -> Option<Cow<'_, Location>> {
         let index = id.0 as usize;
@@ -89,7 +90,7 @@ impl Locations {
         }
     }
 
-    /// Adds a location, whose id is the number of those before.
+    /// Adds a location. Its id is the number of locations before it.
     pub fn push(&mut self, location: Location) {
         self.listed.push(location);
     }
@@ -99,7 +100,7 @@ impl Locations {
     }
 }
 
-/// The number of locations, since those of an artifact are not decoded.
+/// Prints only the number of locations, because those of an artifact are not decoded.
 impl fmt::Debug for Locations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Locations({})", self.len())

@@ -1,9 +1,9 @@
 //! The typed program, which both readers produce and devices read.
 //!
 //! A [`Module`] holds functions; a [`Func`] holds one [`Region`] of [`Op`]s. Values are numbered per function
-//! ([`ValueId`]), nested regions included, so an op inside a `while` body names an outer value by the same id.
-//! Every op of the StableHLO specification is an [`OpKind`] with its attributes as typed fields; an op the reader
-//! does not know is [`OpKind::Other`], never an error of the reader.
+//! ([`ValueId`]), including those of nested regions. An op inside a `while` body therefore refers to an outer value by
+//! the same id. Every op of the StableHLO specification has an [`OpKind`] with its attributes as typed fields. An op
+//! that the reader does not know is an [`OpKind::Other`], not an error.
 
 mod attribute;
 mod literal;

@@ -15,7 +15,7 @@ macro_rules! elementwise_ops {
             }
 
             impl $kind {
-                /// Every op of the kind.
+                /// All kinds of ops.
                 pub const ALL: &[Self] = &[$(Self::$variant),*];
             }
         )*
@@ -26,9 +26,9 @@ elementwise_table!(elementwise_ops);
 
 /// An enumeration of the specification.
 pub(crate) trait Enumeration: Copy + PartialEq + 'static {
-    /// The name of the attribute: `comparison_direction` in `#stablehlo<comparison_direction EQ>`.
+    /// The family of the enumeration, such as `comparison_direction` in `#stablehlo<comparison_direction EQ>`.
     const FAMILY: &'static str;
-    /// The name that errors use.
+    /// The name of the enumeration in error messages.
     const WHAT: &'static str;
     /// The value if the attribute is absent. `None` if the attribute is required.
     const DEFAULT: Option<Self>;
@@ -128,18 +128,18 @@ pub struct ConvDimensions {
     pub output_spatial: Vec<usize>,
 }
 
-/// A sliding window; every list has one entry per windowed dimension.
+/// A sliding window. Every list has one entry per windowed dimension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name is the specification's own")]
 pub struct Window {
-    /// Empty for `convolution`, whose window is the kernel.
+    /// Empty for `convolution`, whose kernel determines the window.
     pub dimensions: Vec<i64>,
     pub strides: Vec<i64>,
     pub base_dilations: Vec<i64>,
     pub window_dilations: Vec<i64>,
-    /// (low, high).
+    /// Pairs of low and high padding.
     pub padding: Vec<(i64, i64)>,
-    /// Only for `convolution`; empty elsewhere.
+    /// Only for `convolution`. Empty for other ops.
     pub reversal: Vec<bool>,
 }
 
@@ -157,7 +157,7 @@ macro_rules! op_kinds {
             { $( $(#[$field_doc:meta])* $own_field:ident : $own_ty:ty ),* $(,)? };
         )* }
     ) => {
-        /// The operation of an op. Fields have the specification's attribute names; large ones are boxed, so that the
+        /// The operation of an op. Fields have the specification's attribute names. Large fields are boxed, so that the
         /// many ops without them stay small.
         #[derive(Clone, Debug)]
         #[non_exhaustive]

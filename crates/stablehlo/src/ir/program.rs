@@ -15,13 +15,13 @@ pub struct Module {
     pub name: Option<String>,
     /// Module attributes, such as `mhlo.num_partitions`.
     pub attributes: Attributes,
-    /// Functions in program order; the entry is the one named `main`.
+    /// Functions in program order. The entry function is named `main`.
     pub funcs: Vec<Func>,
-    /// Meshes and other top-level ops that are not functions, raw: (op name, attributes).
+    /// Top-level ops that are not functions, such as meshes: name and raw attributes.
     pub symbols: Vec<(String, Attributes)>,
     /// Location table; see [`Module::location`].
     pub locations: Locations,
-    /// Version of the portable artifact the program was read from.
+    /// Version of the portable artifact, if the program was read from one.
     pub version: Option<Version>,
 }
 
@@ -34,30 +34,30 @@ pub struct Version(pub u32, pub u32, pub u32);
 pub struct Func {
     /// Symbol name.
     pub name: String,
-    /// `public` (the default) or private.
+    /// Whether the visibility is `public`, which is the default, or private.
     pub public: bool,
-    /// Attributes of each argument, such as `tf.aliasing_output`; as many as the body block has arguments.
+    /// Attributes of each argument, such as `tf.aliasing_output`. There are as many entries as arguments.
     pub arg_attributes: Vec<Attributes>,
     /// Result types.
     pub results: Vec<Type>,
-    /// Attributes of each result; as many as `results`.
+    /// Attributes of each result. There are as many entries as `results`.
     pub result_attributes: Vec<Attributes>,
     /// Discardable attributes.
     pub attributes: Attributes,
-    /// Body: its block arguments are the function's arguments, its last op is [`OpKind::Return`].
+    /// Body. Its block arguments are the function's arguments, and its last op is [`OpKind::Return`].
     pub body: Region,
-    /// Type of every value of the function, nested regions included, indexed by [`ValueId`].
+    /// Type of every value of the function, including those of nested regions, indexed by [`ValueId`].
     pub values: ValueTypes,
     /// The source location.
     pub location: LocationId,
 }
 
-/// A region: arguments and ops of its single block (StableHLO has no others).
+/// A region: the arguments and ops of its only block. StableHLO has no regions with several blocks.
 #[derive(Clone, Debug, Default)]
 pub struct Region {
     /// Block arguments.
     pub args: Vec<ValueId>,
-    /// Ops in order; the last is [`OpKind::Return`].
+    /// Ops in program order. The last one is [`OpKind::Return`].
     pub ops: Vec<Op>,
 }
 
@@ -79,7 +79,7 @@ pub struct Op {
 }
 
 impl Region {
-    /// Creates a region of these block arguments and ops.
+    /// Creates a region with these block arguments and ops.
     #[must_use]
     pub fn new(args: Vec<ValueId>, ops: Vec<Op>) -> Self {
         Self { args, ops }
@@ -87,7 +87,7 @@ impl Region {
 }
 
 impl Op {
-    /// Creates an op without regions, discardable attributes and a location.
+    /// Creates an op without regions, discardable attributes or a location.
     #[must_use]
     pub fn new(kind: OpKind, operands: impl Into<ValueIds>, results: impl Into<ValueIds>) -> Self {
         Self {
@@ -111,14 +111,14 @@ impl Module {
         })
     }
 
-    /// The function of that symbol name.
+    /// Returns the function with this symbol name.
     #[must_use]
     pub fn func(&self, name: &str) -> Option<&Func> {
         self.funcs.iter().find(|f| f.name == name)
     }
 
-    /// Moves the name out of the other attributes, where text and old artifacts may have it. An attribute that is not a
-    /// name, or a second one, stays, and the verifier refuses it.
+    /// Moves the name out of the other attributes, where text and old artifacts may store it. An attribute that is not
+    /// a valid name, or a second name, stays, and the verifier rejects it.
     pub(crate) fn name_from_attributes(&mut self) {
         let is_name = |(name, value): &(String, Attribute)| name == "sym_name" && value.as_str().is_some();
         if self.name.is_none()

@@ -45,10 +45,10 @@ pub enum ElementType {
     Index,
 }
 
-/// A tensor type: element type and extents, row-major. `shape` is empty for a scalar.
+/// A tensor type: its element type and its extents. `shape` is empty for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TensorType {
-    /// Extent of each dimension, [`DYNAMIC`] where unknown.
+    /// Extent of each dimension, or [`DYNAMIC`] if it is unknown.
     pub shape: Vec<i64>,
     /// Element type.
     pub element: ElementType,
@@ -60,7 +60,7 @@ pub struct TensorType {
 pub enum Type {
     /// A ranked tensor.
     Tensor(TensorType),
-    /// A token ordering side effects.
+    /// A token, which orders side effects.
     Token,
     /// A tuple.
     Tuple(Vec<Type>),
@@ -68,7 +68,7 @@ pub enum Type {
     Other(String),
 }
 
-/// Every element type, its StableHLO name, its width in bits.
+/// Every element type with its StableHLO name and its width in bits.
 const ELEMENTS: [(ElementType, &str, u32); 32] = {
     use ElementType::*;
     [
@@ -108,18 +108,18 @@ const ELEMENTS: [(ElementType, &str, u32); 32] = {
 };
 
 impl ElementType {
-    /// Every element type.
+    /// Iterates over every element type.
     pub fn all() -> impl Iterator<Item = Self> {
         ELEMENTS.iter().map(|row| row.0)
     }
 
-    /// StableHLO's name: `f32`, `i1` for booleans, `ui8`, `complex<f32>`.
+    /// StableHLO's name, such as `f32`, `i1` for booleans, `ui8` or `complex<f32>`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// The type of that StableHLO name. `si32` and the like are accepted for the signed integers.
+    /// Returns the type with this StableHLO name. Also accepts `si32` and the like for the signed integers.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let plain = name.strip_prefix('s').filter(|rest| rest.starts_with('i')).unwrap_or(name);
@@ -132,8 +132,8 @@ impl ElementType {
         self.row().2
     }
 
-    /// Bytes one element takes in a [`Literal`](crate::ir::Literal) and in host memory: whole bytes, at least one.
-    /// `tf32` takes four.
+    /// Number of bytes per element in a [`Literal`](crate::ir::Literal) and in host memory. Each element takes at least
+    /// one whole byte. `tf32` takes four.
     #[must_use]
     pub fn byte_size(self) -> usize {
         match self.bit_width() {
@@ -145,7 +145,7 @@ impl ElementType {
         }
     }
 
-    /// A real floating-point type.
+    /// Whether this is a real floating-point type.
     #[must_use]
     pub fn is_float(self) -> bool {
         use ElementType::*;
@@ -170,7 +170,7 @@ impl ElementType {
         )
     }
 
-    /// A complex type.
+    /// Whether this is a complex type.
     #[must_use]
     pub fn is_complex(self) -> bool {
         matches!(self, Self::ComplexF32 | Self::ComplexF64)
@@ -186,34 +186,34 @@ impl ElementType {
         }
     }
 
-    /// A signed integer, `index` included; booleans are not integers.
+    /// Whether this is a signed integer type, including `index`. Booleans are not integers.
     #[must_use]
     pub fn is_signed_integer(self) -> bool {
         use ElementType::*;
         matches!(self, I2 | I4 | I8 | I16 | I32 | I64 | Index)
     }
 
-    /// An unsigned integer; booleans are not integers.
+    /// Whether this is an unsigned integer type. Booleans are not integers.
     #[must_use]
     pub fn is_unsigned_integer(self) -> bool {
         use ElementType::*;
         matches!(self, Ui2 | Ui4 | Ui8 | Ui16 | Ui32 | Ui64)
     }
 
-    /// A signed or unsigned integer; booleans are not integers.
+    /// Whether this is a signed or unsigned integer type. Booleans are not integers.
     #[must_use]
     pub fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
 
     fn row(self) -> &'static (ElementType, &'static str, u32) {
-        // The table is in declaration order; a test holds it to that.
+        // The table is in declaration order, which a test checks.
         &ELEMENTS[self as usize]
     }
 }
 
 impl TensorType {
-    /// A tensor type.
+    /// Creates a tensor type.
     pub fn new(shape: impl Into<Vec<i64>>, element: ElementType) -> Self {
         Self { shape: shape.into(), element }
     }
@@ -224,23 +224,24 @@ impl TensorType {
         self.shape.len()
     }
 
-    /// Every extent is known.
+    /// Whether every extent is known.
     #[must_use]
     pub fn is_static(&self) -> bool {
         self.shape.iter().all(|&d| d != DYNAMIC)
     }
 
-    /// Product of the extents; `None` where one is dynamic or negative, or the product exceeds `usize`.
+    /// Product of the extents. `None` if an extent is dynamic or negative, or if the product exceeds `usize`.
     #[must_use]
     pub fn num_elements(&self) -> Option<usize> {
-        // An empty tensor is empty however large its other extents are.
+        // A tensor with an extent of zero is empty, even if the product of its other extents overflows.
         if self.shape.contains(&0) {
             return self.shape.iter().all(|&d| d >= 0).then_some(0);
         }
         self.shape.iter().try_fold(1usize, |product, &d| product.checked_mul(usize::try_from(d).ok()?))
     }
 
-    /// Bytes of the tensor as a dense row-major array, see [`ElementType::byte_size`]; `None` like [`Self::num_elements`].
+    /// Size of the tensor in bytes as a dense row-major array (see [`ElementType::byte_size`]). `None` in the cases of
+    /// [`Self::num_elements`].
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.num_elements()?.checked_mul(self.element.byte_size())

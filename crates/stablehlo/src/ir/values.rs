@@ -1,4 +1,4 @@
-//! Lists of values for ops and functions, which need few allocations for many ops.
+//! Lists of values of ops and functions. They need few allocations even for many ops.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -12,14 +12,14 @@ use super::types::Type;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValueId(pub u32);
 
-/// Operands or results of an op. Up to four take no memory of their own; it reads as a slice, and is made from one, from
-/// a `Vec` (`vec.into()`) or by collecting.
+/// Operands or results of an op. Up to four ids are stored inline. It dereferences to a slice, and is created from a
+/// slice, from a `Vec` (`vec.into()`) or by collecting.
 pub type ValueIds = SmallVec<[ValueId; 4]>;
 
-/// A list of dimensions, mostly short: up to two take no memory of their own; otherwise like [`ValueIds`].
+/// A short list of dimensions. Up to two are stored inline; see [`ValueIds`].
 pub type Dims = SmallVec<[usize; 2]>;
 
-/// The type of every value of a function, indexed by [`ValueId`]. Values of one type share it.
+/// The type of every value of a function, indexed by [`ValueId`]. Values of the same type share it.
 ///
 /// ```
 /// use stablehlo::ir::{ElementType, TensorType, Type, ValueTypes};
@@ -32,63 +32,63 @@ pub type Dims = SmallVec<[usize; 2]>;
 /// ```
 #[derive(Clone, Default)]
 pub struct ValueTypes {
-    /// Position in `types` of each value's type.
+    /// For each value, the position of its type in `types`.
     positions: Vec<u32>,
-    /// The types there are, some twice; ones that no value has any more may be left.
+    /// The types. Some may occur twice, and some may no longer belong to any value.
     types: Vec<Entry>,
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     ty: Arc<Type>,
-    /// At most one value has it, so that it may be changed in place.
+    /// Whether at most one value has the type, so that it may be changed in place.
     sole: bool,
 }
 
 impl ValueTypes {
-    /// No values.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many values there are.
+    /// Number of values.
     #[must_use]
     pub fn len(&self) -> usize {
         self.positions.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.positions.is_empty()
     }
 
-    /// The type of the value of that number.
+    /// Returns the type of the value with this number.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<&Type> {
         self.shared(index).map(|ty| &**ty)
     }
 
-    /// The same, to give to another value.
+    /// Returns the shared type of the value with this number, for use by another value.
     #[must_use]
     pub fn shared(&self, index: usize) -> Option<&Arc<Type>> {
         Some(&self.types[*self.positions.get(index)? as usize].ty)
     }
 
-    /// Adds a value of this type, a [`Type`] or a shared one.
+    /// Adds a value with this type, which is a [`Type`] or shared.
     ///
     /// # Panics
     ///
-    /// With more than 2^32 values, which [`ValueId`]s cannot number.
+    /// If the function has more than 2^32 values, which [`ValueId`]s cannot number.
     pub fn push(&mut self, ty: impl Into<Arc<Type>>) {
         let position = self.place(ty.into());
         self.positions.push(position);
     }
 
-    /// Position of a type for one more value.
+    /// Returns the position of a type for one more value.
     fn place(&mut self, ty: Arc<Type>) -> u32 {
-        // Neighbours often share their type.
+        // Neighbouring values often have the same type.
         let recent = self.types.len().saturating_sub(RECENT);
         match self.types[recent..].iter().rposition(|entry| Arc::ptr_eq(&entry.ty, &ty)) {
             Some(at) => {
@@ -99,7 +99,7 @@ impl ValueTypes {
         }
     }
 
-    /// Gives a value another type; nothing happens where there is no such value.
+    /// Replaces the type of a value. Does nothing if the value does not exist.
     pub fn set(&mut self, index: usize, ty: impl Into<Arc<Type>>) {
         let Some(&position) = self.positions.get(index) else { return };
         let entry = &mut self.types[position as usize];
@@ -116,32 +116,32 @@ impl ValueTypes {
         self.into_iter()
     }
 
-    /// The types, to be changed; a shared one is copied first.
+    /// The types for modification. A shared type is copied first.
     pub fn iter_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Type> {
         self.into_iter()
     }
 
-    /// Adds a type that values are then given by [`Self::push_interned`].
+    /// Adds a type for later use by [`Self::push_interned`].
     pub(crate) fn intern(&mut self, ty: Arc<Type>, sole: bool) -> u32 {
         let position = number(self.types.len());
         self.types.push(Entry { ty, sole });
         position
     }
 
-    /// Adds a value of a type that is there already, by its position.
+    /// Adds a value whose type is at this position.
     #[inline]
     pub(crate) fn push_interned(&mut self, position: u32) {
         debug_assert!((position as usize) < self.types.len(), "positions come from `intern`");
         self.positions.push(position);
     }
 
-    /// Position of a value's type: values with the same one have the same type.
+    /// Position of a value's type. Values with the same position have the same type.
     #[inline]
     pub(crate) fn position(&self, value: ValueId) -> u32 {
         self.positions[value.0 as usize]
     }
 
-    /// Every type that a value has, mostly once.
+    /// Every type that a value has. Some types may occur more than once.
     pub(crate) fn distinct(&self) -> impl Iterator<Item = &Type> {
         let mut seen = vec![false; self.types.len()];
         self.positions
@@ -151,7 +151,7 @@ impl ValueTypes {
     }
 }
 
-/// Types looked through for the one pushed.
+/// Number of recent types that are searched for a type before it is added.
 const RECENT: usize = 4;
 
 fn number(position: usize) -> u32 {
@@ -235,7 +235,7 @@ impl<'a> IntoIterator for &'a mut ValueTypes {
     type IntoIter = IterMut<'a>;
 
     fn into_iter(self) -> IterMut<'a> {
-        // Each value gets a type of its own, in the order of the values.
+        // Gives each value a type of its own, in the order of the values.
         let types = &self.types;
         let own = |&at: &u32| Entry { ty: types[at as usize].ty.clone(), sole: true };
         self.types = self.positions.iter().map(own).collect();
@@ -265,7 +265,7 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 
-/// The types in the order of the values, to be changed.
+/// The types in the order of the values, for modification.
 #[derive(Debug)]
 pub struct IterMut<'a>(std::slice::IterMut<'a, Entry>);
 
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(types, vec![ty(3), ty(1), ty(4)].into());
         assert_eq!(types.distinct().count(), 3);
         assert_eq!(copy, vec![ty(1), ty(1), ty(1)].into());
-        // A type given to another value is shared from then on.
+        // A type becomes shared when it is given to another value.
         let shared = types.shared(2).unwrap().clone();
         types.push(shared);
         types[2] = ty(5);

@@ -2,18 +2,18 @@
 
 use crate::ir::{OpKind, Version};
 
-/// Attributes of a version of a portable artifact's op, in the order its properties hold them. Ops without attributes are
-/// not listed; `None` therefore means none known.
+/// Attributes of one version of a portable artifact's op, in the order of its properties. Ops without attributes are
+/// not listed, so they return `None`.
 pub(crate) fn vhlo_attributes(op: &str, version: u32) -> Option<Names> {
     versions(op).find(|row| row.version() == version).map(|row| row.attributes())
 }
 
-/// Whether the portable artifact has an op of that name with attributes.
+/// Whether portable artifacts have an op with this name and with attributes.
 pub(crate) fn is_op(op: &str) -> bool {
     versions(op).next().is_some()
 }
 
-/// Whether some version of the op (named without dialect and version) has an attribute of that name.
+/// Whether any version of the op (named without dialect and version) has an attribute with this name.
 pub(crate) fn is_attribute(op: &str, attribute: &str) -> bool {
     versions(op).any(|row| row.attributes().iter().any(|name| name == attribute))
 }
@@ -30,7 +30,7 @@ pub(super) const PLAIN: [&str; 8] = [
     "uniform_quantize",
 ];
 
-/// Whether the portable artifact has an op of that name that has neither attributes nor a kind of its own.
+/// Whether portable artifacts have an op with this name that has neither attributes nor a kind of its own.
 pub(crate) fn is_plain(op: &str) -> bool {
     PLAIN.contains(&op)
 }
@@ -40,7 +40,7 @@ pub(super) fn artifact_names() -> impl Iterator<Item = &'static str> {
     ROWS.iter().map(|row| row.name())
 }
 
-/// Whether an attribute that the kind has no field for is one of the op's, not a discardable one.
+/// Whether an attribute without a field in the kind belongs to the op and is not discardable.
 pub(crate) fn is_own(kind: &OpKind, name: &str) -> bool {
     match kind {
         OpKind::Unary(_) => name == "result_accuracy",
@@ -59,7 +59,7 @@ pub(crate) fn since(base: &str) -> Option<Version> {
     SINCE.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// Ops that came after the first version.
+/// Ops that were added after the first version, with the version that added them.
 const SINCE: [(&str, Version); 6] = [
     ("tan", Version(1, 4, 0)),
     ("composite", Version(0, 19, 0)),
@@ -69,7 +69,7 @@ const SINCE: [(&str, Version); 6] = [
     ("async_done", Version(1, 15, 0)),
 ];
 
-/// Ops that have a second form, and since when. All but these have one form.
+/// Ops that have a second form, and the version that added it. All but these have one form.
 const SECOND: [(&str, Version); 25] = [
     ("all_gather", Version(1, 5, 0)),
     ("all_reduce", Version(1, 5, 0)),
@@ -98,12 +98,12 @@ const SECOND: [(&str, Version); 25] = [
     ("tanh", Version(1, 10, 0)),
 ];
 
-/// Since when an op has its second form, if it has one.
+/// The version that added the op's second form, if it has one.
 pub(crate) fn second(base: &str) -> Option<Version> {
     SECOND.iter().find(|row| row.0 == base).map(|row| row.1)
 }
 
-/// The rows of an op.
+/// The rows of one op.
 fn versions(op: &str) -> impl Iterator<Item = Row> {
     let start = ROWS.partition_point(|row| row.name() < op);
     ROWS[start..].iter().copied().take_while(move |row| row.name() == op)
@@ -139,11 +139,11 @@ pub(crate) fn shardy_attributes(name: &str) -> Option<Names> {
 /// A version of an op in [`TABLE`].
 #[derive(Clone, Copy)]
 struct Row {
-    /// Where the name begins.
+    /// Start of the name.
     start: u16,
-    /// Where it ends. A space follows, the version, and another space.
+    /// End of the name. A space, the version and another space follow.
     name_end: u16,
-    /// Where the last attribute ends.
+    /// End of the last attribute.
     end: u16,
 }
 
@@ -161,8 +161,8 @@ impl Row {
     }
 }
 
-/// The rows of [`TABLE`] by name and version, found when the crate is compiled. A table of string slices is three times
-/// as large, because the dynamic loader relocates each of them.
+/// The rows of [`TABLE`], by name and version, computed at compile time. A table of string slices would be three times
+/// as large, because the dynamic loader relocates each slice.
 static ROWS: [Row; count(b'\n')] = {
     let mut rows = [Row { start: 0, name_end: 0, end: 0 }; _];
     let (mut row, mut at, mut start, mut name_end) = (0, 0, 0, 0);
@@ -187,7 +187,7 @@ static ROWS: [Row; count(b'\n')] = {
     rows
 };
 
-/// Whether the line that starts at `a` is sorted before the one that starts at `b`, by name and version.
+/// Whether the line at `a` sorts before the line at `b`, by name and version.
 const fn is_before(text: &[u8], a: usize, b: usize) -> bool {
     let mut at = 0;
     while text[a + at] == text[b + at] && text[a + at] != b'\n' {
@@ -222,8 +222,8 @@ macro_rules! artifact_table {
         )* }
         own { $($own:tt)* }
     ) => {
-        /// One line for each version of an op: its name, the version, and its attributes, sorted by name. The lines of
-        /// ops that a row of `op_table!` describes come from it.
+        /// One line for each version of an op: its name, the version, and its attributes, sorted by name. The rows of
+        /// `op_table!` generate the lines of the ops that they describe.
         const TABLE: &str = concat!(
             $( $( $name, " 1", $(" ", $attribute,)+ "\n", )? )*
             "\

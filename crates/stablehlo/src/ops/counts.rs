@@ -4,7 +4,8 @@ use std::ops::{RangeFrom, RangeFull};
 
 use crate::ir::OpKind;
 
-/// How many of something an op has. Small, so that the counts of all ops are a table of constants.
+/// The number of operands, results or regions that an op has. The type is small, so that the counts of all ops fit into
+/// a table of constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Count {
     Exactly(u8),

@@ -112,12 +112,12 @@ impl ReadField<String> for Symbol {
     }
 }
 
-/// The value of an enumeration with this name.
+/// The value of an enumeration that this name refers to.
 pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
     T::from_word(word).ok_or_else(|| unknown(T::WHAT, word))
 }
 
-/// One function for all enumerations, because it formats text.
+/// One function serves all enumerations, because formatting text takes much code.
 #[cold]
 fn unknown(what: &str, word: &str) -> Error {
     Error::new(format!("unknown {what} `{word}`"))

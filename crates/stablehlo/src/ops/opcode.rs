@@ -3,7 +3,7 @@
 use super::artifact::{PLAIN, artifact_names};
 use crate::ir::{Binary, OpKind, Unary};
 
-/// Finds a name in a text of names without separators, and returns its index. One text is smaller than a slice for each
+/// Finds a name in a string of concatenated names and returns its index. One string is smaller than a slice for each
 /// name, because the dynamic loader relocates every slice.
 fn find(names: &str, lengths: &[u16], name: &str) -> Option<usize> {
     let mut rest = names;
@@ -35,7 +35,7 @@ macro_rules! elementwise_names {
                     &Self::NAMES[start..][..Self::LENGTHS[at].into()]
                 }
 
-                /// The op of that name.
+                /// Returns the op with this name.
                 #[must_use]
                 pub fn from_name(name: &str) -> Option<Self> {
                     find(Self::NAMES, Self::LENGTHS, name).map(|at| Self::ALL[at])
@@ -60,7 +60,7 @@ macro_rules! opcodes {
             $own:ident $own_name:literal ($($own_counts:tt)*) { $($own_fields:tt)* };
         )* }
     ) => {
-        /// The op that a name refers to, resolved once per name.
+        /// The op that a name refers to. Each name is resolved once.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub(crate) enum Opcode {
             Unary(Unary),
@@ -100,7 +100,7 @@ macro_rules! opcodes {
 op_table!(opcodes);
 
 impl Opcode {
-    /// The code of a StableHLO op, named without dialect and version.
+    /// The opcode of a StableHLO op, named without dialect and version.
     pub(crate) fn from_name(name: &str) -> Self {
         if let Some(binary) = Binary::from_name(name) {
             return Self::Binary(binary);
@@ -123,7 +123,7 @@ impl OpKind {
     }
 }
 
-/// The names of all ops of StableHLO, without dialect, sorted.
+/// The names of all StableHLO ops, without dialect, sorted.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
     // Names of the tables that are not ops of StableHLO.
     let others = ["func", "call", "cross-replica-sum", "return"];

@@ -20,7 +20,7 @@ impl Printer<'_> {
         self.push(">");
     }
 
-    /// A number, without the machinery of formatting: shapes hold most of a program's numbers.
+    /// Prints a number without `fmt`, because a program contains many numbers, most of them in shapes.
     pub(super) fn integer(&mut self, value: i64) {
         match u8::try_from(value) {
             Ok(digit @ 0..=9) => self.out.push(char::from(b'0' + digit)),
@@ -36,7 +36,7 @@ impl Printer<'_> {
         }
     }
 
-    /// `{a = 1 : i32, b}`, by name.
+    /// `{a = 1 : i32, b}`, sorted by name.
     pub(super) fn dictionary(&mut self, attributes: &Attributes) {
         self.push("{");
         self.list(sorted(attributes), |p, (name, value)| p.entry(name, value));
@@ -59,7 +59,7 @@ impl Printer<'_> {
         self.attribute_in(attribute, false);
     }
 
-    /// Inside an array, MLIR omits the types of 64-bit numbers.
+    /// Prints an attribute. MLIR omits the types of 64-bit numbers inside arrays.
     fn attribute_in(&mut self, attribute: &Attribute, in_array: bool) {
         match attribute {
             Attribute::Unit => self.push("unit"),
@@ -215,7 +215,7 @@ impl Printer<'_> {
         }
     }
 
-    /// An attribute of text form `#dialect.name<...>` without its name, as some ops write their own.
+    /// The inside of an attribute `#dialect.name<...>`, which some ops print without the name.
     pub(super) fn body(&mut self, attribute: &Attribute) {
         if let Attribute::Other(text) = attribute {
             self.push(text.find('<').map_or(text.as_str(), |at| &text[at..]));
@@ -223,17 +223,17 @@ impl Printer<'_> {
     }
 }
 
-/// Whether every element has the bytes of the first.
+/// Whether every element has the same bytes as the first one.
 fn is_uniform(data: &[u8], size: usize) -> bool {
     data.len().is_multiple_of(size) && data[size..] == data[..data.len() - size]
 }
 
-/// Up to eight little-endian bytes.
+/// Up to eight bytes as a little-endian number.
 fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Whether MLIR reads a name without quotes.
+/// Whether MLIR reads the name without quotes.
 fn is_bare(name: &str) -> bool {
     name.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_')
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'$' | b'.'))

@@ -72,7 +72,7 @@ impl TextField<String> for Symbol {
     }
 }
 
-/// A field that an op's own form shows after a word.
+/// A field that an op's own form prints after a word.
 pub(super) trait Shown {
     /// Whether the form contains the word.
     fn is_shown(&self) -> bool {

@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use crate::float::decode;
 use crate::ir::ElementType;
 
-/// Formats a number from its bits. It uses the exponent form if six digits are exact, otherwise as many digits as the
-/// type has. Infinities, NaN and numbers that would look like integers are hexadecimal.
+/// Formats a number from its bits. It uses the exponent form if six digits are exact. Otherwise it prints as many
+/// digits as the type has. Prints infinities, NaN and numbers that would look like integers in hexadecimal.
 pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     let hexadecimal = || format!("0x{bits:0width$X}", width = element.bit_width().div_ceil(4) as usize);
     let Some(value) = decode(bits, element).filter(|v| v.is_finite()) else { return hexadecimal() };
@@ -25,7 +25,7 @@ pub(crate) fn float_text(bits: u64, element: ElementType) -> String {
     hexadecimal()
 }
 
-/// A number as a whole one times a power of two.
+/// A number as an integer times a power of two.
 #[derive(Clone, Copy)]
 struct Binary {
     whole: u64,
@@ -42,12 +42,13 @@ impl Binary {
         Self { whole: fraction | 1 << 52, exponent: i32::try_from(biased).unwrap_or(0) - 1075 }
     }
 
-    /// The same with that exponent, which is at most a little smaller.
+    /// The integer for the given exponent, which is at most slightly smaller than the number's own.
     fn at(self, exponent: i32) -> u64 {
         if self.whole == 0 { 0 } else { self.whole << (self.exponent - exponent).clamp(0, 8) }
     }
 
-    /// The midpoints to the smaller and the larger neighbour. For the largest number, both distances are equal.
+    /// The midpoints between the number and its smaller and larger neighbours. For the largest number, both distances
+    /// are equal.
     fn halves(self, smaller: Option<Self>, larger: Option<Self>) -> (Option<Self>, Option<Self>) {
         let with = |exponent: i32, sum: u64| Self { whole: sum, exponent: exponent - 1 };
         let below = smaller.map(|x| {
@@ -69,8 +70,8 @@ impl Binary {
     }
 }
 
-/// Whether the decimal is read back as the number with these bits. No other number of the type may be nearer, and ties
-/// go to the even one. The first digit has the weight ten to the power `first`.
+/// Whether the decimal number is read back as the number with these bits. No other number of the type may be nearer,
+/// and a tie must round to these bits, which are then even. The first digit has the weight `10^first`.
 fn is_nearest(digits: &[u8], first: i32, bits: u64, element: ElementType) -> bool {
     let width = element.bit_width() - u32::from(element != ElementType::F8E8M0FNU);
     let magnitude = bits & ((1 << width) - 1);
@@ -112,10 +113,10 @@ fn significant_digits(element: ElementType) -> usize {
     2 + precision * 59 / 196
 }
 
-/// Up to `count` significant digits without trailing zeros, and the power of ten of the first.
+/// Up to `count` significant digits without trailing zeros, and the power of ten of the first digit.
 ///
-/// LLVM truncates the binary value to slightly more than the required digits before it rounds in decimal, with halves
-/// up. The last digit is therefore not always the nearest. This function does the same, so that the text is identical.
+/// LLVM truncates the binary value to slightly more than the required digits. It then rounds in decimal, halves up. The
+/// last digit is therefore not always the nearest one. This function does the same, so that the text is identical.
 fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     if value == 0.0 {
         return (vec![0], 0);
@@ -124,7 +125,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     let zeros = significand.trailing_zeros().min(63);
     significand >>= zeros;
     exponent += i32::try_from(zeros).unwrap_or(0);
-    // From here on the value is `whole` times ten to the `exponent`.
+    // From here on, the value is `whole * 10^exponent`.
     let mut whole = Whole::new(significand);
     for _ in 0..exponent.abs() {
         whole.multiply(if exponent > 0 { 2 } else { 5 });
@@ -163,7 +164,7 @@ fn digits(value: f64, count: usize) -> (Vec<u8>, i32) {
     (all, first)
 }
 
-/// A whole number of any size, least significant part first.
+/// A natural number of any size, least significant part first.
 struct Whole(Vec<u32>);
 
 impl Whole {
@@ -201,7 +202,7 @@ impl Whole {
         }
     }
 
-    /// Divides, dropping the remainder, which is returned.
+    /// Divides by ten and returns the remainder.
     fn divide_by_ten(&mut self) -> u8 {
         let mut rest = 0;
         for part in self.0.iter_mut().rev() {
@@ -238,7 +239,7 @@ fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> 
     let count = i32::try_from(digits.len()).unwrap_or(i32::MAX);
     let last = first - count + 1;
     let plain = if last >= 0 {
-        // No more padding than three zeros, and none beyond the digits the type has.
+        // At most three zeros of padding, and at most as many digits as the type has.
         last <= 3 && last + count <= i32::try_from(precision).unwrap_or(0)
     } else {
         first >= -3
@@ -248,7 +249,7 @@ fn long_form(value: f64, (digits, first): &(Vec<u8>, i32), precision: usize) -> 
         return format!("{sign}{}.{rest}E{}{}", &text[..1], if first < 0 { '-' } else { '+' }, first.abs());
     }
     match usize::try_from(first) {
-        // Without a point the text would read as an integer.
+        // Without a decimal point, the text would be read as an integer.
         Ok(whole) if whole + 1 >= text.len() => format!("{sign}{text}{}", "0".repeat(whole + 1 - text.len())),
         Ok(whole) => format!("{sign}{}.{}", &text[..=whole], &text[whole + 1..]),
         Err(_) => format!("{sign}0.{}{text}", "0".repeat(usize::try_from(-first - 1).unwrap_or(0))),
@@ -260,7 +261,7 @@ mod tests {
     use super::*;
     use crate::float::encode;
 
-    /// Reading returns the written value, and a longer form is only used if the shorter one is not exact.
+    /// Reading the text returns the written value. The longer form is only used if the shorter one is not exact.
     #[test]
     fn texts_are_read_as_what_was_written() {
         let mut state = 1u64;
@@ -277,7 +278,7 @@ mod tests {
                 let any = random();
                 let bits = match i % 4 {
                     _ if few => i,
-                    // Numbers of few digits too.
+                    // Also tests numbers with few digits.
                     0 => encode(f64::from(u32::try_from(any % 100_000).unwrap()) / 1000.0, element).unwrap(),
                     1 => any >> (64 - width) & !0xFF,
                     _ => any >> (64 - width),

@@ -48,10 +48,11 @@ pub(super) fn pairs(values: &[(i64, i64)]) -> Attribute {
     Attribute::Tensor(Literal { ty, data: data.into(), splat: false })
 }
 
-/// A list of named attributes; `None` values are left out.
+/// A list of named attributes. `None` values are left out.
 type Named = Vec<(&'static str, Attribute)>;
 
-/// The window's lists that differ from their defaults, under the names of `convolution` or of the others.
+/// The lists of the window that differ from their defaults, under the attribute names of `convolution` or of the other
+/// ops.
 pub(super) fn window(window: &Window, convolution: bool) -> Named {
     let mut named = Named::new();
     let not_ones = |list: &[i64]| list.iter().any(|&v| v != 1);
@@ -89,7 +90,7 @@ pub(super) fn precision(precision: &[Precision]) -> Option<(&'static str, Attrib
     stated.then_some(("precision_config", Attribute::Array(words)))
 }
 
-/// `#stablehlo.name<a = [0], b = 1>` without what is empty or zero.
+/// `#stablehlo.name<a = [0], b = 1>`, without the entries that are empty or zero.
 fn structured(name: &str, lists: &[(&str, &[usize])], index: Option<usize>) -> Attribute {
     let mut text = format!("#stablehlo.{name}<");
     let mut separator = "";
@@ -251,7 +252,7 @@ fn of_contraction(kind: &OpKind) -> Named {
     }
 }
 
-/// The attributes of a composite that its own form lists in its dictionary.
+/// The attributes of a composite that its own form prints in its dictionary.
 pub(super) fn composite(decomposition: &str, attributes: &Attributes) -> Named {
     let mut named = vec![("decomposition", Attribute::Symbol(decomposition.to_owned()))];
     if !attributes.is_empty() {
@@ -260,7 +261,7 @@ pub(super) fn composite(decomposition: &str, attributes: &Attributes) -> Named {
     named
 }
 
-/// Likewise of a custom call.
+/// The attributes of a custom call that its own form prints in its dictionary.
 pub(super) fn custom_call(kind: &OpKind) -> Named {
     let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = kind else { return Named::new() };
     let mut named = Named::new();
@@ -372,7 +373,7 @@ fn default_window(name: &str, value: &Attribute) -> bool {
     value.as_integers().is_some_and(|list| list.iter().all(|&v| v == default))
 }
 
-/// Lists of numbers, which the readers bring to one form, as StableHLO's dense arrays.
+/// Lists of numbers as StableHLO's dense arrays. The readers normalize such lists.
 fn as_dense(name: &str, value: &Attribute) -> Attribute {
     match value {
         Attribute::Array(items) if name != "layout" => {

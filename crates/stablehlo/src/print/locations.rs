@@ -1,9 +1,9 @@
-//! Source locations: a reference behind each op, the definitions at the end.
+//! Source locations: a reference after each op, and the definitions at the end.
 
 use super::printer::Printer;
 use crate::ir::{Location, LocationId};
 
-/// Deepest chain of locations followed. Those of hostile programs may be cyclic.
+/// Maximum length of a chain of locations. Locations of malicious programs may be cyclic.
 const MAX_DEPTH: usize = 256;
 
 impl Printer<'_> {
@@ -20,7 +20,7 @@ impl Printer<'_> {
     fn location_name(&mut self, id: LocationId) {
         match self.module.locations.get(id).as_deref() {
             None | Some(Location::Unknown) => self.push("unknown"),
-            // A place in the text the program was read from.
+            // A place in the text from which the program was read.
             Some(Location::File { file, .. }) if file.is_empty() => self.push("unknown"),
             _ => {
                 self.push("#loc");
@@ -29,7 +29,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The definitions of all locations named, each after those it names.
+    /// Prints the definitions of all locations that are referred to. Each comes after the locations that it refers to.
     pub(super) fn location_definitions(&mut self) {
         let wanted: Vec<u32> = (0u32..).zip(&self.located).filter(|(_, seen)| **seen).map(|(id, _)| id).collect();
         let mut done = vec![false; self.module.locations.len()];
@@ -58,7 +58,7 @@ impl Printer<'_> {
                 self.location_definition(child, done, depth + 1);
             }
         }
-        // A location that names one of a cycle or too deep names nothing.
+        // If a location refers to one that is part of a cycle or too deep, its definition omits that reference.
         let place = |p: &mut Self, id: LocationId, done: &[bool]| {
             let defined = depth < MAX_DEPTH && done.get(id.0 as usize) == Some(&true);
             if defined { p.location_name(id) } else { p.push("unknown") }

@@ -1,7 +1,7 @@
-//! Programs as StableHLO text, in the form MLIR's own printer gives it.
+//! Prints programs as StableHLO text, in the form of MLIR's own printer.
 //!
-//! [`ops`] holds the form of each op, [`generic`] its attributes for the form all ops share, [`attributes`] attributes
-//! and constants, [`names`] what values are called.
+//! [`ops`] prints the form of each op, [`generic`] lists the attributes of the generic form, [`attributes`] prints
+//! attributes and constants, and [`names`] names values.
 
 mod attributes;
 mod fields;

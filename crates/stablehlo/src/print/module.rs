@@ -4,7 +4,7 @@ use super::names::Names;
 use super::printer::Printer;
 use crate::ir::{Attribute, Attributes, Func, Type};
 
-/// Attributes of a function that its form writes in words.
+/// Attributes of a function that its form prints as words.
 const OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
 impl Printer<'_> {

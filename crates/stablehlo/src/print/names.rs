@@ -1,13 +1,12 @@
 //! Names of values: `%arg0`, `%0`, `%0#1`, and the names that some ops suggest, such as `%cst`.
 //!
-//! MLIR names the arguments and results of a whole block before those of the regions inside it, so that is done here
-//! too.
+//! Like MLIR, names the arguments and results of a whole block before those of the regions inside it.
 
 use std::fmt::Write;
 
 use crate::ir::{ElementType, Func, Op, OpKind, Region, Type, ValueId};
 
-/// Names ops suggest.
+/// Names that ops suggest.
 const SUGGESTED: [&str; 10] = [
     "cst",
     "c",
@@ -23,7 +22,7 @@ const SUGGESTED: [&str; 10] = [
 
 #[derive(Clone, Copy, Default)]
 enum Name {
-    /// The value is defined nowhere.
+    /// The value is not defined.
     #[default]
     None,
     Argument(u32),
@@ -31,7 +30,7 @@ enum Name {
     Result(u32),
     /// `%3#1`.
     ResultOf(u32, u32),
-    /// One of [`SUGGESTED`], with a number where it is taken.
+    /// One of [`SUGGESTED`], with a number if the name is already taken.
     Suggested(usize, Option<u32>),
 }
 
@@ -41,13 +40,13 @@ pub(super) struct Names {
     names: Vec<Name>,
 }
 
-/// The next numbers, which nested regions continue but do not share.
+/// The next numbers. Nested regions continue them, but sibling regions use the same numbers.
 #[derive(Clone, Copy, Default)]
 struct Next {
     argument: u32,
     result: u32,
     conflict: u32,
-    /// Which of [`SUGGESTED`] are taken.
+    /// Which of [`SUGGESTED`] are already taken.
     taken: [bool; SUGGESTED.len()],
 }
 
@@ -131,7 +130,7 @@ impl Names {
         next.result += 1;
     }
 
-    /// How the value is named where it is used.
+    /// Prints the name of a value where it is used.
     pub(super) fn write(&self, value: ValueId, out: &mut String) {
         let _ = match self.names.get(value.0 as usize).copied().unwrap_or_default() {
             Name::None => write!(out, "%undefined{}", value.0),
@@ -143,7 +142,7 @@ impl Names {
         };
     }
 
-    /// How the results are named where they are defined, with ` = ` behind.
+    /// Prints the names of the results where they are defined, followed by ` = `.
     pub(super) fn define(&self, results: &[ValueId], out: &mut String) {
         let Some(&first) = results.first() else { return };
         if let Some(&Name::ResultOf(number, _)) = self.names.get(first.0 as usize) {

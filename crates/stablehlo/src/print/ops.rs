@@ -11,9 +11,9 @@ use crate::ops::{Count, counts};
 enum Tail {
     /// `(T) -> T`.
     Signature,
-    /// `T` if all operands and results have that type, else the signature.
+    /// `T` if all operands and results have that type, otherwise the signature.
     Same,
-    /// The result's.
+    /// The type of the result.
     Result,
 }
 
@@ -86,7 +86,8 @@ impl Printer<'_> {
         self.push(" = ");
     }
 
-    /// Prints the op in its own form. Returns `false`, with nothing printed, if it has none or does not fit it.
+    /// Prints the op in its own form. Prints nothing and returns `false` if the op has no form of its own or does not
+    /// fit it.
     fn own_form(&mut self, func: &Func, op: &Op) -> bool {
         if let Some(printed) = self.table_form(func, op) {
             return printed;
@@ -222,7 +223,8 @@ impl Printer<'_> {
         true
     }
 
-    /// The form gives only the value's type. A quantized constant has another type, and no form of its own.
+    /// The form gives only the value's type. A constant of a quantized type has the type of its integers and no form of
+    /// its own.
     fn constant(&mut self, func: &Func, op: &Op, literal: &Literal) -> bool {
         if op.results.first().and_then(|&v| type_of(func, v)?.as_tensor()) != Some(&literal.ty) {
             return false;
@@ -237,7 +239,7 @@ impl Printer<'_> {
     /// `call @name(%0)` and `stablehlo.custom_call @name(%0)`.
     fn call_op(&mut self, func: &Func, op: &Op) -> bool {
         let (word, callee) = match &op.kind {
-            // The body of a function may omit the dialect, the regions inside it may not.
+            // The body of a function may omit the dialect. The regions inside it may not.
             OpKind::Call { callee } if self.terminator == "func.return" => ("call ", callee),
             OpKind::Call { callee } => ("func.call ", callee),
             OpKind::CustomCall { call_target_name, .. } => ("stablehlo.custom_call ", call_target_name),
@@ -401,7 +403,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Ops without a kind of their own, of StableHLO and Shardy.
+    /// Ops of StableHLO and Shardy without a kind of their own.
     fn other(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
         if op.regions.len() == 1 && name == "sdy.manual_computation" {

@@ -1,4 +1,4 @@
-//! The printer: its state, and what all of its parts write.
+//! The printer's state, and the helpers that all of its parts use.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ fn piece(print: impl FnOnce(&mut Printer<'_>)) -> String {
 
 impl Op {
     /// The op's own attributes by the specification's names, as in MLIR's generic form. Attributes with their default
-    /// value are omitted, and dimension numbers are one attribute in MLIR's text. The list is created for each call.
+    /// value are omitted, and dimension numbers are one attribute in MLIR's text. Creates a new list on each call.
     #[must_use]
     pub fn own_attributes(&self) -> Attributes {
         generic::attributes(self).0
@@ -36,14 +36,14 @@ impl Op {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct PrintOptions {
-    /// Every op in the form all ops share, `"stablehlo.add"(%0, %1) : (...) -> ...`, instead of its own.
+    /// Prints every op in the generic form, `"stablehlo.add"(%0, %1) : (...) -> ...`, instead of its own form.
     pub generic: bool,
-    /// The source locations of functions and ops, as aliases defined at the end.
+    /// Prints the source locations of functions and ops, as aliases that are defined at the end.
     pub locations: bool,
-    /// Constants with more elements than this are written as `dense_resource<__elided__>`. Such text is for people. It
-    /// contains no value, so readers reject it.
+    /// Constants with more elements than this are written as `dense_resource<__elided__>`. This form is for people
+    /// only. The text contains no values, so readers reject it.
     pub elide_elements_above: Option<usize>,
-    /// Constants with more elements than this are written in hexadecimal. MLIR's own limit is 100.
+    /// Constants with more elements than this are printed in hexadecimal. MLIR's own limit is 100.
     pub hex_elements_above: usize,
 }
 
@@ -56,8 +56,8 @@ impl Default for PrintOptions {
 impl Module {
     /// The program as StableHLO text.
     ///
-    /// A module that passes [`verify`](crate::verify) gives text that StableHLO's parser, and this crate's, read as the
-    /// same program. The print of another module may be incomplete.
+    /// If a module passes [`verify`](crate::verify), StableHLO's parser and this crate read the text as the same
+    /// program. The text of other modules may be incomplete.
     #[must_use]
     pub fn print(&self, options: &PrintOptions) -> String {
         let mut printer = Printer::new(self, options);
@@ -73,7 +73,7 @@ impl fmt::Display for Module {
     }
 }
 
-/// The text so far, and the state of the printer.
+/// The text written so far, and the state of the printer.
 pub(super) struct Printer<'a> {
     pub(super) module: &'a Module,
     pub(super) options: &'a PrintOptions,
@@ -83,7 +83,7 @@ pub(super) struct Printer<'a> {
     pub(super) names: Names,
     /// Terminator of the innermost region.
     pub(super) terminator: &'static str,
-    /// Locations named so far, by id.
+    /// Locations referred to so far, by id.
     pub(super) located: Vec<bool>,
 }
 
@@ -155,7 +155,8 @@ impl<'a> Printer<'a> {
         self.push(if bare { "" } else { ")" });
     }
 
-    /// A type; a value without one, which [`verify`](crate::verify) rejects, prints as what no reader accepts.
+    /// Prints a type. A value without a type, which [`verify`](crate::verify) rejects, prints as text that no reader
+    /// accepts.
     pub(super) fn ty(&mut self, ty: Option<&Type>) {
         match ty {
             Some(Type::Tensor(tensor)) => self.tensor_type(tensor),

@@ -1,10 +1,10 @@
-//! Regions, and the ops whose own form holds them.
+//! Regions, and the ops whose own form contains regions.
 
 use super::printer::{Printer, type_of};
 use crate::ir::{Attribute, Attributes, Binary, Func, Op, OpKind, Region, TensorType, Type};
 
 impl Printer<'_> {
-    /// The ops of a region, one level further in.
+    /// The ops of a region, indented by one more level.
     pub(super) fn block(&mut self, func: &Func, region: &Region) {
         self.indent += 2;
         for op in &region.ops {
@@ -43,10 +43,10 @@ impl Printer<'_> {
         self.terminator = outer;
     }
 
-    /// `(%iterArg = %0) : T attributes {...} cond {...} do {...}`; whether the op had the shape for it.
+    /// Prints `(%iterArg = %0) : T attributes {...} cond {...} do {...}`. Returns whether the op fits this form.
     pub(super) fn while_op(&mut self, func: &Func, op: &Op) -> bool {
         let [cond, body] = &op.regions[..] else { return false };
-        // Both regions name their arguments alike, so their types cannot be told apart either.
+        // Both regions use the same names for their arguments, so the types must be the same too.
         let types = |region: &Region| region.args.iter().map(|&v| type_of(func, v).cloned()).collect::<Vec<_>>();
         let operands: Vec<_> = op.operands.iter().map(|&v| type_of(func, v).cloned()).collect();
         let results: Vec<_> = op.results.iter().map(|&v| type_of(func, v).cloned()).collect();
@@ -81,7 +81,7 @@ impl Printer<'_> {
         true
     }
 
-    /// `(%0 init: %1) applies stablehlo.add across dimensions = [0] : ...`, or with the reducer spelt out.
+    /// `(%0 init: %1) applies stablehlo.add across dimensions = [0] : ...`, or the form with an explicit reducer.
     pub(super) fn reduce_op(&mut self, func: &Func, op: &Op, dimensions: &[usize]) -> bool {
         let inputs = op.operands.len() / 2;
         let [region] = &op.regions[..] else { return false };
@@ -139,7 +139,7 @@ impl Printer<'_> {
         let plain = inner.attributes.is_empty() && last.attributes.is_empty();
         let wired =
             inner.operands[..] == [*x, *y] && matches!(last.kind, OpKind::Return) && last.operands == inner.results;
-        // The type that the compact form omits must follow from the initial value.
+        // The compact form omits the type, which must then follow from the initial value.
         let init = *op.operands.get(1)?;
         let scalar = type_of(func, init)?;
         let same = [*x, *y, *inner.results.first()?].iter().all(|&v| type_of(func, v) == Some(scalar));
@@ -149,7 +149,7 @@ impl Printer<'_> {
         (commutes && plain && wired && same && fits && placed && op.operands.len() == 2).then_some(binary)
     }
 
-    /// Shardy's ops that hold a region: `(%0) in_shardings=[...] out_shardings=[...] (%arg1: T) {...} : (T) -> T`.
+    /// Shardy's ops that contain a region: `(%0) in_shardings=[...] out_shardings=[...] (%arg1: T) {...} : (T) -> T`.
     pub(super) fn shardy_region_op(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, a)| a);
         let inside = |name: &str, prefix: &str| match find(name) {

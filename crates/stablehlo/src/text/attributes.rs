@@ -25,7 +25,7 @@ impl<'a> Parser<'a> {
         attribute
     }
 
-    /// The attribute that this parser's text is, without white space around it.
+    /// The attribute that consists of this parser's whole text, without surrounding white space.
     pub(super) fn whole_attribute(mut self) -> Result<Attribute> {
         let attribute = self.attribute()?;
         if self.pos == self.text.len() { Ok(attribute) } else { Err(self.expected("the end of the attribute")) }
@@ -113,7 +113,7 @@ impl<'a> Parser<'a> {
         match (element, ty) {
             (Some(element), _) => Ok(Attribute::Integer(value, element)),
             (None, None) => Ok(Attribute::Integer(value, ElementType::I64)),
-            // A width no element type has.
+            // No element type has this width.
             (None, Some(ty)) => Ok(Attribute::Other(format!("{text} : {}", ty.into_type()))),
         }
     }
@@ -157,12 +157,12 @@ impl<'a> Parser<'a> {
         Ok((name, value))
     }
 
-    /// `{...}` if it comes next.
+    /// Reads `{...}` if it comes next.
     pub(super) fn optional_dictionary(&mut self) -> Result<Attributes> {
         if self.peek() == b'{' { self.dictionary() } else { Ok(Attributes::new()) }
     }
 
-    /// `name = attribute, ...` up to the end of this parser's text: the inside of a structured attribute.
+    /// `name = attribute, ...` up to the end of this parser's text, the inside of a structured attribute.
     pub(super) fn fields(&mut self) -> Result<Attributes> {
         let mut fields = Attributes::new();
         while !self.at_end() {
@@ -194,7 +194,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// A trailing `loc(...)` if it comes next.
+    /// Reads a trailing `loc(...)` if it comes next.
     pub(super) fn optional_location(&mut self) -> Result<Option<LocationId>> {
         if self.word() == "loc" { self.location().map(Some) } else { Ok(None) }
     }
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         id
     }
 
-    /// The id of an alias, which may be defined further down.
+    /// The id of an alias, which may be defined later.
     pub(super) fn location_alias(&mut self, name: &'a str) -> Result<LocationId> {
         if let Some(&id) = self.location_aliases.get(name) {
             return Ok(id);

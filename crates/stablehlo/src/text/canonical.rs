@@ -1,4 +1,4 @@
-//! Converts text's attribute names to the portable artifact's, which the rest of the crate uses.
+//! Converts the attribute names in text to those of the portable artifact, which the rest of the crate uses.
 
 use super::ops::opcode_of;
 use super::parser::Parser;
@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
 use crate::ops::{Opcode, is_attribute, is_op, is_plain};
 
-/// Splits an op's attributes into its own, under the artifact's names, and discardable ones.
+/// Splits an op's attributes into its own attributes, under the artifact's names, and discardable ones.
 ///
-/// `listed` are the attributes an op wrote in `<{...}>` or in words of its own; `rest` those in its dictionary, which
-/// may hold either.
+/// `listed` are the attributes from `<{...}>` or from words of the op's own form. `rest` are those from its dictionary,
+/// which may contain both kinds.
 pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<(Attributes, Attributes)> {
     let Some(base) = name.strip_prefix("stablehlo.") else {
-        // Ops of other dialects: what they list is theirs; if they list nothing, so is the dictionary.
+        // All listed attributes of an op of another dialect are its own. If it lists none, those in the dictionary are.
         return Ok(if listed.is_empty() { (rest, listed) } else { (listed, rest) });
     };
     let mut own = Attributes::with_capacity(listed.len());
@@ -22,7 +22,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
-            // An op not known here has no attributes with a meaning known here.
+            // Without knowledge of the op, this crate cannot interpret its attributes.
             _ if !known && own_anyway => own.push((attribute, value)),
             _ if !known => discardable.push((attribute, value)),
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
@@ -43,7 +43,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
                         "handle" => own.push(("channel_id".to_owned(), value)),
-                        // Artifacts store the channel type of few ops. For other ops it is kept if it is not the
+                        // Only few ops of artifacts have a channel type. For other ops it is kept if it is not the
                         // default.
                         "type" if is_attribute(base, "channel_type") || value.as_integer() != Some(0) => {
                             own.push(("channel_type".to_owned(), value));
@@ -53,7 +53,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
                 }
             }
             "algorithm" if base == "dot_general" => own.push((attribute, value)),
-            // Unit attributes are booleans in artifacts.
+            // Unit attributes of text are booleans in artifacts.
             "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" if is_attribute(base, &attribute) => {
                 own.push((attribute, if value == Attribute::Unit { Attribute::Bool(true) } else { value }));
             }
@@ -68,7 +68,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     Ok((own, discardable))
 }
 
-/// Checks dimension numbers that do not belong to an op. They must have the form of an op's.
+/// Checks dimension numbers that do not belong to an op. They must have the same form as those of an op.
 pub(super) fn check(value: &Attribute) -> Result<()> {
     let Attribute::Other(text) = value else { return Ok(()) };
     let known: &[&str] = match text.strip_prefix("#stablehlo.").and_then(|rest| rest.split_once('<')) {

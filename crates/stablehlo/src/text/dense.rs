@@ -8,7 +8,7 @@ use crate::float::encode;
 use crate::ir::{Attribute, ElementType, Literal, TensorType};
 
 impl Parser<'_> {
-    /// `dense<...> : type`. The type comes last but decides how elements read, so the list is skipped first.
+    /// `dense<...> : type`. The type comes last but determines how the elements are read, so the list is skipped first.
     pub(super) fn dense(&mut self) -> Result<Attribute> {
         let start = self.pos;
         self.keyword("dense");
@@ -59,14 +59,14 @@ impl Parser<'_> {
             ));
         };
         let literal = Literal::from_raw(ty, blob.clone()).map_err(|e| e.with_offset(start))?;
-        // Booleans are unpacked into a copy, and a resource may be named often.
+        // Booleans are unpacked into a copy, and a program may refer to one resource many times.
         if literal.ty.element.bit_width() < 8 {
             self.budget.charge(literal.data.len()).map_err(|e| e.with_offset(start))?;
         }
         Ok(Attribute::Tensor(literal))
     }
 
-    /// A nested list that matches the shape, or one element for all.
+    /// A nested list that matches the shape, or one element that stands for all.
     fn elements(&mut self, ty: TensorType, count: usize, end: usize) -> Result<Literal> {
         let rank = ty.rank();
         if self.peek() == b'>' && count == 0 {
@@ -153,7 +153,7 @@ fn push(data: &mut Vec<u8>, element: ElementType, bits: u64, text: &str) -> Resu
     }
 }
 
-/// Decimal numbers are rounded to the type; hexadecimal ones are its bits.
+/// A decimal number is rounded to the type. A hexadecimal one is its bit pattern.
 pub(super) fn float_bits(text: &str, element: ElementType) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok().filter(|bits| fits(*bits, element.bit_width())),
@@ -165,7 +165,7 @@ fn fits(bits: u64, width: u32) -> bool {
     width >= 64 || bits >> width == 0
 }
 
-/// The value sign- or zero-extended to 64 bits, if the type can hold it.
+/// The value, sign- or zero-extended to 64 bits, if the type can represent it.
 fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
@@ -179,7 +179,7 @@ fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     } else if !fits(magnitude, width) {
         None
     } else if element.is_signed_integer() && width < 64 {
-        // MLIR also reads the unsigned spelling of a negative number.
+        // MLIR also accepts the unsigned spelling of a negative number.
         let shift = 64 - width;
         Some(((magnitude << shift).cast_signed() >> shift).cast_unsigned())
     } else {

@@ -14,7 +14,7 @@ pub(crate) fn parse(program: &Bytes) -> Result<Module> {
     Parser::new(text).program().map_err(|e| e.with_text(text))
 }
 
-/// The inputs and results of a function type given as text; `None` if it is not a function type.
+/// The inputs and results of a function type given as text. `None` if it is not a function type.
 pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
     match Parser::new(text).whole_type().ok()? {
         Ty::Function(inputs, results) => Some((inputs, results)),
@@ -22,12 +22,12 @@ pub(crate) fn function_type(text: &str) -> Option<(Vec<Type>, Vec<Type>)> {
     }
 }
 
-/// The type given as text; `None` if it is not one.
+/// The type given as text. `None` if it is not a type.
 pub(crate) fn whole_type(text: &str) -> Option<Ty> {
     Parser::new(text).whole_type().ok()
 }
 
-/// The attribute given as text; `None` if it is not one.
+/// The attribute given as text. `None` if it is not an attribute.
 pub(crate) fn whole_attribute(text: &str) -> Option<Attribute> {
     Parser::new(text).whole_attribute().ok()
 }
@@ -37,7 +37,7 @@ pub(crate) fn fields(body: &str) -> Result<Attributes> {
     Parser::new(body).fields()
 }
 
-/// The entries of a dictionary given as text, braces included.
+/// The entries of a dictionary given as text, including the braces.
 #[cfg(feature = "hlo")]
 pub(crate) fn dictionary(text: &str) -> Result<Attributes> {
     Parser::new(text).dictionary()

@@ -1,7 +1,7 @@
-//! Programs as text: the pretty and the generic form of StableHLO, as MLIR prints them and people write them.
+//! Reads programs as text: the pretty and the generic form of StableHLO, as MLIR prints them and as people write them.
 //!
-//! One recursive-descent parser. [`parser`] holds its state and tokens, [`ops`] what all ops share, [`pretty`] the
-//! words of each op's own form.
+//! This is one recursive-descent parser. [`parser`] holds its state and reads tokens, [`ops`] reads the parts that all
+//! ops share, and [`pretty`] reads the words of each op's own form.
 
 mod attributes;
 mod canonical;

@@ -27,7 +27,8 @@ impl<'a> Parser<'a> {
         Ok(module)
     }
 
-    /// Functions, symbols and definitions, up to the end or a closing brace; once also the module that wraps them.
+    /// Functions, symbols and definitions, up to the end or a closing brace. The outermost level may also contain the
+    /// module itself.
     fn top_level(&mut self, module: &mut Module, outermost: bool) -> Result<()> {
         let mut wrapped = false;
         loop {
@@ -103,7 +104,7 @@ impl<'a> Parser<'a> {
         }
         let id = self.location_alias(name)?;
         let definition = self.location()?;
-        // The alias may have been named before; its id stays and takes over the definition.
+        // The alias may have been used before its definition. It keeps its id, and the definition takes its place.
         let defined = if definition == id { Location::Unknown } else { self.locations[definition.0 as usize].clone() };
         let copied = match &defined {
             Location::File { file: text, .. } | Location::Name(text, _) => text.len(),
@@ -123,9 +124,9 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Reads the blobs of the `{-# ... #-}` section, which follows the constants that refer to them.
+    /// Reads the blobs of the `{-# ... #-}` section, which comes after the constants that refer to them.
     fn find_resources(&mut self) -> Result<()> {
-        // Strings may hold the mark, too, but they do not begin a line.
+        // Strings may also contain the mark, but not at the beginning of a line.
         let mut end = self.text.len();
         let section = self.text.rsplit('\n').find_map(|line| {
             let start = end - line.len();
@@ -140,7 +141,7 @@ impl<'a> Parser<'a> {
         inner.resource_entries(&mut self.resources, 0)
     }
 
-    /// `key: { ... }` or `key: "0x..."`, nested three deep, up to the closing mark.
+    /// `key: { ... }` or `key: "0x..."`, nested three levels deep, up to the closing mark.
     fn resource_entries(
         &mut self,
         resources: &mut std::collections::HashMap<&'a str, bytes::Bytes>,
@@ -151,7 +152,7 @@ impl<'a> Parser<'a> {
             self.expect(":")?;
             if self.peek() != b'{' {
                 let raw = self.raw_string()?;
-                // The first four bytes hold the alignment.
+                // The first four bytes are the alignment.
                 if let Some(bytes) = raw.strip_prefix(b"0x").and_then(decode_hex).filter(|b| b.len() >= 4) {
                     resources.insert(key, bytes.slice(4..));
                 }
@@ -190,13 +191,13 @@ impl<'a> Parser<'a> {
         let name = self.symbol()?;
         match self.func_body(start, visibility, &name).map_err(|e| e.with_func(&name))? {
             Ok(func) => module.funcs.push(func),
-            // A declaration. Other ops may refer to its name, but it has no body.
+            // A function without a body. Other ops may refer to its name.
             Err(attributes) => module.symbols.push(("func.func".to_owned(), attributes)),
         }
         Ok(())
     }
 
-    /// The rest of a function after its name; the attributes of a declaration.
+    /// The rest of a function after its name. For a function without a body, its attributes.
     fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
@@ -241,7 +242,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// An argument, or only the type of one in a declaration.
+    /// An argument, or only its type in a function without a body.
     fn declared_argument(&mut self) -> Result<(&'a str, (Arc<Type>, Attributes))> {
         if self.peek() == b'%' {
             self.func_argument()
@@ -266,7 +267,7 @@ impl<'a> Parser<'a> {
         self.list("(", ")", |p| Ok((Arc::unwrap_or_clone(p.value_type()?), p.optional_dictionary()?)))
     }
 
-    /// Ops up to the closing brace.
+    /// Reads ops up to the closing brace.
     pub(super) fn block(&mut self, scope: &mut Scope<'a>) -> Result<Vec<Op>> {
         let mut ops = Vec::new();
         loop {
@@ -279,7 +280,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `{ ^bb0(%a: T): ops }`, the label optional.
+    /// `{ ^bb0(%a: T): ops }`, with an optional label.
     pub(super) fn region(&mut self, scope: &mut Scope<'a>) -> Result<Region> {
         let mark = scope.mark();
         self.expect("{")?;
@@ -287,7 +288,7 @@ impl<'a> Parser<'a> {
         self.region_rest(scope, mark, args)
     }
 
-    /// The rest of a region whose arguments are defined, and the end of its scope.
+    /// Reads the rest of a region whose arguments are defined, and ends its scope.
     pub(super) fn region_rest(&mut self, scope: &mut Scope<'a>, mark: usize, args: Vec<ValueId>) -> Result<Region> {
         self.enter()?;
         let ops = self.block(scope)?;
@@ -314,7 +315,7 @@ impl<'a> Parser<'a> {
         Ok((name, ty))
     }
 
-    /// New values for named block arguments.
+    /// Adds values for named block arguments.
     pub(super) fn define_arguments(
         &mut self,
         scope: &mut Scope<'a>,
@@ -354,7 +355,7 @@ impl<'a> Parser<'a> {
                 self.expect(")")?;
                 let rest = self.optional_dictionary()?;
                 if body.ops.is_empty() && body.args.is_empty() {
-                    // A declaration, as in its own form.
+                    // A function without a body, as in its own form.
                     module.symbols.push((name, properties.into_iter().chain(rest).collect()));
                 } else {
                     let func = generic_func(scope, body, properties, rest, location)
@@ -380,8 +381,8 @@ impl<'a> Parser<'a> {
         Ok(properties)
     }
 
-    /// Reads any op with its trailing location, in a function. Functions that need much stack return before regions are
-    /// read.
+    /// Reads one op of a function, with its trailing location. Functions that need much stack return before the regions
+    /// are read.
     pub(super) fn op(&mut self, scope: &mut Scope<'a>, ops: &mut Vec<Op>) -> Result<()> {
         let mut op = self.spare.pop().unwrap_or_default();
         self.op_start(scope, &mut op)?;
@@ -396,7 +397,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The names of the results and the place.
+    /// The names of the results, and the place of the op.
     fn op_start(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.ws();
         op.start = self.pos;
@@ -405,7 +406,7 @@ impl<'a> Parser<'a> {
             let count = op.named.iter().map(|&(_, count)| count).sum();
             op.reserved = scope.add(std::iter::repeat_n(self.unknown.clone(), count))?;
         }
-        // Before the regions, so that places come in order.
+        // This comes before the regions, so that places are in order.
         op.place = self.place(op.start);
         Ok(())
     }
@@ -429,7 +430,7 @@ impl<'a> Parser<'a> {
             let mut count = 1;
             if self.eat(":") {
                 let number = self.integer()?;
-                // Each result has a type of its own further on, so the rest of the text bounds the count.
+                // Each result has a type later in the text, so the rest of the text limits their number.
                 let left = self.text.len() - self.pos;
                 count = usize::try_from(number)
                     .ok()
@@ -453,7 +454,7 @@ fn text(attributes: &Attributes, name: &str) -> Option<String> {
     })
 }
 
-/// A function from its generic attributes.
+/// A function in generic form.
 fn generic_func(
     scope: Scope<'_>,
     body: Region,

@@ -1,4 +1,4 @@
-//! One op: what all forms share, and the generic form.
+//! One op: the parts that all forms share, and the generic form.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::ops::Opcode;
 /// The types after the colon.
 #[derive(Default)]
 pub(super) enum Types {
-    /// None given.
+    /// No types are given.
     #[default]
     None,
     /// `T, T`: types of the results, or of other values, depending on the op's form.
@@ -28,7 +28,7 @@ pub(super) enum Types {
     Function(TypeList, TypeList),
 }
 
-/// An op as read, before it is typed.
+/// An op that was read but has no typed form yet.
 #[derive(Default)]
 pub(super) struct GenericOp<'a> {
     pub(super) start: usize,
@@ -37,12 +37,12 @@ pub(super) struct GenericOp<'a> {
     pub(super) place: (u64, u64),
     /// Full name without version.
     pub(super) name: Cow<'a, str>,
-    /// Names of the results, and how many results each stands for.
+    /// Names of the results, and the number of results per name.
     pub(super) named: SmallVec<[(&'a str, usize); 2]>,
     /// Values numbered for the named results.
     pub(super) reserved: ValueIds,
     pub(super) operands: ValueIds,
-    /// Attributes in `<{...}>` or in words of the op's own.
+    /// Attributes in `<{...}>` or in words of the op's own form.
     pub(super) listed: Attributes,
     /// Attributes in the dictionary.
     pub(super) rest: Attributes,
@@ -56,7 +56,7 @@ impl<'a> GenericOp<'a> {
         self.name = name;
     }
 
-    /// Empties it, keeping what its lists have room for.
+    /// Clears the op and keeps the capacity of its lists.
     pub(super) fn clear(&mut self) {
         self.name = Cow::Borrowed("");
         self.named.clear();
@@ -73,7 +73,7 @@ impl<'a> GenericOp<'a> {
     }
 }
 
-/// Names an op may have in text, brought to one.
+/// The canonical one of the names that an op may have in text.
 pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
     match name {
         "func.call" | "call" => Cow::Borrowed("stablehlo.call"),
@@ -83,13 +83,13 @@ pub(super) fn canonical_name(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The code of a full name.
+/// The opcode for a full name.
 pub(super) fn opcode_of(name: &str) -> Opcode {
     name.strip_prefix("stablehlo.").map_or(Opcode::Other, Opcode::from_name)
 }
 
 impl<'a> Parser<'a> {
-    /// `%name` or `%name#1`, in sight.
+    /// `%name` or `%name#1` of a visible value.
     pub(super) fn operand(&mut self, scope: &Scope<'a>) -> Result<ValueId> {
         let start = self.pos;
         let name = self.sigil(b'%', "a value such as `%0`")?;
@@ -120,7 +120,7 @@ impl<'a> Parser<'a> {
         self.generic_end(op).map_err(|e| e.with_op(&op.name))
     }
 
-    /// The name of an op in quotes. It has no escapes.
+    /// The name of an op in quotes, without escapes.
     pub(super) fn op_name(&mut self) -> Result<&'a str> {
         self.ws();
         let start = self.pos + 1;
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Gives the op its location, result types and kind.
+    /// Sets the op's location, result types and kind.
     pub(super) fn finish_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<Op> {
         let location = match self.optional_location()? {
             Some(location) => location,
@@ -219,7 +219,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Gives the reserved values their types.
+/// Sets the types of the reserved values.
 fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<ValueIds> {
     if reserved.len() != types.len() {
         return Err(Error::new(format!("{} results are named, but the op has {}", reserved.len(), types.len())));
@@ -230,7 +230,7 @@ fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<
     Ok(reserved)
 }
 
-/// The types of the results, as the form of the op gives them.
+/// The types of the results, which each op's form gives in its own way.
 fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &Attributes) -> Result<TypeList> {
     let named = op.reserved.len();
     match std::mem::take(&mut op.types) {
@@ -245,7 +245,7 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
             Ok(outputs)
         }
         Types::None => match (code, own.iter().find(|(name, _)| name == "value")) {
-            // `arith.constant` and the like, too.
+            // This includes `arith.constant` and the like.
             (Opcode::Constant | Opcode::Other, Some((_, Attribute::Tensor(literal)))) => {
                 Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
             }

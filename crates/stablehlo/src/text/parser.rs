@@ -1,4 +1,4 @@
-//! The parser's state and its tokens. MLIR's lexing depends on what is expected, so tokens are read on demand.
+//! The parser's state and its tokens. MLIR's lexing depends on the expected token, so tokens are read on demand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ pub(crate) struct Parser<'a> {
     /// Blobs of the `{-# ... #-}` section.
     pub(super) resources: HashMap<&'a str, Bytes>,
     pub(super) budget: Budget,
-    /// Types of values by their text.
+    /// Types of values, by their text.
     pub(super) types: HashMap<&'a str, Arc<Type>>,
-    /// The type of values whose own is not known yet.
+    /// The placeholder type of values whose type is not known yet.
     pub(super) unknown: Arc<Type>,
-    /// Ops that were read, to be used again.
+    /// Ops that were read, kept for reuse.
     #[expect(clippy::vec_box, reason = "each is taken out while its op is read, and only the box should move")]
     pub(super) spare: Vec<Box<GenericOp<'a>>>,
-    /// Line and start of line at a position, advanced as ops are read.
+    /// A position with its line and the start of that line. It advances as ops are read.
     line: (usize, u64, usize),
 }
 
@@ -62,12 +62,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// This parser as deep as another one is, for a part of its text.
+    /// Continues at the nesting depth of another parser, to read a part of its text.
     pub(super) fn within(self, outer: &Parser<'_>) -> Self {
         Self { depth: outer.depth, ..self }
     }
 
-    /// An error here.
+    /// Creates an error at the current position.
     #[cold]
     pub(super) fn error(&self, message: impl Into<String>) -> Error {
         Error::at(self.pos, message)
@@ -101,13 +101,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The next byte that is not white space; 0 at the end.
+    /// The next byte that is not white space, or 0 at the end.
     pub(super) fn peek(&mut self) -> u8 {
         self.ws();
         self.here()
     }
 
-    /// The very next byte; 0 at the end.
+    /// The byte at the current position, or 0 at the end.
     pub(super) fn here(&self) -> u8 {
         self.bytes().get(self.pos).copied().unwrap_or(0)
     }
@@ -136,7 +136,7 @@ impl<'a> Parser<'a> {
         if self.eat(token) { Ok(()) } else { Err(self.expected(&format!("`{token}`"))) }
     }
 
-    /// The bare word that comes next, without taking it; empty if none.
+    /// Returns the bare word that comes next without taking it. Empty if there is none.
     pub(super) fn word(&mut self) -> &'a str {
         self.ws();
         let bytes = &self.bytes()[self.pos..];
@@ -147,7 +147,7 @@ impl<'a> Parser<'a> {
         &self.text[self.pos..self.pos + length]
     }
 
-    /// Takes a bare word if it is this one.
+    /// Takes the next bare word if it is this one.
     pub(super) fn keyword(&mut self, word: &str) -> bool {
         let found = self.word() == word;
         if found {
@@ -166,7 +166,7 @@ impl<'a> Parser<'a> {
         Ok(word)
     }
 
-    /// Takes the name after a sigil such as `%`; the sigil must be here.
+    /// Takes the name after a sigil such as `%`. The sigil must come next.
     pub(super) fn sigil(&mut self, sigil: u8, what: &str) -> Result<&'a str> {
         if self.peek() != sigil {
             return Err(self.expected(what));
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
         Ok(&self.text[start..end])
     }
 
-    /// Takes `@name` or `@"name"`, nested ones joined.
+    /// Takes `@name` or `@"name"`. Nested names are joined.
     pub(super) fn symbol(&mut self) -> Result<String> {
         if self.peek() != b'@' {
             return Err(self.expected("a symbol such as `@name`"));
@@ -242,7 +242,7 @@ impl<'a> Parser<'a> {
         Ok(value.into())
     }
 
-    /// Takes a string as it stands.
+    /// Takes a string without resolving its escapes.
     pub(super) fn raw_string(&mut self) -> Result<&'a [u8]> {
         if self.peek() != b'"' {
             return Err(self.expected("a string"));
@@ -310,7 +310,7 @@ impl<'a> Parser<'a> {
         parse_integer(text).ok_or_else(|| Error::at(start, format!("`{text}` is not a 64-bit integer")))
     }
 
-    /// Takes a balanced `<...>` and returns it with its brackets. Strings and arrows do not count.
+    /// Takes a balanced `<...>` and returns it with the brackets. Brackets in strings and arrows do not count.
     pub(super) fn angle_body(&mut self) -> Result<&'a str> {
         let start = self.pos;
         let mut depth = 0usize;
@@ -348,7 +348,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// The same, for what keeps its items elsewhere.
+    /// The same for a caller that stores the items elsewhere.
     pub(super) fn each(
         &mut self,
         open: &str,
@@ -380,7 +380,7 @@ impl<'a> Parser<'a> {
         self.depth -= 1;
     }
 
-    /// Adds a place in the text itself: where an op is that names no location.
+    /// Adds a place in the text itself, for an op without a location.
     pub(super) fn add_place(&mut self, (line, column): (u64, u64)) -> Result<LocationId> {
         self.add_location(Location::File { file: String::new(), line, column })
     }

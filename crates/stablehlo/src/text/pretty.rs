@@ -42,10 +42,10 @@ impl<'a> Parser<'a> {
         self.types_tail(op)
     }
 
-    /// `{attributes} dense<...> : T`; the type is the value's.
+    /// `{attributes} dense<...> : T`, where `T` is the type of the value.
     fn constant_op(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if self.eat("(") {
-            // As an op without a form of its own would be: `() {value = dense<...> : T} : () -> T`.
+            // The form of an op without a form of its own: `() {value = dense<...> : T} : () -> T`.
             self.expect(")")?;
             op.rest = if self.eat("<") { self.generic_properties()? } else { self.optional_dictionary()? };
             return self.types_tail(op);
@@ -129,7 +129,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Operands and `word = value` pairs, separated by commas; and what some ops put in between.
+    /// Operands and `word = value` pairs, separated by commas, and the text that some ops print between them.
     pub(super) fn items(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         // A few ops of other dialects wrap their operands: `chlo.top_k(%0, k = 2)`.
         let wrapped = self.eat("(");
@@ -168,7 +168,7 @@ impl<'a> Parser<'a> {
         key
     }
 
-    /// `%0 [1:2]` of slice, `%0[1]` of get_tuple_element, `%0 <@mesh, [...]>` of Shardy's constraint.
+    /// `%0 [1:2]` of `slice`, `%0[1]` of `get_tuple_element`, or `%0 <@mesh, [...]>` of Shardy's constraint.
     fn after_operand(&mut self, op: &mut GenericOp<'a>, code: Opcode) -> Result<()> {
         match (code, self.peek()) {
             (Opcode::Slice, b'[') => {
@@ -248,7 +248,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A value without a type of its own: the colon that may follow begins the types of the op.
+    /// A value without a type of its own. A colon that follows begins the types of the op.
     fn bare_value(&mut self) -> Result<Attribute> {
         if self.peek() == b'"' {
             return Ok(Attribute::String(self.string()?));
@@ -293,7 +293,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The attribute of an op whose value follows a word, and its family if it is an enumeration, from `op_table!`.
+/// The attribute that an op's form writes after a word, and its family if it is an enumeration. From `op_table!`.
 fn attribute_of(code: Opcode, word: &str) -> Option<(&'static str, Option<&'static str>)> {
     let (.., field) = WORDS.iter().find(|row| row.0 == code && row.1 == word)?;
     let (.., attribute, family) = FIELDS.iter().find(|row| row.0 == code && row.1 == *field)?;

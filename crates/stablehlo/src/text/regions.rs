@@ -63,7 +63,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// `"name" %0, %1 ({...}) {attributes} : (T) -> T`; the regions are optional.
+    /// `"name" %0, %1 ({...}) {attributes} : (T) -> T`. The regions are optional.
     pub(super) fn composite_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let name = self.string()?;
         op.list("name", Attribute::String(name));
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// All of a scan before its region: how many inputs it has, and the attributes of its dictionary.
+    /// Reads a scan up to its region. Returns the number of inputs and the attributes of its dictionary.
     fn scan_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<(usize, Attributes)> {
         self.operands(scope, op)?;
         let inputs = op.operands.len();
@@ -111,8 +111,8 @@ impl<'a> Parser<'a> {
         Ok((inputs, said))
     }
 
-    /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or with
-    /// `applies stablehlo.add` in front of `across`.
+    /// `(%a init: %b), (%c init: %d) across dimensions = [0] : ... reducer(%x: T, %y: T) (...) {...}`, or the compact
+    /// form with `applies stablehlo.add` before `across`.
     pub(super) fn reduce_op(&mut self, scope: &mut Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         let applied = self.reduce_start(scope, op)?;
         let region = match applied {
@@ -123,7 +123,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// All but the region; the name of the op applied if the form is the compact one.
+    /// Reads everything but the region. Returns the name of the applied op if the form is the compact one.
     fn reduce_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<Option<Cow<'a, str>>> {
         let mut inits = Vec::new();
         loop {
@@ -180,7 +180,8 @@ impl<'a> Parser<'a> {
         Ok(Region { args: args.to_vec(), ops: vec![body, ret] })
     }
 
-    /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`: one pair per input, the first of each pair come first.
+    /// `reducer(%x: T, %y: T) (%z: T, %w: T) {...}`, with one pair per input. The first arguments of all pairs come
+    /// first.
     fn reducer(&mut self, scope: &mut Scope<'a>, inputs: usize) -> Result<Region> {
         let mark = scope.mark();
         let args = self.reducer_start(scope, inputs)?;
@@ -233,7 +234,7 @@ impl<'a> Parser<'a> {
         Ok(args)
     }
 
-    /// Takes text between balanced brackets, of any kind.
+    /// Takes text between balanced brackets of any kind.
     fn balanced(&mut self) -> Result<&'a str> {
         if !matches!(self.peek(), b'[' | b'{') {
             return Err(self.expected("`[` or `{`"));
@@ -259,7 +260,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// `array<i32: 1, 2>`: how many of a list belong to each of two parts.
+/// `array<i32: 1, 2>`: the sizes of the two parts of a list.
 fn segments(counts: [usize; 2]) -> Result<Attribute> {
     let mut bytes = Vec::with_capacity(8);
     for count in counts {

@@ -9,18 +9,18 @@ use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 /// The values of the function being read.
 #[derive(Default)]
 pub(super) struct Scope<'a> {
-    /// First value and number of values of each visible name, except small numbers.
+    /// The first value and the number of values of each visible name, except for small numbers.
     names: HashMap<&'a str, (ValueId, usize)>,
     /// The same for the names `%0`, `%1` and so on. Empty if the name is not visible.
     numbered: Vec<(ValueId, usize)>,
-    /// Names in order of definition, to forget those of a region at its end.
+    /// Names in order of definition, so that those of a region can be removed at its end.
     defined: Vec<&'a str>,
     /// Types of all values.
     pub(super) values: ValueTypes,
 }
 
 impl<'a> Scope<'a> {
-    /// New values of these types, numbered in a row.
+    /// Adds values of these types, numbered consecutively.
     pub(super) fn add(&mut self, types: impl IntoIterator<Item = Arc<Type>>) -> Result<ValueIds> {
         let first = self.values.len();
         self.values.extend(types);
@@ -39,7 +39,7 @@ impl<'a> Scope<'a> {
         if self.lookup(name).is_some() {
             return Err(Error::new(format!("value %{name} is defined twice")));
         }
-        // The list of numbered names must not outgrow the function.
+        // The list of numbered names must not grow much larger than the function.
         match number(name).filter(|&number| number <= 2 * self.values.len() + 64) {
             Some(number) => {
                 if self.numbered.len() <= number {
@@ -65,7 +65,7 @@ impl<'a> Scope<'a> {
         let Some((first, count)) = self.lookup(name) else {
             return Err(Error::new(format!("value %{name} is not defined here")));
         };
-        // A bare name is the first of its values.
+        // A bare name refers to the first of its values.
         let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
@@ -86,12 +86,12 @@ impl<'a> Scope<'a> {
             })
     }
 
-    /// The start of a region.
+    /// Marks the start of a region.
     pub(super) fn mark(&self) -> usize {
         self.defined.len()
     }
 
-    /// The end of a region.
+    /// Ends a region: removes the names that were defined since the mark.
     pub(super) fn forget(&mut self, mark: usize) {
         for name in self.defined.drain(mark..) {
             match number(name).and_then(|number| self.numbered.get_mut(number)).filter(|(_, count)| *count > 0) {
@@ -104,7 +104,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The number that a name is, written as one would count.
+/// The number that a name represents, if it is in canonical decimal form.
 fn number(name: &str) -> Option<usize> {
     let digits = name.as_bytes();
     if !(1..=9).contains(&digits.len())

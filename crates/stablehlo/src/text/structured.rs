@@ -1,4 +1,4 @@
-//! StableHLO's structured attributes that are kept as text, in the one spelling that equal attributes have.
+//! StableHLO's structured attributes that are kept as text, normalized so that equal attributes have equal texts.
 
 use super::parser::Parser;
 use crate::error::Result;
@@ -6,7 +6,7 @@ use crate::ir::{Attribute, ElementType};
 use crate::print::{attribute_text, float_text, quoted};
 
 impl Parser<'_> {
-    /// `#stablehlo.name<...>`, given the name, with the brackets coming next.
+    /// `#stablehlo.name<...>`. The name has been read, and the brackets come next.
     pub(super) fn structured_attribute(&mut self, name: &str) -> Result<Attribute> {
         let start = self.pos;
         let body = self.angle_body()?;
@@ -18,8 +18,8 @@ impl Parser<'_> {
         }))
     }
 
-    /// The body of `#stablehlo.name<...>` from this parser's text, brackets left out; `None` for an attribute whose text is
-    /// kept as it stands.
+    /// The normalized body of `#stablehlo.name<...>` from this parser's text, without brackets. `None` if the text is
+    /// kept unchanged.
     fn structured(mut self, name: &str) -> Result<Option<String>> {
         let body = match name {
             "output_operand_alias" => self.output_operand_alias()?,
@@ -78,7 +78,7 @@ impl Parser<'_> {
         Ok(format!("output_tuple_indices = {output:?}, operand_index = {operand}, operand_tuple_indices = {inner:?}"))
     }
 
-    /// The types of the factors and of the sums, and how many products there are.
+    /// The types of the factors and of the sums, and the number of products.
     fn dot_algorithm(&mut self) -> Result<String> {
         let mut text = String::new();
         for name in ["lhs_precision_type", "rhs_precision_type", "accumulation_type"] {
@@ -98,7 +98,7 @@ impl Parser<'_> {
         Ok(format!("{text}, allow_imprecise_accumulation = {imprecise}"))
     }
 
-    /// Tolerances, those that are zero left out, and a mode.
+    /// The tolerances that are not zero, and a mode.
     fn result_accuracy(&mut self) -> Result<String> {
         let (mut text, mut first) = (String::new(), true);
         for name in ["atol", "rtol", "ulps"] {
@@ -131,7 +131,7 @@ impl Parser<'_> {
         Ok(format!("{text}mode = {MODE}{word}>"))
     }
 
-    /// The word after a comma that comes next.
+    /// The word after a comma, if a comma comes next.
     fn after_comma(&mut self) -> String {
         let start = self.pos;
         self.eat(",");
@@ -190,7 +190,7 @@ impl Parser<'_> {
         Ok(text)
     }
 
-    /// `mesh = @name, axes = [...]`, the mesh by name or spelt out.
+    /// `mesh = @name, axes = [...]`, where the mesh is a name or written out.
     fn replica_group_mesh_axes(&mut self) -> Result<String> {
         self.field("mesh", true)?;
         let mesh = if self.peek() == b'@' {

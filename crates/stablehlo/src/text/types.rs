@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
-/// The text of a tensor type with an encoding or quantized elements in one spelling, so that equal types have equal texts:
-/// bounds in short, numbers with a fraction as MLIR prints them, one space after each comma but those of the list of
-/// scales per axis.
+/// Normalizes the text of a tensor type with an encoding or quantized elements, so that equal types have equal texts.
+/// Bounds are in the short form, fractional numbers are as MLIR prints them, and one space follows each comma, except
+/// in the list of scales per axis.
 fn canonical_type(text: &str) -> String {
     let text = text.replace("#stablehlo.type_extensions<bounds = [", "#stablehlo.bounds<").replace("]>>", ">>");
     let mut canonical = String::with_capacity(text.len());
@@ -42,7 +42,7 @@ fn canonical_type(text: &str) -> String {
         match next {
             '{' => {
                 depth += 1;
-                // Scales per block nest one level deeper, and those lists have spaces.
+                // Scales per block are nested one level deeper. Those lists have spaces.
                 per_axis = depth == 1 && canonical.ends_with(", ") && !rest.trim_start().starts_with('{');
             }
             '}' => {
@@ -89,13 +89,14 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text of a tensor type that depends on nothing else, such as an alias; empty if another type comes next.
+    /// The text of a tensor type whose meaning depends only on the text, so it contains no alias. Empty if another type
+    /// comes next.
     fn plain_type(&self) -> &'a str {
         let rest = &self.bytes()[self.pos..];
         if !rest.starts_with(b"tensor<") {
             return "";
         }
-        // Long ones are rare, and searching for their end each time would not be linear.
+        // Long type texts are rare, and searching for the end of each would take quadratic time.
         let mut depth = 0usize;
         for (i, byte) in rest.iter().enumerate().take(128).skip(6) {
             match byte {
@@ -111,7 +112,7 @@ impl<'a> Parser<'a> {
         ""
     }
 
-    /// The type that this parser's text is.
+    /// The type that consists of this parser's whole text.
     pub(super) fn whole_type(mut self) -> Result<Ty> {
         let ty = self.ty()?;
         if self.at_end() { Ok(ty) } else { Err(self.expected("the end of the type")) }
@@ -135,7 +136,7 @@ impl<'a> Parser<'a> {
         Ok(Ty::Function(own(inputs), own(results)))
     }
 
-    /// `(T) -> T` in parts.
+    /// `(T) -> T`, split into inputs and results.
     pub(super) fn function_types(&mut self) -> Result<(TypeList, TypeList)> {
         let inputs = self.type_list()?;
         self.expect("->")?;
@@ -224,7 +225,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The rest of `tensor<2x?xf32>`; one this crate has no model of is kept as text.
+    /// The rest of `tensor<2x?xf32>`. A type that this crate does not model is kept as text.
     fn tensor_type(&mut self, start: usize) -> Result<Ty> {
         self.expect("<")?;
         if self.eat("*x") {
@@ -260,7 +261,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Decimal digits only: in `0x4xf32` the `x` separates.
+    /// Accepts only decimal digits, because in `0x4xf32` the `x` is a separator.
     fn extent(&mut self) -> Result<i64> {
         let rest = &self.bytes()[self.pos..];
         let length = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());

@@ -1,11 +1,11 @@
-//! Rules of `async_start` and `async_done`: one collective or slice, and the types of its results.
+//! Rules of `async_start` and `async_done`: the region contains one collective or slice, and its result types match.
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Ops that may be in flight.
+/// Ops that may run asynchronously.
 const IN_FLIGHT: [&str; 10] = [
     "all_gather",
     "all_reduce",
@@ -45,7 +45,7 @@ pub(super) fn done(site: &Site<'_>) -> Result<()> {
     future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())
 }
 
-/// `!stablehlo.future<T, T>` of these types; their text has one spelling but for blanks.
+/// Whether the type is `!stablehlo.future<T, T>` of these types. Their texts are normalized except for blanks.
 fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
     let inside = match future {
         Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),

@@ -47,7 +47,7 @@ pub(super) fn op(op: &Op) -> Result<()> {
     }
 }
 
-/// Checks the form of an attribute of the op's own that has no field in its kind.
+/// Checks the form of an attribute that belongs to the op but has no field in its kind.
 fn own(name: &str, value: &Attribute) -> Result<()> {
     let structured = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
     let (sound, form) = match name {
@@ -62,7 +62,7 @@ fn own(name: &str, value: &Attribute) -> Result<()> {
     Ok(())
 }
 
-/// Whether an op has an attribute of that name, in the artifact's spelling or in that of text.
+/// Whether an op has an attribute with this name, in the artifact's or in the text's spelling.
 fn is_of_op(kind: &OpKind, name: &str) -> bool {
     let full = kind.name();
     let Some(base) = full.strip_prefix("stablehlo.") else { return false };
@@ -76,7 +76,7 @@ fn is_of_op(kind: &OpKind, name: &str) -> bool {
         }
 }
 
-/// A mesh and a declaration have the attributes that their forms hold.
+/// Checks that a mesh or a function without a body has the attributes that its form contains.
 fn symbol(name: &str, attributes: &Attributes) -> Result<()> {
     let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
     let has_name = matches!(find("sym_name"), Some(Attribute::String(name)) if std::str::from_utf8(name).is_ok());

@@ -6,12 +6,12 @@ use super::site::ensure;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Longest chain of calls. A device that walks calls needs stack in proportion.
+/// Maximum length of a chain of calls. A device that follows calls recursively needs stack in proportion.
 const MAX_CALL_DEPTH: usize = 256;
 
-/// `calls` are the ops of each function that call others.
+/// `calls` are the ops of each function that call other functions.
 pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
-    // Sorted by a heap, which has less code than a sort or a hash table.
+    // Uses a heap, which has less code than a sort or a hash table.
     let by_name: BinaryHeap<_> = module.funcs.iter().enumerate().map(|(i, func)| (func.name.as_str(), i)).collect();
     let by_name = by_name.into_sorted_vec();
     for pair in by_name.windows(2) {
@@ -23,7 +23,8 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
         collect(module, &by_name, calls, func, &mut callees).map_err(|e| e.with_func(&func.name))?;
         edges.push(callees);
     }
-    // Depth-first with a stack of its own: (function, next callee). `height` is the longest chain below a function.
+    // Depth-first search with an explicit stack of (function, next callee). `height` is the longest chain below a
+    // function.
     let mut height = vec![None; edges.len()];
     let mut on_path = vec![false; edges.len()];
     for root in 0..edges.len() {

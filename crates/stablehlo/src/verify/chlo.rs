@@ -43,7 +43,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// The body takes a slice of each input and the values carried, and gives a slice of each output and those to carry on.
+/// The body takes a slice of each input and the carried values. It returns a slice of each output and the new carried
+/// values.
 fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let op = site.op;
     let [body] = &op.regions[..] else { return Err(Error::new("must have one region")) };
@@ -93,7 +94,7 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     Ok(())
 }
 
-/// Rows of the left side belong to groups, whose sizes are in `group_sizes`.
+/// The rows of the left operand belong to groups, whose sizes are in `group_sizes`.
 fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     let (lhs, rhs, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
     let dims = |name: &str| -> Result<Vec<usize>> {
@@ -117,7 +118,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
         return Err(Error::new(format!("one dimension of lhs must be ragged, not {}", ragged.len())));
     };
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
-    // Group sizes may differ for everything in front of the ragged dimension that it does not meet in the product.
+    // The group sizes may have leading dimensions: batch dimensions, and dimensions that precede the ragged one.
     let before = |list: &[usize]| list.iter().copied().take_while(|&d| d != ragged).collect::<Vec<_>>();
     let grouped = !batch.contains(&ragged) && !contracting.contains(&ragged);
     let leading = if batch.contains(&ragged) {

@@ -1,19 +1,19 @@
-//! Integer constants that ops use as shapes, sizes and paddings, which can be checked.
+//! Integer constants that ops use as shapes, sizes and paddings, so that rules can check them.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use crate::ir::*;
 
-/// Longest list kept. A tensor has no more dimensions than this.
+/// Maximum length of a list that is kept. It is enough for two numbers per dimension of a tensor.
 const MAX_ELEMENTS: usize = 2 * super::shapes::MAX_RANK;
 
-/// The integer constants of a function, collected when the first is asked for.
+/// The integer constants of a function, collected at the first request.
 #[derive(Default)]
 pub(crate) struct Constants(OnceCell<HashMap<ValueId, Vec<i64>>>);
 
 impl Constants {
-    /// The elements of a constant of `func`; `None` for any other value.
+    /// The elements of a constant of `func`. `None` for any other value.
     pub(super) fn find(&self, func: &Func, value: ValueId) -> Option<&[i64]> {
         self.0.get_or_init(|| collect(func)).get(&value).map(Vec::as_slice)
     }
@@ -21,7 +21,7 @@ impl Constants {
 
 fn collect(func: &Func) -> HashMap<ValueId, Vec<i64>> {
     let mut constants = HashMap::new();
-    // With a stack of its own, since the regions' depth is not checked yet.
+    // Uses an explicit stack, because the depth of the regions has not been checked yet.
     let mut regions = vec![&func.body];
     while let Some(region) = regions.pop() {
         for op in &region.ops {

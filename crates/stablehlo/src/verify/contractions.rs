@@ -1,4 +1,4 @@
-//! Rules of contractions, reductions, windows, gather and scatter on dimension numbers and shapes.
+//! Rules for the dimension numbers and shapes of contractions, reductions, windows, gather and scatter.
 
 use super::elements::{self, INEXACT};
 use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
@@ -82,7 +82,7 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     result.shape_is(&shape)
 }
 
-/// Extents of the dimensions not listed.
+/// Extents of the dimensions that are not listed.
 fn rest<'a>(shape: &'a [i64], used: &'a [usize]) -> impl Iterator<Item = i64> + 'a {
     shape.iter().enumerate().filter(|(i, _)| !used.contains(i)).map(|(_, &extent)| extent)
 }
@@ -116,7 +116,7 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
                 return Ok(DYNAMIC);
             }
             ensure!(sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
-            // In 128 bits, since the numbers are any 64-bit ones.
+            // Computes in 128 bits, because the numbers may be any 64-bit integers.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
             let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
@@ -136,7 +136,7 @@ fn reduce_window(site: &Site<'_>, window: &Window) -> Result<()> {
     Ok(())
 }
 
-/// `padded` is false where the padding is an operand, so that the extents of the window's positions are not known.
+/// `padded` is false if the padding is an operand, because the extents of the window positions are then unknown.
 pub(super) fn convolution(
     site: &Site<'_>,
     d: &ConvDimensions,
@@ -145,7 +145,7 @@ pub(super) fn convolution(
     padded: bool,
 ) -> Result<()> {
     let (input, kernel, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
-    // 8-bit floats of all kinds go together.
+    // All 8-bit floats may be combined.
     let byte_float = |element: ElementType| element.is_float() && element.bit_width() == 8;
     let fits = input.element == kernel.element || (byte_float(input.element) && byte_float(kernel.element));
     ensure!(fits, "element types of {input} and {kernel} differ");
@@ -196,7 +196,7 @@ pub(super) fn convolution(
     result.shape_is(&shape)
 }
 
-/// Dimensions come in order.
+/// Dimensions must be in ascending order.
 fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
     ensure!(dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
     Ok(())
@@ -233,7 +233,7 @@ pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64])
     result.shape_is(&interleave(&batch, &offsets, &d.offset_dims))
 }
 
-/// The extents of the indices apart from the dimension that holds the index vectors.
+/// The extents of the indices, without the dimension of the index vectors.
 fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[usize]) -> Result<Vec<i64>> {
     ensure!(vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
     distinct(batching, indices.rank(), "indices batching dimensions")?;
@@ -255,7 +255,7 @@ fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of
     Ok(())
 }
 
-/// A shape with `window` at the dimensions listed, in order, and `batch` at the others.
+/// A shape with `window` at the listed dimensions, in order, and `batch` at the others.
 fn interleave(batch: &[i64], window: &[i64], window_dims: &[usize]) -> Vec<i64> {
     let (mut batch, mut window) = (batch.iter(), window.iter());
     let total = batch.len() + window.len();
@@ -295,7 +295,7 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
         per_dimension(batch.len() + bounds.len(), update.rank(), "updates")?;
         let limits = interleave(&batch, &bounds, &d.update_window_dims);
         for (dimension, (&extent, &limit)) in update.shape.iter().zip(&limits).enumerate() {
-            // Windows may be smaller than the input, batches have the extents of the indices.
+            // Windows may be smaller than the input. Batches have the extents of the indices.
             let window = d.update_window_dims.contains(&dimension);
             let fits = extents_agree(extent, limit) || (window && extent <= limit);
             ensure!(
@@ -337,7 +337,7 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     };
     let mut shape = operand.shape.clone();
     shape[first..].copy_from_slice(length);
-    // Real transforms keep the non-negative frequencies of the last dimension.
+    // Real transforms only keep the non-negative frequencies of the last dimension.
     let half = match length[length.len() - 1] {
         0 => 0,
         last => last / 2 + 1,

@@ -1,4 +1,4 @@
-//! Operand, result and region counts, and types where control passes between an op and its regions.
+//! Checks the counts of operands, results and regions, and the types that are passed between an op and its regions.
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list};
@@ -194,7 +194,8 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// Inputs and initial values fit into what a reducer takes, and the results hold what it returns.
+/// The inputs and initial values must fit the reducer's arguments, and the results must hold the values that it
+/// returns.
 fn accumulates<'t>(
     region: &Region,
     site: &Site<'t>,
@@ -212,7 +213,7 @@ fn accumulates<'t>(
     Ok(())
 }
 
-/// Scalars of the element types of tensors.
+/// Scalar types with the element types of these tensors.
 fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>> {
     types
         .map(|ty| match ty {
@@ -223,7 +224,8 @@ fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>>
         .collect()
 }
 
-/// A reducer takes two scalars per input, in whatever type it accumulates, and returns one each.
+/// Checks a reducer that takes two scalars per input, in any type that it accumulates in, and returns one scalar per
+/// input.
 fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     ensure!(
         region.args.len() == 2 * inputs,

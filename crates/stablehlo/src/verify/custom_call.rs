@@ -21,7 +21,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         _ => return Err(Error::new("`operand_layouts` and `result_layouts` must be given together, as lists")),
     }
-    // The version of the typed interface, whose configuration has fields.
+    // Version of the typed interface, whose configuration is a dictionary.
     if *api_version == 4 {
         let empty = matches!(backend_config, Attribute::String(text) if text.is_empty());
         ensure!(
@@ -49,7 +49,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
 }
 
-/// Each layout is a permutation of its value's dimensions. Values other than tensors have an empty one.
+/// Each layout is a permutation of its value's dimensions. For values other than tensors, the layout is empty.
 fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attribute], name: &str) -> Result<()> {
     ensure!(types.len() == layouts.len(), "`{name}` has {} entries for {} values", layouts.len(), types.len());
     for (ty, layout) in types.zip(layouts) {
@@ -72,7 +72,7 @@ fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attrib
     Ok(())
 }
 
-/// A result, or a part of it, that lives in the memory of an operand or a part of one.
+/// A result, or a part of it, that shares the memory of an operand or a part of one.
 struct Alias {
     output: Vec<i64>,
     operand: i64,
@@ -92,7 +92,7 @@ fn alias(attribute: &Attribute) -> Result<Alias> {
     }
 }
 
-/// The part of a type that indices lead to.
+/// The part of a type that the indices refer to.
 fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
     for &index in indices {
         let element = match ty {
@@ -121,7 +121,7 @@ fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
         all = Type::Tuple(site.results().cloned().collect());
         &all
     };
-    // A tuple of one, taken apart, is the one result.
+    // A flattened tuple with one element is the only result.
     let at = match alias.output[..] {
         [0] if !matches!(results, Type::Tuple(_)) => &[],
         ref at => at,
@@ -143,7 +143,7 @@ fn has_buffers(site: &Site<'_>) -> bool {
     site.operands().chain(site.results()).any(is_buffer)
 }
 
-/// The calls that make a buffer, and that turn tensors into buffers and back.
+/// The calls that create a buffer, convert a tensor to a buffer, or convert a buffer to a tensor.
 fn pinning(site: &Site<'_>, name: &str) -> Result<()> {
     let (operands, results) = (site.op.operands.len(), site.op.results.len());
     let wanted = usize::from(name != "CreateBuffer");
@@ -160,7 +160,7 @@ fn pinning(site: &Site<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Every buffer among the results is one of the operands', and none is used twice.
+/// Each buffer among the results must be one of the operands, and no buffer may be used twice.
 fn buffers(site: &Site<'_>, aliases: &[Alias]) -> Result<()> {
     let mut outputs: Vec<&[i64]> = Vec::new();
     let mut operands: Vec<(i64, &[i64])> = Vec::new();

@@ -1,4 +1,5 @@
-//! Ops whose result's shape is an operand: where the operand is a constant, the shape it gives is checked, too.
+//! Ops with an operand that determines the shape of the result. If the operand is a constant, that shape is also
+//! checked.
 
 use super::contractions;
 use super::shapes::{agree, distinct, extents_agree, tensors, within};
@@ -37,7 +38,7 @@ impl Rules<'_, '_> {
             if from == DYNAMIC || to == DYNAMIC {
                 continue;
             }
-            // In 128 bits, since the paddings are any 64-bit numbers.
+            // Computes in 128 bits, because the paddings may be any 64-bit integers.
             let padded = i128::from(from)
                 + i128::from((from - 1).max(0)) * i128::from(interior)
                 + i128::from(low)
@@ -76,7 +77,7 @@ impl Rules<'_, '_> {
         Ok(())
     }
 
-    /// The last of `operands` operands is the result's shape.
+    /// Operand `at`, the last of `operands` operands, is the result's shape.
     pub(super) fn dynamic_shape(&self, at: usize, operands: usize) -> Result<()> {
         self.counts(operands, 1)?;
         let (shape, result) = tensors!(self.site.operand_tensor(at), self.site.result_tensor(0));
@@ -114,7 +115,7 @@ impl Rules<'_, '_> {
         distinct(&hinted, operand.rank(), "known_expanding_dimensions and known_nonexpanding_dimensions")
     }
 
-    /// The op as one of another name whose attributes are the same but for what is an operand here.
+    /// Converts the op to one with another name and the same attributes, except for those that are operands here.
     fn as_kind(&self, code: Opcode) -> Result<OpKind> {
         let named: Vec<(&str, &Attribute)> = self.attributes.iter().map(|(n, value)| (n.as_str(), value)).collect();
         let (op, values) = (self.site.op, &self.site.func.values);
@@ -131,7 +132,7 @@ impl Rules<'_, '_> {
         else {
             return Ok(());
         };
-        // Some producers wrote an entry per dimension of a larger convolution.
+        // Some producers wrote the strides of a convolution with more dimensions.
         window.strides.truncate(dimensions.input_spatial.len());
         let padding = tensors!(self.site.operand_tensor(2));
         let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);

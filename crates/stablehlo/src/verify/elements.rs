@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::ir::*;
 
 /// A set of element types that the specification names. The bits, from the lowest: booleans, integers, floating-point
-/// numbers, complex numbers.
+/// numbers and complex numbers.
 #[derive(Clone, Copy)]
 pub(super) struct Set(u8);
 
@@ -43,7 +43,7 @@ impl Set {
     }
 }
 
-/// The elements of a tensor are in a set.
+/// Checks that the elements of a tensor are in a set.
 pub(super) fn of(tensor: &TensorType, set: Set, what: &str) -> Result<()> {
     ensure!(set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
     Ok(())

@@ -29,7 +29,7 @@ pub(crate) enum Slot<'a> {
 }
 
 impl Slot<'_> {
-    /// The result's shape is the one computed.
+    /// The result must have this computed shape.
     pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
         match self {
             Self::There(result) => shapes::shape_is(result, expected),
@@ -40,7 +40,7 @@ impl Slot<'_> {
         }
     }
 
-    /// The result holds these elements.
+    /// The result must have this element type.
     pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
         if let Self::There(result) = self {
             ensure!(
@@ -52,7 +52,7 @@ impl Slot<'_> {
         Ok(())
     }
 
-    /// The default element type of the result. It may have another one.
+    /// The result has this element type by default. It may have another element type.
     pub(super) fn element_may_be(&self, usual: ElementType) {
         if let Self::Wanted(wanted, index) = self {
             wanted.note(*index, |(_, element)| *element = Some(usual));
@@ -78,7 +78,7 @@ impl Wanted {
 ///
 /// # Errors
 ///
-/// Operands, attributes or regions that violate the specification, and ops whose types do not follow from them, such as
+/// If operands, attributes or regions violate the specification, or if the result types do not follow from them, as for
 /// `broadcast_in_dim`, `reshape`, `convert`, `iota` and `custom_call`. The error names the op and its location.
 ///
 /// ```
@@ -123,7 +123,8 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
 ///
 /// # Errors
 ///
-/// Those of [`infer`], attributes that are missing or of the wrong kind, and names of ops that have regions or are not known.
+/// In the cases of [`infer`], if an attribute is missing or of the wrong kind, and if the op has regions or is not
+/// known.
 pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Result<Vec<Type>> {
     let values: ValueTypes = operands.iter().cloned().map(Arc::new).collect();
     let ids = 0..u32::try_from(values.len()).map_err(|_| Error::new("an op has more than 2^32 operands"))?;
@@ -186,7 +187,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             _ => Err(Error::new(format!("the operand has no element {index}"))),
         },
         OpKind::Return => Ok(Vec::new()),
-        // The elements are those the reducer returns.
+        // The result has the element types that the reducer returns.
         OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } => {
             let elements = region(0)?;
             let shapes = asked(func, op)?;

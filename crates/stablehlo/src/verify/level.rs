@@ -43,8 +43,8 @@ impl VerifyLevel {
     /// do not recurse, constants have the size of their types, and ops that have an [`OpKind`] satisfy the
     /// specification's rules on counts, shapes and element types.
     ///
-    /// Frameworks check the other rules before they write an artifact, so small libraries that read artifacts use this
-    /// level. It keeps the code of the other rules out of the library.
+    /// Frameworks check the other rules before they write an artifact. Small libraries that read artifacts therefore
+    /// use this level. It keeps the code of the other rules out of the library.
     pub const STRUCTURE: Self = Self { full: None };
 
     /// All of the specification's rules: also those of quantized types, CHLO, custom calls, ops without their own

@@ -1,9 +1,10 @@
 //! Verification of the IR, for all readers.
 //!
-//! `walk` checks structure: values are defined before use and in scope, regions end in a return and there are as many as
-//! the op needs, callees exist and do not recurse, types agree where control passes from op to op. `shapes` and
-//! `contractions` compute the shape of each op's results, check dimension numbers and element types. A rule is added
-//! by adding an arm there; `elements` has the sets of element types. [`VerifyLevel`] lists the rules that not every caller needs.
+//! `walk` checks the structure. Values are defined before use and in scope. Regions end in a return, and each op has as
+//! many regions as it needs. Callees exist and do not recurse. Types agree where control passes from op to op. `shapes`
+//! and `contractions` compute the shape of each op's results, and check dimension numbers and element types. To add a
+//! rule, add a match arm there. `elements` defines the sets of element types. [`VerifyLevel`] lists the rules that not
+//! every caller needs.
 
 mod asynchronous;
 mod attributes;

@@ -1,6 +1,6 @@
 //! Rules of quantized types, and the ops that support them.
 //!
-//! The types are text, with one spelling for each, so that scales are compared as they are written.
+//! These types are normalized text, so scales are compared as text.
 
 use super::shapes::extents_agree;
 use super::site::{Site, ensure};
@@ -24,7 +24,8 @@ fn wrong(text: &str, why: &str) -> Error {
 }
 
 impl<'t> Quantized<'t> {
-    /// A tensor type with quantized elements; `None` for any other, and for elements scaled in blocks.
+    /// Parses a tensor type with quantized elements. Returns `None` for other types and for elements that are scaled in
+    /// blocks.
     fn of(ty: &'t Type) -> Result<Option<Self>> {
         match ty {
             Type::Other(text) if text.starts_with("tensor<") && !text.starts_with("tensor<*") => Self::parse(text),
@@ -51,7 +52,7 @@ impl<'t> Quantized<'t> {
             }
             None => (rest.unwrap_or_default(), None),
         };
-        // `u8` and `ui8` are the same, and signed ones have no other name than `i8`.
+        // `u8` and `ui8` are the same type. Signed types have only the name without `s`, such as `i8`.
         let signed = storage.starts_with('i');
         let width = storage.strip_prefix("ui").or_else(|| storage.strip_prefix(['i', 'u']));
         let bits: u32 = width.and_then(|width| width.parse().ok()).unwrap_or(0);
@@ -91,8 +92,8 @@ impl<'t> Quantized<'t> {
     }
 }
 
-/// A quantized type on its own: the integers are of a width the specification knows, the zero points are among them, and
-/// a scale per slice needs as many slices.
+/// Checks a quantized type: the specification supports the width of the integers, the zero points are in their range,
+/// and there is one scale per slice.
 pub(super) fn verify_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty {
         bounds(text)?;
@@ -146,7 +147,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     if site.wanted.is_none() { rules(site) } else { Ok(()) }
 }
 
-/// Whether an op takes quantized elements at all, and such with a scale per slice.
+/// Whether an op supports quantized elements, and whether it supports them with a scale per slice.
 fn takes(kind: &OpKind) -> (bool, bool) {
     use Binary::{And, Complex, Or, ShiftLeft, ShiftRightArithmetic, ShiftRightLogical, Xor};
     use Unary::{CountLeadingZeros, Imag, Not, Popcnt, Real};
@@ -299,7 +300,7 @@ fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Elements are moved, not scaled anew.
+/// The op moves elements without changing their scale, so the scales must be equal.
 fn same_scales(from: &Quantized<'_>, to: &Quantized<'_>) -> Result<()> {
     let alike = from.axis.is_some() != to.axis.is_some() || from.same_steps(to);
     ensure!(alike, "operand and result have different scales or zero points");
@@ -360,11 +361,11 @@ fn product(
     Ok(())
 }
 
-/// A reducer's arguments have integers that are at least as wide, and the same expressed type.
+/// The reducer's arguments must have integers that are at least as wide, and the same expressed type.
 fn accumulates(site: &Site<'_>) -> Result<()> {
     let Some(reducer) = site.op.regions.last() else { return Ok(()) };
     let inputs = reducer.args.len() / 2;
-    // The source of a selection comes after its operand, the updates of a scatter after its indices.
+    // For select-and-scatter, the source follows the operand. For scatter, the updates follow the indices.
     let (operands, starts) = match &site.op.kind {
         OpKind::SelectAndScatter { .. } => (&site.op.operands[1..], [0, 1]),
         OpKind::Scatter { .. } => (&site.op.operands[..], [0, inputs + 1]),

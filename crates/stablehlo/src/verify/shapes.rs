@@ -9,13 +9,13 @@ pub(super) use crate::compatible::{agree, extents_agree};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Extents worked out, mostly without an allocation.
+/// Computed extents. Up to eight need no allocation.
 pub(super) type Extents = SmallVec<[i64; 8]>;
 
-/// Most dimensions a tensor may have. Some checks, and many devices, take time quadratic in the rank.
+/// Maximum rank of a tensor. Some checks, and many devices, take time quadratic in the rank.
 pub(super) const MAX_RANK: usize = 128;
 
-/// Extents are not negative and the whole fits into memory's address range.
+/// Extents must not be negative, and the size of the tensor must not exceed the address range.
 pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
@@ -31,14 +31,14 @@ pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     }
 }
 
-/// Dimensions lie within the rank and none occurs twice.
+/// The dimensions must be within the rank and distinct.
 pub(super) fn distinct(dimensions: &[usize], rank: usize, name: &str) -> Result<()> {
     all_distinct(dimensions.iter(), rank, name)
 }
 
-/// [`distinct`] for a list in parts.
+/// [`distinct`] for a list in several parts.
 pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank: usize, name: &str) -> Result<()> {
-    // A bit for each dimension a tensor may have.
+    // The bit set has one bit for each possible dimension.
     const { assert!(MAX_RANK == u128::BITS as usize) };
     let mut seen = 0u128;
     for &dimension in dimensions {
@@ -58,19 +58,19 @@ fn outside(dimension: usize, rank: usize, name: &str) -> Error {
     Error::new(format!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))
 }
 
-/// One dimension lies within the rank.
+/// The dimension must be within the rank.
 pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
     Ok(())
 }
 
-/// A list has one entry per dimension.
+/// A list must have one entry per dimension.
 pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(length == rank, "`{name}` has {length} entries for {rank} dimensions");
     Ok(())
 }
 
-/// The result's shape is the one computed.
+/// The result must have this computed shape.
 pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
     if agree(&result.shape, expected) { Ok(()) } else { Err(differs(result, expected)) }
 }
@@ -86,7 +86,7 @@ fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
     Ok(())
 }
 
-/// The tensor types of an operand and a result. Ends the check if one is not modelled.
+/// The tensor types of an operand and a result. Returns `Ok` from the rule if this crate does not model one of them.
 macro_rules! tensors {
     ($($tensor:expr),+) => {
         ($(match $tensor? {
@@ -245,14 +245,14 @@ fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type
     elements::of(operand, if equality { ANY } else { REALS }, "operands")
 }
 
-/// The result is a scalar of this element type.
+/// The result must be a scalar of this element type.
 fn exactly(site: &Site<'_>, element: ElementType) -> Result<()> {
     let result = tensors!(site.result_tensor(0));
     ensure!(result.shape.is_empty() && result.element == element, "the result must be tensor<{element}>, not {result}");
     Ok(())
 }
 
-/// Between types of different widths, the narrower has a last dimension that makes up for it.
+/// If the widths differ, the type with narrower elements has one more dimension, the last one, which makes up for it.
 fn bitcast(site: &Site<'_>) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let (from, to) = (operand.element.bit_width(), result.element.bit_width());
@@ -295,7 +295,7 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
         let bounded = extent == DYNAMIC || limit <= extent;
         ensure!(0 <= start && start <= limit && bounded, "slice {start}:{limit} of dimension {d} is outside {operand}");
         ensure!(stride > 0, "stride {stride} of dimension {d} must be positive");
-        // Without overflow, since the stride is at least one.
+        // This cannot overflow, because the stride is at least one.
         let length = limit - start;
         shape.push(length / stride + i64::from(length % stride != 0));
     }
@@ -381,7 +381,7 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
             shape.push(DYNAMIC);
             continue;
         }
-        // In 128 bits, since the paddings are any 64-bit numbers.
+        // Computes in 128 bits, because the paddings may be any 64-bit integers.
         let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
         let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);

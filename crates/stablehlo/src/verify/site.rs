@@ -39,7 +39,7 @@ impl<'a> Site<'a> {
         tensor(self.operand(index)?, "operand", index)
     }
 
-    /// Tensor type of a result, likewise.
+    /// Tensor type of a result, or `None` for a type that this crate does not model.
     pub(super) fn result_tensor(&self, index: usize) -> Result<Option<&'a TensorType>> {
         // Rules that need the result do not apply to inference.
         if self.wanted.is_some() {
@@ -48,7 +48,7 @@ impl<'a> Site<'a> {
         tensor(self.result(index)?, "result", index)
     }
 
-    /// The slot of a result, for a rule.
+    /// Returns the slot of a result.
     pub(super) fn slot(&self, index: usize) -> Result<Option<Slot<'a>>> {
         match self.wanted {
             Some(wanted) => Ok(Some(Slot::Wanted(wanted, index))),

@@ -59,8 +59,8 @@ fn accuracy(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Algorithms some hardware has, as the specification lists them: types of the operands and of the sums, and how many
-/// products.
+/// Algorithms that some hardware supports, from the specification: the types of the operands and of the sums, and the
+/// number of products.
 const ALGORITHMS: [(&str, &str, &str); 7] = [
     ("f16", "f16", "1"),
     ("f16", "f32", "1"),
@@ -86,7 +86,7 @@ fn algorithm(text: &str) -> Result<()> {
     let (lhs, rhs) = (get("lhs_precision_type")?, get("rhs_precision_type")?);
     let (sums, products) = (get("accumulation_type")?, get("num_primitive_operations")?);
     let rough = get("allow_imprecise_accumulation")? == "true";
-    // Several products since StableHLO 1.21.
+    // Several products are allowed since StableHLO 1.21.
     let tiny = lhs.starts_with("f8") && rhs.starts_with("f8") && sums == "f32" && matches!(products, "1" | "3" | "4");
     let listed = |&(operands, total, counts): &(&str, &str, &str)| {
         lhs == operands && rhs == operands && sums == total && counts.split(' ').any(|count| count == products)
@@ -98,7 +98,7 @@ fn algorithm(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// `namespace.op`, of letters, digits, `_` and `$`.
+/// Whether the name is `namespace.op` and consists of letters, digits, `_` and `$`.
 fn is_namespaced(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut parts = name.split('.');

@@ -1,6 +1,6 @@
 //! Rules of ops without their own kind: collectives, dynamic shapes, batch norms and channels.
 //!
-//! Their attributes are the artifact's, brought to one form by the readers.
+//! The readers normalize their attributes, which have the artifact's names.
 
 use super::asynchronous;
 use super::control::{region_reduces, region_yields_elements};
@@ -10,14 +10,14 @@ use super::string_attributes::field;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// The required content of replica groups.
+/// Requirements on the ids in replica groups.
 #[derive(Clone, Copy, PartialEq)]
 enum Groups {
     /// Any ids.
     Subset,
-    /// Every id from 0 on.
+    /// Every id, counted from 0.
     All,
-    /// Every id from 0 on, in groups of one size.
+    /// Every id, counted from 0, in groups of equal size.
     AllOfOneSize,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// As many results as operands, all tensors.
+    /// There must be as many results as operands, all of them tensors.
     fn pairs(&self) -> Result<Vec<(&'a TensorType, &'a TensorType)>> {
         let op = self.site.op;
         ensure!(
@@ -135,9 +135,9 @@ impl<'a> Rules<'_, 'a> {
         Ok(pairs)
     }
 
-    /// Each result has the shape and elements of its operand.
+    /// Each result must have the shape and element type of its operand.
     fn same_shapes(&self) -> Result<()> {
-        // A dynamic root is one more operand.
+        // A dynamic root is an additional operand.
         let op = self.site.op;
         ensure!(op.operands.len() >= op.results.len() && !op.results.is_empty(), "has more results than operands");
         for i in 0..op.results.len() {
@@ -148,7 +148,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// Replica groups: rows of ids that occur once each, short rows filled up with -1.
+    /// Checks replica groups: rows of distinct ids, in which short rows are padded with -1.
     fn groups(&self, kind: Groups) -> Result<()> {
         let global = self.find("use_global_device_ids").and_then(Attribute::as_integer) == Some(1);
         let channel = self.find("channel_id").and_then(Attribute::as_integer).unwrap_or(0);
@@ -181,7 +181,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// Groups by the axes of a mesh: the mesh is there, if it is named.
+    /// For groups along the axes of a mesh, checks that a mesh given by name exists.
     fn mesh(&self, text: &str) -> Result<()> {
         let (Some(name), Some(module)) = (field(text, "<mesh").and_then(|m| m.strip_prefix('@')), self.site.module)
         else {
@@ -203,7 +203,8 @@ impl<'a> Rules<'_, 'a> {
             within(dimension, operand.rank(), "all_gather_dim")?;
             let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
             let mut expected = operand.shape.clone();
-            // How many devices take part may depend on the number of partitions, which the program does not say.
+            // The number of participating devices may depend on the number of partitions, which the program does not
+            // contain.
             expected[dimension] = to;
             shape_is(result, &expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (if from == 0 { to == 0 } else { to % from == 0 });
@@ -287,7 +288,7 @@ impl<'a> Rules<'_, 'a> {
         let operand = tensors!(self.site.operand_tensor(0));
         let feature = self.index("feature_index")?;
         within(feature, operand.rank(), "feature_index")?;
-        // The gradient of the output has the shape of the operand; everything else has one entry per feature.
+        // The gradient of the output has the shape of the operand. Every other operand has one entry per feature.
         let gradient = results == 3 && operands == 5;
         for i in 1..operands {
             let other = tensors!(self.site.operand_tensor(i));
@@ -333,7 +334,8 @@ impl<'a> Rules<'_, 'a> {
         self.shape_operand(2, shape, result)
     }
 
-    /// The last operand of a collective with a dynamic root: as many `i32` as data operands.
+    /// Checks the last operand of a collective with a dynamic root: it holds as many `i32` numbers as there are data
+    /// operands.
     fn root(&self) -> Result<()> {
         if self.find("has_dynamic_root").and_then(Attribute::as_integer) != Some(1) {
             return Ok(());
@@ -347,7 +349,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// All results but the last are tensors.
+    /// All results except the last must be tensors.
     fn tensors_but_last(&self) -> Result<()> {
         let results = self.site.results();
         let count = results.len().saturating_sub(1);
@@ -357,12 +359,12 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// Tensors, whose layouts are lists of dimensions.
+    /// The results must be tensors. Their layouts are lists of dimensions.
     fn infeed(&self) -> Result<()> {
         self.tensors_but_last()?;
         let Some(Attribute::Array(layouts)) = self.find("layout") else { return Ok(()) };
         let tensors = self.site.op.results.len().saturating_sub(1);
-        // An absent layout is an empty one in artifacts.
+        // Artifacts store an absent layout as an empty one.
         let stated = !layouts.is_empty();
         ensure!(!stated || layouts.len() == tensors, "`layout` has {} entries for {tensors} tensors", layouts.len());
         for layout in layouts {
@@ -372,7 +374,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// A channel is one between devices, or, where a transfer is one with the host, of the type `host`.
+    /// Checks the type of a channel: `host` for a transfer to or from the host, otherwise 1 (between devices).
     fn channel(&self, host: i64) -> Result<()> {
         let transfer =
             self.find("is_host_transfer").is_some_and(|a| *a == Attribute::Bool(true) || *a == Attribute::Unit);
@@ -385,7 +387,7 @@ impl<'a> Rules<'_, 'a> {
         Ok(())
     }
 
-    /// The operands at these positions are tokens; so is the last result, or the only one.
+    /// The operands at these positions must be tokens, and also the last result or the only one.
     fn tokens(&self, operands: &[usize], last: bool) -> Result<()> {
         for &at in operands {
             let ty = self.site.operand(at)?;

@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
-/// Checks a module. [`parse`](crate::parse) and the other readers have done so. Call it for modules that you build or
-/// change.
+/// Checks a module. [`parse`](crate::parse) and the other readers call it. Call it yourself for modules that you build
+/// or change.
 pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
     if let Some(rules) = level.full() {
         (rules.module)(module)?;
@@ -60,13 +60,13 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
     Ok(walk.calls)
 }
 
-/// Adds the op that defines the first value of an invalid type, and its place. For an argument, this is the enclosing
-/// op or the function.
+/// Adds to the error the op that defines the first value of an invalid type, and its location. For an argument, this is
+/// the enclosing op or the function.
 #[cold]
 fn made_by(module: &Module, func: &Func, level: VerifyLevel, error: Error) -> Error {
     let Some(value) = func.values.iter().position(|ty| verify_type(ty, level).is_err()) else { return error };
     let is = |v: &ValueId| v.0 as usize == value;
-    // With a stack of its own, since the regions' depth is not checked yet.
+    // Uses an explicit stack, because the depth of the regions has not been checked yet.
     let mut regions = vec![&func.body];
     while let Some(region) = regions.pop() {
         for op in &region.ops {
@@ -96,7 +96,7 @@ struct Walk<'a, 'c> {
     scope: Vec<ValueId>,
     /// Ops that call functions.
     calls: Vec<&'a Op>,
-    /// Elementwise ops that passed the checks, one bit each, by the position of their type.
+    /// Elementwise ops that passed the checks, one bit for each kind, by the position of their type.
     sound: Vec<u64>,
 }
 
@@ -136,7 +136,7 @@ impl<'a> Walk<'a, '_> {
         self.finish(op).map_err(|e| self.place(e, op))
     }
 
-    /// Checks that look at the op alone.
+    /// Checks that do not depend on the op's regions.
     fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
         ensure!(
             matches!(op.kind, OpKind::Return) == last,
@@ -157,7 +157,7 @@ impl<'a> Walk<'a, '_> {
         Ok(())
     }
 
-    /// Checks that need the op's regions to be sound, then brings its results into scope.
+    /// Checks that require valid regions. Then adds the op's results to the scope.
     fn finish(&mut self, op: &'a Op) -> Result<()> {
         for &value in &op.results {
             self.define(value)?;
@@ -170,7 +170,7 @@ impl<'a> Walk<'a, '_> {
         self.alone(op)
     }
 
-    /// Checks of an op and the types of its operands and results.
+    /// Checks the op with the types of its operands and results.
     fn alone(&self, op: &'a Op) -> Result<()> {
         let (module, constants) = (Some(self.module), Some(self.constants));
         let site = Site { func: self.func, op, module, constants, wanted: None };
@@ -180,10 +180,10 @@ impl<'a> Walk<'a, '_> {
         self.level.full().map_or(Ok(()), |rules| (rules.op)(&site))
     }
 
-    /// The same, once for all ops of a kind and of one type, which are most of a program.
+    /// The same check, but only once for all ops of one kind and one type. These are most ops of a program.
     fn elementwise(&mut self, op: &'a Op) -> Result<()> {
         let types = &self.func.values;
-        // Attributes have rules of their own.
+        // Attributes have additional rules.
         if !op.attributes.is_empty() {
             return self.alone(op);
         }

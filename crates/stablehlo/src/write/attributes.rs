@@ -1,4 +1,4 @@
-//! Attributes, in the artifact's dialect and in MLIR's own.
+//! Attributes in the artifact's dialect and in MLIR's builtin dialect.
 
 use bytes::Bytes;
 
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
-/// Enumerations: StableHLO's name, the artifact's code, the words in the order of their numbers.
+/// Enumerations: StableHLO's name, the artifact's code, and the words in the order of their numbers.
 const ENUMERATIONS: [(&str, u64, &[&str]); 7] = [
     ("comparison_direction", 3, &["EQ", "NE", "GE", "GT", "LE", "LT"]),
     ("comparison_type", 4, &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"]),
@@ -59,7 +59,7 @@ impl Encoder {
         self.vhlo_put(17, |b| b.size(ty))
     }
 
-    /// The type attribute that means that an attribute is absent.
+    /// The type attribute that stands for an absent attribute.
     pub(super) fn vhlo_absent(&mut self) -> Result<usize> {
         let none = self.vhlo_none()?;
         Ok(self.vhlo_type_attribute(none))
@@ -83,7 +83,7 @@ impl Encoder {
         }
     }
 
-    /// Integers as a tensor of that shape.
+    /// Integers as a tensor of this shape.
     fn vhlo_integers(&mut self, shape: &[i64], values: &[i64]) -> Result<usize> {
         let data: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
         let literal = Literal { ty: TensorType::new(shape, ElementType::I64), data: data.into(), splat: false };
@@ -138,7 +138,7 @@ impl Encoder {
         }))
     }
 
-    /// Any attribute, in the artifact's dialect if that has a form for it.
+    /// Any attribute, in the artifact's dialect if it has a form there.
     pub(super) fn vhlo_attribute(&mut self, attribute: &Attribute) -> Result<usize> {
         match attribute {
             Attribute::Unit => {
@@ -227,7 +227,7 @@ impl Encoder {
                 }
             }));
         }
-        // A number with its type: a NaN, or a width that no element type has.
+        // A number with its type that is kept as text: a NaN, or a number whose width no element type has.
         if let Some((bits, element)) = text.strip_prefix("0x").and_then(|rest| rest.split_once(" : "))
             && let (Ok(bits), Some(element)) = (u64::from_str_radix(bits, 16), ElementType::from_name(element))
         {
@@ -240,7 +240,7 @@ impl Encoder {
         Err(Error::new(format!("attribute {text} cannot be expressed in a portable artifact")))
     }
 
-    /// `atol = 1.0, mode = #stablehlo.result_accuracy_mode<DEFAULT>`; all of it may be absent.
+    /// `atol = 1.0, mode = #stablehlo.result_accuracy_mode<DEFAULT>`. Every part is optional.
     pub(super) fn vhlo_result_accuracy(&mut self, body: &str) -> Result<usize> {
         let fields = fields(body)?;
         let number = |name: &str| match find(&fields, name) {
@@ -332,7 +332,7 @@ impl Encoder {
         self.builtin_put(2, |b| b.size(string))
     }
 
-    /// A dictionary of attributes already numbered.
+    /// A dictionary of attributes that already have numbers.
     pub(super) fn builtin_pairs(&mut self, mut pairs: Vec<(&str, usize)>) -> usize {
         pairs.sort_unstable();
         let pairs: Vec<(usize, usize)> =
@@ -350,7 +350,7 @@ impl Encoder {
         self.builtin_pairs(pairs)
     }
 
-    /// An attribute in MLIR's own dialect, for what stands outside the artifact's.
+    /// An attribute in MLIR's builtin dialect, for ops of other dialects than the artifact's.
     pub(super) fn builtin_attribute(&mut self, attribute: &Attribute) -> usize {
         match attribute {
             Attribute::Unit => self.builtin_put(7, |_| {}),
@@ -446,12 +446,12 @@ pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Att
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-/// Names the attribute an error is about.
+/// Adds the name of the attribute to an error.
 pub(super) fn named(error: Error, name: &str) -> Error {
     error.in_attribute(name)
 }
 
-/// Elements in MLIR's raw form: a uniform constant as one element, booleans eight to a byte.
+/// Elements in MLIR's raw form: a uniform constant is one element, and booleans are packed, eight to a byte.
 fn raw(literal: &Literal) -> Bytes {
     let size = literal.ty.element.byte_size();
     let data = &literal.data;

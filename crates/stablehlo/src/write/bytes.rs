@@ -1,4 +1,4 @@
-//! Writing the primitives of the format.
+//! Writes the primitives of the format.
 
 /// Bytes of a part of the file.
 #[derive(Clone, Default)]
@@ -9,7 +9,8 @@ impl Buffer {
         self.0.push(byte);
     }
 
-    /// An unsigned integer in the prefix encoding: the zero bits that end the first byte count the bytes that follow.
+    /// An unsigned integer in the prefix encoding. The number of trailing zero bits in the first byte is the number of
+    /// bytes that follow.
     pub(super) fn varint(&mut self, value: u64) {
         let bits = 64 - value.leading_zeros();
         let bytes = bits.div_ceil(7).max(1);
@@ -36,7 +37,7 @@ impl Buffer {
         self.varint(u64::try_from(value).unwrap_or(u64::MAX) << 1 | u64::from(flag));
     }
 
-    /// A count and that many items.
+    /// A count, then that many items.
     pub(super) fn list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut item: impl FnMut(&mut Self, T)) {
         self.size(items.len());
         for value in items {
@@ -52,7 +53,7 @@ impl Buffer {
         self.list(values.iter(), |b, &v| b.size(v));
     }
 
-    /// An integer whose width both sides know, given as its bits.
+    /// An integer whose width is not stored, given as its bits.
     pub(super) fn int_of_width(&mut self, bits: u64, width: u32) {
         let bits = if width < 64 { bits & ((1 << width) - 1) } else { bits };
         match width {

@@ -1,4 +1,4 @@
-//! The tables of a file: each string, attribute, type, op name and property list is kept once.
+//! The tables of a file. Each string, attribute, type, op name and property list is stored once.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::bytes::Buffer;
 use super::versions::bytecode_version;
 use crate::ir::Version;
 
-/// The dialects a file may name.
+/// The dialects that a file may refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Dialect {
     Builtin,
@@ -33,17 +33,17 @@ struct Entry {
     dialect: Dialect,
     encoded: bool,
     bytes: Vec<u8>,
-    /// Elements of a large constant, which follow the rest; copied into the file only.
+    /// Elements of a large constant, which are written after the other bytes. They are only copied into the file.
     data: Bytes,
 }
 
-/// Data up to this size is compared by content, larger by its place in memory.
+/// Data up to this size is compared by content. Larger data is compared by address.
 const SMALL: usize = 256;
 
 #[derive(Default)]
 struct Table {
     entries: Vec<Entry>,
-    /// Where each entry is, by dialect, kind of encoding and bytes, and by the place of data kept apart.
+    /// The position of each entry, by dialect, kind of encoding, bytes, and the address of separate data.
     known: HashMap<(Dialect, bool, Vec<u8>, usize), usize>,
 }
 
@@ -106,17 +106,17 @@ impl Encoder {
         self.strings.len() - 1
     }
 
-    /// The number of an attribute in its dialect's encoding.
+    /// Returns the number of an attribute, given in its dialect's encoding.
     pub(super) fn attribute(&mut self, dialect: Dialect, buffer: Buffer) -> usize {
         self.attributes.add(dialect, true, buffer.0, Bytes::new())
     }
 
-    /// The number of a constant: `buffer` ends before the data.
+    /// Returns the number of a constant. `buffer` ends before the data.
     pub(super) fn constant(&mut self, dialect: Dialect, buffer: Buffer, data: Bytes) -> usize {
         self.attributes.add(dialect, true, buffer.0, data)
     }
 
-    /// The number of an attribute in MLIR's text.
+    /// Returns the number of an attribute, given as MLIR text.
     pub(super) fn attribute_text(&mut self, dialect: Dialect, text: &str) -> usize {
         self.attributes.add(dialect, false, terminated(text), Bytes::new())
     }
@@ -130,7 +130,7 @@ impl Encoder {
     }
 
     pub(super) fn op_name(&mut self, dialect: Dialect, name: &str) -> usize {
-        // Programs use few names, each many times.
+        // Programs use few names and repeat each of them often.
         if let Some(index) = self.names.iter().position(|(d, n)| *d == dialect && n == name) {
             return index;
         }
@@ -147,7 +147,7 @@ impl Encoder {
         self.properties.len() - 1
     }
 
-    /// The whole file around the ops.
+    /// Writes the whole file, with the given ops.
     pub(super) fn finish(mut self, ir: &[u8]) -> Vec<u8> {
         let mut dialects: Vec<Dialect> = vec![Dialect::Builtin, Dialect::Vhlo];
         let used = self.attributes.entries.iter().chain(&self.types.entries).map(|e| e.dialect);
@@ -156,7 +156,7 @@ impl Encoder {
                 dialects.push(dialect);
             }
         }
-        // Sections that name strings come before the table of strings is complete.
+        // Sections that refer to strings are written first, because they complete the table of strings.
         let dialect_section = self.dialect_section(&dialects);
         let (offsets, data) = self.entry_sections(&dialects);
         let size = data.len() + ir.len() + offsets.0.len() + 4096;
@@ -210,7 +210,7 @@ impl Encoder {
         buffer
     }
 
-    /// Sizes of attributes and types in runs of one dialect, and their bytes.
+    /// The sizes of attributes and types, grouped into runs of one dialect, and their bytes.
     fn entry_sections(&self, dialects: &[Dialect]) -> (Buffer, Vec<u8>) {
         let mut offsets = Buffer::default();
         let tables = [&self.attributes.entries, &self.types.entries];

@@ -1,10 +1,10 @@
-//! Source locations, as attributes of MLIR's own dialect.
+//! Source locations, as attributes of MLIR's builtin dialect.
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use crate::ir::{Location, LocationId, Module};
 
-/// Deepest chain of locations kept. Those of hostile programs may be cyclic.
+/// Maximum length of a chain of locations. Locations of malicious programs may be cyclic.
 const MAX_DEPTH: usize = 64;
 
 /// The attribute number of each location written so far.
@@ -33,7 +33,7 @@ impl Locations {
         let mut child = |id: LocationId| self.at_depth(module, encoder, id, depth + 1);
         let number = match &*location {
             Location::Unknown => self.unknown,
-            // A place in the text the program was read from.
+            // A place in the text from which the program was read.
             Location::File { file, .. } if file.is_empty() => self.unknown,
             Location::File { file, line, column } => {
                 let file = encoder.builtin_string(file.as_bytes());

@@ -1,7 +1,7 @@
-//! Programs as portable artifacts: MLIR bytecode that holds the VHLO dialect at a chosen version.
+//! Writes programs as portable artifacts: MLIR bytecode with the VHLO dialect of a chosen version.
 //!
-//! [`encoder`] holds the file's tables, [`types`] and [`attributes`] fill them, [`ops`] chooses each op's version and
-//! spells out its attributes, [`module`] writes functions, regions and values.
+//! [`encoder`] holds the file's tables, which [`types`] and [`attributes`] fill. [`ops`] chooses each op's version and
+//! writes all its attributes. [`module`] writes functions, regions and values.
 
 mod attributes;
 mod bytes;

@@ -1,4 +1,4 @@
-//! The module, its functions, regions and ops, and how values are numbered.
+//! The module, its functions, regions and ops, and the numbering of values.
 
 use super::attributes::{find, named};
 use super::bytes::Buffer;
@@ -9,15 +9,15 @@ use crate::ir::{function_text, *};
 use crate::text::function_type;
 use crate::verify::VerifyLevel;
 
-/// Names of functions' own attributes, which are not discardable.
+/// Attributes of functions that belong to the function op and are not discardable.
 const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_name", "sym_visibility"];
 
 /// Writes a program as a portable artifact of that StableHLO version, from [`Version::OLDEST`] to
 /// [`Version::NEWEST`].
 ///
-/// Every reader of that version or a later one accepts it. An op, attribute or type that is newer than the version is
-/// an error, and so are Shardy's ops and attributes before 1.11.0. The error names the op, the required version, and
-/// the source location. The module is verified first, at level [`VerifyLevel::FULL`].
+/// Readers of that version or a later one accept it. An op, attribute or type that is newer than the version is an
+/// error, and so are Shardy's ops and attributes before 1.11.0. The error names the op, the required version, and the
+/// source location. The module is verified first, at level [`VerifyLevel::FULL`].
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
         return Err(Error::new(format!(
@@ -36,10 +36,10 @@ struct Writer<'a> {
     locations: Locations,
 }
 
-/// The values of one function: the number of each, and how many numbers the regions open now take.
+/// The values of one function: the number of each, and how many numbers the open regions take.
 struct Scope<'a> {
     func: &'a Func,
-    /// The number under which ops of the artifact's dialect name a value.
+    /// The numbers by which ops of the artifact's dialect refer to the values.
     numbers: Vec<usize>,
     extent: usize,
 }
@@ -49,7 +49,8 @@ struct Scope<'a> {
 enum Inside {
     /// The values have the artifact's types.
     Artifact,
-    /// An op of another dialect. Arguments and terminator have MLIR's own types, and casts convert between the two.
+    /// An op of another dialect. Arguments and terminators have MLIR's own types, and casts convert between them and
+    /// the artifact's types.
     Foreign,
 }
 
@@ -91,7 +92,7 @@ impl<'a> Writer<'a> {
         }
         let name = module.name.as_ref().map(|name| self.encoder.builtin_string(name.as_bytes()));
         let properties = if self.encoder.bytecode >= 5 {
-            // Two optional properties: the name and the visibility.
+            // The name and the visibility are optional properties.
             let mut buffer = Buffer::default();
             match name {
                 Some(name) => buffer.flagged(name, true),
@@ -149,7 +150,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The regions of an isolated op: since bytecode version 2 in a section of their own.
+    /// Writes the regions of an isolated op. Since bytecode version 2, they are in a section of their own.
     fn isolated(&self, out: &mut Buffer, regions: &Buffer) {
         if self.encoder.bytecode >= 2 {
             out.section(4, &regions.0);
@@ -162,7 +163,8 @@ impl<'a> Writer<'a> {
         self.locations.number(self.module, &mut self.encoder, id)
     }
 
-    /// Attributes of an op of the artifact's dialect: as properties, or before those as entries of the dictionary.
+    /// Attributes of an op of the artifact's dialect. They are properties, or entries of the dictionary in versions
+    /// without properties.
     fn own_and_discardable(
         &mut self,
         own: &[(&'static str, usize)],
@@ -222,7 +224,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A function's attributes, given those it has itself under their names, and its type.
+    /// Creates the record of a function from its own attributes and its type.
     fn func_record(
         &mut self,
         attributes: &Attributes,
@@ -280,7 +282,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// How many ops an op becomes, casts included, and how many values they define.
+    /// The number of ops that an op becomes, including casts, and the number of values that they define.
     fn extent(op: &Op, inside: Inside) -> (usize, usize) {
         let casts = match &op.kind {
             OpKind::Return if inside == Inside::Foreign => op.operands.len(),
@@ -351,13 +353,13 @@ impl<'a> Writer<'a> {
             *next += 1;
         }
         if self.encoder.bytecode >= 3 {
-            // No orders of uses follow.
+            // No use-list orders follow.
             out.byte(0);
         }
         Ok(())
     }
 
-    /// A cast between the artifact's types and MLIR's own; the number of its result.
+    /// Writes a cast between the artifact's types and MLIR's own. Returns the number of its result.
     fn cast(&mut self, out: &mut Buffer, operand: usize, ty: usize, at: LocationId, next: &mut usize) -> usize {
         let record = Record {
             name: self.encoder.op_name(Dialect::Builtin, "unrealized_conversion_cast"),
@@ -407,7 +409,7 @@ impl<'a> Writer<'a> {
         }
         record.operands = operands;
         record.regions = op.regions.len();
-        // A composite of an old version has no regions.
+        // In old versions, a composite has no regions.
         if matches!(op.kind, OpKind::Composite { .. }) && op.regions.iter().all(|r| r.ops.is_empty()) {
             record.regions = 0;
         }

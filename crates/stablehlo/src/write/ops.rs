@@ -1,4 +1,4 @@
-//! The version of each op that an artifact holds, and all its attributes: artifacts leave none out.
+//! Chooses the version of each op and writes all its attributes, because artifacts omit none.
 
 use super::attributes::{find, named};
 use super::encoder::Encoder;
@@ -9,16 +9,16 @@ use crate::ir::*;
 use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
 use crate::ops::{second, since};
 
-/// An op as the artifact names it, and the numbers of its attributes by name, in the order of the names.
+/// An op under the artifact's name, with the numbers of its attributes, sorted by attribute name.
 pub(super) struct Spelled {
     pub(super) name: String,
     pub(super) attributes: Vec<(&'static str, usize)>,
 }
 
-/// Attributes by name while they are collected.
+/// Attributes by name, while they are collected.
 pub(super) type Named = Vec<(&'static str, usize)>;
 
-/// Whether a type attribute is a floating-point number of a byte.
+/// Whether a type attribute is an 8-bit floating-point type.
 fn is_byte_float(attribute: &Attribute) -> bool {
     matches!(attribute, Attribute::Type(Type::Other(name)) if name.starts_with("f8"))
 }
@@ -53,8 +53,8 @@ impl Encoder {
         Ok(Spelled { name: format!("{base}_v{}", if second { 2 } else { 1 }), attributes })
     }
 
-    /// Checks uses of an op that came later than the op: reductions in another type than that of the operands, comparisons
-    /// by weak order, and convolutions of two types.
+    /// Checks uses of an op that are newer than the op itself: reductions that accumulate in another type, comparisons
+    /// in weak order, and convolutions of two element types.
     fn check_types(&self, func: &Func, op: &Op) -> Result<()> {
         if matches!(op.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }) {
             needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
@@ -96,7 +96,7 @@ impl Encoder {
         Ok(self.vhlo_array(&items))
     }
 
-    /// The attributes of an op with a kind of its own; whether it has its second form.
+    /// The attributes of an op with a kind of its own. Returns whether it has its second form.
     fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
         if self.table_attributes(&op.kind, put)? {
             return Ok(false);
@@ -226,7 +226,7 @@ impl Encoder {
             let value = match &fields {
                 None => self.vhlo_absent()?,
                 Some(fields) => match find(fields, name) {
-                    // Products of 8-bit numbers in several steps.
+                    // Products of 8-bit floats in several steps.
                     Some(value)
                         if name == "num_primitive_operations"
                             && value.as_integer() > Some(1)
@@ -272,7 +272,7 @@ impl Encoder {
         put.push(("call_target_name", self.vhlo_string(call_target_name.as_bytes())));
         put.push(("has_side_effect", self.vhlo_bool(*has_side_effect)));
         put.push(("api_version", self.vhlo_api_version(*api_version)?));
-        // Typed calls take a dictionary, even where they take nothing.
+        // The configuration of a typed call is always a dictionary, even if it is empty.
         let empty = Attribute::Dictionary(Attributes::new());
         let config = match backend_config {
             Attribute::String(bytes) if bytes.is_empty() && *api_version == 4 => &empty,

@@ -1,8 +1,8 @@
-//! Taking apart the types and attributes this crate keeps as text.
+//! Splits the types and attributes that this crate keeps as text into their parts.
 
 use crate::ir::{Attribute, DYNAMIC, ElementType};
 
-/// A tensor or buffer type in parts.
+/// The parts of a tensor or buffer type.
 pub(super) struct Tensor<'a> {
     pub(super) buffer: bool,
     pub(super) shape: Vec<i64>,
@@ -10,7 +10,7 @@ pub(super) struct Tensor<'a> {
     pub(super) encoding: Option<&'a str>,
 }
 
-/// Takes `tensor<2x?xT, encoding>` or `memref<2xT>` apart.
+/// Splits `tensor<2x?xT, encoding>` or `memref<2xT>` into its parts.
 pub(super) fn tensor(text: &str) -> Option<Tensor<'_>> {
     let (inside, buffer) = match text.strip_prefix("tensor<") {
         Some(rest) => (rest, false),
@@ -59,7 +59,7 @@ pub(super) fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// A name, in quotes or without.
+/// A name, with or without quotes.
 pub(super) fn string(text: &str) -> String {
     match crate::text::whole_attribute(text) {
         Some(Attribute::String(name)) => String::from_utf8_lossy(&name).into_owned(),
@@ -72,7 +72,7 @@ pub(super) fn inside<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.strip_prefix("#stablehlo.")?.strip_prefix(name)?.strip_prefix('<')?.strip_suffix('>')
 }
 
-/// `#stablehlo.bounds<16, ?>`, in old text `#stablehlo.type_extensions<bounds = [16, ?]>`.
+/// `#stablehlo.bounds<16, ?>`, or `#stablehlo.type_extensions<bounds = [16, ?]>` in old text.
 pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
     let list = match inside(text, "bounds") {
         Some(list) => list,
@@ -85,7 +85,7 @@ pub(super) fn bounds(text: &str) -> Option<Vec<i64>> {
     split(list).into_iter().map(|one| if one == "?" { Some(DYNAMIC) } else { one.parse().ok() }).collect()
 }
 
-/// A quantized element type in parts.
+/// The parts of a quantized element type.
 pub(super) struct Quantized {
     pub(super) storage: ElementType,
     pub(super) signed: bool,
@@ -129,7 +129,7 @@ pub(super) fn quantized(text: &str) -> Option<Quantized> {
         Some(list) => split(list.strip_suffix('}')?).into_iter().map(step).collect::<Option<Vec<_>>>()?,
         None => vec![step(steps)?],
     };
-    // Artifacts give the storage as a signless integer and say beside it whether it is signed.
+    // Artifacts store a signless integer type and a separate flag for the sign.
     let storage = ElementType::from_name(&format!("i{width}"))?;
     Some(Quantized { storage, signed, expressed, range, axis, steps })
 }

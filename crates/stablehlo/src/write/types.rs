@@ -1,4 +1,4 @@
-//! Types, of the artifact's dialect and of MLIR's own.
+//! Types of the artifact's dialect and of MLIR's builtin dialect.
 
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
@@ -9,7 +9,7 @@ use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
 use crate::types::Ty;
 
-/// Opcode of an element type, and the version it came with.
+/// Code of an element type, and the version that added it.
 fn element_code(element: ElementType) -> (u64, Version) {
     use ElementType::*;
     let first = Version::OLDEST;
@@ -101,13 +101,13 @@ impl Encoder {
         }))
     }
 
-    /// The type that means that a type attribute is absent.
+    /// The type that stands for an absent type attribute.
     pub(super) fn vhlo_none(&mut self) -> Result<usize> {
         needs(self.version, Version(1, 6, 0), || "type none".to_owned())?;
         Ok(self.vhlo(33, |_| {}))
     }
 
-    /// A type this crate keeps as text.
+    /// A type that this crate keeps as text.
     fn vhlo_text(&mut self, text: &str) -> Result<usize> {
         if let Some(parts) = texts::tensor(text) {
             return self.vhlo_encoded_tensor(text, &parts);
@@ -233,7 +233,7 @@ impl Encoder {
         self.builtin(plain, |_| {})
     }
 
-    /// A type in MLIR's own dialect, for what stands outside the artifact's.
+    /// A type in MLIR's builtin dialect, for ops of other dialects than the artifact's.
     pub(super) fn builtin_type(&mut self, ty: &Type) -> usize {
         match ty {
             Type::Tensor(TensorType { shape, element }) => {

@@ -9,7 +9,7 @@ use crate::ir::*;
 use crate::ops::{Names, is_plain, vhlo_attributes};
 
 impl Encoder {
-    /// The attributes of an op whose attributes are kept raw; whether it has its second form.
+    /// The attributes of an op that are kept raw. Returns whether it has its second form.
     pub(super) fn other(&mut self, base: &str, op: &Op, own: &Attributes, put: &mut Named) -> Result<bool> {
         let variadic = op.operands.len() != 1 || op.results.len() != 1;
         let extra = match base {
@@ -47,7 +47,7 @@ impl Encoder {
         Ok(second)
     }
 
-    /// A raw attribute; lists of numbers are tensors in artifacts.
+    /// A raw attribute. Artifacts store lists of numbers as tensors.
     fn other_value(&mut self, name: &str, value: &Attribute) -> Result<usize> {
         if name == "layout" || name == "precision_config" {
             return self.vhlo_attribute(value);
@@ -68,7 +68,7 @@ impl Encoder {
         }
     }
 
-    /// The value in artifacts for an attribute that a program omits.
+    /// The artifact's value for an attribute that a program omits.
     fn other_default(&mut self, base: &str, name: &str, own: &Attributes) -> Result<usize> {
         let spatial = find(own, "input_spatial_dimensions").and_then(Attribute::as_integers).map_or(0, |l| l.len());
         match name {

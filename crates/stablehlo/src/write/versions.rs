@@ -1,9 +1,9 @@
-//! Versions of the bytecode, and of what a program uses.
+//! The versions of the bytecode, and the versions that features require.
 
 use crate::error::{Error, Result};
 use crate::ir::Version;
 
-/// The bytecode version that artifacts of a StableHLO version have.
+/// The bytecode version of artifacts of this StableHLO version.
 pub(super) fn bytecode_version(version: Version) -> u8 {
     match version {
         Version(0, ..=9, _) => 0,
@@ -14,7 +14,7 @@ pub(super) fn bytecode_version(version: Version) -> u8 {
     }
 }
 
-/// Fails if the version is older than what something needs.
+/// Fails if the version to be written is older than a feature requires.
 pub(super) fn needs(version: Version, since: Version, what: impl FnOnce() -> String) -> Result<()> {
     if version >= since {
         return Ok(());

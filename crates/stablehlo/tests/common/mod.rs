@@ -1,4 +1,4 @@
-//! Random changes to programs, the same on every run.
+//! Random changes to programs, which are the same on every run.
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 /// A small generator of pseudo-random numbers.
