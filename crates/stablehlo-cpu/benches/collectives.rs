@@ -1,4 +1,4 @@
-//! Collectives of four members in one process, against copying the same bytes once.
+//! Measures collectives of four members in one process, compared with copying the same bytes once.
 //!
 //! `cargo bench -p stablehlo-cpu --bench collectives`
 
@@ -35,7 +35,7 @@ fn program(n: usize, op: &str, result: usize) -> Program {
     compile_with(&module, &settings, Pool::global()).expect("the benchmark's program compiles")
 }
 
-/// The time from the first member's start to the last one's end.
+/// Returns the time from the start of the first member to the end of the last one.
 fn launch(program: &Program, inputs: &[Tensor]) -> Duration {
     let members: Vec<Member> = World::new(1, MEMBERS).members();
     let start = Instant::now();

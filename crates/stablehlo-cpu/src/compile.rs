@@ -52,7 +52,7 @@ fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Gives arrays of bounded size their largest size.
+/// Replaces arrays of bounded size by arrays of their maximum size.
 fn pad_bounded_arrays(program: &mut Compilation<'_>) -> Result<()> {
     let module = passes::pad_bounded_arrays(&program.module)?;
     program.replace(module);
@@ -66,7 +66,7 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
         return Ok(());
     }
     if settings.partitions <= 1 {
-        // On one partition clients read the program that they sent.
+        // If there is only one partition, clients read the program that they sent.
         export_readable(program)?;
     }
     let split = spmd::partition(&program.module, settings.replicas, settings.partitions)?;
@@ -77,7 +77,8 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the program that clients read, in the format in which they sent it, if it is split or has storage orders.
+/// If the program is split or has storage orders, writes the program that clients read, in the format of the source
+/// program.
 fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let settings = program.settings;
     if program.readable.is_some() || (program.shardings.is_none() && !settings.has_orders()) {
@@ -86,7 +87,7 @@ fn export_readable(program: &mut Compilation<'_>) -> Result<()> {
     let module = if settings.has_orders() {
         let mut module = program.module.clone().into_owned();
         let layouts = passes::export_attributes(&module, settings);
-        // These attributes may come from another device's compiler, and do not apply here.
+        // These attributes may come from another device's compiler. They do not apply to this program.
         module.attributes.retain(|(name, _)| layouts.iter().all(|(known, _)| known != name));
         module.attributes.extend(layouts);
         Cow::Owned(module)
@@ -133,7 +134,7 @@ pub fn compile(module: &Module) -> Result<Program> {
 ///
 /// # Errors
 ///
-/// As for [`compile`].
+/// In the cases of [`compile`].
 pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
     compile_with(module, &CompileSettings::default(), pool)
 }
@@ -143,7 +144,7 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
 ///
 /// # Errors
 ///
-/// As for [`compile`]. The error of a program that cannot be split names the op or the annotation.
+/// In the cases of [`compile`]. The error of a program that cannot be split names the op or the annotation.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program> {
     let mut program = Compilation { module: Cow::Borrowed(module), settings, shardings: None, readable: None };
     for pass in PASSES {

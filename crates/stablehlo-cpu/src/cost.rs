@@ -4,16 +4,17 @@ use stablehlo::ir::{Func, Module, Op, OpKind, Region, Type, Unary, ValueId};
 
 /// Maximum depth of nested calls. Deeper calls are ignored; no real program has them.
 const MAX_DEPTH: usize = 96;
-/// Maximum number of operations to visit. If each function calls the next one twice, their number grows exponentially.
+/// Maximum number of operations to visit. If each function calls the next one twice, the number of visits grows
+/// exponentially.
 const MAX_VISITS: usize = 1 << 20;
 
-/// Operations of one run, with each loop run once and each branch counted.
+/// Number of operations of one run. Each loop counts as one iteration, and all branches count.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Cost {
-    /// Additions, multiplications and the like.
+    /// Simple arithmetic, such as additions and multiplications.
     pub flops: f64,
-    /// Exponentials, sines and the like.
+    /// Transcendental functions, such as exponentials and sines.
     pub transcendentals: f64,
 }
 
@@ -55,7 +56,7 @@ struct Walk<'m> {
 }
 
 impl Walk<'_> {
-    /// Adds the cost of a region that is run `times` times.
+    /// Adds the cost of a region that runs `times` times.
     fn region(&mut self, func: &Func, body: &Region, times: f64, depth: usize) {
         if depth > MAX_DEPTH {
             return;

@@ -37,7 +37,7 @@ impl CompileError {
         Self::new(CompileErrorKind::Invalid, message.into())
     }
 
-    /// Whether the program is unsupported or invalid.
+    /// Whether the program is invalid or only unsupported.
     pub fn kind(&self) -> CompileErrorKind {
         self.kind
     }

@@ -23,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! This crate knows nothing of PJRT. `pjrt-cpu` makes a PJRT device of it.
+//! This crate does not depend on PJRT. `pjrt-cpu` uses it to implement a PJRT device.
 #![forbid(unsafe_code)]
 
 mod compile;

@@ -1,7 +1,7 @@
 //! The storage order of an array's dimensions.
 
 /// The dimensions of an array in storage order, slowest varying first. `None` stands for row-major. Inputs and outputs
-/// of a program have their extents in this order.
+/// of a program list their extents in this order.
 pub type Order = Option<Vec<usize>>;
 
 /// The inverse permutation: the position of each entry.

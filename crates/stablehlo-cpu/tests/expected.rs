@@ -64,7 +64,7 @@ fn run(program: &Path) -> Result<(), String> {
         let tensor = Tensor::from_bytes(Pool::global(), parameter.ty.dtype, &parameter.ty.dims, bytes);
         inputs.push(tensor.map_err(|e| e.to_string())?);
     }
-    // Run once with shared inputs and once with owned ones. In-place updates must not change the results.
+    // Run the program once with shared inputs and once with owned ones. In-place updates must not change the results.
     let kept = compiled.run(inputs.clone()).map_err(|e| e.to_string())?;
     let given = compiled.run(inputs).map_err(|e| e.to_string())?;
     for (i, (kept, given)) in kept.iter().zip(&given).enumerate() {

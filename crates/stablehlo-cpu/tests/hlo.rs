@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use half::{bf16, f16};
 use stablehlo_cpu::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
 
-/// The folder of programs, created once. `None` without JAX.
+/// The folder of programs, which is created once. `None` without JAX.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = std::env::var_os("STABLEHLO_TEST_PYTHON")

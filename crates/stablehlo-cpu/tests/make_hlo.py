@@ -95,7 +95,8 @@ case("grad_mlp", jax.grad(lambda w, v, x: jnp.sum(jax.nn.gelu(x @ w) @ v), (0, 1
 case("empty", lambda a: (a, jnp.zeros((0, 3)), a.sum()), f(0, 2))
 
 
-# Programs as XLA leaves them: fusions, layouts, calls, and each partition's share where there are several.
+# Programs after XLA's optimization, with fusions, layouts and calls. If there are several partitions, the program of
+# one partition.
 def optimized(name, fun, *args, **options):
     compiled = jax.jit(fun, keep_unused=True, **options).lower(*args).compile()
     code = compiled.runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()
@@ -113,7 +114,8 @@ optimized("sort", lambda a: (jnp.sort(a), jnp.argsort(a)), f(3, 8))
 optimized("layer_norm", lambda a: (a - a.mean(1, keepdims=True)) / jnp.sqrt(a.var(1, keepdims=True) + 1e-5), f(4, 8))
 
 
-# The work of one program over four devices, by GSPMD's annotations, and each device's share after XLA split it.
+# The program for all four devices together, with GSPMD's annotations, and the program of each device after XLA split
+# it.
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_use_shardy_partitioner", False)
@@ -146,7 +148,7 @@ over_devices("while", lambda a: (lax.fori_loop(0, 3, lambda i, x: x * 1.5 + i, a
 over_devices("manual", lambda a: (jax.shard_map(lambda x: lax.psum(x, "y"), mesh=mesh, in_specs=P("x", "y"), out_specs=P("x", None))(a),), [P("x", "y")], [P("x", None)], f(4, 4))
 
 
-# What frameworks and older programs write, and JAX does not.
+# Forms that frameworks and older programs use, but JAX does not.
 from jaxlib import _hlo
 
 ADD = "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"

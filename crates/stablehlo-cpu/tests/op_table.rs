@@ -50,7 +50,7 @@ fn kind(group: &str) -> char {
 /// Programs with one op on elements of type `t`, and the kinds that the specification allows for the op.
 fn programs() -> Vec<(&'static str, &'static str, String)> {
     let mut all = Vec::new();
-    // T: a vector of four, S: a scalar, M: a matrix, P: predicates like T.
+    // T is a vector of four elements, S a scalar, M a matrix, and P a vector of predicates.
     let mut op = |name: &'static str, kinds: &'static str, body: &str| {
         all.push((name, kinds, body.to_owned()));
     };

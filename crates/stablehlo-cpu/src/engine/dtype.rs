@@ -108,7 +108,7 @@ impl DType {
         }
     }
 
-    /// Bits of an element, as the specification counts them.
+    /// Bits of an element, as the specification defines them.
     pub(crate) fn bits(self) -> usize {
         match self {
             DType::Bool => 1,

@@ -18,7 +18,7 @@ struct Open {
     inputs: Vec<ValueIndex>,
 }
 
-/// Groups under construction.
+/// The groups that are still open, with the values that link them.
 struct Fuser<'a> {
     values: &'a [Value],
     groups: Vec<Option<Open>>,
@@ -60,7 +60,8 @@ pub(crate) fn schedule(block: BlockGraph, values: &[Value]) -> (Vec<Item>, Vec<V
 }
 
 impl Fuser<'_> {
-    /// Adds an elementwise node to the groups that it can join, and merges these, or to a new group.
+    /// Adds an elementwise node to a group. If it can join several groups, they are merged. If it can join none, it
+    /// gets a new one.
     fn add(&mut self, at: usize, node: Node) {
         let n = self.values[node.outs[0] as usize].n;
         let by_element = |v: ValueIndex| matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
@@ -93,7 +94,7 @@ impl Fuser<'_> {
                 Some(t) => Some(self.merge(t, g)),
             };
         }
-        // Groups that could not be joined must be finished before this node reads their values.
+        // Close the groups that the node could not join before it reads their values.
         for &v in &node.ins {
             if let Some(&g) = self.maker.get(&v)
                 && Some(g) != target

@@ -1,8 +1,8 @@
-//! The representation between StableHLO and the steps: calls are inlined, types are resolved, elementwise ops are
+//! The representation between StableHLO and the steps. Calls are inlined, types are resolved, and elementwise ops are
 //! loops.
 //!
-//! A value is a buffer. Only the ops that need its extents hold them, so `reshape` and same-width `bitcast_convert`
-//! need no node. Their result is the operand's value.
+//! A value is a buffer. Only the ops that need the extents of a buffer store them, so `reshape` and same-width
+//! `bitcast_convert` need no node. Their result is the operand's value.
 
 use super::elementwise::Map;
 use super::kernels::Kernel;
@@ -31,24 +31,24 @@ impl Value {
 
 #[derive(Clone)]
 pub(crate) enum Constant {
-    /// All elements equal.
+    /// All elements have the same bytes.
     Splat([u8; 16]),
     Dense(Buffer),
 }
 
 pub(crate) enum Op {
-    /// An elementwise function. An operand of one element is broadcast.
+    /// An elementwise function. Operands with one element are broadcast.
     Map(Map),
     /// Reads the operand through a strided view.
     Load(View),
     Iota(Iota),
-    /// Writes out the operand, a constant of equal elements.
+    /// Copies the operand to memory if it is a constant of equal elements.
     Copy,
     Kernel {
         kernel: Box<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
-    /// A collective, in which members meet.
+    /// A collective, which all members of a group run together.
     Collective(Box<Collective>),
     While {
         carried: Vec<ValueIndex>,

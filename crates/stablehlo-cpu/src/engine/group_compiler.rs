@@ -35,7 +35,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[Value
         viewed,
     };
     c.program.outs = wanted.iter().map(|&v| values[v as usize].size).collect();
-    // A node that is joined to a later one reads its operands when that one runs.
+    // A node that is joined to a later one reads its operands when the later one runs.
     let mut runs_at: Vec<usize> = (0..group.nodes.len()).collect();
     for at in (0..group.nodes.len()).rev() {
         if let Some(next) = joined[at] {

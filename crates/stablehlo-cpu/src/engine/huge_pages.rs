@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use bytemuck::{Pod, Zeroable};
 
-/// Alignment of every buffer, and the unit of allocation.
+/// Alignment of every buffer, and unit of allocation.
 pub(crate) const LINE: usize = 64;
 
 /// One cache line.
@@ -21,8 +21,8 @@ impl Line {
 }
 
 /// Minimum size of a block, 4 MiB, for which large pages are requested. The kernel maps a large page with one fault
-/// instead of 512, and it needs one entry of the translation tables. Measured with 64 MiB on two cores, a sum takes 17
-/// % less time. If such pages are available, the first write takes 25 % of the time.
+/// instead of 512, and it needs one entry of the translation tables. With 64 MiB on two cores, a sum takes 17 % less
+/// time. The first write takes 25 % of the time if large pages are available.
 #[cfg(target_os = "linux")]
 const LARGE: usize = (4 << 20) / LINE;
 
@@ -61,7 +61,7 @@ impl Deref for Lines {
     fn deref(&self) -> &[Line] {
         match self {
             Lines::Heap(lines) => lines,
-            // Pages begin at multiples of a line, and the length is a multiple of one.
+            // Pages start at multiples of a line, and their length is a multiple of a line.
             #[cfg(target_os = "linux")]
             Lines::Mapped(map) => bytemuck::cast_slice(map),
         }

@@ -11,7 +11,7 @@ pub struct MemoryEstimate {
     pub temporary: usize,
     /// Peak of bytes in use: the parameters and everything that is allocated.
     pub total: usize,
-    /// Bytes read and written. Each loop counts once, and each branch counts.
+    /// Bytes read and written. Each loop counts as one iteration, and all branches count.
     pub accessed: usize,
     /// Whether the program has a loop, including regions that run once per element. A run may then repeat steps any
     /// number of times.
@@ -51,7 +51,7 @@ fn wide(bytes: usize) -> u128 {
 #[derive(Clone, Copy, Default)]
 struct Slot {
     bytes: u128,
-    /// Whether a step may write it.
+    /// Whether a step may overwrite the buffer.
     own: bool,
     /// Bytes that the run allocated for it. Zero for parameters.
     allocated: u128,
@@ -154,7 +154,7 @@ impl Walk {
                     self.free(free);
                 }
                 Step::Case { branches, outs, free, .. } => {
-                    // One of the branches runs. The results of all branches have the same size.
+                    // Only one of the branches runs. The results of all branches have the same size.
                     let before = (self.slots.clone(), self.live);
                     let mut values = Vec::new();
                     for branch in branches {

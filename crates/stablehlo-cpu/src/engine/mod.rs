@@ -1,10 +1,9 @@
 //! The engine: compiles a module to a flat list of steps, and runs it.
 //!
 //! `lower` resolves every shape, inlines calls and translates StableHLO to the `graph`. `fuse` schedules the graph and
-//! groups elementwise nodes, which `group_compiler` and `row_fusion` compile. `emit` turns the schedule into the steps
-//! of a `program`, which runs without further checks of its ops. Memory comes from a [`Pool`] and is
-//! reference-counted. A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the
-//! loops.
+//! groups elementwise nodes, which `group_compiler` and `row_fusion` compile. `emit` converts the schedule to the steps
+//! of a `program`, whose run needs no further checks of its ops. Memory comes from a [`Pool`] and is reference-counted.
+//! A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the loops.
 
 pub mod custom_calls;
 mod dtype;

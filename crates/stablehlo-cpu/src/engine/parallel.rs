@@ -9,7 +9,8 @@ use rayon::prelude::*;
 use super::stop::Stop;
 use crate::error::RunError;
 
-/// Minimum work in bytes. Below it, work stays on the calling thread, because handing it over costs more than it saves.
+/// Minimum work in bytes. Smaller loops run on the calling thread, because handing them to other threads costs more
+/// than it saves.
 pub(crate) const WORTH: usize = 256 << 10;
 
 /// Maximum bytes of work between two checks for a stop request.
@@ -18,8 +19,8 @@ const BETWEEN_LOOKS: usize = 64 << 20;
 /// The process in which the thread pool started, or 0 before it starts.
 static POOL: AtomicU32 = AtomicU32::new(0);
 
-/// Whether the pool has threads in this process. A forked process does not inherit them, and would wait for them
-/// forever.
+/// Whether the pool has threads in this process. Threads of the parent do not exist in a forked process, which would
+/// wait for them forever.
 fn has_threads() -> bool {
     let here = std::process::id();
     POOL.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|owner| owner == here, |_| true)
@@ -115,9 +116,9 @@ fn take_each<T: Send>(items: impl Iterator<Item = T>, f: &(dyn Fn(T) + Sync)) {
     });
 }
 
-/// Calls `f` for each number below `count` on the threads of the pool. They are handed out one by one, so that one slow
-/// thread does not delay the others. This is the only use of rayon: its generic code is large, and a copy for each
-/// kernel would take a quarter of the crate's build time.
+/// Calls `f` for each number below `count`, on the threads of the pool. The threads take one number at a time, so that
+/// one slow thread does not delay the others. This is the only use of rayon, whose generic code is large. A copy for
+/// each kernel would take 25 % of the crate's build time.
 fn on_pool(count: usize, f: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().with_max_len(1).for_each(f);
 }
@@ -144,7 +145,7 @@ thread_local! {
     static ALONE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `work` with all its loops on this thread.
+/// Runs `work` so that all its loops run on the calling thread.
 pub fn alone<T>(work: impl FnOnce() -> T) -> T {
     /// Restores the previous setting, even if the work panics.
     struct Before(bool);
@@ -189,7 +190,7 @@ mod tests {
         };
         assert_eq!(alone(|| ended_at(&in_chunks)), 1);
         assert_eq!(alone(|| ended_at(&in_tasks)), 1);
-        // Each thread may have begun one task before the first of them checks.
+        // Each thread may have started one task before the first of them checks.
         let threads = rayon::current_num_threads();
         assert!((1..=threads).contains(&ended_at(&in_chunks)) && (1..=threads).contains(&ended_at(&in_tasks)));
     }

@@ -1,6 +1,6 @@
-//! Memory for tensors: blocks aligned to 64 bytes, whose pages are kept for reuse when they are freed.
+//! Memory for tensors, in blocks that are aligned to 64 bytes. The pages of freed blocks are kept for reuse.
 //!
-//! The kernel maps fresh pages one fault at a time, which takes several times longer than the work of a memory-bound
+//! The kernel maps fresh pages one fault at a time. This takes several times longer than the work of a memory-bound
 //! program. The pool therefore keeps freed blocks for the next tensor of the same size class.
 
 use std::fmt;
@@ -39,7 +39,7 @@ pub struct PoolUsage {
     pub peak: usize,
     /// Number of allocated blocks.
     pub allocations: u64,
-    /// Bytes of the largest allocated block.
+    /// Bytes of the largest block so far.
     pub largest: usize,
 }
 
@@ -134,7 +134,8 @@ impl Pool {
             if found.is_some() {
                 state.held -= size * LINE;
             }
-            // Free blocks also occupy memory of the system, so they count towards the limit together with those in use.
+            // Free blocks also occupy memory of the system. They therefore count towards the limit, together with those
+            // in use.
             let is_full = self.0.limit.is_some_and(|limit| state.usage.in_use + state.held > limit);
             let surplus = if is_full { state.take_free() } else { Vec::new() };
             (found, surplus)
@@ -143,7 +144,7 @@ impl Pool {
         let lines = match reused.or_else(|| Lines::new(size)) {
             Some(lines) => lines,
             None => {
-                // The pool's own free blocks may be the memory that the system lacks.
+                // If the system has no memory left, the pool's free blocks may be the cause.
                 self.trim();
                 Lines::new(size).ok_or_else(|| {
                     self.0.state().usage.in_use -= size * LINE;

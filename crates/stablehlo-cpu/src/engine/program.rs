@@ -31,7 +31,8 @@ pub(crate) enum Arg {
 pub(crate) struct Out {
     pub(crate) slot: u32,
     pub(crate) bytes: usize,
-    /// In tile steps, the input whose buffer may be overwritten. In kernel steps, the input that this output starts as.
+    /// In tile steps, the input whose buffer the output may overwrite. In kernel steps, the input of which this output
+    /// starts as a copy.
     pub(crate) from: Option<u16>,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Whether any kernel of the block or of a nested block has a property.
+    /// Whether any kernel in the block or in a nested block has a property.
     fn has_kernel(&self, is_it: fn(&dyn Kernel) -> bool) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } | Step::Collective { .. } => false,
@@ -69,8 +70,8 @@ impl Block {
         })
     }
 
-    /// Whether a run of the block may take unlimited time, because it contains a loop or a step that runs one for each
-    /// element.
+    /// Whether a run of the block may take unlimited time, because it contains a loop or a step that runs a loop for
+    /// each element.
     pub(crate) fn has_loop(&self) -> bool {
         self.steps.iter().any(|step| match step {
             Step::Tile { .. } => false,
@@ -104,7 +105,7 @@ pub struct Program {
     pub(crate) block: Block,
     pub(crate) pool: Pool,
     pub(crate) settings: CompileSettings,
-    /// Number of collectives in the whole program.
+    /// Number of collectives in the program.
     pub(crate) collectives: u32,
     pub(crate) shardings: Option<Shardings>,
     /// The program that clients read, if it differs from the one that they sent.
@@ -148,7 +149,7 @@ impl Program {
         &self.settings
     }
 
-    /// Whether members wait for one another in the program, so that each needs its own thread.
+    /// Whether members wait for one another in the program. Each then needs its own thread.
     pub fn has_collectives(&self) -> bool {
         self.collectives > 0
     }
@@ -173,8 +174,8 @@ impl Program {
         self.shardings.as_ref().map(|s| &s.outputs[..])
     }
 
-    /// The compiled program as StableHLO, if it differs from the source: the program of one partition after a split, or
-    /// the program with storage orders. Returns `None` if it does not differ.
+    /// The compiled program as StableHLO: the program of one partition if it was split, or the program with storage
+    /// orders. Returns `None` if it does not differ from the source program.
     ///
     /// The bytes are a portable artifact of the same version as the source program, or text if the source was text.
     /// Clients that do not know the PJRT extensions for shardings and layouts read both from module attributes.
@@ -207,7 +208,7 @@ impl Program {
     /// The member's part in the launch ends with the run. If the run fails, the other members fail too. Members wait
     /// for one another in this function, so each needs its own thread.
     ///
-    /// Pass `stop` for a run that may take long. Without it, a program whose loop never ends runs forever.
+    /// Pass `stop` if the run may take long. Without it, a program whose loop never ends runs forever.
     pub fn run_in(
         &self,
         inputs: Vec<Tensor>,
@@ -257,7 +258,7 @@ impl Program {
         }
         env.slots.resize(self.slots, None);
         env.run(&self.block)?;
-        // A stopped step may have left its outputs incomplete.
+        // If the step was stopped, its outputs may be incomplete.
         Stop::check(stop)?;
         self.block
             .results
@@ -268,7 +269,7 @@ impl Program {
     }
 }
 
-/// Whether arrays of both types are stored as the same bytes.
+/// Whether arrays of the two types have the same bytes in memory.
 #[cold]
 fn is_stored_as(one: &TensorType, other: &TensorType) -> bool {
     let long = |ty: &TensorType| ty.dims.iter().copied().filter(|extent| *extent != 1).collect::<Vec<_>>();
@@ -366,7 +367,7 @@ impl<'p> Env<'p> {
                 Step::Case { index, select, branches, outs, free } => {
                     let branch = self.choose(*index, *select, branches)?;
                     self.run(branch)?;
-                    // Take all values before storing the first one, because their slots may overlap.
+                    // Take all values before storing the first one, because sources and destinations may overlap.
                     let mut values = Vec::with_capacity(outs.len());
                     for &result in &branch.results {
                         values.push(self.take(result)?);
@@ -521,7 +522,7 @@ impl<'p> Env<'p> {
             values.push(self.take(arg)?);
         }
         loop {
-            // A loop may have no steps, so check here too.
+            // A loop body may have no steps, so also check here.
             Stop::check(self.stop)?;
             for (&slot, value) in carried.iter().zip(values.drain(..)) {
                 self.slots[slot as usize] = Some(value);

@@ -1,4 +1,4 @@
-//! The rendezvous of the members of a launch, on which collectives are built.
+//! The rendezvous of the members of a launch. Collectives are based on it.
 //!
 //! A launch runs one program on every member of a [`World`] at once, each on its own thread. A collective is a rendezvous
 //! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
@@ -13,8 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use super::pool::Buffer;
 use crate::error::RunError;
 
-/// The members of one launch: `replicas` times `partitions`. Flattened IDs are `replica * partitions + partition`, as
-/// in the specification. A world serves one launch. Create a new one for the next launch.
+/// The members of one launch. There are `replicas * partitions` of them. Flattened IDs are `replica * partitions +
+/// partition`, as in the specification. A world serves one launch. Create a new one for the next launch.
 pub struct World {
     replicas: usize,
     partitions: usize,
@@ -43,21 +43,21 @@ struct Rendezvous {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Status {
-    /// It runs, or has not started.
+    /// The member is running or has not started.
     Busy,
     Waiting,
     Finished,
 }
 
 struct State {
-    /// Rendezvous that some member waits in.
+    /// Rendezvous in which some member waits.
     open: HashMap<Key, Rendezvous>,
     members: Vec<Status>,
     failure: Option<String>,
 }
 
 impl World {
-    /// Creates a world whose members have not started. A number of zero counts as one.
+    /// Creates a world whose members have not started. A count of zero is treated as one.
     pub fn new(replicas: usize, partitions: usize) -> Arc<World> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
         let members = vec![Status::Busy; replicas.saturating_mul(partitions)];
@@ -75,8 +75,8 @@ impl World {
         self.partitions
     }
 
-    /// Returns one member. Take each member exactly once, and all of them before the first one runs. Run each on its
-    /// own thread, because members wait for each other. Never use a thread pool that may be smaller than the world.
+    /// Returns one member. Take each member exactly once, and take all of them before the first one runs. Run each on
+    /// its own thread, because members wait for each other. Never use a thread pool that may be smaller than the world.
     pub fn member(self: &Arc<World>, replica: usize, partition: usize) -> Member {
         Member { world: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
@@ -95,7 +95,7 @@ impl World {
     fn fail(&self, state: &mut State, message: impl FnOnce() -> String) {
         if state.failure.is_none() {
             state.failure = Some(message());
-            // Free the contributions now, rather than when the last member ends.
+            // Free the contributions now, because the last member may end much later.
             state.open.clear();
         }
         self.changed.notify_all();
@@ -118,7 +118,7 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// The reason why a rendezvous can never take place: an absent member has ended, or all members wait.
+    /// The reason why a rendezvous can never be completed: an absent member has ended, or all members wait.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -229,7 +229,7 @@ impl Member {
             let met = Arc::new(CollectiveOutcome { contributions, result });
             let mut state = self.world.lock();
             state.failed()?;
-            // Mark the other members as busy now, even though they have yet to wake up.
+            // The other members count as busy from now on, even before they wake up.
             group.iter().for_each(|&member| state.members[member] = Status::Busy);
             let met = outcome.get_or_init(|| met).clone();
             self.world.changed.notify_all();

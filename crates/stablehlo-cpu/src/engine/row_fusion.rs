@@ -1,4 +1,4 @@
-//! Joins elementwise work and reductions over the same rows into one step. The step processes a few rows at a time, so
+//! Joins elementwise ops and reductions over the same rows into one step. The step processes a few rows at a time, so
 //! that intermediate values stay in the cache.
 
 use std::any::Any;
@@ -16,14 +16,14 @@ use super::schedule::{Group, Item, Rows};
 use super::tile::{TileProgram, reserve};
 use crate::error::RunError;
 
-/// Elements processed at a time. A few values of this length fit the caches of a core.
+/// Number of elements that are processed at a time. A few values of this length fit the caches of a core.
 const BLOCK: usize = 4096;
 /// Maximum row length. Longer rows are instead reduced on several cores.
 const MAX_COLUMNS: usize = 1 << 16;
-/// Minimum row length. Below it, processing whole tensors in turn costs no more.
+/// Minimum row length. For shorter rows, it costs the same to process whole tensors one after the other.
 const MIN_COLUMNS: usize = 8;
 
-/// Lists up to these lengths are kept on the stack.
+/// Lists of up to these lengths are kept on the stack.
 const FEW_OUTS: usize = 3;
 const FEW_INS: usize = 8;
 
@@ -60,7 +60,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
             run.extend(rest.pop_front());
         }
         let mut run = Vec::from(run);
-        // Cut the run at the first item that does not fit, and examine that item and the following ones again.
+        // Split the run at the first item that does not fit, then examine that item and the following ones again.
         while let Some(cut) = misfit(&run, rows, columns, values) {
             let first = run.iter().position(|item| row_reduction(item).is_some()).unwrap_or(0);
             if cut <= first {
@@ -80,7 +80,7 @@ pub(crate) fn join(items: Vec<Item>, values: &[Value]) -> Vec<Item> {
     joined
 }
 
-/// Whether the item works on all elements of those rows, or on one element per row.
+/// Whether the item works on all elements of rows of this size, or on one element per row.
 fn over(item: &Item, rows: usize, columns: usize) -> bool {
     match item {
         Item::Group(group) => group.n == rows || group.n == rows * columns,
@@ -88,7 +88,7 @@ fn over(item: &Item, rows: usize, columns: usize) -> bool {
     }
 }
 
-/// The first item that reads a value of the run at another row.
+/// The first item that reads a value of the run from another row.
 fn misfit(run: &[Item], rows: usize, columns: usize, values: &[Value]) -> Option<usize> {
     let mut made: HashSet<ValueIndex> = HashSet::new();
     for (at, item) in run.iter().enumerate() {
@@ -134,7 +134,7 @@ enum Place {
 struct Own {
     /// Bytes of one row.
     bytes: usize,
-    /// The output that holds it. If `None`, a buffer holds it for the current rows.
+    /// The output in which it is stored. If `None`, it is stored in a buffer, for the current rows only.
     out: Option<usize>,
 }
 
@@ -222,7 +222,7 @@ fn read_by(item: &Item) -> Vec<ValueIndex> {
 }
 
 thread_local! {
-    /// Buffers of intermediate values, kept between runs.
+    /// Buffers of intermediate values. They are reused by later runs.
     static BETWEEN: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -307,7 +307,7 @@ impl<'b> Block<'_, 'b> {
                         &mut many_taken
                     }
                 };
-                // Take out the values that are written, so that the others can be read.
+                // Take out the values that this part writes, so that the others can be borrowed.
                 for (taken, &at) in taken.iter_mut().zip(outs) {
                     *taken = Some(Taken::new(self, at));
                 }
@@ -358,7 +358,7 @@ impl<'b> Block<'_, 'b> {
     }
 }
 
-/// A value of the step, taken out to be written.
+/// A value of the step while it is written.
 struct Taken<'b> {
     at: usize,
     /// Bytes of a row.

@@ -1,4 +1,5 @@
-//! A compiled region of scalars: vector code if it is straight-line code, otherwise steps that run element by element.
+//! A compiled region of scalars. Straight-line code becomes vector code, and other code becomes steps that run element
+//! by element.
 
 use stablehlo::ir::Binary;
 
@@ -7,7 +8,7 @@ use super::stop::Stop;
 use super::tile::TileProgram;
 use crate::error::RunError;
 
-/// The function of a region with two arguments, if it is one of the common ones.
+/// The function of a region with two arguments, if it is a common one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Combine {
     Op(Binary),
@@ -30,7 +31,7 @@ enum Code {
 
 /// Steps that compute one element at a time. Kernels call them through this trait, because steps contain kernels.
 pub(crate) trait ElementSteps: Send + Sync {
-    /// As [`ScalarFn::run`].
+    /// Like [`ScalarFn::run`].
     fn run(
         &self,
         n: usize,

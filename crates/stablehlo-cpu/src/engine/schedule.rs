@@ -1,15 +1,15 @@
-//! The pieces of a scheduled block.
+//! The parts of a scheduled block.
 
 use super::graph::Node;
 
-/// A scheduled piece of a block.
+/// A part of a scheduled block.
 pub(crate) enum Item {
     Node(Node),
     Group(Group),
     Rows(Rows),
 }
 
-/// Nodes with the same number of elements.
+/// Nodes that have the same number of elements.
 pub(crate) struct Group {
     pub(crate) n: usize,
     pub(crate) nodes: Vec<Node>,

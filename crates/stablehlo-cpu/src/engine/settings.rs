@@ -14,8 +14,8 @@ pub struct CompileSettings {
     /// Whether the program describes the work of all partitions together, so that the engine must split it by its
     /// sharding annotations. If false, each partition runs the program as it is.
     pub use_spmd: bool,
-    /// Whether the annotations are Shardy's (`sdy.sharding`) rather than GSPMD's (`mhlo.sharding`). The engine reads
-    /// both in either case.
+    /// Whether the annotations are in Shardy's form (`sdy.sharding`) rather than in GSPMD's (`mhlo.sharding`). The
+    /// engine reads both in either case.
     pub use_shardy: bool,
     /// Storage order of each parameter. Parameters beyond the end of the list are row-major.
     pub parameter_orders: Vec<Order>,
@@ -46,7 +46,7 @@ impl CompileSettings {
         Self { replicas, partitions, ..Self::default() }
     }
 
-    /// Whether any array is stored in another order than row-major.
+    /// Whether any array has a storage order other than row-major.
     pub(crate) fn has_orders(&self) -> bool {
         self.parameter_orders.iter().chain(&self.output_orders).any(Option::is_some)
     }

@@ -14,8 +14,8 @@ pub(crate) fn simplify(block: &mut BlockGraph, values: &[Value]) {
     transpose_products(block);
 }
 
-/// The function of an elementwise node. Functions are compared by address. Two functions at one address have the same
-/// code.
+/// The function of an elementwise node. Functions are compared by address. If two functions have the same address, they
+/// have the same code.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     Map(usize, Vec<ValueIndex>, usize),

@@ -14,7 +14,7 @@ use crate::error::RunError;
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Creates a request that has not been made.
+    /// Creates a request that is not yet made.
     pub fn new() -> Self {
         Self::default()
     }

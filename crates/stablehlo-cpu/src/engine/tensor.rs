@@ -24,11 +24,11 @@ impl Tensor {
     }
 
     /// Wraps memory that its owner neither moves nor changes while it lives. Programs never write to it. Returns `None`
-    /// if the memory is empty or not aligned to 64 bytes. Then the bytes must be copied.
+    /// if the memory is empty or not aligned to 64 bytes. In that case, the bytes must be copied.
     ///
     /// # Errors
     ///
-    /// The number of bytes differs from the size of the type.
+    /// If the number of bytes differs from the size of the type.
     pub fn foreign(
         dtype: DType,
         dims: &[usize],
@@ -107,7 +107,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn copy_to(&self, pool: &Pool) -> Result<Self, RunError> {
         Ok(Tensor { ty: self.ty.clone(), buffer: Buffer::copy_of(pool, self.bytes())? })
     }
@@ -123,17 +123,17 @@ impl Tensor {
         self.buffer.is_shared()
     }
 
-    /// The same elements with other extents.
+    /// Returns the same elements with other extents.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
         Ok(Tensor { ty, buffer: self.buffer.clone() })
     }
 
-    /// The same bytes as elements of another type.
+    /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     ///
-    /// The new type has a different size.
+    /// If the new type has a different size.
     pub fn bitcast(&self, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, self.bytes().len())?;
         Ok(Tensor { ty, buffer: self.buffer.clone() })

@@ -14,7 +14,7 @@ use super::view::{self, View};
 
 /// Minimum elements per tile. A dozen `f32` registers of this length fit the first-level cache.
 pub(crate) const TILE: usize = 1024;
-/// Number of registers and outputs of this length that fit the cache together with the inputs.
+/// Number of registers and outputs of this length that fit the cache, together with the inputs.
 const ROOM: usize = 8;
 /// Maximum tile length, in units of the minimum. Longer tiles are not faster.
 const WIDEST: usize = 4;
@@ -22,9 +22,9 @@ const WIDEST: usize = 4;
 /// The source of an instruction's operand, with the size of an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Src {
-    /// No operand: the function takes fewer.
+    /// No operand, because the function takes fewer.
     None,
-    /// An input with one element for each element of the run.
+    /// An input with one element per element of the run.
     In(u16, u8),
     Reg(u16, u8),
     Out(u16, u8),
@@ -124,7 +124,7 @@ pub(crate) struct TileProgram {
 }
 
 thread_local! {
-    /// Registers, kept between runs.
+    /// Registers, which are reused by later runs.
     static REGISTERS: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -159,8 +159,8 @@ impl TileProgram {
         self.run_range(range, ins, bases, outs, &[]);
     }
 
-    /// Runs over the elements of `range`. `outs` hold only these elements. `ins` start at their base, or at 0 without
-    /// bases.
+    /// Runs over the elements of `range`. `outs` hold only these elements. `ins` start at their base, or at element 0
+    /// without bases.
     fn run_range(
         &self,
         range: Range<usize>,

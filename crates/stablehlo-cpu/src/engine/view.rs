@@ -128,7 +128,8 @@ impl View {
         }
     }
 
-    /// Length of the runs that are contiguous in the buffer or repeat one element. Returns 0 if there are no such runs.
+    /// Length of the view's lines: runs that are contiguous in the buffer or repeat one element. Returns 0 if there are
+    /// no such runs.
     pub(crate) fn line(&self) -> usize {
         match (self.dims.last(), self.strides.last()) {
             (Some(&extent), Some(0 | 1)) => extent,
@@ -183,7 +184,7 @@ impl View {
         let own = strides_of(&self.dims);
         let (rows, columns) = (self.dims[k], self.dims[last]);
         let (to_row, from_column) = (own[k] as usize, self.strides[last]);
-        // Copy planes spanned by the view's last dimension and the buffer's contiguous one.
+        // Copy planes that are spanned by the view's last dimension and the dimension that is contiguous in the buffer.
         let others = |v: &[isize]| {
             v.iter().enumerate().filter(|&(a, _)| a != k && a != last).map(|(_, &s)| s).collect::<Vec<_>>()
         };

@@ -1,8 +1,8 @@
 //! The pass `decompose_quantized`: rewrites quantized types as plain arithmetic before a program is lowered.
 //!
-//! Values become tensors of the stored integers. Ops that only move elements or pass them on work on the integers. The
-//! specification defines the other ops by dequantizing, computing and quantizing, so they are rewritten in this way. So
-//! are the two ops that convert.
+//! Values become tensors of the stored integers. Ops that only move elements, or pass them on, work on the integers.
+//! The specification defines the other ops by dequantizing, computing and quantizing, so they are rewritten in this
+//! form. The two ops that convert are rewritten in the same way.
 
 use stablehlo::ir::{
     Binary, ComparisonType, DYNAMIC, ElementType, Func, Literal, LocationId, Module, Op, OpKind, Region, TensorType,
@@ -172,7 +172,7 @@ impl Rewrite<'_> {
         ValueId(u32::try_from(self.values.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// The value that holds the numbers of a quantized result. Returns the result itself if it is not quantized.
+    /// The value that holds the unquantized numbers of a result. Returns the result itself if it is not quantized.
     fn meant_for(&mut self, id: ValueId) -> ValueId {
         match self.quantized(id).map(Quantized::meant) {
             Some(ty) => self.value(ty),

@@ -152,7 +152,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// A scan over no slices: its outputs are empty, and carried values keep their initial values.
+    /// Handles a scan over zero slices: its outputs are empty, and carried values keep their initial values.
     fn nothing(
         &mut self,
         scan: &Scan,

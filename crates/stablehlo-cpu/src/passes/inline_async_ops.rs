@@ -32,9 +32,9 @@ pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
 
 #[derive(Default)]
 struct Rewrite {
-    /// Replaced values.
+    /// The new value of each replaced value.
     same: HashMap<ValueId, ValueId>,
-    /// The results of the op that each future stands for.
+    /// The results of the op that each future belongs to.
     futures: HashMap<ValueId, Vec<ValueId>>,
 }
 

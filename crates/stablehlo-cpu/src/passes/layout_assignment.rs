@@ -101,11 +101,11 @@ pub(crate) fn export_attributes(module: &Module, settings: &CompileSettings) -> 
     parameters.into_iter().chain(results).collect()
 }
 
-/// Maximum number of ops to follow on the way to a transpose.
+/// Maximum number of ops to follow in the search for a transpose.
 const MAX_STEPS: usize = 64;
 
-/// The storage order in which a result needs no copy. If the result is a transpose, followed only by elementwise ops,
-/// it is the order of the transposed array.
+/// The storage order in which a result requires no copy. If the result is a transpose, followed only by elementwise
+/// ops, it is the order of the transposed array.
 pub fn preferred_output_order(func: &Func, output: usize) -> Order {
     let end = func.body.ops.last().filter(|op| matches!(op.kind, OpKind::Return))?;
     let mut value = *end.operands.get(output)?;

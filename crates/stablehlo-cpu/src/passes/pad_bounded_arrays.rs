@@ -16,8 +16,7 @@ use crate::op_names::place;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The shape with all elements, of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`. Returns `None` for other
-/// types.
+/// The maximum shape of a type such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`. Returns `None` for other types.
 fn bounded(ty: &Type) -> Option<TensorType> {
     let Type::Other(text) = ty else { return None };
     let (shape, bounds) = text.strip_prefix("tensor<")?.split_once(", #stablehlo.bounds<")?;
@@ -63,7 +62,7 @@ struct Rewrite<'f> {
     values: &'f mut ValueTypes,
     /// The types that the program declares.
     types: &'f ValueTypes,
-    /// Replaced values.
+    /// The new value of each replaced value.
     same: HashMap<ValueId, ValueId>,
     /// The dimensions of a value in which only the first elements are valid, with a scalar that holds their number.
     sizes: HashMap<ValueId, Vec<(usize, ValueId)>>,
@@ -96,7 +95,7 @@ impl Rewrite<'_> {
             let (&[x, size], &[result]) = (&op.operands[..], &op.results[..]) else {
                 return Err(CompileError::invalid("a size of one array"));
             };
-            // The size of a result with a static type cannot change. The lowering checks this.
+            // If the result has a static type, its size must not change. The lowering checks this.
             if is_whole {
                 ops.push(op);
                 return Ok(());
@@ -126,7 +125,7 @@ impl Rewrite<'_> {
             | OpKind::Select
             | OpKind::Clamp
             | OpKind::Convert => {
-                // All operands that have sizes have the same ones.
+                // If several operands have sizes, these are the same.
                 let of = sizes.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default();
                 self.sizes.extend(op.results.iter().map(|&result| (result, of.clone())));
                 ops.push(op);

@@ -39,7 +39,8 @@ impl Quantized {
         let Type::Other(text) = ty else { return None };
         let (dims, rest) = text.strip_prefix("tensor<")?.split_once("!quant.uniform<")?;
         let (body, encoding) = rest.split_once(">>").or_else(|| rest.split_once(">,"))?;
-        // Bounds of unknown extents would not matter here. Any other text after the type is invalid.
+        // Bounds after the type would describe unknown extents, and can be ignored. Any other text after the type is
+        // invalid.
         if !encoding.is_empty() && !encoding.ends_with('>') {
             return None;
         }

@@ -1,8 +1,8 @@
 //! Arranges the devices in one grid, of which every mesh of the program is a view.
 //!
-//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid expresses all of them in
-//! the digits of the device number, in a mixed radix. Each axis of a mesh is one or several digits. In this module an
-//! axis is the index of a digit, and two annotations agree exactly if their digits do.
+//! Programs name axes of several meshes, parts of axes, or tiles in any device order. The grid represents all of them
+//! by digits of the device number, in a mixed radix. Each axis of a mesh corresponds to one or several digits. In this
+//! module, an axis is the index of a digit. Two annotations are the same exactly if their digits are.
 
 use std::collections::HashMap;
 
@@ -84,13 +84,13 @@ pub(crate) enum Key {
 pub(crate) enum Elsewhere {
     /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
     Moved(Vec<usize>),
-    /// It has no axes of the grid. Lists the partition at each position of the layout.
+    /// Its axes have no counterpart in the grid. Lists the partition at each position of the layout.
     Apart(Vec<usize>, Option<ParsedMesh>),
 }
 
 #[derive(Debug)]
 pub(crate) struct Grid {
-    /// Digits, most significant first; their product is the number of partitions.
+    /// Sizes of the digits, most significant first. Their product is the number of partitions.
     pub(crate) sizes: Vec<usize>,
     /// The partition at each position of the grid.
     pub(crate) order: Vec<usize>,
@@ -134,7 +134,7 @@ impl Grid {
         self.places(&others).iter().map(|o| inner.iter().map(|i| self.order[o + i]).collect()).collect()
     }
 
-    /// Positions of the grid with every value of these axes and zero for the others, row-major.
+    /// Positions in the grid with every value of these axes, row-major, and zero for the other axes.
     fn places(&self, axes: &[Axis]) -> Vec<usize> {
         let mut places = vec![0];
         for &axis in axes {
@@ -144,7 +144,7 @@ impl Grid {
         places
     }
 
-    /// Partitions row-major over the axes in that order, then over the others.
+    /// Partitions in row-major order: over these axes, in this order, then over the others.
     pub(crate) fn assignment(&self, axes: &[Axis]) -> Vec<usize> {
         let all = (0..self.sizes.len()).filter_map(|a| Axis::try_from(a).ok());
         let others: Vec<Axis> = all.filter(|a| !axes.contains(a)).collect();
@@ -157,7 +157,7 @@ impl Grid {
         self.meshes.get(mesh).is_some_and(Vec::is_empty)
     }
 
-    /// The device that a mesh without axes names.
+    /// The device of a mesh without axes.
     pub(crate) fn single(&self, mesh: &str) -> Option<usize> {
         self.singles.get(mesh).copied()
     }
@@ -174,7 +174,7 @@ impl Grid {
             CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {annotation:?}"))
         };
         match annotation {
-            // A value that only one device needs may be on all of them.
+            // A value that only one device needs may also be on all of them.
             ParsedSharding::Replicated | ParsedSharding::Maximal(_) => Ok(closed(vec![Vec::new(); rank])),
             ParsedSharding::Axes { mesh, dims, .. } if dims.is_empty() && self.single(mesh).is_some() => {
                 Ok(closed(vec![Vec::new(); rank]))
@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(grid.sharding(&of("@a"), 1).unwrap().dims, [vec![0]]);
         assert_eq!(grid.sharding(&of("@b"), 1).unwrap().dims, [Vec::<Axis>::new()]);
         assert!(grid.sharding(&of("@b"), 2).is_err());
-        // The axes of a mesh in another order are those of the grid.
+        // The axes of a mesh in another order are also axes of the grid.
         assert_eq!(grid.sharding(&of("@odd"), 1).unwrap().dims, [vec![0, 1]]);
     }
 

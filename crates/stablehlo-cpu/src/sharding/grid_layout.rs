@@ -18,7 +18,8 @@ struct Layout {
     key: Key,
     extents: Vec<usize>,
     devices: Vec<usize>,
-    /// The axes that annotations divide: the number of the axis, the product of the parts before, and the size of the part.
+    /// The divided axes in annotations: the number of the axis, the product of the parts before, and the size of the
+    /// part.
     parts: Vec<(usize, (usize, usize))>,
     mesh: Option<ParsedMesh>,
 }
@@ -26,7 +27,7 @@ struct Layout {
 /// A layout's digits in a grid.
 struct Fit {
     digits: Vec<Vec<Digit>>,
-    /// The layout's devices are not in the grid's order.
+    /// Whether the layout's devices are not in the grid's order.
     moved: bool,
 }
 
@@ -38,7 +39,7 @@ struct Layouts {
 }
 
 impl Grid {
-    /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the first ones take
+    /// Builds the grid of `partitions` devices for these annotations. If layouts conflict, the earlier ones take
     /// precedence.
     pub(crate) fn new(
         partitions: usize,
@@ -177,8 +178,8 @@ impl Layout {
         Ok(())
     }
 
-    /// Finds the layout's digits in a grid of that order, and adds their boundaries to `cuts`. Returns `None`, and changes
-    /// nothing, if the layout covers only some partitions or has no common axes with the earlier ones.
+    /// Finds the digits of a layout in a grid with this order, and adds their boundaries to `cuts`. Returns `None`, and
+    /// changes nothing, if the layout covers only some partitions or has no common axes with the earlier ones.
     fn fit(&self, order: &[usize], cuts: &mut BTreeSet<usize>) -> Option<Fit> {
         if self.devices.len() != order.len() {
             return None;
@@ -215,7 +216,7 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     let extents: Vec<usize> = mesh.axes.iter().map(|(_, size)| *size).collect();
     let count = product(&extents).unwrap_or(usize::MAX);
     if mesh.axes.is_empty() || count == 1 {
-        // Such a mesh cuts nothing. `Grid::singles` holds the device that it may name.
+        // Such a mesh does not cut anything. `Grid::singles` holds its device, if it has only one.
         return Ok((vec![1; extents.len()], (0..partitions).collect()));
     }
     if count > partitions {

@@ -1,4 +1,4 @@
-//! The vocabulary of shardings, which the engine and the partitioner share.
+//! The types for shardings that the engine and the partitioner share.
 //!
 //! `parser` reads annotations: Shardy's attributes and GSPMD's strings. `grid` expresses them in one grid of devices,
 //! which `grid_layout` finds. `op_sharding` is the form that clients read. `mesh_groups` resolves the groups of

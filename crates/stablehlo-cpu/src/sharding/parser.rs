@@ -31,7 +31,7 @@ pub(crate) enum ParsedSharding {
     Maximal(usize),
 }
 
-/// The relation between devices that differ along a tile dimension which cuts no dimension of the tensor.
+/// The relation between devices whose numbers differ only along a tile dimension that does not cut the tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Subgroup {
     /// They hold the same part.
@@ -46,11 +46,12 @@ pub(crate) enum Subgroup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ParsedDim {
     pub(crate) axes: Vec<ParsedAxis>,
-    /// More axes may be added.
+    /// Whether more axes may be added.
     pub(crate) open: bool,
 }
 
-/// A mesh axis, or a part of one: the part has `size` values, and `before` is the product of the parts before it.
+/// A mesh axis or a part of one. A part has `size` values, and `before` is the product of the sizes of the parts before
+/// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedAxis {
     pub(crate) name: String,

@@ -60,7 +60,7 @@ impl<'g> Builder<'g> {
 
     /// Adds an op whose results exist already.
     pub(super) fn push(&mut self, mut op: Op) {
-        // A split program has no meshes, and readers reject annotations that name a missing one.
+        // A split program has no meshes. Readers reject annotations that refer to a missing mesh.
         op.attributes.retain(|(name, _)| name != "sdy.sharding" && name != "mhlo.sharding");
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);

@@ -39,7 +39,7 @@ impl<'m> Splitter<'_, 'm> {
         })
     }
 
-    /// Builds a region; `f` returns its arguments.
+    /// Builds a region. `f` returns its arguments.
     fn nested(&mut self, f: impl FnOnce(&mut Self) -> Result<Vec<ValueId>>) -> Result<Region> {
         self.build.open();
         self.scopes.push(HashMap::new());

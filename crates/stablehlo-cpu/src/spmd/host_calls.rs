@@ -11,13 +11,13 @@ use crate::sharding::grid::Axis;
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl<'m> Splitter<'_, 'm> {
-    /// Whether the call is outside manual computations, and there are several devices.
+    /// Whether the call is outside manual computations and there are several devices.
     pub(super) fn is_for_all(&self, op: &Op) -> Result<bool> {
         let own = self.manual > 0 || !manual_of(self.plan, op).is_empty();
         Ok(!own && self.grid.order.len() > 1 && !is_manual(op)?)
     }
 
-    /// Emits a call with side effects that only the first device makes, with whole operands. All devices get its
+    /// Emits a call with side effects. Only the first device makes it, with whole operands. All devices get its
     /// results.
     pub(super) fn once(&mut self, op: &'m Op) -> Result<()> {
         let mut operands = Vec::with_capacity(op.operands.len());

@@ -14,14 +14,15 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// The operands in which an op is linear.
 pub(super) enum Linear {
-    /// In all of these together, like `add`. The others must be whole.
+    /// Linear in all of these operands together, like `add`. The other operands must be whole.
     Together(Vec<usize>),
-    /// In each of these while the others are whole, like `multiply`.
+    /// Linear in each of these operands while the others are whole, like `multiply`.
     Apart(Vec<usize>),
     None,
 }
 
-/// How sums pass through `op`. It ignores rounding and overflow, as everywhere when sums are reordered.
+/// How sums pass through `op`, apart from rounding and overflow, which change whenever sums are reordered. It ignores
+/// rounding and overflow, as everywhere when sums are reordered.
 pub(super) fn linear(func: &Func, op: &Op, constants: &impl Constants) -> Linear {
     let element = |value: Option<&ValueId>| match value.and_then(|v| func.values.get(v.0 as usize)) {
         Some(Type::Tensor(ty)) => Some(ty.element),
@@ -122,7 +123,7 @@ impl<'m> Plan<'m> {
         }
     }
 
-    /// The axes over which all of the values are sums. Zero is a sum over any axis.
+    /// The axes over which all of the values are sums. A zero is a sum over every axis.
     pub(super) fn common_sums(&self, values: &[ValueId]) -> AxisSet {
         let sums = values.iter().filter(|&&value| !is_zero(self, value)).map(|&value| self.state(value).unreduced);
         sums.reduce(AxisSet::intersection).unwrap_or_default()
@@ -145,7 +146,7 @@ impl Sums {
     }
 
     /// Completes the choice after factors are cut. If sums over cut factors are added to an operand, the operand must
-    /// count only once. So it must be a sum over the same axes.
+    /// be counted only once. It must therefore be a sum over the same axes.
     pub(super) fn leave_to(&mut self, cut: &[Vec<Axis>], summed: AxisSet) {
         let Some((operand, wanted)) = self.added_to else { return };
         let cut = cut.iter().fold(AxisSet::default(), |set, axes| set.union(AxisSet::of(axes)));

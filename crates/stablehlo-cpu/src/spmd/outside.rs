@@ -33,7 +33,7 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Whether all groups have one size, so that they combine the same values to the same result.
+    /// Whether all groups have the same size, so that every group computes the same result.
     fn is_same_everywhere(&self, op: &Op) -> bool {
         let OpKind::Other { name, attributes } = &op.kind else { return false };
         if !matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.all_gather") {
@@ -46,7 +46,7 @@ impl<'m> Splitter<'_, 'm> {
         let Some(Attribute::Tensor(groups)) = find(attributes, "replica_groups") else {
             return self.build.replicas == 1;
         };
-        // Entries of -1 fill up shorter groups.
+        // Entries of -1 pad shorter groups.
         let alike = groups.integers().is_some_and(|ids| !ids.contains(&-1));
         let rows = groups.ty.shape.first().copied().unwrap_or(0);
         alike && (self.build.replicas == 1 || !global || rows <= 1)

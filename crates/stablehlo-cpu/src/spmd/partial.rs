@@ -80,7 +80,7 @@ impl Builder<'_> {
     pub(super) fn zeros(&mut self, ty: &TensorType) -> Result<ValueId> {
         let one = TensorType { shape: vec![1], element: ty.element };
         let size = one.byte_size().ok_or_else(|| CompileError::unsupported(format!("zeros of type {ty}")))?;
-        // A tensor of one element is not written as a splat.
+        // A tensor of one element is not a splat.
         let splat = ty.num_elements() != Some(1);
         let literal = Literal { ty: ty.clone(), data: vec![0; size].into(), splat };
         self.add(OpKind::Constant(literal), &[], ty.clone())

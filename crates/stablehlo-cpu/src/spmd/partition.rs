@@ -62,7 +62,7 @@ fn export_attributes(parameters: &[OpSharding], outputs: &[OpSharding]) -> Attri
     let mut attributes = vec![("mhlo.spmd_parameters_shardings".to_owned(), Attribute::Array(list))];
     let texts: Vec<String> = outputs.iter().map(ToString::to_string).collect();
     let output = match &texts[..] {
-        // XLA also gives a sharding to the empty tuple, which is the result of such a program.
+        // XLA also gives a sharding to the empty tuple, which is the result of a program without outputs.
         [] => OpSharding::Replicated.to_string(),
         [one] => one.clone(),
         all => format!("{{{}}}", all.join(", ")),

@@ -84,7 +84,7 @@ impl Grid {
 
 impl Apart {
     fn of(annotation: &ParsedSharding, mesh: Option<&ParsedMesh>, devices: &[usize], rank: usize) -> Result<Self> {
-        // Build a grid of the positions in this layout alone.
+        // Build a grid from the positions in this layout alone.
         let positions: Vec<usize> = (0..devices.len()).collect();
         let (mut annotation, mut meshes) = (annotation.clone(), HashMap::new());
         match &mut annotation {

@@ -345,7 +345,7 @@ impl<'m> Plan<'m> {
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
-        // The body may make a value device-varying even if its initial value was not.
+        // The body may make a value device-varying although its initial value is not.
         let mut first = edges.len();
         // A value remains a sum throughout the loop only if every iteration leaves it one.
         let mut sums: Vec<AxisSet> = op.operands.iter().map(|&init| self.state(init).unreduced).collect();

@@ -2,8 +2,8 @@
 //!
 //! The parts of a dimension all have the same extent: that of the whole divided by their number, rounded up. Where the
 //! division is not exact, the last parts end in padding, whose elements may have any value. Ops may compute with
-//! padding but must not let it reach other elements: [`Builder::masked`] overwrites it before a reduction, and
-//! [`Builder::reshard`] drops it whenever a dimension becomes whole.
+//! padding but must not let it reach other elements. [`Builder::masked`] overwrites padding before a reduction.
+//! [`Builder::reshard`] removes it whenever a dimension becomes whole.
 
 use stablehlo::ir::{
     Binary, ComparisonDirection, ComparisonType, Dims, ElementType, Literal, OpKind, TensorType, ValueId,
@@ -16,7 +16,7 @@ use crate::sharding::grid::{Axis, Grid, Spec};
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl Grid {
-    /// Whether the parts along `outer` consist of whole parts along `outer` and `inner`. Otherwise a change between
+    /// Whether each part along `outer` consists of whole parts along `outer` and `inner`. Otherwise a change between
     /// the two moves elements from one `outer` part to another.
     pub(super) fn nests(&self, extent: usize, outer: &[Axis], inner: &[Axis]) -> bool {
         self.local(extent, outer).is_multiple_of(self.parts(inner))
@@ -45,7 +45,7 @@ impl Builder<'_> {
             now[i].truncate(keep);
             now[j].extend(axes);
         }
-        // Cut first, so that less data is sent.
+        // Cut the value first, so that less data is sent.
         value = self.cut(value, extents, &mut now, to, false)?;
         for d in 0..now.len() {
             if now[d] == to[d] {

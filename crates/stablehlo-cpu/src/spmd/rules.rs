@@ -26,7 +26,7 @@ pub(super) struct Rule {
     pub(super) results: Vec<Mapping>,
 }
 
-/// The shape of a value. Empty for tokens.
+/// The shape of a value. Returns an empty shape for tokens.
 pub(super) fn shape(func: &Func, value: ValueId) -> &[i64] {
     match func.values.get(value.0 as usize) {
         Some(Type::Tensor(ty)) => &ty.shape,
@@ -43,13 +43,13 @@ fn extent(size: i64) -> usize {
 }
 
 impl Rule {
-    /// A rule in which everything is whole.
+    /// Creates a rule in which every dimension is whole.
     pub(super) fn whole(func: &Func, op: &Op) -> Self {
         let of = |values: &[ValueId]| values.iter().map(|&v| vec![Vec::new(); shape(func, v).len()]).collect();
         Self { operands: of(&op.operands), results: of(&op.results), ..Self::default() }
     }
 
-    /// Adds a factor for these dimensions of operands and results.
+    /// Adds a factor for these dimensions of the operands and results.
     fn join(&mut self, size: i64, operands: &[(usize, usize)], results: &[(usize, usize)]) {
         self.join_as(false, size, operands, results);
     }
@@ -124,7 +124,7 @@ struct Shapes<'f> {
 }
 
 impl<'f> Shapes<'f> {
-    /// The shape of an operand. Empty if there is no such operand.
+    /// The shape of an operand. Returns an empty shape if there is no such operand.
     fn operand(self, index: usize) -> &'f [i64] {
         self.op.operands.get(index).map_or(&[][..], |&value| shape(self.func, value))
     }
@@ -142,7 +142,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
     let (operand, result) = (shapes.operand(0), shapes.result());
     match &op.kind {
         OpKind::Constant(literal) if !literal.splat && !result.is_empty() => {}
-        // Partitions exchange the parts of a dimension that is reversed.
+        // For a reversed dimension, partitions exchange their parts.
         OpKind::Constant(_)
         | OpKind::Iota { .. }
         | OpKind::Unary(_)
@@ -178,13 +178,13 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
         _ => {}
     }
-    // Nothing is gained by cutting what is empty.
+    // Empty dimensions need not be cut.
     for (factor, _) in rule.sizes.clone().iter().enumerate().filter(|(_, size)| **size == 0) {
         rule.operands.iter_mut().chain(&mut rule.results).flatten().for_each(|dim| dim.retain(|&f| f != factor));
     }
     rule.find_alone(func, op);
     if let (OpKind::Reverse { dimensions }, Some(mapping)) = (&op.kind, rule.results.first()) {
-        // Reversing moves padding from the end of a dimension to its beginning, so it must have none.
+        // Reversing moves padding from the end of a dimension to its beginning, so the dimension must not be padded.
         for &factor in dimensions.iter().filter_map(|&d| mapping.get(d)).flatten() {
             rule.alone[factor] = false;
         }
@@ -202,7 +202,7 @@ fn leading(rule: &mut Rule, result: &[i64], count: usize) {
 fn triangular_solve(rule: &mut Rule, shapes: Shapes<'_>, left_side: bool) {
     let result = shapes.result();
     rule.alike(result, |d| d + 2 < result.len());
-    // Right-hand sides are independent of each other.
+    // The right-hand sides are independent of each other.
     if let Some(d) = result.len().checked_sub(if left_side { 1 } else { 2 }) {
         rule.join(result[d], &[(1, d)], &[(0, d)]);
     }
@@ -224,7 +224,7 @@ fn transpose(rule: &mut Rule, shapes: Shapes<'_>, permutation: &[usize]) {
     }
 }
 
-/// Dimensions that are not sliced.
+/// The dimensions that are not sliced may be cut.
 fn slice(rule: &mut Rule, shapes: Shapes<'_>) {
     let whole = |&(d, size): &(usize, &i64)| shapes.operand(0).get(d) == Some(size);
     for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
@@ -232,7 +232,7 @@ fn slice(rule: &mut Rule, shapes: Shapes<'_>) {
     }
 }
 
-/// Dimensions that the update has as a whole.
+/// The dimensions that the update covers completely may be cut.
 fn update_slice(rule: &mut Rule, shapes: Shapes<'_>) {
     let whole = |&(d, size): &(usize, &i64)| shapes.operand(1).get(d) == Some(size);
     for (d, &size) in shapes.result().iter().enumerate().filter(whole) {
@@ -262,7 +262,8 @@ fn gather(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &GatherDimensions, sl
 fn scatter(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ScatterDimensions, constants: &impl Constants) {
     let count = shapes.op.results.len();
     let (x, indices, updates) = (shapes.operand(0), shapes.operand(count), shapes.operand(count + 1));
-    // Updates may be added apart if the sums need not be taken here; otherwise, exchanging them is cheaper.
+    // Updates may be added separately on each device if the sums are not needed here. Otherwise, exchanging the updates
+    // is cheaper.
     let adds = is_scatter_add(shapes.op) && !constants.wanted_sums(shapes.op.results[0]).is_empty();
     let window =
         |d: &usize| !dimensions.inserted_window_dims.contains(d) && !dimensions.input_batching_dims.contains(d);
@@ -309,7 +310,7 @@ fn dot_general(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &DotDimensions) 
     }
 }
 
-/// The batch and the features of each side are cut. Positions in space are not.
+/// The batch dimension and the features of each side may be cut. Spatial dimensions may not.
 fn convolution(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &ConvDimensions, (features, batches): (i64, i64)) {
     let x = shapes.operand(0);
     if batches == 1 {
@@ -341,7 +342,7 @@ fn reduce(rule: &mut Rule, shapes: Shapes<'_>, dimensions: &[usize], reducible: 
     }
 }
 
-/// Dimensions along which the window has one element and moves by one.
+/// The dimensions along which the window has one element and moves by one may be cut.
 fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     let one = |list: &[i64], d: usize| list.get(d).is_none_or(|&v| v == 1);
     rule.alike(operand, |d| {
@@ -353,7 +354,7 @@ fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
     });
 }
 
-/// Collectives of a part of the program that is each device's own: along the axes left to cut they are elementwise.
+/// A collective in a manual part of the program is elementwise along the axes that are not manual.
 fn collective(rule: &mut Rule, func: &Func, op: &Op, name: &str, attributes: &Attributes) {
     let dims: &[&str] = match name {
         "stablehlo.all_reduce" | "stablehlo.collective_permute" | "stablehlo.collective_broadcast" => &[],
@@ -377,7 +378,7 @@ fn integer(attributes: &Attributes, name: &str) -> Option<usize> {
     })
 }
 
-/// Factors of dimensions cut and joined in row-major order.
+/// Finds the factors of dimensions that are split and joined in row-major order.
 fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
     if from.contains(&0) || to.contains(&0) {
         return;
@@ -404,7 +405,7 @@ fn reshape(rule: &mut Rule, from: &[i64], to: &[i64]) {
         if a == 1 || b == 1 {
             continue;
         }
-        // No common boundary: what follows is whole until the products meet again.
+        // There is no common boundary here. The following dimensions are whole until the products are equal again.
         let (mut left, mut right) = (a, b);
         while left != right {
             if left < right {
@@ -425,7 +426,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The only op of a reducer of one value: `op(a, b)`.
+/// The only op of a reducer of one value, which has the form `op(a, b)`.
 pub(super) fn reducer(op: &Op) -> Option<Binary> {
     let region = op.regions.first()?;
     let &[a, b] = &region.args[..] else { return None };
@@ -445,7 +446,8 @@ pub(super) fn is_scatter_add(op: &Op) -> bool {
     matches!(op.kind, OpKind::Scatter { .. }) && op.operands.len() == 3 && reducer(op) == Some(Binary::Add)
 }
 
-/// Parts of a `reduce` may be reduced apart and then together: the initial value counts once or does not matter.
+/// Whether parts of a `reduce` may be reduced separately and then combined, because counting the initial value more
+/// than once does not change the result.
 fn reducible(func: &Func, op: &Op, constants: &impl Constants) -> bool {
     let (Some(binary), [_, init]) = (reducer(op), &op.operands[..]) else { return false };
     let literal = || constants.constant(*init);

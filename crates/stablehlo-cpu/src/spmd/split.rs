@@ -18,7 +18,7 @@ use crate::sharding::mesh_groups;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// The new function's form of a value of the old one.
+/// A new value that represents an old one, with its sharding.
 #[derive(Clone)]
 pub(super) struct Form {
     pub(super) value: ValueId,
@@ -441,7 +441,8 @@ impl<'m> Splitter<'_, 'm> {
         Ok(())
     }
 
-    /// Completes a result of which every partition has a summand: all of it, or only the part that the plan requires.
+    /// Completes a result of which every partition has a summand: the whole result, or only the part that the plan
+    /// requires.
     fn reduced(&mut self, old: ValueId, form: Form, op: Binary, axes: &[Axis]) -> Result<Form> {
         let Form { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
@@ -463,7 +464,7 @@ impl<'m> Splitter<'_, 'm> {
         let global = |i: usize| self.func().ty(op.operands[i]).as_tensor().map_or(&[][..], |ty| &ty.shape[..]);
         Ok(match &op.kind {
             OpKind::Slice { start_indices, limit_indices, strides } => {
-                // A dimension that is cut must be taken whole.
+                // A cut dimension must be taken completely.
                 let (x, local) = (global(0), &self.build.tensor(operands[0])?.shape);
                 let limits = limit_indices.iter().enumerate();
                 let limits = limits.map(|(d, &limit)| if x[d] == local[d] { limit } else { local[d] });
@@ -507,7 +508,7 @@ impl<'m> Splitter<'_, 'm> {
         let new = self.declare(result, spec)?;
         let mut literal = literal.clone();
         literal.ty = self.build.tensor(new)?.clone();
-        // A tensor of one element is not written as a splat.
+        // A tensor of one element is not a splat.
         literal.splat &= literal.ty.num_elements() != Some(1);
         let op = self.build.op(OpKind::Constant(literal), Vec::new(), vec![new]);
         self.build.push(op);

@@ -4,7 +4,8 @@ use super::plan::{Edge, Plan};
 use crate::sharding::grid::{Axis, Grid};
 
 impl Plan<'_> {
-    /// Propagates forwards and backwards until nothing changes. It terminates because every change adds an axis.
+    /// Propagates forwards and backwards until nothing changes. The propagation terminates, because every change adds
+    /// an axis.
     pub(super) fn spread(&mut self, edges: &[Edge]) {
         loop {
             let mut changed = false;
@@ -53,7 +54,7 @@ impl Plan<'_> {
         changed
     }
 
-    /// Adds axes to an open dimension while they are free and either cut it evenly or make its parts smaller.
+    /// Adds axes to an open dimension while they are free, and either cut it evenly or make its parts smaller.
     fn extend(&mut self, at: usize, d: usize, axes: &[Axis]) -> bool {
         let state = &self.states[at];
         let current = &state.dims[d];

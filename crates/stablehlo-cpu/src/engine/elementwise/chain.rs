@@ -17,7 +17,7 @@ use pulp::{Simd, WithSimd};
 use super::map::arch;
 use super::math;
 
-/// A function of one or two `f32`s, with the semantics of the op of that name.
+/// A function of one or two `f32`s, with the semantics of the op with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum F32 {
     Add,
@@ -102,7 +102,7 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     if out.len() >= SHORT {
         return arch().dispatch(Run { links, operands, out });
     }
-    // Pad inputs shorter than a block.
+    // Pad inputs that are shorter than a block.
     let mut room = [[0f32; SHORT]; MAX_READS];
     let mut padded = [Operand::One(0.0); MAX_READS];
     for ((padded, room), operand) in padded.iter_mut().zip(&mut room).zip(operands) {
@@ -119,9 +119,9 @@ pub(crate) fn run(links: &[Link], operands: &[Operand<'_>], out: &mut [f32]) {
     out.copy_from_slice(&result[..out.len()]);
 }
 
-/// Vectors per block: enough to hide the latency of an addition, and few enough for 16 registers.
+/// Vectors per block. There are enough to hide the latency of an addition, and few enough to fit 16 registers.
 const BLOCK: usize = 8;
-/// Elements of a block with the longest vectors, those of 512 bits.
+/// Elements of a block with the longest vectors, which have 512 bits.
 const SHORT: usize = BLOCK * 16;
 /// Maximum number of operands of a chain.
 pub(crate) const MAX_READS: usize = 12;
@@ -243,8 +243,8 @@ fn store<S: Simd>(block: [S::f32s; BLOCK], to: &mut [f32]) {
     }
 }
 
-/// NaN takes precedence, and +0 is larger than -0. Equal numbers differ only in the sign bit, and `and` of their bits
-/// is +0.
+/// NaN takes precedence, and +0 is larger than -0. Equal numbers differ at most in the sign bit, and the `and` of their
+/// bits is +0.
 #[inline(always)]
 pub(crate) fn max<S: Simd>(s: S, a: S::f32s, b: S::f32s) -> S::f32s {
     let larger = s.select_f32s(s.less_than_f32s(b, a), a, b);

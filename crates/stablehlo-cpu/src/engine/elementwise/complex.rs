@@ -21,7 +21,7 @@ pub(super) fn narrow(z: C64) -> C32 {
     C32::new(z.re as f32, z.im as f32)
 }
 
-/// `x * y`, except that a zero `x` makes the result zero, whatever `y` is.
+/// `x * y`, except that the result is zero if `x` is zero, for every `y`.
 fn times(x: f64, y: f64) -> f64 {
     if x == 0.0 { x * y.signum() } else { x * y }
 }
@@ -31,11 +31,11 @@ fn exp(z: C64) -> C64 {
         return C64::new(z.re.exp(), z.im);
     }
     if !z.im.is_finite() {
-        // An infinite angle has no sine, whatever the magnitude. XLA also returns NaN.
+        // The sine of an infinite angle is undefined, so the result is NaN for every magnitude. XLA returns the same.
         return C64::new(f64::NAN, f64::NAN);
     }
     let (sin, cos) = z.im.sin_cos();
-    // Multiply by two factors, because `exp(re)` alone may overflow when the product does not.
+    // Multiply by two factors, because `exp(re)` alone may overflow even if the product does not.
     let half = (z.re / 2.0).exp();
     C64::new(half * cos * half, half * sin * half)
 }
@@ -98,7 +98,7 @@ fn sqrt(z: C64) -> C64 {
     }
     let large = z.re.abs().max(z.im.abs());
     let tiny = large < 1e-290;
-    // Scale by an even power of two, so that squares and sums neither overflow nor vanish.
+    // Scale by an even power of two, so that squares and sums neither overflow nor underflow to zero.
     let (scale, back) = if large > 1e300 {
         (2f64.powi(-4), 4.0)
     } else if tiny {
@@ -244,7 +244,7 @@ macro_rules! with2 {
     };
 }
 
-/// Both types with one expression, each in its own precision.
+/// Evaluates one expression for both types, each in its own precision.
 macro_rules! own {
     ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
         match $dtype {

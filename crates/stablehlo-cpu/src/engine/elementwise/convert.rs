@@ -66,7 +66,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<(
             steps.push((narrow::decode(from)?, DType::F32));
             return push_steps(DType::F32, to, steps);
         }
-        // The bytes already are those of the whole type.
+        // The bytes are already those of the whole type.
         _ if from.narrow_bits().is_some() => return push_steps(from.computed(), to, steps),
         _ if to.is_narrow_float() => {
             let through = if matches!(from, DType::F32 | DType::F16 | DType::Bf16) { DType::F32 } else { DType::F64 };
@@ -87,7 +87,7 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<(
     Some(())
 }
 
-/// `convert` between types of whole bytes the engine computes with.
+/// `convert` between types that take whole bytes and that the engine computes with.
 fn whole(from: DType, to: DType) -> Option<Map> {
     Some(Map::One(match from {
         DType::Bool => from!(Pred, to),

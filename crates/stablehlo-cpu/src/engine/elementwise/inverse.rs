@@ -13,7 +13,7 @@ use crate::engine::dtype::DType;
 type C32 = Complex<f32>;
 type C64 = Complex<f64>;
 
-/// Beyond these limits, squares overflow or vanish.
+/// Beyond these limits, squares overflow or underflow to zero.
 const HUGE: f64 = 1e150;
 const TINY: f64 = 1e-150;
 
@@ -46,7 +46,8 @@ fn arcs(x: f64, y: f64) -> (f64, f64, f64) {
     }
     let a = 0.5 * (r + s);
     let b = x / a;
-    // s - (1 - x) and s + (1 - x), whichever cancels from its product with the other.
+    // `s - (1 - x)` and `s + (1 - x)`. The one that would suffer from cancellation is computed from its product with
+    // the other.
     let near = if x <= 1.0 { y * y / (r + x + 1.0) + (s + (1.0 - x)) } else { 0.0 };
     let (asin, acos) = if b <= 0.6417 {
         (b.asin(), b.acos())
@@ -101,7 +102,7 @@ fn atanh(z: C64) -> C64 {
     if x == 1.0 && y == 0.0 {
         return C64::new(f64::INFINITY.copysign(z.re), y);
     }
-    // Do not compute |1 - z|^2, which would vanish.
+    // Do not compute |1 - z|^2, which would underflow to zero.
     let re = if x == 1.0 && y.abs() < TINY {
         0.5 * (std::f64::consts::LN_2 - y.abs().ln())
     } else {
@@ -123,7 +124,7 @@ fn sinh(z: C64) -> C64 {
     turned_back(sin(turned(z)))
 }
 
-/// Squares of the parts may overflow when their difference does not.
+/// The squares of the parts may overflow even if their difference does not.
 fn square(z: C64) -> C64 {
     let equal = z.re.abs() == z.im.abs() && z.re.is_finite();
     let re = if equal { 0.0 } else { (z.re - z.im) * (z.re + z.im) };

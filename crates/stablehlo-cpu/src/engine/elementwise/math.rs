@@ -1,6 +1,7 @@
 //! Elementary functions of `f32` without branches or calls, so that loops over them are vectorized.
 //!
-//! Each is accurate to a few units in the last place. `f64` and rarely used functions use the standard library.
+//! Each function is accurate to a few units in the last place. `f64` and rarely used functions use the standard
+//! library.
 #![expect(clippy::cast_sign_loss, reason = "bit patterns of floats are assembled from signed exponents")]
 
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
@@ -14,8 +15,8 @@ fn exp2i(n: i32) -> f32 {
     f32::from_bits(((n + 127) as u32) << 23)
 }
 
-/// The nearest integer to |x| < 2^21, as a float and as an integer: adding 1.5 * 2^23 leaves the integer in the low
-/// bits of the mantissa. (A cast would have to handle numbers out of range.)
+/// Returns the nearest integer to `x`, as a float and as an integer, for |x| < 2^21. Adding 1.5 * 2^23 moves the
+/// integer to the low bits of the mantissa. (A cast would also have to handle numbers out of range.)
 #[inline(always)]
 fn round_small(x: f32) -> (f32, i32) {
     const MAGIC: f32 = 12_582_912.0;
@@ -41,11 +42,11 @@ fn exp_parts(x: f32) -> (f32, i32) {
 /// e^x.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Beyond these the result is 0 or infinite whatever the rest does.
-    // Comparisons rather than `clamp`, so that NaN falls out as a number in one instruction each.
+    // Beyond these limits, the result is 0 or infinite, whatever the remaining code computes. Uses comparisons rather
+    // than `clamp`: each takes one instruction and also replaces NaN by a number.
     let low = if x > -104.0 { x } else { -104.0 };
     let (p, n) = exp_parts(if low < 89.0 { low } else { 89.0 });
-    // In two factors, for results below the smallest normal number and for n = 128.
+    // Multiplies by two factors, for results below the smallest normal number and for n = 128.
     let half = n >> 1;
     let y = (1.0 + p) * exp2i(half) * exp2i(n - half);
     if x.is_nan() { x } else { y }
@@ -58,7 +59,7 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     let (p, n) = exp_parts(if x.is_nan() { 0.0 } else { clamped });
     let half = n >> 1;
     let (a, b) = (exp2i(half), exp2i(n - half));
-    // p * 2^n + (2^n - 1); 2^128 is reached in two factors, where the -1 no longer counts.
+    // p * 2^n + (2^n - 1). For 2^128, multiplies by two factors, and the -1 is negligible.
     let small = p * (a * b) + (a * b - 1.0);
     let large = (1.0 + p) * a * b;
     let y = if n > 64 { large } else { small };
@@ -66,9 +67,9 @@ pub(super) fn exp_m1(x: f32) -> f32 {
     if x.is_nan() || x.abs() < 1e-8 { x } else { y }
 }
 
-/// Hyperbolic tangent: `x` times a quotient of polynomials in `x * x`, both 1 at 0, so that small numbers, signs and NaN
-/// pass unchanged. Their coefficients minimize the largest relative error up to 9, which is 2.2e-8; beyond, the result
-/// is 1. Half as many steps as by way of `exp`.
+/// Hyperbolic tangent: `x` times a quotient of polynomials in `x * x`. Both polynomials are 1 at 0, so small numbers,
+/// signs and NaN are preserved. Their coefficients minimize the largest relative error up to 9, which is 2.2e-8. Beyond
+/// 9, the result is 1. This takes half as many steps as the definition by `exp`.
 #[inline(always)]
 pub(super) fn tanh(x: f32) -> f32 {
     let x = if x > 9.0 { 9.0 } else { x };
@@ -83,12 +84,13 @@ pub(super) fn tanh(x: f32) -> f32 {
     let q = u.mul_add(q, 4.671_73e-1);
     let q = u.mul_add(q, 1.0);
     let y = x * p / q;
-    // Rounding may exceed 1.
+    // Rounding may produce a number above 1.
     let y = if y > 1.0 { 1.0 } else { y };
     if y < -1.0 { -1.0 } else { y }
 }
 
-/// The error function, in the same way as [`tanh`], up to 4; the largest relative error of the quotient is 2.6e-8.
+/// The error function, computed in the same way as [`tanh`], up to 4. The largest relative error of the quotient is
+/// 2.6e-8.
 #[inline(always)]
 pub(super) fn erf(x: f32) -> f32 {
     let x = if x > 4.0 { 4.0 } else { x };
@@ -119,14 +121,14 @@ pub(super) fn logistic(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn ln(x: f32) -> f32 {
     const TINY: f32 = f32::MIN_POSITIVE;
-    // Subnormal numbers are scaled into the normal range first.
+    // Scale subnormal numbers into the normal range first.
     let (scaled, bias) = if x < TINY { (x * 8_388_608.0, -23) } else { (x, 0) };
-    // Split so that the mantissa is in [sqrt(1/2), sqrt(2)).
+    // Split the number so that the mantissa is in [sqrt(1/2), sqrt(2)).
     let bits = scaled.to_bits().wrapping_sub(0x3F35_04F3);
     let e = ((bits as i32) >> 23) + bias;
     let m = f32::from_bits((bits & 0x007F_FFFF).wrapping_add(0x3F35_04F3));
     let e = e as f32;
-    // ln m = 2 atanh(s), with f = m - 1: f - s * (f - R) keeps the leading term exact.
+    // ln m = 2 atanh(s), with f = m - 1. The form f - s * (f - R) keeps the leading term exact.
     let f = m - 1.0;
     let s = f / (2.0 + f);
     let z = s * s;
@@ -142,7 +144,7 @@ pub(super) fn ln(x: f32) -> f32 {
 #[inline(always)]
 pub(super) fn ln_1p(x: f32) -> f32 {
     let u = 1.0 + x;
-    // ln(u) * x / (u - 1) cancels the rounding of `1 + x`.
+    // The factor ln(u) * x / (u - 1) cancels the rounding error of `1 + x`.
     let y = ln(u) * (x / (u - 1.0));
     let y = if u == f32::INFINITY || u <= 0.0 { ln(u) } else { y };
     if u == 1.0 || x.is_nan() { x } else { y }

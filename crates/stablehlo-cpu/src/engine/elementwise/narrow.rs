@@ -1,4 +1,4 @@
-//! Types of a byte or less: floats decoded to `f32` and rounded back, integers wrapped to their bits.
+//! Types of a byte or less. Floats are decoded to `f32` and rounded back, and integers are wrapped to their bits.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::engine::dtype::DType;
 enum Special {
     /// Infinity and NaN as in IEEE 754.
     Ieee,
-    /// No infinity; NaN is all ones.
+    /// No infinity. NaN has all bits set.
     Fn,
-    /// No infinity, no negative zero; NaN is the pattern of negative zero.
+    /// Neither infinity nor negative zero. NaN has the pattern of negative zero.
     Fnuz,
     /// Neither infinity nor NaN.
     Finite,
@@ -130,7 +130,7 @@ impl Format {
     }
 }
 
-/// Powers of two without sign: the scale format.
+/// Powers of two without a sign, the format of scales.
 fn decode_e8m0(code: u8) -> f32 {
     match code {
         0 => f32::from_bits(1 << 22),
@@ -139,7 +139,8 @@ fn decode_e8m0(code: u8) -> f32 {
     }
 }
 
-/// Rounds to the nearest power of two, halfway up. Numbers that are not positive become NaN.
+/// Rounds to the nearest power of two. A value halfway between two powers rounds up. Numbers that are not positive
+/// become NaN.
 fn encode_e8m0(x: f64) -> u8 {
     if x.is_nan() || x <= 0.0 || x.is_infinite() {
         return 255;

@@ -11,7 +11,7 @@ use half::{bf16, f16};
 use super::math;
 use crate::engine::dtype::Pred;
 
-/// The operations from `add` to `power`. Integers wrap, and truth values use or/and.
+/// The operations from `add` to `power` in the table of ops. Integers wrap, and truth values use or/and.
 pub(crate) trait Num: Pod + PartialOrd + Send + Sync {
     fn add(self, o: Self) -> Self;
     fn sub(self, o: Self) -> Self;
@@ -124,7 +124,7 @@ macro_rules! int {
             fn shl(self, o: Self) -> Self { if (o as $u) < <$u>::BITS as $u { self.wrapping_shl(o as u32) } else { 0 } }
             #[inline(always)]
             fn shr_arithmetic(self, o: Self) -> Self {
-                // Fill with the sign bit, for unsigned types too. The operation determines the fill, not the type.
+                // Fill with the sign bit, even for unsigned types. The operation, not the type, determines the fill.
                 let filled = if (self as $u) >> (<$u>::BITS - 1) != 0 { !0 } else { 0 };
                 let shift = o as $u;
                 if shift >= <$u>::BITS as $u { return filled; }
@@ -239,8 +239,8 @@ macro_rules! float {
             fn rem(self, o: Self) -> Self { self % o }
             #[inline(always)]
             fn max(self, o: Self) -> Self {
-                // NaN takes precedence, and +0 over -0. Equal numbers differ only in the sign bit, and `and` of the
-                // bits is +0.
+                // NaN takes precedence, and +0 over -0. Equal numbers differ at most in the sign bit, and the `and` of
+                // their bits is +0.
                 let equal = <$t>::from_bits(self.to_bits() & o.to_bits());
                 let larger = if self > o { self } else { o };
                 let number = if self == o { equal } else { larger };
@@ -388,7 +388,7 @@ pub(crate) trait Cast<R>: Copy {
 }
 
 macro_rules! casts {
-    // Every numeric type to every numeric type.
+    // Converts every numeric type to every numeric type.
     ($($t:ty)*) => { $( casts!(@from $t); )* };
     (@from $t:ty) => {
         casts!(@as $t: i8 i16 i32 i64 u8 u16 u32 u64 f32 f64);

@@ -1,4 +1,4 @@
-//! Functions outside the specification that frameworks call by name: those of CHLO, in `f64`.
+//! Functions outside the specification that frameworks call by name. They are those of CHLO, computed in `f64`.
 //!
 //! Functions of narrower types are also computed in `f64` and rounded once, except `erf` of `f32`.
 
@@ -109,12 +109,12 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Map> {
     Some(Map::Two(f))
 }
 
-/// Computed from the absolute value, so that the function is odd to the last digit.
+/// Uses the absolute value, so that the function is exactly odd.
 fn asinh(x: f64) -> f64 {
     libm::asinh(x.abs()).copysign(x)
 }
 
-/// The library's function also returns values below 1.
+/// The library's function also returns values for arguments below 1.
 fn acosh(x: f64) -> f64 {
     if x < 1.0 { f64::NAN } else { libm::acosh(x) }
 }
@@ -143,7 +143,7 @@ fn erf_inv(x: f64) -> f64 {
     let b = 2.0 / (std::f64::consts::PI * a) + l / 2.0;
     let mut y = ((b * b - l / a).sqrt() - b).sqrt();
     for _ in 0..4 {
-        // In the tail, the complement preserves the digits.
+        // In the tail, the complement keeps more significant digits.
         let error = if rest < 0.5 { rest - libm::erfc(y) } else { libm::erf(y) - x.abs() };
         let step = error / (std::f64::consts::FRAC_2_SQRT_PI * (-y * y).exp());
         if !step.is_finite() {
@@ -154,13 +154,13 @@ fn erf_inv(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// The logarithmic derivative of the gamma function; NaN at its poles.
+/// The logarithmic derivative of the gamma function. It is NaN at the poles of the gamma function.
 fn digamma(x: f64) -> f64 {
     if x.is_nan() || x == f64::NEG_INFINITY || (x <= 0.0 && x == x.floor()) {
         return f64::NAN;
     }
     if x < 0.0 {
-        // Use the reflection formula. Reducing the tangent's argument first loses no precision.
+        // Use the reflection formula. Reducing the tangent's argument first preserves precision.
         let fraction = x - x.round();
         return digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * fraction).tan();
     }
@@ -172,7 +172,7 @@ fn digamma(x: f64) -> f64 {
     if x > 1e17 {
         return x.ln();
     }
-    // Bernoulli numbers over 2k, of x^-2k.
+    // Bernoulli numbers divided by 2k, the coefficients of x^-2k.
     const SERIES: [f64; 7] =
         [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0];
     let z = 1.0 / (x * x);
@@ -182,7 +182,7 @@ fn digamma(x: f64) -> f64 {
 
 /// The Hurwitz zeta function by Euler's and Maclaurin's formula.
 fn zeta(x: f64, q: f64) -> f64 {
-    /// Maximum number of terms to sum one by one, for `q` far below zero.
+    /// Maximum number of terms to sum one by one, if `q` is far below zero.
     const MOST: u32 = 1 << 16;
     if x.is_nan() || q.is_nan() || x < 1.0 {
         return f64::NAN;
@@ -293,7 +293,7 @@ mod tests {
         assert!((got / want - 1.0).abs() <= limit, "{got}, want {want}");
     }
 
-    /// Values from published tables.
+    /// Compares with published tables.
     #[test]
     fn values_are_those_of_the_tables() {
         near(libm::erf(0.5), 0.520_499_877_813_046_5, 1e-15);
@@ -309,7 +309,7 @@ mod tests {
         near(bessel_i1e(1.0), 0.207_910_415_349_708_45, 1e-15);
         near(bessel_i1e(100.0), 0.039_744_153_025_130_25, 1e-15);
         near(lgamma(0.5), std::f64::consts::PI.sqrt().ln(), 1e-15);
-        // Both forms must agree where one replaces the other.
+        // Both forms must agree at the limit between them.
         near(bessel_i1e(40.000_000_1), bessel_i1e(40.0), 1e-8);
     }
 
@@ -319,7 +319,7 @@ mod tests {
             near(libm::erf(erf_inv(x)), x, 1e-15);
             assert_eq!(erf_inv(-x), -erf_inv(x));
         }
-        // The complement distinguishes the digits of the tail.
+        // The complement distinguishes values in the tail.
         near(libm::erfc(erf_inv(1.0 - 2f64.powi(-50))), 2f64.powi(-50), 1e-13);
         assert_eq!(erf_inv(1.0), f64::INFINITY);
         assert_eq!(erf_inv(-1.0), f64::NEG_INFINITY);

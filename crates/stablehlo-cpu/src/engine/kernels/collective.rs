@@ -1,8 +1,8 @@
 //! The collectives: the values that each member of a group contributes, and the results that it receives.
 //!
 //! Members exchange values by reference count, without copies. A result that is the same for the whole group is
-//! computed once, on all cores, and shared. Reductions combine the members in the order of the group, so results do not
-//! depend on the order of arrival.
+//! computed once, on all cores, and shared. Reductions combine the members in the order of the group. Results therefore
+//! do not depend on the order of arrival.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::error::RunError;
 /// members are added.
 const STRIP: usize = 8 << 10;
 
-/// A step in which members meet, or query their own ID.
+/// A step that members run together, or in which they query their own ID.
 pub(crate) struct Collective {
     /// Number of the collective in the program.
     pub(crate) id: u32,
@@ -42,7 +42,7 @@ pub(crate) enum Kind {
         body: Body,
     },
     ReduceScatter(ReduceScatter),
-    /// Bytes that each input contributes to one step of the outer dimensions.
+    /// Bytes that each input contributes for each index of the outer dimensions.
     AllGather {
         chunks: Vec<usize>,
     },

@@ -29,10 +29,10 @@ pub(crate) enum Element {
 /// A spatial dimension of the input under the window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Axis {
-    /// Extent of the input, and distance between consecutive indices in elements.
+    /// Extent of the input, and distance in elements between consecutive indices.
     pub(crate) size: usize,
     pub(crate) stride: usize,
-    /// Distance between windows, and position of the first one, in the dilated input.
+    /// Distance between windows, and position of the first window, in the dilated input.
     pub(crate) step: usize,
     pub(crate) first: isize,
     /// Dilation of the input.
@@ -49,7 +49,7 @@ impl Axis {
     }
 }
 
-/// The effect of an output index on the position in the input.
+/// How an output index moves the position in the input.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Along {
     /// The window moves along this axis.
@@ -61,7 +61,7 @@ pub(crate) enum Along {
 /// The patches of an input. There is one for every output position, with all taps of the window and all input features.
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
-    /// Dimensions of the output that a patch belongs to, outermost first.
+    /// Dimensions of the output, outermost first, with their effect on the patch's position.
     pub(crate) outer: Vec<(usize, Along)>,
     pub(crate) lines: Vec<(usize, Along)>,
     /// Positions of each tap along the axes, in the dilated input, and the number of taps.
@@ -138,7 +138,7 @@ impl Patches {
         &self.taps[tap * self.axes.len()..][..self.axes.len()]
     }
 
-    /// The position in the input of the first feature of a patch's tap. Returns `None` in the padding.
+    /// The position in the input of the first feature of one tap of a patch. Returns `None` in the padding.
     #[inline(always)]
     fn position(&self, origin: &Origin, tap: &[isize]) -> Option<usize> {
         let mut at = origin.image;
@@ -322,7 +322,7 @@ pub(crate) struct Convolution {
     pub(crate) kernel: View,
     /// Output features of a group.
     pub(crate) share: usize,
-    /// Whether the output's features are its last dimension. Otherwise they are between the outer dimensions and the
+    /// Whether the features are the output's last dimension. Otherwise they are between the outer dimensions and the
     /// lines.
     pub(crate) features_last: bool,
     pub(crate) element: Element,

@@ -27,7 +27,7 @@ impl Kernel for Custom {
         true
     }
 
-    /// A handler may do anything.
+    /// A handler may have any effects.
     fn is_pure(&self) -> bool {
         false
     }

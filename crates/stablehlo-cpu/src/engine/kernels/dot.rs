@@ -16,7 +16,7 @@ use crate::error::RunError;
 pub(crate) struct Side {
     /// Offset of each batch.
     pub(crate) batch: Vec<usize>,
-    /// Stride along the dimension that remains, and along the one that is summed over.
+    /// Strides along the free dimension and along the summed dimension.
     pub(crate) free: usize,
     pub(crate) contract: usize,
 }
@@ -139,8 +139,8 @@ fn products<T: Operand>(dot: &Dot, a: &[T], b: &[T], out: &mut [T::Wide], stop: 
     }
 }
 
-/// The loop for all other numbers. It scales rows of B and adds them up, so that the inner loop is contiguous in the
-/// output.
+/// The loop for all other number types. It scales rows of B and adds them up, so that the inner loop is contiguous in
+/// the output.
 fn plain<T: Pod + Send + Sync + Cast<R>, R: Num>(
     dot: &Dot,
     a: &[u8],

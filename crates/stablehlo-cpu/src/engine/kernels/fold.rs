@@ -10,8 +10,8 @@ use crate::engine::elementwise::num::Num;
 
 /// Number of accumulators of a contiguous reduction. They hide the latency of `max`, which takes several steps.
 pub(super) const LANES: usize = 64;
-/// Elements of a lane after which a new running sum begins, so that rounding errors grow with the square root of the
-/// length.
+/// Number of elements per lane after which a new running sum starts, so that rounding errors grow only with the square
+/// root of the length.
 pub(super) const FRESH: usize = 64;
 
 /// Applies `function` to all elements. The order of combination does not depend on the machine's vectors.

@@ -67,7 +67,7 @@ pub(crate) fn factor<T: Scalar>(qr: &Qr, a: &mut [u8], tau: &mut [u8], stop: Opt
 }
 
 /// Batches of the first `n` columns of the product of `k` reflections of `m` elements. Inputs are the packed vectors
-/// (`m x n`), which the output starts as, and the factors `tau`.
+/// (`m x n`), which are also the output's initial contents, and the factors `tau`.
 pub(crate) struct HouseholderProduct {
     pub(crate) m: usize,
     pub(crate) n: usize,
@@ -96,7 +96,8 @@ pub(crate) fn form<T: Scalar>(p: &HouseholderProduct, tau: &[u8], q: &mut [u8], 
                 q[i * n + j] = T::real(if i == j { 1.0 } else { 0.0 });
             }
         }
-        // Apply the reflections from the last to the first. Each one's column is overwritten after it was applied.
+        // Apply the reflections from the last to the first. The column of a reflection is overwritten after the
+        // reflection was applied.
         for r in (0..k).rev() {
             if Stop::check(stop).is_err() {
                 return;

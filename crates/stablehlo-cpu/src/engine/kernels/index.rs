@@ -14,7 +14,7 @@ pub(crate) struct Windows {
     pub(crate) read: ReadIndex,
     /// Number of windows.
     pub(crate) count: usize,
-    /// For each part of an index vector: the largest start that keeps the window inside, and its stride.
+    /// For each part of an index vector, the largest start at which the window is still inside, and the stride.
     pub(crate) parts: Vec<(usize, usize)>,
     /// The offset of each window along the batching dimensions. Empty if there are none.
     pub(crate) base: Vec<usize>,
@@ -36,7 +36,7 @@ impl Windows {
             + starts.map(|(i, &(max, stride))| self.read.clamped(indices, first + i, max) * stride).sum::<usize>()
     }
 
-    /// Offset of a window, if it lies inside the tensor.
+    /// Offset of a window, or `None` if the window is not completely inside the tensor.
     fn inside(&self, indices: &[u8], window: usize) -> Option<usize> {
         let first = window * self.parts.len();
         let mut at = self.base(window);
@@ -52,7 +52,8 @@ impl Windows {
     }
 }
 
-/// `gather` to `[windows, window]`. Starts outside the operand are clamped. Inputs are the operand and the indices.
+/// `gather` to an array `[windows, window]`. Starts outside the operand are clamped. Inputs are the operand and the
+/// indices.
 pub(crate) struct Gather {
     pub(crate) windows: Windows,
     pub(crate) size: usize,
@@ -86,9 +87,9 @@ impl Kernel for Gather {
 /// Number of windows to scatter between two checks for a stop request.
 const BETWEEN_LOOKS: usize = 1024;
 
-/// `scatter` of updates `[windows, window]`, in order. A window that is not completely inside is skipped. Inputs are
-/// the tensors (which the outputs start as), the indices, one update per tensor, and the scalars that the body
-/// captures.
+/// `scatter` of an array of updates `[windows, window]`, in order. A window that is not completely inside is skipped.
+/// Inputs are the tensors (which the outputs start as), the indices, one update per tensor, and the scalars that the
+/// body captures.
 pub(crate) struct Scatter {
     pub(crate) windows: Windows,
     pub(crate) sizes: Vec<usize>,

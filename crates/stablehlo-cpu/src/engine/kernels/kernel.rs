@@ -7,7 +7,7 @@ use crate::engine::stop::Stop;
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// The run that a kernel is part of.
+/// The run to which a kernel call belongs.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'r> {
     /// Memory for temporary values.
@@ -31,7 +31,7 @@ impl<'r> Context<'r> {
 
 /// A step of a program with all shapes resolved.
 ///
-/// Passes over the graph that look for one kind of kernel downcast it.
+/// Passes over the graph downcast kernels to find those of one type.
 pub(crate) trait Kernel: Any + Send + Sync {
     /// Computes `outs` from `ins`. If an output starts as a copy of an input, it already holds that copy, and the slice
     /// of that input may be empty.
@@ -55,7 +55,7 @@ pub(crate) trait Kernel: Any + Send + Sync {
         !self.has_side_effect()
     }
 
-    /// Whether the step runs a region with a loop, so that it may take any time, or never end.
+    /// Whether the step runs a region with a loop, so that it may take unlimited time.
     fn has_loop(&self) -> bool {
         false
     }

@@ -120,7 +120,7 @@ pub(crate) enum Field {
     C128,
 }
 
-/// Batches of `n x n` factorisations. The triangle that was not requested is zero.
+/// Batches of factorisations of `n x n` matrices. The other triangle of the result is zero.
 pub(crate) struct Cholesky {
     pub(crate) n: usize,
     pub(crate) lower: bool,
@@ -209,7 +209,7 @@ impl TriangularSolve {
         if x.is_empty() {
             return Ok(());
         }
-        // x op(a) = b is op(a)^T x^T = b^T. So transpose once more, and read x by columns.
+        // x op(a) = b is op(a)^T x^T = b^T. Therefore transpose once more, and read x by columns.
         let flipped = self.transpose == self.left;
         let at = |i: usize, k: usize| if flipped { k * n + i } else { i * n + k };
         let forwards = self.lower != flipped;

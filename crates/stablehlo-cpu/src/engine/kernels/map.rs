@@ -1,4 +1,4 @@
-//! `map`: a region over the elements of several tensors.
+//! `map`: applies a region to the elements of several tensors.
 
 use super::{Context, Kernel};
 use crate::engine::scalar_fn::ScalarFn;

@@ -5,7 +5,7 @@ use bytemuck::pod_read_unaligned;
 use crate::engine::pool::Buffer;
 use crate::error::RunError;
 
-/// Inputs of each member, in this order.
+/// Indices of each member's inputs.
 const OPERAND: usize = 0;
 const OUTPUT: usize = 1;
 const INPUT_OFFSETS: usize = 2;
@@ -21,7 +21,7 @@ pub(crate) struct RaggedAllToAll {
 }
 
 impl RaggedAllToAll {
-    /// Copies the member's own output, and writes the rows that the member at `place` of the group receives over it.
+    /// Copies the member's own output, and overwrites in it the rows that the member at `place` of the group receives.
     pub(crate) fn run(&self, contributions: &[Vec<Buffer>], place: usize, out: &mut [u8]) -> Result<(), RunError> {
         out.copy_from_slice(contributions[place][OUTPUT].bytes());
         for (sender, inputs) in contributions.iter().enumerate() {

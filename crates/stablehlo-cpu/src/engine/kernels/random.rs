@@ -21,9 +21,9 @@ pub(crate) enum Distribution {
 
 pub(crate) struct Rng {
     pub(crate) distribution: Distribution,
-    /// How many numbers earlier runs have drawn.
+    /// Number of random numbers that earlier runs have drawn.
     pub(crate) drawn: AtomicU64,
-    /// Distinguishes this op from others of the program.
+    /// Distinguishes this op from other ops of the program.
     pub(crate) key: u64,
 }
 

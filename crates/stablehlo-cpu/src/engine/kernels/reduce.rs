@@ -1,4 +1,4 @@
-//! `reduce`: fast loops for the common bodies, and any other body as a vector program.
+//! `reduce`: fast loops for common bodies, and a vector program for any other body.
 
 use std::any::TypeId;
 
@@ -213,7 +213,7 @@ pub(crate) fn reduce_fn(op: Binary, dtype: DType) -> Option<ReduceFn> {
     }
 }
 
-/// Columns accumulated at a time. Their accumulators stay in the first-level cache.
+/// Number of columns that are accumulated at a time. Their accumulators stay in the first-level cache.
 const COLUMNS: usize = 2048;
 /// Elements of a part of a long reduction. The number is fixed, so that results do not depend on the number of cores.
 const PART: usize = 1 << 18;

@@ -12,8 +12,8 @@ use crate::error::RunError;
 pub(crate) enum Generator {
     /// Philox 4x32 with 10 rounds: each counter gives four words.
     Philox,
-    /// ThreeFry 2x32 with 20 rounds: each counter gives two words. For words of up to 32 bits one dimension of the
-    /// result, of `extent` steps of `inner` elements, takes the first and the second word in turn.
+    /// ThreeFry 2x32 with 20 rounds: each counter gives two words. For words of up to 32 bits, one dimension of the
+    /// result alternates between the first and the second word. It has `extent` steps of `inner` elements.
     ThreeFry { extent: usize, inner: usize },
 }
 
@@ -78,7 +78,7 @@ impl RngBits {
                     let bits = u64::from(word(counter, 2 * at)) | u64::from(word(counter, 2 * at + 1)) << 32;
                     to.copy_from_slice(&bits.to_ne_bytes());
                 } else {
-                    // Little-endian, so that narrow elements take the low bits.
+                    // Copies the little-endian bytes, so that narrow elements take the low bits.
                     to.copy_from_slice(&word(counter, at).to_le_bytes()[..size]);
                 }
             }

@@ -9,7 +9,7 @@ use crate::engine::tile::fill;
 use crate::engine::view::View;
 use crate::error::RunError;
 
-/// Reinterprets the first input, which the output starts as, as another type.
+/// Reinterprets the first input as another type. The output starts as a copy of that input.
 pub(crate) struct Reinterpret;
 
 impl Kernel for Reinterpret {
@@ -35,7 +35,7 @@ impl Kernel for Gathered {
     }
 }
 
-/// Writes out a view on all cores.
+/// Copies the elements of a view to a buffer, on all cores.
 pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut [T]) {
     let bytes = size_of_val(dst);
     let threads = parallel::threads(bytes);
@@ -58,7 +58,7 @@ pub(crate) fn read_all<T: Copy + Send + Sync>(view: &View, src: &[T], dst: &mut 
 
 /// `concatenate`.
 pub(crate) struct Concatenate {
-    /// Bytes each operand contributes to one step of the outer dimensions.
+    /// Bytes that each operand contributes for each index of the outer dimensions.
     pub(crate) chunks: Vec<usize>,
     pub(crate) row: usize,
 }
@@ -154,9 +154,9 @@ impl ReadIndex {
 /// Start of a slice along one dimension, read at run time.
 pub(crate) struct Start {
     pub(crate) read: ReadIndex,
-    /// Largest start that keeps the slice inside.
+    /// Largest start at which the slice is still inside.
     pub(crate) max: usize,
-    /// Elements per step.
+    /// Stride of the dimension, in elements.
     pub(crate) stride: usize,
 }
 

@@ -152,7 +152,8 @@ impl Sort {
                         open = true;
                         other = order[(low[at] + high[at]) / 2];
                     }
-                    // Left elements precede equal ones of the right run, so they pass only strictly smaller ones.
+                    // Elements of the left run precede equal elements of the right run, so their searches only pass
+                    // elements that are strictly smaller.
                     let in_left = at % (2 * width) < width;
                     (first[at], second[at]) = if in_left { (other, mine) } else { (mine, other) };
                 }
@@ -176,7 +177,8 @@ impl Sort {
                     if low[at] < high[at] {
                         let middle = (low[at] + high[at]) / 2;
                         let in_left = at % (2 * width) < width;
-                        // Left: is the other element smaller? Right: is the other element not greater?
+                        // For the left run, tests whether the other element is smaller. For the right run, tests
+                        // whether it is not greater.
                         if (less[at] != 0) == in_left { low[at] = middle + 1 } else { high[at] = middle }
                     }
                 }

@@ -181,7 +181,7 @@ impl Running {
 /// capture.
 pub(crate) struct SelectAndScatter {
     pub(crate) sliding: Sliding,
-    /// The same windows over positions. Padding has no position.
+    /// The same windows, over the positions of the elements. Padding has no position.
     pub(crate) positions: Sliding,
     pub(crate) size: usize,
     pub(crate) select: ScalarFn,

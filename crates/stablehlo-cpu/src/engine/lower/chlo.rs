@@ -40,7 +40,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    /// Applies the function of that name. It computes in `f64` and rounds once, unless the type has a separate loop.
+    /// Applies the function with that name. It computes in `f64` and rounds once, unless the type has a separate loop.
     pub(super) fn special_of(&mut self, name: &str, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype;
         let own = if dtype == DType::F32 { loops::special_f32(name) } else { loops::complex_special(name, dtype) };

@@ -102,7 +102,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.graph.settings.replicas.max(1).saturating_mul(self.graph.settings.partitions.max(1))
     }
 
-    /// The number of IDs in a scope, and a word for what they number.
+    /// The number of IDs in a scope, and the noun for what the IDs refer to.
     fn ids(&self, scope: &Scope) -> (usize, &'static str) {
         match scope {
             Scope::CrossReplica | Scope::CrossReplicaAndPartition => (self.graph.settings.replicas.max(1), "replicas"),
@@ -138,8 +138,9 @@ impl<'m> LoweringContext<'_, 'm> {
 
     /// The groups of an op that has `channel_id`. If `global` is set, the op also has `use_global_device_ids`.
     ///
-    /// Groups without a member of the launch are ignored, because programs also name groups that meet elsewhere. If
-    /// every group has one member, members of no group form groups of one, because XLA removes such collectives.
+    /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
+    /// every group has one member, members without a group get a group of their own, because XLA removes such
+    /// collectives.
     pub(super) fn groups(&self, a: &Named<'_>, global: bool, covers: bool) -> Result<(Groups, usize)> {
         let channel = a.int("channel_id")? > 0;
         let scope = match (channel, global && a.int("use_global_device_ids")? != 0) {
@@ -339,7 +340,7 @@ impl<'m> LoweringContext<'_, 'm> {
         if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
             return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
         }
-        // Unlike in `all_reduce`, groups with a channel consist of partitions by default.
+        // Unlike for `all_reduce`, groups with a channel consist of partitions by default.
         let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0, false)?;
         let region = self.body()?;
         let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
@@ -382,7 +383,7 @@ impl<'m> Named<'m> {
         }
     }
 
-    /// A matrix of IDs. Rows are filled up with -1.
+    /// A matrix of IDs. Short rows are padded with -1.
     fn matrix(&self, name: &str) -> Result<Groups> {
         let wrong = || self.wrong(name, "a matrix of ids");
         let Some(Attribute::Tensor(literal)) = self.find(name) else { return Err(wrong()) };
@@ -395,7 +396,7 @@ impl<'m> Named<'m> {
         let row = |row: &[i64]| {
             row.iter().filter(|&&id| id != -1).map(|&id| usize::try_from(id).map_err(|_| wrong())).collect()
         };
-        // A splat has one element, so it cannot be cut into rows.
+        // A splat stores only one element, so it cannot be divided into rows.
         let numbers = if numbers.len() == rows * columns {
             numbers
         } else {

@@ -16,13 +16,15 @@ use crate::engine::view::View;
 use crate::error::{CompileError, CompileErrorKind};
 use crate::op_names::{op_name, place};
 
-/// Maximum number of nodes after inlining. A larger program probably has functions that each call the next one twice.
+/// Maximum number of nodes after inlining. A program that exceeds it probably has functions that each call the next one
+/// twice.
 const MAX_NODES: usize = 1 << 20;
 /// Maximum nesting of calls and regions.
 const MAX_DEPTH: usize = 96;
 /// Maximum number of entries of an offset table that is computed at compile time.
 const MAX_OFFSETS: usize = 1 << 26;
-/// Constants of equal elements up to this size are stored in the program. Larger ones are written when needed.
+/// Constants of equal elements up to this size are stored in the program. Larger constants are filled in when they are
+/// needed.
 const SMALL: usize = 4096;
 /// Maximum number of unsupported ops to list.
 const MAX_REFUSED: usize = 100;
@@ -102,7 +104,7 @@ impl<'m> GraphBuilder<'m> {
         let results = self.inline(func, binds, &mut nodes);
         if !self.refused.is_empty() {
             let mut refused = std::mem::take(&mut self.refused);
-            // An "invalid" error may be a consequence of assumed types, so drop it.
+            // Drop an "invalid" error, because it may be a consequence of assumed types.
             refused.extend(results.err().filter(|e| e.kind() == CompileErrorKind::Unsupported && !refused.contains(e)));
             let error = CompileError::together(refused);
             return Err(error.unwrap_or_else(|| CompileError::unsupported("an op of the program")));
@@ -213,7 +215,7 @@ impl<'m> GraphBuilder<'m> {
         Err(CompileError::invalid("a region ends without a return"))
     }
 
-    /// Binds the results of an unsupported op to values without a node. Returns false if their types are unknown.
+    /// Binds the results of an unsupported op to values without a node. Returns `false` if their types are unknown.
     pub(super) fn assume(&mut self, frame: &mut Frame<'m>, op: &'m IrOp) -> bool {
         for &id in &op.results {
             let bind = match type_of(frame.func, id) {
@@ -358,7 +360,7 @@ impl<'m> LoweringContext<'_, 'm> {
         if holds { Ok(()) } else { Err(self.invalid(message())) }
     }
 
-    /// Checks that the extents span few enough positions to list them all.
+    /// Checks that the number of positions within these extents is small enough to list them all.
     pub(super) fn listable(&self, extents: impl IntoIterator<Item = usize>) -> Result<()> {
         let count = extents.into_iter().try_fold(1usize, |count, extent| count.checked_mul(extent.max(1)));
         if count.is_none_or(|count| count > MAX_OFFSETS) {
@@ -484,7 +486,7 @@ impl<'m> LoweringContext<'_, 'm> {
         out
     }
 
-    /// Adds a node of another kind. `starts[o]` is the input that output `o` starts as.
+    /// Adds a node of another kind. Output `o` starts as a copy of input `starts[o]`.
     pub(super) fn kernel(
         &mut self,
         kernel: impl Kernel + 'static,

@@ -1,4 +1,4 @@
-//! Calls, loops, branches, tuples and the ops that are the identity on one device.
+//! Calls, loops, branches, tuples, and ops that are the identity on one device.
 
 use stablehlo::ir::Region;
 
@@ -111,7 +111,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.bind_all(binds)
     }
 
-    /// The branch that a constant index selects. The other branches may be for other platforms or shapes.
+    /// The branch that a constant index selects. Only this one is compiled. The other branches may be for other
+    /// platforms or shapes.
     fn known_branch(&self, index: ValueIndex, select: Select, count: usize) -> Option<usize> {
         let bytes = self.known(index)?;
         Some(match select {

@@ -217,7 +217,7 @@ impl<'m> LoweringContext<'_, 'm> {
             .or_else(|| within(find(attributes, "mhlo.attributes")?))
     }
 
-    /// The first elements of every row, in sorted order. The result is exact, which satisfies any recall.
+    /// The first elements of each row in sorted order. The result is exact, so it satisfies every required recall.
     fn first_sorted(
         &mut self,
         inputs: &[TypedValue],

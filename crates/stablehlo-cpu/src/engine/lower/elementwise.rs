@@ -47,11 +47,11 @@ impl LoweringContext<'_, '_> {
         self.finish(vec![y])
     }
 
-    /// Positions along a dimension.
+    /// Creates a tensor of positions along a dimension.
     pub(super) fn counted(&mut self, ty: TensorType, dimension: usize) -> Result<TypedValue> {
         self.ensure(dimension < ty.rank(), || format!("dimension {dimension} of {ty}"))?;
         let inner: usize = ty.dims[dimension + 1..].iter().product();
-        // Types without a separate loop count in a type that has one.
+        // If there is no loop for a type, the positions are counted in a type that has one and then converted.
         let counted = match Iota::new(ty.dtype, inner, ty.dims[dimension]) {
             Some(_) => ty.dtype,
             None => DType::I64,
@@ -220,7 +220,7 @@ impl LoweringContext<'_, '_> {
             let ty = TensorType { dtype, dims: y.ty.dims };
             y = TypedValue { value: self.map(map, &[y.value], &ty), ty };
         }
-        // If no loop is needed, the bytes already are those of the other type.
+        // If no loop is needed, the bytes are already those of the other type.
         y.ty.dtype = dtype;
         Ok(y)
     }
@@ -245,7 +245,7 @@ impl LoweringContext<'_, '_> {
         let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = TypedValue { value: x.value, ty };
-            // The extension of a narrow integer in its byte depends on the sign.
+            // The unused bits of a narrow integer's byte depend on its sign.
             let y = if loops::wrap(y.ty.dtype).is_some() {
                 self.wrapped(y)?
             } else if x.ty.dtype.narrow_bits().is_some() {
@@ -293,7 +293,8 @@ impl LoweringContext<'_, '_> {
         }
         let generator = match algorithm {
             RngAlgorithm::ThreeFry => {
-                // The first even dimension takes turns, or else the largest.
+                // The first even dimension alternates between the two words. If there is none, the largest dimension
+                // does.
                 let even = ty.dims.iter().position(|d| d % 2 == 0);
                 let largest = (0..ty.rank()).rev().max_by_key(|&d| ty.dims[d]);
                 match even.or(largest) {

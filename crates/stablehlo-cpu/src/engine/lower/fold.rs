@@ -10,7 +10,7 @@ use crate::engine::kernels::{Context, Kernel};
 impl LoweringContext<'_, '_> {
     /// Computes the result for constants of equal elements.
     pub(super) fn fold(&mut self, map: &Map, ins: &[ValueIndex], splats: &[[u8; 16]], ty: &TensorType) -> ValueIndex {
-        // Aligned for every element type.
+        // Copied to memory that is aligned for every element type.
         let operand = |i: usize| splats.get(i).map_or([0u128], |&b| [u128::from_ne_bytes(b)]);
         let (a, b, c) = (operand(0), operand(1), operand(2));
         let size = |i: usize| ins.get(i).map_or(0, |&v| usize::from(self.graph.values[v as usize].size));

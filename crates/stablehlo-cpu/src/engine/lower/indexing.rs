@@ -66,7 +66,7 @@ impl<'m> LoweringContext<'_, 'm> {
                 base = base.iter().flat_map(|&at| (0..indices.ty.dims[b]).map(move |i| at + i * stride)).collect();
             }
         }
-        // The contiguous runs of a window: its innermost dimensions that are taken whole, and one more.
+        // The contiguous runs of a window: the innermost dimensions that it covers completely, and one more.
         let (mut run, mut axis) = (1, rank);
         while axis > 0 {
             axis -= 1;
@@ -263,7 +263,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let ty = tensor_type(type_of(self.frame.func, a)?)?;
         let dtype = ty.dtype.computed();
         if dtype.size() != ty.dtype.size() || dtype.part().is_some() || compare_type == ComparisonType::WeakOrder {
-            // Narrow floats, complex numbers and an order with two equal zeros have no integer key.
+            // Narrow floats, complex numbers, and an order in which both zeros are equal have no integer key.
             return Ok(None);
         }
         let total = compare_type == ComparisonType::TotalOrder;
@@ -290,7 +290,8 @@ impl<'m> LoweringContext<'_, 'm> {
 /// Maximum number of pairs of values to compare for symmetry. If it is exceeded, the sort uses the comparator itself.
 const MAX_MIRRORED: usize = 256;
 
-/// Whether the first of `made` is computed from the first of `arguments` by the same ops as the second from the second.
+/// Whether the ops that compute the first value of `made` from the first of `arguments` are the same as those that
+/// compute the second value from the second argument.
 fn mirrored(
     ops: &[stablehlo::ir::Op],
     made: [stablehlo::ir::ValueId; 2],

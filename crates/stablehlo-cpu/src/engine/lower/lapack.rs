@@ -24,9 +24,9 @@ fn split(target: &str) -> Option<(DType, &str)> {
 impl LoweringContext<'_, '_> {
     /// Lowers one of LAPACK's routines. Returns `None` if the target is a different one.
     ///
-    /// The call's layouts describe memory. The matrices do not depend on them.
+    /// The call's layouts describe memory. They do not change the matrices.
     pub(super) fn lapack(&mut self, target: &str) -> Option<Result<()>> {
-        // JAX's own variant of `gtsv`, beside LAPACK's.
+        // JAX's own variant of `gtsv`, in addition to LAPACK's.
         if target == "tridiagonal_solve_perturbed_ffi" {
             return Some(self.three_diagonals(None));
         }
@@ -40,7 +40,7 @@ impl LoweringContext<'_, '_> {
             "geqrf" => return Some(self.qr()),
             "orgqr" | "ungqr" => return Some(self.householder_product()),
             "syevd" | "heevd" => Routine::Symmetric { lower },
-            // The routines differ in the algorithm only.
+            // The two routines only differ in their algorithms.
             "gesdd" | "gesvd" => {
                 Routine::Singular { full: letter("mode") == Some('A'), vectors: letter("mode") != Some('N') }
             }
@@ -62,7 +62,8 @@ impl LoweringContext<'_, '_> {
     }
 
     /// XLA's `Eigh`: computes eigenvectors, then ascending eigenvalues. The first number of the configuration selects
-    /// the triangle, `1` for the lower one. The other numbers limit the sweeps of an iteration that is not used here.
+    /// the triangle, `1` for the lower one. The other numbers limit the iterations of an algorithm that this device
+    /// does not use.
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
@@ -165,7 +166,7 @@ impl LoweringContext<'_, '_> {
                 add(DType::I32, &[n])?;
                 add(wide, &[k])?;
             }
-            // `three_diagonals` lowers it.
+            // `three_diagonals` lowers this routine.
             Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
         }
         if !pivoted {
@@ -197,8 +198,8 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    /// Solves systems whose matrix has three diagonals: as LAPACK does, for this element type, or with pivots enlarged
-    /// so that the solution is finite.
+    /// Solves systems whose matrix has three diagonals. Uses LAPACK's algorithm for this element type, or enlarges
+    /// pivots so that the solution is finite.
     fn three_diagonals(&mut self, dtype: Option<DType>) -> Result<()> {
         let operands = self.operands()?;
         let [below, d, above, b] = &operands[..] else {

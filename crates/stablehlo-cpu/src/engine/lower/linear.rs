@@ -74,7 +74,7 @@ impl LoweringContext<'_, '_> {
         Ok(TypedValue { value: v, ty })
     }
 
-    /// Converts narrow values of `x` to the type in which they are computed.
+    /// Converts `x` to the type in which its values are computed, if it is narrow.
     pub(super) fn widened(&mut self, x: TypedValue) -> Result<TypedValue> {
         let dtype = x.ty.dtype.computed();
         self.converted(x, dtype)
@@ -109,7 +109,7 @@ impl LoweringContext<'_, '_> {
         contract: &[usize],
     ) -> Result<(TypedValue, Side)> {
         self.listable(batch.iter().map(|&d| x.ty.dims[d]))?;
-        // A transposed operand is read in its original layout, if its dimensions are still those of the transpose.
+        // If the operand is a transpose and its dimensions are unchanged, read the original in its own layout.
         if let Some((source, permutation)) = self.graph.transposed.get(&x.value).cloned()
             && permutation.iter().map(|&p| source.ty.dims[p]).eq(x.ty.dims.iter().copied())
             && source.ty.dtype == x.ty.dtype
@@ -142,7 +142,7 @@ pub(super) fn rest(rank: usize, a: &[usize], b: &[usize]) -> Vec<usize> {
     (0..rank).filter(|d| !a.contains(d) && !b.contains(d)).collect()
 }
 
-/// The common stride of several dimensions that are treated as one, if there is one.
+/// Treats several dimensions as one and returns its stride, or `None` if they have no common stride.
 fn merge(dims: &[usize], strides: &[isize], list: &[usize]) -> Option<usize> {
     let list: Vec<usize> = list.iter().copied().filter(|&d| dims[d] != 1).collect();
     for pair in list.windows(2) {
@@ -236,7 +236,7 @@ impl LoweringContext<'_, '_> {
             FftType::Rfft => ((part, &given), (complex, &halved)),
             FftType::Irfft => ((complex, &halved), (part, &given)),
         };
-        // The transform creates tables of that length.
+        // The transform creates tables of that length, so it is limited.
         lengths.iter().try_for_each(|&n| self.listable([n]))?;
         // An empty spectrum belongs to an empty signal.
         let empty = lengths.contains(&0);

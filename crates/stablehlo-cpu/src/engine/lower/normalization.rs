@@ -8,7 +8,7 @@ use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::view::{View, strides_of};
 
-/// The common data of all three ops: the operand in the type of the computation, and the feature dimension.
+/// The data that all three ops need: the operand in the type of the computation, and the feature dimension.
 struct Norm {
     x: TypedValue,
     feature: usize,

@@ -117,10 +117,10 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(Some(TypedValue { value: v, ty }))
     }
 
-    /// Returns `x` as `[outer, reduced, inner]`. If reduced and kept dimensions alternate more often, `x` is
-    /// rearranged.
+    /// Returns `x` in the form `[outer, reduced, inner]`. If the reduced and the kept dimensions alternate more often
+    /// than that, `x` is rearranged.
     fn three_parts(&mut self, x: &TypedValue, reduced: &[usize], kept: &[usize]) -> Result<(ValueIndex, [usize; 3])> {
-        // Runs of dimensions of the same kind. A dimension of extent one belongs to any run.
+        // Runs of dimensions of the same kind. A dimension of extent one can be part of any run.
         let mut runs: Vec<(bool, usize)> = Vec::new();
         for (d, &dim) in x.ty.dims.iter().enumerate().filter(|&(_, &dim)| dim != 1) {
             let kind = reduced.contains(&d);

@@ -64,7 +64,7 @@ impl<'m> LoweringContext<'_, 'm> {
             .scalar_fn(&func.body, types)
     }
 
-    /// Compiles the part of a region that computes `wanted` from its argument `from` alone.
+    /// Compiles the part of a region that computes `wanted` from the argument `from` alone.
     pub(super) fn scalar_cone(
         &mut self,
         region: &'m Region,
@@ -93,7 +93,8 @@ impl<'m> LoweringContext<'_, 'm> {
         self.compiled(&[arg], nodes, vec![result]).map(Some)
     }
 
-    /// Replaces branches: computes all of them and selects the right results. The ops here have no side effects.
+    /// Replaces branches: computes all of them and selects the right results. The ops in these branches have no side
+    /// effects.
     fn without_branches(&mut self, nodes: Vec<Node>) -> Result<Vec<Node>> {
         if !nodes.iter().any(|n| matches!(n.op, Op::Case { .. })) {
             return Ok(nodes);

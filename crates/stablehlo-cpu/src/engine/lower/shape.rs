@@ -58,7 +58,7 @@ impl LoweringContext<'_, '_> {
         self.finish_one(x.value, ty)
     }
 
-    /// Reads a view in a separate step. Returns the value itself if the view moves no elements.
+    /// Copies a view in a separate step. Returns the value itself if the view moves no elements.
     fn gathered(&mut self, x: &TypedValue, view: View) -> u32 {
         if self.graph.splat(x.value).is_some()
             || (view.is_contiguous() && view.len() == x.ty.elements() && view.offset() == 0)

@@ -32,7 +32,7 @@ pub(super) fn type_of(func: &Func, id: ValueId) -> Result<&Type> {
     func.values.get(id.0 as usize).ok_or_else(|| CompileError::invalid(format!("value {} has no type", id.0)))
 }
 
-/// The engine's element type of an IR type.
+/// Converts an element type of the IR to the engine's type.
 pub(super) fn dtype_of(ty: &Type) -> Result<DType> {
     match ty {
         Type::Tensor(t) => {
@@ -55,7 +55,7 @@ pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
     if matches!(ty, Type::Token) { TensorType::new(DType::Bool, &[0]) } else { tensor_type(ty) }
 }
 
-/// The engine's type of an IR type.
+/// Converts a type of the IR to the engine's type.
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
     let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {

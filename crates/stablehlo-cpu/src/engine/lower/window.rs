@@ -28,7 +28,7 @@ struct Spec {
     padding: Vec<(i64, i64)>,
 }
 
-/// The padding of a window, if any, with the size of the padded tensor; and the padded extents.
+/// The padding of a window, if any, with the size of the padded tensor. The second part are the padded extents.
 type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
 impl<'m> LoweringContext<'_, 'm> {
@@ -276,7 +276,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let own = strides_of(&x.ty.dims);
         let mut dims = vec![0; rank];
         (dims[d.output_batch], dims[d.output_feature]) = (batch / batch_groups, outputs);
-        // The meaning of an index in each dimension of the output. The feature dimension is not used.
+        // What an index in each dimension of the output selects. The feature dimension is not used.
         let mut along = vec![Along::Batch(own[d.input_batch] as usize); rank];
         let mut axes = Vec::with_capacity(spatial);
         for (i, &s) in d.output_spatial.iter().enumerate() {
@@ -295,7 +295,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let ty = self.typed(wide, &dims)?;
         let all: Vec<(usize, Along)> = dims.iter().copied().zip(along).collect();
         let (before, after) = (&all[..d.output_feature], &all[d.output_feature + 1..]);
-        // Ignore dimensions of extent one.
+        // Skips dimensions of extent one.
         let features_last = after.iter().all(|&(extent, _)| extent == 1);
         let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };
         let mut lines = lines.to_vec();
@@ -313,7 +313,7 @@ impl<'m> LoweringContext<'_, 'm> {
             };
             taps = taps.iter().flat_map(places).collect();
         }
-        // The kernel as [taps, input features, output features]. Reversed taps have negative strides.
+        // The kernel in the form [taps, input features, output features]. Reversed taps have negative strides.
         let own_k = strides_of(&k.ty.dims);
         let (mut sizes_k, mut strides_k, mut offset_k) = (Vec::new(), Vec::new(), 0);
         for (i, &s) in d.kernel_spatial.iter().enumerate() {
@@ -349,8 +349,8 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 }
 
-/// The dimension that the window covers from its start to each element. The flag is set if it covers from each element
-/// to the end.
+/// The dimension along which each element's window reaches back to the start. The flag is set if the windows reach
+/// forward to the end instead.
 fn running(dims: &[usize], spec: &Spec) -> Option<(usize, bool)> {
     let plain = |d: usize| spec.strides[d] == 1 && spec.base[d] == 1 && spec.dilations[d] == 1;
     let mut found = None;

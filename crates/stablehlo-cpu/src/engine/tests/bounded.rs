@@ -2,7 +2,7 @@
 
 use super::{DType, compile, program, run, tensor};
 
-/// `masked_scatter` as PyTorch/XLA lowers it: selected positions come first, and only they are valid.
+/// `masked_scatter` in the form of PyTorch/XLA: the selected positions come first, and only they are valid.
 #[test]
 fn updates_that_do_not_count_are_not_scattered() {
     let p = program(
@@ -52,7 +52,7 @@ fn sums_are_of_the_elements_that_count() {
     assert_eq!(outputs[2].as_slice::<i32>().expect("a number"), [2]);
 }
 
-/// The rows that remain are also of bounded size.
+/// The rows that are kept are also of bounded size.
 #[test]
 fn dimensions_that_are_kept_keep_their_size() {
     let p = program(

@@ -38,7 +38,7 @@ fn functions_have_their_values() {
     assert_eq!(two("next_after", 0.0, -1.0), -f32::from_bits(1));
     assert_eq!(chlo("mulhi", DType::I8, &[&[64i8, -64], &[4, -4]]), [1, 1]);
     assert_eq!(chlo("square", DType::I32, &[&[-3i32]]), [9]);
-    // The function has two names.
+    // The function can be called by two names.
     assert_eq!(chlo("tan", DType::F64, &[&[0.5f64]]), op("tan", DType::F64, &[&[0.5f64]]));
 }
 
@@ -146,7 +146,7 @@ fn rows_are_selected_batch_by_batch() {
 
 #[test]
 fn a_scan_is_a_loop() {
-    // Running sums along the second dimension, from the end, and the number of elements in each.
+    // Running sums along the second dimension, starting from its end, and the number of elements in each sum.
     let body = "%zero = stablehlo.constant dense<0.0> : tensor<2xf32>
         %none = stablehlo.constant dense<0> : tensor<i32>
         %0:4 = chlo.scan(%x) inits (%zero, %none) dimension = 1 attributes {is_reverse = true} {
@@ -157,7 +157,7 @@ fn a_scan_is_a_loop() {
           stablehlo.return %s, %c, %s, %c : tensor<2xf32>, tensor<i32>, tensor<2xf32>, tensor<i32>
         } : (tensor<2x3xf32>, tensor<2xf32>, tensor<i32>) -> (tensor<2x3xf32>, tensor<3xi32>, tensor<2xf32>, tensor<i32>)
         return %0#0, %0#2, %0#3 : tensor<2x3xf32>, tensor<2xf32>, tensor<i32>";
-    // The counts lack the dimension of the scan, so this form is rejected. Without the counts it runs.
+    // The counts lack the dimension of the scan, so this form is rejected. Without the counts, the program runs.
     let text =
         |body: &str, results: &str| format!("func.func @main(%x: tensor<2x3xf32>) -> ({results}) {{\n{body}\n}}");
     let results = "tensor<2x3xf32>, tensor<2xf32>, tensor<i32>";

@@ -40,7 +40,7 @@ pub(super) fn results<T: Pod>(program: &Program, inputs: impl Fn(usize) -> Vec<T
     outputs.into_iter().map(one).collect()
 }
 
-/// The attributes of groups, in one of the ways in which the specification numbers members.
+/// The attributes for groups, in one of the specification's numbering schemes.
 pub(super) fn groups(list: &str, channel: bool, global: bool) -> String {
     let rows = list.matches('[').count() - 1;
     let columns = list.split(']').next().map_or(0, |row| row.split(',').count());
@@ -69,13 +69,13 @@ fn all_reduce_numbers_members_as_the_specification_says() {
         let bits = |id: usize| vec![tensor(DType::I32, &[1], &[1i32 << id])];
         results::<i32>(&program, bits).concat()
     };
-    // IDs are replica * 2 + partition. These are groups of replicas, separate for each partition.
+    // IDs are `replica * 2 + partition`. These are groups of replicas, repeated for each partition.
     assert_eq!(sum(2, 2, "[[0, 1]]", false, false), [0b0101, 0b1010, 0b0101, 0b1010]);
     assert_eq!(sum(2, 2, "[[0], [1]]", false, false), [1, 2, 4, 8]);
     // With a channel, a group contains all partitions of its replicas.
     assert_eq!(sum(2, 2, "[[0], [1]]", true, false), [0b0011, 0b0011, 0b1100, 0b1100]);
     assert_eq!(sum(2, 2, "[[0, 1]]", true, false), [15; 4]);
-    // With global IDs, a group is any set.
+    // With global IDs, any set of members can be a group.
     assert_eq!(sum(1, 4, "[[0, 3], [1, 2]]", true, true), [0b1001, 0b0110, 0b0110, 0b1001]);
     assert_eq!(sum(4, 1, "[[0, 1, 2, 3]]", false, false), [15; 4]);
 }
@@ -107,7 +107,7 @@ fn every_reducer_and_element_type() {
 
 #[test]
 fn a_reducer_may_be_any_scalar_function() {
-    // a + 2 b, which also shows the order of the members.
+    // a + 2 b, whose value also depends on the order of the members.
     let body = format!(
         "%two = stablehlo.constant dense<2> : tensor<i32>
         %0 = \"stablehlo.all_reduce\"(%x) <{{{}}}> ({{
@@ -146,7 +146,7 @@ fn several_tensors_are_reduced_in_one_meeting() {
     }
 }
 
-/// Element `row * 10 + column` of a 4 by 2 matrix, plus a hundred times the member.
+/// A 4 by 2 matrix with the elements `row * 10 + column`, plus a hundred times the member's ID.
 fn matrix(id: usize) -> Tensor {
     let id = i32::try_from(id).unwrap();
     let elements: Vec<i32> = (0..4).flat_map(|row| (0..2).map(move |column| id * 100 + row * 10 + column)).collect();
@@ -277,7 +277,7 @@ fn members_meet_in_loops_again_and_again() {
 
 #[test]
 fn a_member_that_leaves_early_releases_the_others() {
-    // The trip count is the member's own number, so member 1 waits for member 0, which has ended.
+    // The trip count is the member's own ID, so member 1 waits for member 0, which has already ended.
     let program = looping("stablehlo.add %x, %zero : tensor<i32>");
     let got = launch(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
     assert!(got[0].is_ok());
@@ -289,7 +289,7 @@ fn a_member_that_leaves_early_releases_the_others() {
 #[test]
 fn a_failing_member_releases_the_others() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
-    // An input of the wrong type.
+    // The input has the wrong type.
     let got = launch(&program, |id| {
         vec![if id == 0 { tensor(DType::I32, &[], &[1]) } else { tensor(DType::F32, &[], &[1.0f32]) }]
     });
@@ -310,7 +310,7 @@ fn a_dropped_member_releases_the_others() {
 
 #[test]
 fn members_that_wait_for_one_another_in_different_places_are_told() {
-    // Member 0 meets {0, 1} first, member 1 meets {1, 2}, member 2 meets {2, 0}.
+    // Member 0 first joins {0, 1}, member 1 joins {1, 2}, and member 2 joins {2, 0}.
     let meet = |list: &str| {
         format!(
             "%s = \"stablehlo.collective_broadcast\"(%x) <{{{}}}> : (tensor<i32>) -> tensor<i32>
@@ -368,7 +368,7 @@ fn a_root_may_be_known_at_run_time_only() {
     let with = |roots: [i32; 2]| launch(&program, |id| vec![matrix(id), tensor(DType::I32, &[2], &roots)]);
     let second = |outputs: &[Tensor]| outputs.iter().map(|o| o.as_slice::<i32>().expect("elements")[1]).collect();
     let got: Vec<Vec<i32>> = with([0, 1]).into_iter().map(|o| second(&o.expect("a member runs"))).collect();
-    // The first tensor comes from member 2, the second from member 1; member 0 is in no group.
+    // The first tensor comes from member 2, the second from member 1. Member 0 is in no group.
     assert_eq!(got, [[0, 0], [201, 101], [201, 101]]);
     let error = with([0, 2])[1].as_ref().expect_err("there is no third member").to_string();
     assert!(error.contains("root 2 in a group of 2"), "{error}");

@@ -91,7 +91,8 @@ fn eigenvalues_are_those_of_the_named_triangle() {
             ),
         )
     };
-    // With 1 beside the diagonal the eigenvalues of one matrix are 1 and 3. With 2, those of the other are 0 and 4.
+    // With 1 beside the diagonal, the eigenvalues of the first matrix are 1 and 3. With 2, the eigenvalues of the
+    // second matrix are 0 and 4.
     for (config, expected) in [("1,1,100,1e-6", [1.0f32, 3.0]), ("0,1,100,1e-6", [0.0, 4.0])] {
         let x = tensor(DType::F32, &[2, 2], &[2.0f32, 2.0, 1.0, 2.0]);
         let w = run::<f32>(&eigh(config), vec![x]);

@@ -141,7 +141,7 @@ fn reduce_scatter_of_several_tensors() {
 mod ragged_all_to_all {
     use super::*;
 
-    /// Two members. Operands have 3 rows of 2, outputs 4 rows.
+    /// Two members. The operands have 3 rows of 2 elements, the outputs have 4 rows.
     fn exchange() -> Program {
         let body = "%0 = stablehlo.custom_call @ragged_all_to_all(%x, %y, %i, %s, %o, %r) {api_version = 4 : i32,
               backend_config = {channel_id = 1 : i64, replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}

@@ -93,7 +93,7 @@ fn a_loop_in_a_region_is_a_loop_of_the_program() {
     };
     let plain = p("%s = stablehlo.add %x, %y : tensor<i32>", "%s");
     assert!(!plain.memory_estimate().loops);
-    // The compiler does not run the loop.
+    // The compiler must not run the loop.
     let looped = p(LOOP, "%w#0");
     assert!(looped.memory_estimate().loops && looped.step_count() > 0);
     assert_eq!(run::<i32>(&looped, Vec::new()), [8, 32]);

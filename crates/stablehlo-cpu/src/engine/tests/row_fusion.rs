@@ -68,7 +68,7 @@ fn empty_and_short_rows_work_as_before() {
     }
 }
 
-/// Intermediate values are also results, values per row are used in computations, and the type is not `f32`.
+/// Intermediate values are also results, and values per row are used in computations. The type is not `f32`.
 #[test]
 fn values_between_the_parts_may_be_results() {
     let program = program(

@@ -250,13 +250,14 @@ fn systems_of_three_diagonals_are_solved_with_row_exchanges() {
         ins.push(tensor(DType::F32, &[4, 1], &b));
         ins
     };
-    // Elimination without exchanges would divide by zero in the second row. The elements outside the matrix are NaN.
+    // Without row exchanges, elimination would divide by zero in the second row. The elements outside the matrix are
+    // NaN.
     let exchanged =
         || ins([f32::NAN, 2.0, -2.0, 3.0], [1.0, 4.0, 1.0, -1.0], [2.0, -1.0, 1.0, f32::NAN], [1.0, 2.0, 3.0, 4.0]);
     let x = run::<f32>(&solver("3", "4x1xf32"), exchanged());
     assert!(x.iter().zip([8.0, -3.5, 0.0, -4.0]).all(|(x, expected)| (x - expected).abs() < 1e-6), "{x:?}");
     assert_eq!(run::<i32>(&solver("4", "i32"), exchanged()), [0]);
-    // The third row is the second one again.
+    // The third row is equal to the second one.
     let singular = || ins([0.0, 0.0, 2.0, 0.0], [1.0, 2.0, 2.0, 1.0], [0.0, 2.0, 0.0, 0.0], [1.0; 4]);
     assert_eq!(run::<i32>(&solver("4", "i32"), singular()), [3]);
 }

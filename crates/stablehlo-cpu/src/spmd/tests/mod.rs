@@ -83,7 +83,7 @@ impl Tiles {
     fn cut(&self, whole: &Tensor) -> Vec<Tensor> {
         let size = whole.dtype().size();
         let dims: Vec<usize> = whole.dims().iter().zip(&self.tiles).map(|(d, &t)| d.div_ceil(t)).collect();
-        // Padding that must not affect the result. As floats these bytes are NaN.
+        // Padding, which must not affect the result. As floats these bytes are NaN.
         let mut parts = vec![vec![0xffu8; dims.iter().product::<usize>() * size]; self.holders.len()];
         self.for_each(whole.dims(), |part, from, to| {
             parts[part][to * size..(to + 1) * size].copy_from_slice(&whole.bytes()[from * size..(from + 1) * size]);

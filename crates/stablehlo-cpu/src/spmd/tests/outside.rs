@@ -1,4 +1,4 @@
-//! Collectives between partitions that a program makes for all devices together.
+//! Collectives between partitions that a program runs once for all devices.
 
 use std::thread;
 
@@ -74,7 +74,7 @@ fn results_that_differ_are_refused() {
 
 #[test]
 fn replicas_meet_without_a_channel() {
-    // Each partition meets a different replica.
+    // Each partition communicates with a different replica.
     let text = "sdy.mesh @two = <[\"z\"=2]>
         func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) {
           %r = \"stablehlo.all_reduce\"(%a) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({

@@ -74,7 +74,7 @@ fn some_devices_have_the_parts_of_an_argument() {
     for mesh in ["half", "other_half"] {
         let (first, second): (usize, usize) = if mesh == "half" { (0, 1) } else { (3, 1) };
         let text = negate(&shardy(mesh, "{\"x\"}, {}"), &shardy("mesh", "{}, {\"y\"}"), "tensor<3x2xf32>");
-        // The second part ends in a row of padding.
+        // The second part ends with a row of padding.
         let part = move |id: usize| {
             let rows = if id == first {
                 [1.0, 2.0, 3.0, 4.0]

@@ -1,4 +1,4 @@
-//! Shardy's annotations as strings.
+//! Shardy's annotations in the form of strings.
 
 use crate::spmd::{Partitioned, partition};
 

@@ -64,7 +64,7 @@ fn parts_of_a_reversed_dimension_change_places() {
         let split = partition(&module(&text), 1, 4).unwrap();
         assert_eq!(split.output_shardings, split.parameter_shardings, "{cut:?}");
     }
-    // Padding at the end must not become padding at the beginning.
+    // Padding at the end of a dimension must not move to its beginning.
     let uneven = "tensor<5x8xf32>";
     let body = format!("%r = stablehlo.reverse %a, dims = [0] : {uneven}");
     same(&function(&[(uneven, &dims(&[X, Y]))], (uneven, &dims(&[X, N])), &body));
@@ -77,7 +77,7 @@ fn two_layers_cut_by_columns_then_rows_sum_once() {
         %r = stablehlo.dot_general %t, %c, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>";
     let args = [(MATRIX, dims(&[X, N])), (MATRIX, dims(&[N, Y])), (MATRIX, dims(&[Y, N]))];
     let args: Vec<(&str, &str)> = args.iter().map(|(ty, cut)| (*ty, &cut[..])).collect();
-    // tanh is not exact, so sums in another order differ. Replace it for this test.
+    // `tanh` is not exact, so sums in another order would differ. Replace it for this test.
     let body = body.replace("stablehlo.tanh", "stablehlo.negate");
     assert_eq!(collectives(&function(&args, (MATRIX, "-"), &body)), ["all_reduce"]);
     assert_eq!(collectives(&function(&args, (MATRIX, &dims(&[X, Y])), &body)), ["reduce_scatter"]);

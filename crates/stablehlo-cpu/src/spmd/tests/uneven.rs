@@ -1,4 +1,4 @@
-//! Dimensions that do not divide evenly over the mesh: the last parts are padded.
+//! Dimensions that cannot be divided evenly by the mesh, so that the last parts are padded.
 
 use super::traffic::collectives;
 use super::{N, X, Y, cuts, dims, function, same};

@@ -33,7 +33,7 @@ pub(super) fn cuts(lines: usize, width: usize, blocks: usize) -> Vec<usize> {
     (0..=blocks).map(|i| (strips * i / blocks * width).min(lines)).collect()
 }
 
-/// The destination of a product: elements from one row to the next, and the first column.
+/// The destination of a product: the distance in elements between rows, and the first column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out {
     pub(crate) row: usize,

@@ -11,15 +11,15 @@ use super::pack::Matrix;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 
-/// Minimum multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does not delay
-/// the others.
+/// Minimum number of multiplications per piece. Above it we cut more pieces than threads, so that one slow thread does
+/// not delay the others.
 const PIECE: usize = 32 << 20;
 /// Multiplications after which a piece checks for a stop request. They take a second or two.
 const LONG: usize = 64 << 30;
 /// Minimum rows and columns of the output for another piece, and minimum rows if threads would otherwise be idle.
 const SIDE: usize = 128;
 const ROWS: usize = 32;
-/// Units of rows and columns that are not divided.
+/// Units of rows and columns that are not divided between pieces.
 const TOGETHER: (usize, usize) = (8, 64);
 
 /// Converts a matrix to faer's type, if one of its strides is 1.

@@ -1,5 +1,5 @@
-//! Products whose first operand is read in place, in runs of contiguous numbers. With few columns each number is used
-//! so few times that packing it would cost as much as the product.
+//! Products whose first operand is read in place, as runs of contiguous numbers. If the second operand has few columns,
+//! each number is used so few times that packing it would cost as much as the product.
 
 use std::marker::PhantomData;
 
@@ -20,7 +20,7 @@ const RUN: usize = 16;
 
 /// The rows of an operand, each with the same number of runs.
 pub(crate) trait Runs<'a, W>: Sync {
-    /// Length of a run, and number of runs per row.
+    /// The length of a run, and the number of runs per row.
     fn shape(&self) -> (usize, usize);
     /// Writes the runs of a row to every `stride`th element of `to`.
     fn row(&self, row: usize, to: &mut [&'a [W]], stride: usize);

@@ -136,8 +136,8 @@ fn singles(lines: &[&[f32]], out: &mut [f32], width: usize) {
     one_by_one(lines, out, width);
 }
 
-/// Transposes in registers. Compilers do not find this form, and transposing one number at a time costs as much as a
-/// product of few columns.
+/// Transposes in registers. Compilers do not generate this code on their own, and transposing one number at a time
+/// costs as much as a product with few columns.
 #[cfg(target_arch = "x86_64")]
 mod shuffle {
     use std::arch::x86_64::__m256;

@@ -52,8 +52,8 @@ struct Pack<'a, T: Operand> {
     to: &'a mut [T::Wide],
 }
 
-/// Strips packed at a time from a matrix whose lines are already interleaved. Several strips mean long reads, but they
-/// must not write to too many positions.
+/// Number of strips that are packed at a time from a matrix whose lines are already interleaved. Several strips allow
+/// long reads, but too many would write to too many positions at once.
 const ABREAST: usize = 4;
 /// Maximum number of lines of a strip.
 pub(crate) const MAX_WIDTH: usize = 32;
@@ -120,7 +120,7 @@ pub(crate) fn interleaved<T: Operand>(lines: &[&[T]], out: &mut [T::Wide], width
 }
 
 thread_local! {
-    /// Packed panels, kept between products, because fresh pages would cost more than the packing.
+    /// Packed panels. They are reused by later products, because fresh pages would cost more than the packing.
     pub(super) static PANEL_A: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static PANEL_B: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };
     pub(super) static BLOCK: RefCell<Vec<Line>> = const { RefCell::new(Vec::new()) };

@@ -45,7 +45,7 @@ pub(crate) fn gemm<T: Operand>(
     }
     let (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
     let cost = |m: usize, n: usize| m.next_multiple_of(mr) * n.next_multiple_of(nr);
-    // Few columns would leave most of a vector empty, so use the rows as its lanes.
+    // If the output has few columns, most of a vector would be empty, so use the rows as its lanes.
     if m > 1 && n < nr && cost(n, m) * 5 < cost(m, n) * 4 {
         return with_panel(&TURNED, m * n, |turned: &mut [T::Wide]| {
             gemm(n, k, m, b.transposed(), a.transposed(), turned, stop);

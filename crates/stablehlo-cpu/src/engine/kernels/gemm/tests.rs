@@ -1,7 +1,7 @@
 use super::blocking::{MC, NT, blocks, cuts};
 use super::*;
 
-/// Irregular numbers for which products of any size are exact.
+/// Irregular numbers whose products are exact for every size.
 fn values(count: usize, seed: usize) -> Vec<f64> {
     let value = |i: usize| ((i + seed).wrapping_mul(2654435761) >> 7) % 17;
     (0..count).map(|i| f64::from(u8::try_from(value(i)).unwrap()) - 8.0).collect()

@@ -46,7 +46,7 @@ pub(super) struct Block<'a, W> {
     pub(super) b: &'a [W],
     /// The block: for each strip of B, all rows.
     pub(super) to: &'a mut [W],
-    /// Whether this is the first panel. It sets the values to which the others add.
+    /// Whether this is the first panel. It stores its values, and later panels add to them.
     pub(super) first: bool,
 }
 

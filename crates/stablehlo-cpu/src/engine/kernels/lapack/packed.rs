@@ -95,8 +95,7 @@ pub(super) fn tridiagonal<T: Scalar>(a: &mut [T], n: usize, lower: bool, d: &mut
 pub(super) fn lu<T: Scalar>(a: &mut [T], m: usize, n: usize, rows: &mut [i32]) -> i32 {
     let mut zero = 0;
     for k in 0..m.min(n) {
-        // Choose the first of the largest elements, measured as LAPACK measures complex numbers. NaN counts as
-        // infinity.
+        // Choose the first of the largest elements, using LAPACK's measure of complex numbers. NaN counts as infinity.
         let size = |i: usize| {
             let size = a[i * n + k].real_part().abs() + a[i * n + k].imaginary().abs();
             if size.is_nan() { f64::INFINITY } else { size }

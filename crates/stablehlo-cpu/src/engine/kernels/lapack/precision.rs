@@ -2,8 +2,8 @@
 
 use crate::engine::dtype::DType;
 
-/// The precision of a program's matrices. They are computed in double precision, but tolerances and limits are those of
-/// their own type.
+/// The precision of a program's matrices. The computation uses double precision, but tolerances and limits are those of
+/// the matrices' own type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Precision {
     Single,

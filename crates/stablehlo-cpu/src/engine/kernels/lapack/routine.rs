@@ -15,7 +15,8 @@ pub(crate) enum Routine {
     Symmetric { lower: bool },
     /// `gesdd`, `gesvd`: the operand, singular values descending, `u`, `v` adjoint, info.
     Singular { full: bool, vectors: bool },
-    /// `geev`: eigenvalues (separate real and imaginary parts for a real matrix), left and right eigenvectors, info.
+    /// `geev`: eigenvalues (separate real and imaginary parts if the matrix is real), left and right eigenvectors,
+    /// info.
     General { left: bool, right: bool, precision: Precision },
     /// `gees`: Schur form, Schur vectors, eigenvalues as in `General`, the number of eigenvalues sorted first (always
     /// 0), info.
@@ -69,7 +70,7 @@ impl Kernel for Lapack {
     }
 }
 
-/// Stores whether the routine succeeded, as LAPACK reports it.
+/// Stores in `info` whether the routine succeeded, in LAPACK's convention.
 fn tell(info: &mut [u8], success: bool) -> Option<()> {
     info.copy_from_slice(&i32::from(!success).to_ne_bytes());
     Some(())

@@ -3,20 +3,22 @@
 //!
 //! A Schur form is not unique. The shifts, tests for convergence and signs are those of LAPACK's `lahqr` and `lanv2`,
 //! which LAPACK uses for matrices of up to 75 rows. Tests compare real forms of up to 4 rows with LAPACK's. For larger
-//! and complex matrices the form is a valid one, but the order of eigenvalues, signs and phases may differ.
+//! and complex matrices, the form is also valid, but the order of eigenvalues, the signs and the phases may differ from
+//! LAPACK's.
 
 use super::packed::hessenberg;
 use super::precision::Precision;
 use crate::engine::kernels::householder::{HouseholderProduct, form};
 use crate::engine::kernels::linalg::{C64, Scalar};
 
-/// Maximum number of steps for one eigenvalue. More steps count as failure.
+/// Maximum number of steps for one eigenvalue. The routine fails if it takes more.
 const STEPS: usize = 300;
 
-/// Every so many steps for the same eigenvalue, the shift is an exceptional one, because the usual ones may cycle.
+/// Number of steps for the same eigenvalue after which the shift is an exceptional one, because the usual shifts may
+/// cycle.
 const EXCEPTIONAL: usize = 10;
 
-/// Whether all elements are finite. LAPACK reports a failure for a matrix with other elements.
+/// Whether all elements are finite. For other matrices, LAPACK reports a failure.
 pub(super) fn finite<T: Scalar>(a: &[T]) -> bool {
     a.iter().all(|x| x.real_part().is_finite() && x.imaginary().is_finite())
 }
@@ -59,12 +61,12 @@ fn size<T: Scalar>(x: T) -> f64 {
     x.real_part().abs() + x.imaginary().abs()
 }
 
-/// When an element below the diagonal counts as zero.
+/// The limits below which an element below the diagonal counts as zero.
 #[derive(Clone, Copy)]
 struct Tolerance {
-    /// Relative to its neighbours.
+    /// Limit relative to its neighbours.
     epsilon: f64,
-    /// In any case.
+    /// Absolute limit.
     least: f64,
 }
 
@@ -74,7 +76,8 @@ impl Tolerance {
         Self { epsilon, least: precision.least() * (n as f64 / epsilon) }
     }
 
-    /// The start of the block that ends at `last`. The element before it in its row counts as zero, and is set to it.
+    /// Finds the start of the block that ends at row `last`. The element to the left of the block in its first row
+    /// counts as zero, and is set to zero.
     fn block<T: Scalar>(self, t: &mut [T], n: usize, last: usize) -> usize {
         let start = (1..=last).rev().find(|k| self.is_zero(t, n, *k)).unwrap_or(0);
         if start > 0 {
@@ -98,7 +101,7 @@ impl Tolerance {
         if below > self.epsilon * near {
             return false;
         }
-        // The test of Ahues and Tisseur: the eigenvalues must not notice the change either.
+        // The test of Ahues and Tisseur: setting the element to zero must not affect the eigenvalues noticeably.
         let apart = size(t[(k - 1) * n + k - 1].sub(t[k * n + k]));
         let (greater, less) = (below.max(above), below.min(above));
         let (outer, inner) = (at(k, k).max(apart), at(k, k).min(apart));
@@ -107,8 +110,8 @@ impl Tolerance {
     }
 }
 
-/// Multiplies row `k` from column `from`, and column `k` of the rows before `to` by the conjugate. The matrix remains
-/// similar if all elements outside are zero.
+/// Multiplies row `k`, from column `from` on, by a factor. Multiplies column `k`, in the rows before `to`, by the
+/// conjugate factor. The matrix remains similar if all elements outside of these parts are zero.
 fn turn(t: &mut [C64], n: usize, k: usize, from: usize, to: usize, factor: C64) {
     t[k * n + from..(k + 1) * n].iter_mut().for_each(|x| *x *= factor);
     (0..to).for_each(|i| t[i * n + k] *= factor.conj());
@@ -185,7 +188,7 @@ fn shift(t: &[C64], n: usize, start: usize, last: usize, step: usize) -> C64 {
 /// Runs one step with one shift on rows `start` to `last`. The elements below the diagonal are real before and after.
 fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let shift = shift(t, n, start, last, step);
-    // The step may begin as far down as small elements allow.
+    // If elements are small enough, the step may begin further down.
     let mut m = last - 1;
     let mut v;
     loop {
@@ -226,7 +229,8 @@ fn single_step(t: &mut [C64], z: &mut [C64], n: usize, start: usize, last: usize
         columns(t, last.min(k + 2) + 1);
         columns(z, n);
         if k == m && m > start {
-            // The step began below the start of the block. Make the element before its first row real again.
+            // If the step began below the start of the block, the element before its first row became complex. Make it
+            // real again.
             let factor = C64::ONE - tau;
             let factor = factor / factor.norm();
             t[(m + 1) * n + m] *= factor.conj();
@@ -321,7 +325,7 @@ fn shifts(t: &[f64], n: usize, start: usize, last: usize, step: usize) -> [(f64,
 fn double_step(t: &mut [f64], z: &mut [f64], n: usize, start: usize, last: usize, step: usize, epsilon: f64) {
     let [(r1, i1), (r2, i2)] = shifts(t, n, start, last, step);
     let at = |i: usize, j: usize| t[i * n + j];
-    // The first column of (t - shift)(t - other shift). The step may begin as far down as small elements allow.
+    // The first column of (t - shift)(t - other shift). If elements are small enough, the step may begin further down.
     let mut m = last - 2;
     let mut v;
     loop {
@@ -405,7 +409,7 @@ fn standardize(t: &mut [f64], z: &mut [f64], n: usize, k: usize, epsilon: f64) -
     [(a, imaginary), (d, -imaginary)]
 }
 
-/// The standard form of a block, and the cosine and sine of the rotation that gives it.
+/// The standard form of a block, and the cosine and sine of the rotation that produces it.
 fn standard_block([a, b, c, d]: [f64; 4], epsilon: f64) -> ([f64; 4], (f64, f64)) {
     let differs = |x: f64, y: f64| x.is_sign_negative() != y.is_sign_negative();
     if c == 0.0 {

@@ -3,7 +3,7 @@
 use super::precision::Precision;
 use crate::engine::kernels::linalg::Scalar;
 
-/// Replaces `x`, the right-hand sides, by the solutions. `x` has one row for each row of the matrix.
+/// Replaces `x`, the right-hand sides, by the solutions. `x` has as many rows as the matrix.
 ///
 /// The diagonals are those below the main one, the main one, and those above it, indexed by row: `below[0]` and the
 /// last element of `above` are not part of the matrix. They become the diagonals of the triangular factor: its second
