@@ -22,7 +22,7 @@ impl DevicePlugin for Closing {
     }
 }
 
-/// A device in host memory, without programs.
+/// A device in host memory that runs no programs.
 pub struct ClosingDevice;
 
 impl Backend for ClosingDevice {

@@ -41,8 +41,8 @@ fn hang() -> ! {
     }
 }
 
-/// Starts processes that would live on: one in this process's group, one in a session of its own. They and this process
-/// hold the pipe `ODD_PIPE` open, whose reader sees when the last of them has ended.
+/// Starts processes that outlive this one: one in this process's group and one in a session of its own. They and this
+/// process hold the pipe `ODD_PIPE` open. The reader of the pipe notices when the last of them has ended.
 #[allow(clippy::zombie_processes, reason = "the test checks that these processes do not outlive the command")]
 fn start_children() {
     let path = std::env::var_os("ODD_PIPE").expect("the test names a pipe");
@@ -56,7 +56,7 @@ fn start_children() {
     std::mem::forget(pipe);
 }
 
-/// A device in host memory, without programs.
+/// A device in host memory that runs no programs.
 pub struct OddDevice;
 
 impl Backend for OddDevice {

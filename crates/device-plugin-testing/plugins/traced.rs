@@ -4,9 +4,9 @@
 //! - `PJRT_TRACED_PLUGIN`: path of the library of the plugin.
 //! - `PJRT_TRACED_CALLS`: file that gets a line with the function's name at each call. It is opened for appending, so
 //!   that other programs can add lines.
-//! - `PJRT_TRACED_WITHOUT`: list of removals, separated by commas: `NAME=null` leaves the slot empty,
-//!   `NAME=unimplemented` makes the function return that error, `extensions` removes the chain, `host_view` makes
-//!   buffers in memory that the host sees look like those of an accelerator.
+//! - `PJRT_TRACED_WITHOUT`: list of removals, separated by commas. `NAME=null` clears the slot, and
+//!   `NAME=unimplemented` makes the function return that error. `extensions` removes the chain. `host_view` makes
+//!   buffers in host memory look like those of an accelerator.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -42,14 +42,14 @@ fn traced() -> &'static Traced {
     TRACED.get().unwrap()
 }
 
-/// Its address represents the error of a function that was removed.
+/// The address of this variable stands for the error that a removed function returns.
 static TAKEN_AWAY: u8 = 0;
 
 fn taken_away() -> *mut PJRT_Error {
     (&raw const TAKEN_AWAY).cast_mut().cast()
 }
 
-/// The return value of a function that was removed.
+/// The value that a removed function returns.
 trait Refusal {
     fn refusal() -> Self;
 }
@@ -113,7 +113,7 @@ unsafe extern "C" fn error_destroy(args: *mut PJRT_Error_Destroy_Args) {
     }
 }
 
-/// Reports that the host does not see the memory of the buffer.
+/// Reports that the host cannot access the memory of the buffer.
 unsafe extern "C" fn not_on_cpu(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT_Error {
     let error = unsafe { passed::<slot::PJRT_Buffer_IsOnCpu>(args) };
     if error.is_null() {
@@ -172,7 +172,8 @@ fn make() -> Traced {
 /// The table, with the plugin's own version and size.
 #[unsafe(no_mangle)]
 pub extern "C" fn GetPjrtApi() -> *const PJRT_Api {
-    // A panic must not unwind out of a C function. If one occurs, the framework reports that there is no table.
+    // A panic must not unwind out of a C function. If one occurs, the function returns no table, which the framework
+    // reports.
     match std::panic::catch_unwind(|| TRACED.get_or_init(make)) {
         Ok(traced) => &raw const traced.table,
         Err(_) => null(),

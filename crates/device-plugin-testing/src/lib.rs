@@ -1,8 +1,8 @@
 //! Test doubles for PJRT plugins.
 //!
-//! The macros write the parts of a [`Backend`](device_plugin::Backend) that a test is not about. A test uses them within
-//! its `impl Backend` and writes the other methods itself. [`library`] returns the plugin libraries of the folder
-//! `plugins`, which tests load.
+//! The macros implement the methods of a [`Backend`](device_plugin::Backend) that are irrelevant to a test. A test uses
+//! them within its `impl Backend` and writes the other methods itself. [`library`] returns the plugin libraries of the
+//! folder `plugins`, which tests load.
 //!
 //! ```
 //! use device_plugin::Backend;
@@ -24,7 +24,7 @@ use std::process::Command;
 #[doc(hidden)]
 pub use device_plugin;
 
-/// `create` without options, and one device of the given kind, for a backend that is a unit struct.
+/// Implements `create` without options and declares one device of the given kind, for a backend that is a unit struct.
 #[macro_export]
 macro_rules! unit_device {
     ($kind:expr) => {
@@ -36,7 +36,7 @@ macro_rules! unit_device {
     };
 }
 
-/// One device of the given kind.
+/// Declares one device of the given kind.
 #[macro_export]
 macro_rules! one_device {
     ($kind:expr) => {
@@ -46,7 +46,7 @@ macro_rules! one_device {
     };
 }
 
-/// Buffers in host memory, `Arc<[u8]>`.
+/// Implements buffers in host memory as `Arc<[u8]>`.
 #[macro_export]
 macro_rules! host_memory {
     () => {
@@ -67,7 +67,7 @@ macro_rules! host_memory {
     };
 }
 
-/// No programs: `compile` returns UNIMPLEMENTED.
+/// Declares that there are no programs: `compile` returns UNIMPLEMENTED.
 #[macro_export]
 macro_rules! no_programs {
     () => {
@@ -83,7 +83,7 @@ macro_rules! no_programs {
     };
 }
 
-/// `execute` returns UNIMPLEMENTED, for a backend whose `compile` always fails.
+/// Implements `execute` for a backend whose `compile` always fails. It returns UNIMPLEMENTED.
 #[macro_export]
 macro_rules! no_executions {
     () => {
@@ -99,8 +99,9 @@ macro_rules! no_executions {
     };
 }
 
-/// Returns the path of a plugin library of this crate, such as `witness_plugin`. Cargo builds it together with the tests
-/// of the workspace. If it is missing, because cargo built the tests of one package only, this builds it.
+/// Returns the path of a plugin library of this crate, such as `witness_plugin`. Cargo builds it together with the
+/// tests of the workspace. If it is missing, because cargo built the tests of one package only, this function builds
+/// it.
 ///
 /// # Panics
 ///

@@ -1,9 +1,11 @@
-//! Compares the embedded device with XLA's CPU plugin: the same programs and the same caller, in turns, in one process.
+//! Compares the embedded device with XLA's CPU plugin. Both run the same programs for the same caller, alternately and
+//! in one process.
 //!
 //! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-cpu --bench against_xla [-- FILTER]`. The first library in the variable is
-//! the plugin to compare with. Prints medians of the time from execute to the last output's readiness, their ratio, the
-//! ratio of the processor time of all threads (which other work on the machine disturbs far less) and the target ratio,
-//! then the same for compiling. Outputs are compared first, so that a fast wrong answer does not count.
+//! the plugin to compare with. Prints the median time from the call of execute until the last output is ready, for both
+//! plugins, and the ratio. Also prints the ratio of the processor time of all threads, which other work on the machine
+//! disturbs far less, and the target ratio. Then prints the same for compiling. Compares the outputs first, so that a
+//! fast wrong answer does not count.
 
 use std::time::{Duration, Instant};
 
@@ -98,14 +100,14 @@ fn shapes(text: &str) -> Vec<Shape> {
     main.args().iter().map(shape).collect()
 }
 
-/// Seconds of wall time, and of processor time of all threads together.
+/// Wall time, and processor time of all threads together, in seconds.
 #[derive(Clone, Copy, Default)]
 struct Spent {
     wall: f64,
     processors: f64,
 }
 
-/// Processor time of this process so far. Constant if the system has no such clock.
+/// Processor time that this process has used so far. Constant if the system does not measure it.
 fn processors() -> Duration {
     #[cfg(unix)]
     {
@@ -127,7 +129,7 @@ fn median(samples: &mut [f64]) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// The times of runs: the median wall time, the mean processor time.
+/// The times of several runs: the median wall time and the mean processor time.
 #[derive(Default)]
 struct Samples {
     wall: Vec<f64>,
@@ -148,9 +150,9 @@ impl Samples {
     }
 }
 
-/// Measures both sides in turns for about `length`.
+/// Measures both sides alternately, for about `length` in total.
 fn in_turns(length: Duration, mut ours: impl FnMut(), mut theirs: impl FnMut()) -> (Spent, Spent) {
-    // Batches are long enough for the clock's resolution.
+    // A batch takes long compared with the clock's resolution.
     let batch = |work: &mut dyn FnMut()| {
         let once = time(&mut *work).wall.min(time(&mut *work).wall);
         (1..1000).find(|&count| f64::from(count) * once >= 20e-6).unwrap_or(1000)

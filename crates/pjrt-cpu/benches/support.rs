@@ -1,8 +1,8 @@
-//! Cost of the query whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
+//! Measures the query whether a device supports a program: `cargo bench -p pjrt-cpu --bench support`.
 //!
-//! For each program, prints the median time of an answer from a table with rules for all its operations, and of this
-//! device's own answer, which compiles the program. The target for a table is at most a millisecond for a program of 7
-//! KB. The last column scales the cost to a program of this size. Compare it on a quiet machine.
+//! For each program, prints the median time of two answers: one from a table with rules for all its operations, and
+//! this device's own, which compiles the program. The target for a table is at most one millisecond for a program of 7
+//! KB. The last column scales the cost to a program of this size. Compare the results on a machine without other work.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn table(module: &Module) -> SupportTable {
     table
 }
 
-/// The median over as many runs as fit into half a second.
+/// The median time of as many runs as fit into half a second.
 fn median(mut run: impl FnMut()) -> Duration {
     let start = Instant::now();
     let mut times = Vec::new();

@@ -1,14 +1,14 @@
 //! The embedded CPU device.
 //!
-//! [`Cpu`] is a PJRT plugin around [`stablehlo_cpu`], which compiles, partitions and runs StableHLO programs and knows
-//! nothing of PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`] re-export
+//! [`Cpu`] is a PJRT plugin based on [`stablehlo_cpu`], which compiles, partitions and runs StableHLO programs and does
+//! not depend on PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`] re-export
 //! `stablehlo-cpu`, for programs that also compile without a client.
 //!
-//! A client accepts three options. `device_count` is the number of virtual devices, from 1 to 1024; the default is the
-//! variable `PJRT_CPU_DEVICES`, else 1. `memory_limit` is the number of bytes that each device may use, such as
-//! `512MiB`; the default is `PJRT_CPU_MEMORY_LIMIT`, else no limit. `deterministic` runs one execution at a time, on
-//! one thread. Each device has the memories `device` and `pinned_host`. A small program runs before the call returns,
-//! and a larger one on the client's threads.
+//! A client accepts three options. `device_count` is the number of virtual devices, from 1 to 1024. The default is the
+//! variable `PJRT_CPU_DEVICES`, or 1 if it is not set. `memory_limit` is the number of bytes that each device may use,
+//! such as `512MiB`. The default is the variable `PJRT_CPU_MEMORY_LIMIT`, or no limit if it is not set. `deterministic`
+//! runs one execution at a time, on one thread. Each device has the memories `device` and `pinned_host`. A small
+//! program runs before the call returns, and a larger one on the client's threads.
 #![forbid(unsafe_code)]
 
 mod device;

@@ -1,4 +1,5 @@
-//! A process forked from one that has a client. No call may wait for threads that do not exist in it.
+//! Tests a process that is forked from one with a client. In the child, no call may wait for threads that do not exist
+//! there.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
@@ -55,8 +56,7 @@ fn parent_and_child() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
-        // The alarm turns an endless wait into a signal, which the parent observes.
-        // SAFETY: it sets a timer.
+        // The alarm turns an endless wait into a signal, which the parent detects. SAFETY: it sets a timer.
         unsafe { libc::alarm(300) };
         outcome("compile", compile(SMALL));
         outcome("upload", client.buffer_from_host(&[1.0f32; 4], &[4]));

@@ -1,4 +1,4 @@
-//! Programs on the embedded device leak no allocations, however often they run.
+//! Tests that programs on the embedded device leak no allocations, however often they run.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -10,19 +10,19 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations in use. The engine's threads may hold a few for a moment after the work is done.
+/// Number of allocations in use. The engine's threads may hold a few for a moment after the work is done.
 fn in_use() -> isize {
     let stats = ALLOCATOR.stats();
     isize::try_from(stats.allocations).unwrap() - isize::try_from(stats.deallocations).unwrap()
 }
 
-/// Bytes of the process in memory. Returns `None` if the system does not report them.
+/// Bytes of physical memory that the process uses. Returns `None` if the system does not report them.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
 }
 
-/// Runs `work` until it is warm, then `count` more times, and compares the allocations.
+/// Runs `work` several times to warm up, then `count` more times, and compares the numbers of allocations.
 fn flat(name: &str, count: usize, mut work: impl FnMut()) {
     (0..(count / 5).clamp(20, 2_000)).for_each(|_| work());
     let (before, memory) = (in_use(), resident());
@@ -52,7 +52,7 @@ fn program(width: usize) -> String {
     )
 }
 
-/// A program that differs from all others in its shape, its constant and its kind.
+/// A program that differs from all others in its shape, its constant and its kind of operation.
 fn distinct(number: usize) -> (String, usize) {
     let n = 8 + number % 61;
     let ty = format!("tensor<{n}x{n}xf32>");

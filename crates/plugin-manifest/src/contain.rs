@@ -17,8 +17,8 @@ pub fn contain_in<T>(function: &str, work: impl FnOnce() -> Result<T>) -> Result
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic).context(function)))
 }
 
-/// Runs a destructor that may be the vendor's where no error can be returned. A panic ends here: the panic hook has
-/// already reported it.
+/// Runs a destructor that may be the vendor's where no error can be returned. The panic is not passed on. The panic
+/// hook has already reported it.
 pub fn drop_contained<T>(value: T) {
     let _ = contain(|| {
         drop(value);
@@ -26,7 +26,7 @@ pub fn drop_contained<T>(value: T) {
     });
 }
 
-/// Converts a panic's payload into an error.
+/// Converts the payload of a panic to an error.
 #[cold]
 pub fn panicked(panic: Box<dyn Any + Send>) -> Error {
     let text = |panic: &Box<dyn Any + Send>| -> Option<String> {

@@ -35,7 +35,7 @@ pub trait Hooks: Send + Sync + 'static {
     fn shutdown(&self) {}
 }
 
-/// The hooks of a plugin without code of its own.
+/// Hooks of a plugin that has no code of its own.
 impl Hooks for () {}
 
 /// The complete description of a plugin: a [`Manifest`], a [`Library`] and [`Hooks`].
@@ -48,7 +48,7 @@ pub struct Descriptor {
 
 impl Descriptor {
     /// A description whose manifest has not been checked. A plugin library that leaves the check to its readers is
-    /// smaller. Whoever reads the description calls [`Self::checked`].
+    /// smaller. Readers of the description must call [`Self::checked`].
     pub fn unchecked(manifest: Manifest, library: Library, hooks: Arc<dyn Hooks>) -> Self {
         Self { manifest, library, hooks }
     }
@@ -117,8 +117,8 @@ impl Descriptor {
         }
     }
 
-    /// The options to pass to the plugin: those of the process's plan, then those that the user gave, in the types of
-    /// the schema.
+    /// The options to pass to the plugin, converted to the types of the schema: those of the process's plan, then those
+    /// of the user.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All faults of a description; at least one.
+/// All faults of a description. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Faults(Vec<Fault>);
 

@@ -15,7 +15,7 @@ struct Data {
     code: ErrorCode,
     message: String,
     payloads: Vec<(String, Vec<u8>)>,
-    /// Whether the choke point must still add the name of the C function to the message.
+    /// Whether the name of the C function must still be added to the message.
     nameless: bool,
 }
 
@@ -35,13 +35,13 @@ impl Error {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }
 
-    /// A fault in the arguments of a C function, whose name is to precede the message.
+    /// A fault in the arguments of a C function. The SDK adds the function's name to the message.
     #[doc(hidden)]
     pub fn argument(message: impl Into<String>) -> Self {
         Self::invalid_argument(message).unnamed()
     }
 
-    /// Requests that the choke point put the name of the C function before the message.
+    /// Requests that the SDK prefix the message with the name of the C function.
     #[doc(hidden)]
     #[must_use]
     pub fn unnamed(mut self) -> Self {
@@ -49,7 +49,7 @@ impl Error {
         self
     }
 
-    /// Puts the name of the C function before the message if the error requests it.
+    /// Prefixes the message with the name of the C function, if the error requests it.
     #[doc(hidden)]
     #[must_use]
     pub fn named(mut self, function: &str) -> Self {
@@ -64,7 +64,7 @@ impl Error {
         Self::new(ErrorCode::UNIMPLEMENTED, message)
     }
 
-    /// The operation is valid, but not in the present state of the object.
+    /// The operation is valid, but not in the current state of the object.
     pub fn failed_precondition(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::FAILED_PRECONDITION, message)
     }
@@ -79,7 +79,7 @@ impl Error {
         Self::new(ErrorCode::RESOURCE_EXHAUSTED, message)
     }
 
-    /// Adds a named payload, which frameworks can list.
+    /// Adds a named payload. Frameworks can list the payloads.
     #[must_use]
     pub fn with_payload(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.0.payloads.push((name.into(), value.into()));

@@ -83,7 +83,7 @@ pub fn is_entry_point(symbol: &str) -> bool {
     is_identifier(symbol) && [GET_PJRT_API, GET_DESCRIPTOR].iter().any(|name| prefix(symbol, name).is_some())
 }
 
-/// The part before `name`, without the underscore between them.
+/// The part of the symbol before `name`, without the underscore between them.
 fn prefix<'a>(symbol: &'a str, name: &str) -> Option<&'a str> {
     match symbol.strip_suffix(name)? {
         "" => Some(""),
@@ -143,13 +143,13 @@ fn harmless(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars().filter(|c| !direction(c)) {
         let c = if c.is_control() { ' ' } else { c };
-        // `*/` ends a comment; `/*` and `??/` cause warnings.
+        // `*/` ends a comment, and `/*` and `??/` cause warnings.
         if matches!((out.chars().next_back(), c), (Some('*'), '/') | (Some('/'), '*') | (Some('?'), '?' | '/')) {
             out.push(' ');
         }
         out.push(c);
     }
-    // A backslash at the end of a line continues it.
+    // A backslash at the end of a line would continue it.
     out.replace('\\', "/")
 }
 

@@ -10,7 +10,7 @@ use crate::{Result, StaticApi};
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Library {
-    /// The library or program that describes the plugin: its `Backend` is written in Rust.
+    /// The plugin's `Backend` is written in Rust, in the library or program that describes it.
     This,
     /// A file in the folder of the library, or of the manifest, that describes the plugin.
     Beside(String),

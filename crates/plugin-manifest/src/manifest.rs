@@ -71,7 +71,7 @@ pub struct Manifest {
     /// Set-up of each process.
     #[serde(default)]
     pub process: ProcessPlan,
-    /// The clients that may use its devices at the same time.
+    /// The number of clients that may use its devices at the same time.
     #[serde(default)]
     pub ownership: Ownership,
     /// The capabilities of its devices.
@@ -83,8 +83,8 @@ pub struct Manifest {
     /// An environment variable that disables the plugin if it is set, not empty and not `0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disable_env: Option<String>,
-    /// A C function without arguments or result. It is called after the last client is destroyed and before the process
-    /// ends.
+    /// A C function without arguments or result. The function is called after the last client is destroyed and before
+    /// the process ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown_symbol: Option<String>,
 }
@@ -109,7 +109,7 @@ pub struct LibraryFile {
 /// Signs of a plugin's hardware. Any one of them is enough. If none is listed, the hardware counts as present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hardware {
-    /// Device nodes, with `*` for any run of characters but `/`, such as `/dev/nvidia*`.
+    /// Device nodes such as `/dev/nvidia*`, where `*` stands for any characters except `/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub device_nodes: Vec<String>,
     /// PCI devices.
@@ -147,7 +147,7 @@ const fn is_default_priority(priority: &i32) -> bool {
 }
 
 fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<LibraryFile>, D::Error> {
-    // An untagged enum would hide which field is wrong, and lose unknown fields.
+    // Deserialized by hand, because an untagged enum would hide which field is wrong and lose unknown fields.
     struct OneOrMany;
 
     impl<'de> Visitor<'de> for OneOrMany {
@@ -202,7 +202,7 @@ impl Manifest {
     ///
     /// # Errors
     ///
-    /// The position at which the text is not a valid manifest, or all faults of the manifest.
+    /// The position at which the text is not valid, or all faults of the manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
             return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
@@ -308,7 +308,7 @@ impl Manifest {
         Faults::check(faults)
     }
 
-    /// Options that the process plan passes and the schema rejects.
+    /// Options that the process plan passes although the schema rejects them.
     fn contradictions(&self) -> impl Iterator<Item = Fault> {
         self.process.options.iter().enumerate().filter_map(|(index, rule)| {
             let refused = self.create_options.refuses(&rule.name, rule.ty)?;
@@ -333,7 +333,7 @@ fn is_lower_hex(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Only the file name may be a pattern, so that looking for a node does not search the whole file system.
+/// Only the file name may be a pattern, so that the search for a node does not visit the whole file system.
 fn check_node(node: &str) -> Result<(), String> {
     if !node.starts_with('/') {
         return Err(format!("{node:?} is no absolute path"));

@@ -24,7 +24,7 @@ where
     let read = serde_ignored::deserialize(tracked, |path| unknown.push(as_field(&path.to_string())));
     read.map(|value| (value, unknown)).map_err(|error: serde_json::Error| {
         let path = track.path().to_string();
-        // For truncated text, the path is meaningless.
+        // If the text is truncated, the path is meaningless.
         let whole = path == "." || error.is_syntax() || error.is_eof();
         let field = if whole { root.to_owned() } else { path };
         Fault::new(field, error.to_string())
@@ -75,7 +75,7 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
 /// Names of a type's fields in JSON; empty if the type is not a struct.
 fn fields<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // It fails after it has seen the names, because there is no value.
+    // Deserialization fails after it has passed the names, because there is no value.
     let _ = T::deserialize(Names(&mut names));
     names
 }

@@ -1,7 +1,7 @@
-//! The options a plugin's client takes: names, types, defaults.
+//! The options that a plugin's client takes: their names, types and defaults.
 //!
-//! Plugins reject unknown options and values of another type, while frameworks pass text from the environment. With a
-//! schema, a framework can check and convert options before it loads the plugin.
+//! Plugins reject unknown options and values of another type. Frameworks, however, pass text from the environment. With
+//! a schema, a framework can check and convert options before it loads the plugin.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -75,7 +75,7 @@ impl OptionType {
         }
     }
 
-    /// Reads text as a value of this type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`, anything.
+    /// Parses text as a value of this type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`. Any text is a valid string.
     pub fn parse(self, text: &str) -> Option<Value> {
         let trimmed = text.trim();
         Some(match self {
@@ -116,14 +116,14 @@ impl OptionSpec {
         Self { name: name.into(), ty, description: description.into(), default: None, required: false }
     }
 
-    /// Sets the value to pass if the user gives none.
+    /// Sets the value that is passed if the user provides none.
     #[must_use]
     pub fn with_default(mut self, value: impl Into<Value>) -> Self {
         self.default = Some(value.into());
         self
     }
 
-    /// Rejects clients without this option.
+    /// Makes the option required.
     #[must_use]
     pub fn required(mut self) -> Self {
         self.required = true;
@@ -145,12 +145,12 @@ impl OptionSpec {
         &self.description
     }
 
-    /// The value to pass if the user gives none.
+    /// The value that is passed if the user provides none.
     pub fn default(&self) -> Option<&Value> {
         self.default.as_ref()
     }
 
-    /// Whether no client can be created without it.
+    /// Whether the option is required.
     pub fn is_required(&self) -> bool {
         self.required
     }
@@ -163,17 +163,17 @@ impl Default for OptionSchema {
 }
 
 impl OptionSchema {
-    /// A schema that passes every option on unchanged.
+    /// A schema that passes on every option unchanged.
     pub fn any() -> Self {
         Self { open: true, options: Vec::new() }
     }
 
-    /// A schema of these options and no others; `[]` for a plugin without options.
+    /// A schema that accepts only these options. Use `[]` for a plugin without options.
     pub fn only(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: false, options: options.into_iter().collect() }
     }
 
-    /// A schema of these options that passes others on unchecked.
+    /// A schema with these options. It passes on other options without a check.
     pub fn at_least(options: impl IntoIterator<Item = OptionSpec>) -> Self {
         Self { open: true, options: options.into_iter().collect() }
     }
@@ -242,7 +242,7 @@ impl OptionSchema {
         }
     }
 
-    /// Returns why an option of this type cannot be passed, or `None` if it can.
+    /// Returns the reason why an option of this type cannot be passed, or `None` if it can.
     pub(crate) fn refuses(&self, name: &str, ty: OptionType) -> Option<String> {
         match self.options.iter().find(|spec| spec.name == name) {
             None if self.open => None,
@@ -316,7 +316,7 @@ pub fn value_to_json(value: &Value) -> serde_json::Value {
         Value::Int64List(list) => list.as_slice().into(),
         Value::Float(number) => shortest(*number).into(),
         Value::Bool(flag) => (*flag).into(),
-        // This version of the SDK knows no other kinds.
+        // This version of the SDK does not know other kinds of values.
         _ => serde_json::Value::Null,
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The number of clients that a plugin's devices support at the same time. PJRT has no function to query it. A
+/// The number of clients that a plugin's devices support at the same time. PJRT has no function to query this number. A
 /// framework that ignores it waits for a lock, or finds that the device is out of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

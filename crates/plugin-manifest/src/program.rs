@@ -7,8 +7,8 @@ use bytes::Bytes;
 pub struct Program {
     /// `mlir` for StableHLO (a portable artifact or text), `hlo` or `hlo_with_config` for HLO protos.
     pub format: String,
-    /// The program. Slices of it share its memory. The `stablehlo` crate reads format `mlir`: `stablehlo::parse` takes
-    /// a clone of this.
+    /// The bytes or text of the program. Slices of it share its memory. The `stablehlo` crate reads the format `mlir`:
+    /// pass a clone of this field to `stablehlo::parse`.
     pub code: Bytes,
 }
 

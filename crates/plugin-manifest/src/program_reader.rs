@@ -1,16 +1,16 @@
-//! Reads programs with the `stablehlo` crate; with the feature `stablehlo`.
+//! Reads programs with the `stablehlo` crate. Requires the feature `stablehlo`.
 
 use stablehlo::VerifyLevel;
 use stablehlo::ir::Module;
 
 use crate::Program;
 
-/// The formats that [`read`] reads.
+/// The formats that [`read`] supports.
 pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_with_config"] } else { &["mlir"] };
 
 /// Reads a program of format `mlir`. With the feature `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and
-/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error has the op and its location separately.
-/// Returns `None` for another format.
+/// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error contains the op and its location in
+/// separate fields. Returns `None` for another format.
 pub fn read(program: &Program, level: VerifyLevel) -> Option<stablehlo::Result<Module>> {
     let code = program.code.clone();
     Some(match program.format.as_str() {

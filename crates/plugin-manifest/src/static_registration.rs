@@ -17,7 +17,7 @@ inventory::collect!(Registered);
 
 impl Registered {
     /// A plugin with this name, implemented by the type whose id and name `ty` returns. `descriptor` need not check the
-    /// manifest, so that plugin libraries need not contain that code: [`Self::descriptor`] checks it.
+    /// manifest, because [`Self::descriptor`] does. Plugin libraries therefore need not contain the code of the check.
     pub const fn new(
         name: &'static str,
         ty: fn() -> (TypeId, &'static str),
@@ -52,10 +52,10 @@ impl fmt::Debug for Registered {
     }
 }
 
-/// The plugins that are linked into this program or library, in order of their names; each type once.
+/// The plugins that are linked into this program or library, sorted by name. Each type occurs once.
 ///
-/// Two types may share a name, such as those of two versions of a crate. A shared library has its own list, which the
-/// programs that load it cannot see.
+/// Two types may have the same name, for example if two versions of a crate are linked. A shared library has its own
+/// list, which the programs that load it cannot see.
 pub fn registered() -> impl Iterator<Item = Registered> {
     let mut all: Vec<Registered> = inventory::iter::<Registered>().copied().collect();
     all.sort_by_key(|plugin| (plugin.name, plugin.type_name(), (plugin.ty)().0));

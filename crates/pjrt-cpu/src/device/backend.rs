@@ -24,7 +24,7 @@ use super::types;
 use super::workers::Workers;
 use stablehlo_cpu::Tensor;
 
-/// The devices of a client, all of which are this machine.
+/// The devices of a client. All of them run on this machine.
 pub struct CpuBackend {
     devices: usize,
     state: Arc<State>,
@@ -112,7 +112,7 @@ impl Backend for CpuBackend {
         let shape = host.shape();
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let failed = |error| run_error(error, to.device);
-        // The framework does not change this memory while the alias lives, so use it without a copy if it is aligned.
+        // The framework does not change this memory while the buffer uses it. If it is aligned, use it without a copy.
         if Tensor::is_aligned(host.bytes())
             && let Some(alias) = host.alias()
             && let Some(tensor) = Tensor::foreign(dtype, &dims, Lent(alias)).map_err(failed)?
@@ -173,7 +173,7 @@ impl MemoryStatistics for CpuBackend {
 
 impl BufferAddresses for CpuBackend {
     fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
-        // No check for a fork: the child has a copy of the bytes, and reading them takes no lock or thread.
+        // Does not check for a fork: the child has a copy of the bytes, and reading them requires no lock or thread.
         Some(buffer.tensor().ok()?.bytes())
     }
 }
@@ -231,7 +231,7 @@ impl DmaMappings for CpuBackend {
 }
 
 impl NamedOptions for CpuBackend {
-    /// Accepts XLA's options because frameworks pass them. This compiler has nothing for them to tune.
+    /// Accepts XLA's options because frameworks pass them. This compiler ignores them.
     fn compile_options() -> CompileOptionSchema {
         CompileOptionSchema::xla()
     }

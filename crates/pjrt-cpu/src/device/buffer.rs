@@ -1,4 +1,4 @@
-//! The contents of a `PJRT_Buffer` of this device: a tensor, or the promise of one.
+//! The contents of a `PJRT_Buffer` of this device: a tensor, or a promise of one.
 
 use std::fmt;
 use std::ops::Deref;
@@ -18,7 +18,7 @@ enum Repr {
     Later(Arc<Promise>),
 }
 
-/// A tensor that is being computed.
+/// A tensor that is still being computed.
 pub(crate) struct Promise {
     /// Becomes ready when the tensor exists, or when the execution has failed.
     ready: Event,
@@ -26,14 +26,14 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// A promise that is kept or broken before the event `ready`.
+    /// Creates a promise that is fulfilled or fails before the event `ready` becomes ready.
     pub(crate) fn new(ready: Event) -> Arc<Self> {
         Arc::new(Self { ready, tensor: OnceLock::new() })
     }
 
-    /// Stores the tensor.
+    /// Fulfils the promise.
     pub(crate) fn keep(&self, tensor: Tensor) {
-        // Each promise is kept once, by its only producer.
+        // Only one producer has the promise, so this is called only once.
         let _ = self.tensor.set(tensor);
     }
 }
@@ -102,7 +102,7 @@ impl fmt::Debug for CpuBuffer {
     }
 }
 
-/// Adapts memory that the framework lends to the type that the engine expects.
+/// Wraps memory that the framework lends in the type that the engine expects.
 pub(crate) struct Lent<T>(pub(crate) T);
 
 impl AsRef<[u8]> for Lent<HostAlias> {

@@ -13,7 +13,7 @@ use super::ffi;
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
-/// A program of at most this many operations and bytes finishes before another thread would begin to run it.
+/// Cost and size in bytes up to which a program finishes before another thread could start to run it.
 const QUICK: f64 = 262_144.0;
 /// Cost of a transcendental function, in operations.
 const TRANSCENDENTAL: f64 = 16.0;
@@ -119,12 +119,12 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
         (count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
     let mut settings = settings(replicas, partitions, options);
     (settings.parameter_orders, settings.output_orders) = (parameters.orders.clone(), outputs.orders.clone());
-    // Constants do not belong to a device. Each launch allocates from its own device's pool.
+    // Constants do not belong to any device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
     })?;
-    // With SPMD, the module describes the work of all partitions together.
+    // With SPMD, the module describes the work of all partitions together, so each device does its share.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, memory) = (cost(module).shared(bytes(shares)), compiled.memory_estimate());
     if memory.total > MOST_BYTES {

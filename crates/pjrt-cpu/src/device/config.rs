@@ -135,7 +135,7 @@ fn parse_bytes(text: &str) -> Option<usize> {
     let rest = if fraction.is_empty() {
         0
     } else {
-        // At most nine digits count, so that nothing overflows.
+        // Only the first nine digits are used, so that nothing overflows.
         let digits = &fraction[..fraction.len().min(9)];
         let scale = 10u128.pow(u32::try_from(digits.len()).ok()?);
         usize::try_from(digits.parse::<u128>().ok()? * u128::try_from(unit).ok()? / scale).ok()?

@@ -16,7 +16,7 @@ use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
 use stablehlo_cpu::{Member, Stop, Tensor, World, alone};
 
-/// The part of a client that executions use. Each execution holds a reference to it.
+/// The part of a client that executions use. Every execution holds a reference to it.
 pub(crate) struct State {
     pub(crate) memories: Memories,
     pub(crate) workers: Arc<Workers>,
@@ -70,9 +70,9 @@ impl State {
             }
         }
         let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
-        // A handler must not run on the caller's thread, because JAX's callbacks would see that thread's context
-        // managers. A handler that runs such a program itself is already on a thread of the client, and waits for the
-        // program there.
+        // A handler must not run on the caller's thread, because JAX's callbacks would see the context managers of that
+        // thread. If a handler runs such a program itself, it is already on a thread of the client and waits there for
+        // the program.
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || self.workers.is_own_thread());
         if (is_quick || self.deterministic) && is_ready() {
             let outputs = match is_quick {
@@ -135,7 +135,7 @@ impl State {
             self.workers.launch(jobs).map_err(failed)?;
         } else {
             let workers = Arc::clone(&self.workers);
-            // If the threads cannot start, the dropped jobs fail their events.
+            // If the threads cannot be started, the jobs are dropped, which fails their events.
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
         Ok(events)
@@ -164,11 +164,11 @@ impl State {
 
     /// Ends the executions and the threads of a destroyed client.
     ///
-    /// The buffers, the executables and the client have all been freed, so the outputs of an execution cannot be read.
-    /// An execution without side effects is therefore stopped at once, because its loop might never end. An execution
-    /// with side effects may continue for [`GRACE`]. Then it is also stopped, at the end of its current step.
+    /// The buffers, the executables and the client have all been freed, so the outputs of the executions cannot be
+    /// read. An execution without side effects is therefore stopped at once, because its loop might never end. An
+    /// execution with side effects may continue for [`GRACE`]. Then it is also stopped, at the end of its current step.
     pub(crate) fn close(&self) {
-        // In a fork the threads do not exist, and at the end of the process they are parked.
+        // In a forked process the threads do not exist. At the end of the process they are parked.
         if self.workers.check_process().is_err() || self.running.is_frozen() {
             return self.workers.abandon();
         }
@@ -182,9 +182,9 @@ impl State {
         self.workers.close();
     }
 
-    /// Parks the threads when the process ends before the client is destroyed, so that they call no more callbacks.
+    /// Parks the threads if the process ends before the client is destroyed, so that they call no more callbacks.
     pub(crate) fn end_with_process(&self) {
-        // A fork has no threads to wait for.
+        // In a forked process there are no threads to wait for.
         if self.workers.check_process().is_ok() {
             self.running.freeze();
             if !self.workers.is_own_thread() {
@@ -228,8 +228,9 @@ impl State {
         let mut outputs = outputs.map_err(|error| run_error(error, device))?;
         drop(kept);
         // Each output must own its memory. Frameworks rely on it, and the importer of a DLPack capsule may write to it.
-        // Arguments that are not donated, constants and other outputs are shared, so they are copied. If a donated
-        // argument is returned twice, the first output takes its memory and the second is a copy.
+        // Outputs that share memory with arguments that are not donated, with constants or with other outputs are
+        // therefore copied. If a donated argument is returned twice, the first output takes its memory and the second
+        // is a copy.
         for (index, output) in outputs.iter_mut().enumerate().rev() {
             let on_host = on_host(index);
             // Members of a launch exchange buffers. An output must count towards the limit of its own device.
@@ -268,7 +269,7 @@ impl Execution {
         Ok(Self { state, executable, device: launch.device, inputs, member, context, on_host, outputs })
     }
 
-    /// The events of inputs that are not ready.
+    /// The events of the inputs that are not ready.
     fn pending(&self) -> Vec<Event> {
         self.inputs.iter().filter_map(|input| input.pending().cloned()).collect()
     }
@@ -314,8 +315,8 @@ fn take(launch: &mut Launch<'_, CpuBackend>, index: usize) -> CpuBuffer {
     }
 }
 
-/// Runs `then` when all events are ready, with or without errors. It runs now, or on the thread that completes the last
-/// event.
+/// Runs `then` when all events are ready, with or without errors. It runs on this thread if they are ready now, and
+/// otherwise on the thread that completes the last event.
 fn when_ready(events: Vec<Event>, then: impl FnOnce() + Send + 'static) {
     Event::all(events).on_ready(move |_| then());
 }

@@ -39,7 +39,7 @@ impl Layouts {
         Ok((Self { orders: arguments.collect::<Result<_>>()? }, Self { orders: results.collect::<Result<_>>()? }))
     }
 
-    /// The shapes in the program's order of dimensions, from the stored ones.
+    /// Converts shapes from storage order to the program's order of dimensions.
     pub(crate) fn named<'a>(&self, stored: impl Iterator<Item = &'a TensorType>) -> Result<Vec<Shape>> {
         let named = |(index, ty): (usize, &TensorType)| {
             let mut shape = types::shape(ty)?;

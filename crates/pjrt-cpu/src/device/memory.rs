@@ -5,7 +5,7 @@ use device_plugin::{Error, ErrorCode, MemoryInfo, MemoryStats, Placement, Result
 use super::config::{self, Config};
 use stablehlo_cpu::{Pool, RunError, Tensor};
 
-/// Kinds of memory of each device; the first is the default.
+/// Kinds of memory of each device. The first one is the default.
 pub(crate) const KINDS: [&str; 2] = ["device", "pinned_host"];
 
 /// Maximum free bytes that the pools of all devices of a client keep for reuse, in total.

@@ -1,9 +1,10 @@
 //! The device as a PJRT plugin: a [`Backend`](device_plugin::Backend) over [`stablehlo_cpu`].
 //!
-//! An execution passes through these files: `plugin` (the plugin's description), `config` (a client's options),
-//! `backend` (the devices), `compile` (programs, with `layouts` and `types`) and `execution` (the thread and the time at
-//! which a program runs). `running` keeps the executions that have not ended. Executions use `buffer` for their arrays,
-//! `memory` for allocations and `workers` for threads. `ffi` holds the handlers of the program's own custom calls.
+//! An execution passes through these modules: `plugin` (the plugin's description), `config` (a client's options),
+//! `backend` (the devices), `compile` (programs, with `layouts` and `types`) and `execution` (which chooses the thread
+//! and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for their
+//! arrays, `memory` for allocations and `workers` for threads. `ffi` holds the handlers of the program's own custom
+//! calls.
 
 mod backend;
 mod buffer;

@@ -37,7 +37,7 @@ impl DevicePlugin for Cpu {
             .donation(true)
             .persistent_cache(true)
             .host_callbacks(Some(HostCallbacks::default()))
-            // Custom calls that frameworks can call by name.
+            // Programs can call functions that a framework registers by name.
             .feature("custom_calls.ffi", true)
             .feature("custom_calls.lapack", LAPACK)
             .memory_kinds(MemoryKinds::new(KINDS).host_offload())

@@ -1,4 +1,4 @@
-//! Keeps the executions that have not ended, so that they can be stopped: by the framework, after the failure of a
+//! Tracks the executions that have not ended, so that they can be stopped: by the framework, after the failure of a
 //! peer, or when their client is destroyed.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use stablehlo_cpu::{Stop, World};
 #[derive(Default)]
 pub(crate) struct Running {
     executions: Mutex<Executions>,
-    /// Notified when an execution ends and a thread waits for it.
+    /// Notified when an execution ends while a thread waits for it.
     ended: Condvar,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Running {
 struct Executions {
     next: u64,
     all: BTreeMap<u64, Entry>,
-    /// Threads in [`Running::wait_until_none`].
+    /// Number of threads in [`Running::wait_until_none`].
     waiting: usize,
-    /// The process ends: no execution starts any more, and events of ended executions stay pending.
+    /// Whether the process is ending. If so, no execution starts any more, and events of ended executions stay pending.
     frozen: bool,
 }
 
@@ -32,9 +32,9 @@ struct Executions {
 pub(crate) struct Target {
     pub(crate) device: usize,
     pub(crate) launch_id: i32,
-    /// Whether it has effects other than its outputs.
+    /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
-    /// The world in which it may wait for other members.
+    /// The world in which the execution may wait for other members.
     pub(crate) world: Option<Arc<World>>,
 }
 
@@ -45,11 +45,12 @@ struct Entry {
 }
 
 enum Phase {
-    /// Its inputs are not ready, or no thread is free. It can end at once.
+    /// The inputs of the execution are not ready, or no thread is free. It can be ended immediately.
     Waiting(Completer),
-    /// It has begun, and uses the framework's memory until it ends. If there is an error, it ends with that error.
+    /// The execution has begun and uses the framework's memory until it ends. If an error is set, it ends with that
+    /// error.
     Started(Option<Error>),
-    /// Its waiting threads and callbacks are being notified.
+    /// The execution has ended. Its waiting threads and callbacks are being notified.
     Ended,
 }
 
@@ -61,7 +62,7 @@ struct Stopped {
 }
 
 impl Entry {
-    /// Whether it can still fail. An execution that has ended or failed before cannot.
+    /// Whether the execution can still fail. An execution that has ended or failed before cannot.
     fn can_fail(&self) -> bool {
         matches!(self.phase, Phase::Waiting(_) | Phase::Started(None))
     }
@@ -78,7 +79,7 @@ impl Entry {
 }
 
 impl Stopped {
-    /// Notifies those that wait for the execution. Callbacks run on this thread.
+    /// Notifies the waiters of the execution. Their callbacks run on this thread.
     fn tell(self) {
         if let Some(world) = self.world {
             world.stop(self.error.message());
@@ -98,7 +99,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// `CANCELLED` once the process ends.
+    /// `CANCELLED` if the process is ending.
     pub(crate) fn add(self: &Arc<Self>, target: Target) -> Result<(Event, Ticket)> {
         let (event, completer) = Event::pending();
         let stop = Stop::new();
@@ -115,8 +116,8 @@ impl Running {
         Ok((event, Ticket { running: Arc::clone(self), number, stop }))
     }
 
-    /// Fails the earliest execution with this launch ID on this device that has neither ended nor failed. Returns false
-    /// if there is no such execution. If it has begun, it ends after the current step.
+    /// Fails the earliest execution with this launch ID on this device that has neither ended nor failed. Returns
+    /// `false` if there is no such execution. If the execution has begun, it ends after the current step.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let stopped = {
             let mut executions = self.lock();
@@ -141,8 +142,9 @@ impl Running {
         stopped.into_iter().for_each(Stopped::tell);
     }
 
-    /// Stops all executions permanently. Their events never become ready, because the framework may be half destroyed:
-    /// a Python thread that wakes up from waiting for an event would end, and the process with it.
+    /// Stops all executions permanently. Their events never become ready, because the framework may be partly
+    /// destroyed. If a Python thread stopped waiting for an event now, the interpreter would end it, and with it the
+    /// process.
     pub(crate) fn freeze(&self) {
         let mut executions = self.lock();
         executions.frozen = true;
@@ -163,7 +165,7 @@ impl Running {
             }
         });
         drop(executions);
-        // Release members that wait for others, so that they end.
+        // Release members that wait for other members, so that their executions end.
         worlds.iter().for_each(|world| world.stop("the process ends"));
     }
 
@@ -172,7 +174,7 @@ impl Running {
         self.lock().frozen
     }
 
-    /// If the process ends, parks this thread before it reports the end of its execution.
+    /// If the process is ending, parks this thread, so that it does not report the end of its execution.
     fn park_if_frozen(&self, number: u64) {
         let mut executions = self.lock();
         if !executions.frozen {
@@ -186,7 +188,7 @@ impl Running {
         }
     }
 
-    /// Waits until all executions have ended and their callbacks have run. Returns false on a timeout.
+    /// Waits until all executions have ended and their callbacks have run. Returns `false` on a timeout.
     pub(crate) fn wait_until_none(&self, longest: Duration) -> bool {
         let start = Instant::now();
         let mut executions = self.lock();
@@ -230,7 +232,7 @@ impl Ticket {
                 _ => result,
             }
         });
-        // The ticket is dropped after the callbacks, so that an ending process can also wait for them.
+        // The ticket is dropped after the callbacks have run, so that an ending process can also wait for them.
     }
 }
 
@@ -243,7 +245,7 @@ impl Drop for Ticket {
         if is_awaited {
             self.running.ended.notify_all();
         }
-        // Drop the entry without the lock. If the execution has not begun, its completer fails the event.
+        // Drop the entry without the lock. Drop the entry after releasing the lock.
         drop(entry);
     }
 }

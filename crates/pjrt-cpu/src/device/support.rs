@@ -1,6 +1,7 @@
 //! Checks whether the device can run a program, without a client.
 //!
-//! Compiling takes less than a millisecond, so every effort level compiles the program. No table of ops is as reliable.
+//! Compiling takes less than a millisecond, so every effort level compiles the program. A table of ops would be less
+//! reliable.
 
 use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};

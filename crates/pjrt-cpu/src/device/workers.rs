@@ -20,7 +20,7 @@ pub(crate) struct Workers {
     most: usize,
     queue: Mutex<Queue>,
     wake: Condvar,
-    /// By device.
+    /// The threads for members of launches, by device.
     members: Mutex<Vec<Option<Member>>>,
     /// The process that created the threads.
     home: HomeProcess,
@@ -52,8 +52,8 @@ impl Member {
     }
 }
 
-/// Runs jobs that became ready after the client was destroyed. They run on threads for these jobs alone. All threads
-/// start before the first job, so that no job waits for one that cannot start.
+/// Runs jobs that became ready after the client was destroyed. Each job has its own thread. All threads start before
+/// the first job, so that no job waits for one that cannot start.
 fn late(jobs: Vec<(usize, Job)>) -> io::Result<()> {
     let threads = jobs.iter().map(|(device, _)| Member::start(*device)).collect::<io::Result<Vec<_>>>()?;
     for (thread, (_, job)) in threads.iter().zip(jobs) {
@@ -64,12 +64,12 @@ fn late(jobs: Vec<(usize, Job)>) -> io::Result<()> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No code here panics while it holds a lock.
+    // A lock is never poisoned, because no code here panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Workers {
-    /// At most `most` threads for jobs that do not wait for others, and one for each device.
+    /// Creates up to `most` threads for jobs that do not wait for others, and up to one for each device.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -134,7 +134,7 @@ impl Workers {
                         job();
                     }
                 }
-                // The other threads will run the job.
+                // Ignore the error, because the other threads will run the job.
                 Err(_) => {}
             }
         }
@@ -163,7 +163,7 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// The system cannot start another thread. Then none of the jobs runs.
+    /// If the system cannot start another thread. In that case, none of the jobs runs.
     pub(crate) fn launch(&self, jobs: Vec<(usize, Job)>) -> io::Result<()> {
         let mut members = lock(&self.members);
         if lock(&self.queue).closed {
@@ -205,8 +205,7 @@ impl Workers {
         }
     }
 
-    /// Abandons the threads without waiting for them. In a fork they do not exist, and in an ending process they are
-    /// parked.
+    /// Abandons the threads: they do not exist in a forked process, and are parked in an ending one.
     pub(crate) fn abandon(&self) {
         std::mem::forget(self.take_threads());
     }

@@ -1,4 +1,4 @@
-//! Outputs own their memory, unless the caller donates that of an argument.
+//! Tests that outputs own their memory, unless the caller donates the memory of an argument.
 
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ fn value_returned_twice_has_two_memories() {
     }";
     let (outputs, used) = run(&client, text, vec![(&x).into()]);
     assert_eq!(used, 2 * ARRAY);
-    // One of them may be overwritten while the other is alive.
+    // The caller may overwrite one of the outputs while the other is alive.
     let square = "func.func @main(%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32}) -> tensor<1024xf32> {
       %0 = stablehlo.multiply %x, %x : tensor<1024xf32>
       return %0 : tensor<1024xf32>
@@ -134,7 +134,7 @@ fn returned_host_memory_is_copied() {
     assert_eq!(outputs[0].to_host::<f32>().unwrap(), [9.0; 1024]);
 }
 
-/// The same on a thread of the client, where outputs are promised first.
+/// Tests the same on a thread of the client, where outputs are promised first.
 #[test]
 fn long_program_returns_copies_too() {
     let client = client(1);

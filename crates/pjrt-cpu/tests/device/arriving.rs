@@ -1,5 +1,5 @@
-//! Launches programs on data that has not arrived yet. Uses the C table directly, because the caller's side of this SDK
-//! has no function for it, although frameworks do this.
+//! Launches programs on data that has not arrived yet. Uses the C table directly. Frameworks can do this, but the
+//! caller's side of this SDK has no function for it.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -52,7 +52,7 @@ fn read(buffer: *mut PJRT_Buffer) -> Result<[f32; 4], String> {
     wait(read?.event).map(|()| to)
 }
 
-/// A program on one or two devices, with a buffer on each of them whose data has not arrived yet.
+/// A program on one or two devices. Each device has a buffer whose data has not arrived yet.
 struct World {
     client: *mut PJRT_Client,
     program: *mut PJRT_LoadedExecutable,

@@ -1,4 +1,4 @@
-//! Executions that end after the call, in the order that their data requires.
+//! Tests executions that end after the call returns, in the order that their data requires.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use crate::{INCREMENT, LOOP, client, compile};
 pub(crate) fn under_way(client: &Client) -> (Execution, i32) {
     let program = compile(client, LOOP);
     let x = client.buffer_from_host(&[2.0f32; 4], &[4]).unwrap();
-    // Try longer loops, in case this thread is delayed for as long as the loop takes.
+    // Try longer loops, in case this thread is delayed until the loop ends.
     for n in [20_000, 200_000, 2_000_000, 20_000_000] {
         let count = client.buffer_from_host(&[n], &[]).unwrap();
         let inputs: Vec<Input<'_>> = vec![(&x).into(), count.into()];
@@ -40,7 +40,7 @@ fn a_short_program_waits_for_a_long_one_without_holding_the_caller_up() {
     let client = client(1);
     let (execution, _) = under_way(&client);
     let increment = compile(&client, INCREMENT);
-    // Build a chain in which each buffer is dropped when the next one exists.
+    // Build a chain of buffers. Each buffer is dropped when the next one exists.
     let mut last = execution.outputs.into_iter().next().unwrap();
     for _ in 0..100 {
         last = increment.execute(&[&last]).unwrap().remove(0);

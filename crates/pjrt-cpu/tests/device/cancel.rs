@@ -130,7 +130,8 @@ fn poison_ends_deadlocked_collective() {
     works(&client);
 }
 
-/// Checks that both executions of a collective end if they are poisoned. The one that computes for both may be either.
+/// Checks that both executions of a collective end if they are poisoned. Either execution may be the one that computes
+/// the collective for both.
 pub(crate) fn both_end_by_poison(text: &str) {
     let client = client(2);
     let (_program, launched) = launch_on_two(&client, text);
@@ -138,7 +139,7 @@ pub(crate) fn both_end_by_poison(text: &str) {
         |at: usize, code| client.addressable_devices().unwrap()[at].poison_execution(9, code, "a peer failed").unwrap();
     assert!(poison(0, ErrorCode::UNAVAILABLE));
     assert_eq!(launched.done[0].wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
-    // If the second waited for the first, its collective is aborted, possibly before it is poisoned.
+    // If the second execution waited for the first one, its collective is aborted, possibly before it is poisoned.
     let poisoned = poison(1, ErrorCode::DATA_LOSS);
     let code = launched.done[1].wait().unwrap_err().code();
     assert!(code == ErrorCode::ABORTED || (poisoned && code == ErrorCode::DATA_LOSS), "{code:?}, {poisoned}");
@@ -188,7 +189,7 @@ fn side_effects_outlive_the_client() {
     assert_eq!(STEPS.load(Ordering::Relaxed), 2);
 }
 
-/// The program's memory is freed, however the execution ended.
+/// The program's memory is freed, whether the execution was stopped or ended normally.
 #[test]
 fn stopped_execution_gives_its_memory_back() {
     let client = client(1);

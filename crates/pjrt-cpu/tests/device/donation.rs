@@ -28,7 +28,7 @@ fn a_donated_argument_becomes_the_result_without_another_allocation() {
     }
     assert_eq!(stats(&client), before, "ten additions in the same memory");
     assert_eq!(x.to_host::<f32>().unwrap(), [10.0; 1024]);
-    // If the caller keeps it, the program must not change it.
+    // If the caller keeps the argument, the program must not change it.
     let kept = add.execute(&[&x, &y]).unwrap().remove(0);
     assert_eq!((x.to_host::<f32>().unwrap()[0], kept.to_host::<f32>().unwrap()[0]), (10.0, 11.0));
     assert_eq!(stats(&client).1, before.1 + 1);

@@ -5,7 +5,7 @@ use pjrt::{ClientOptions, ErrorCode};
 use crate::cancel::{both_end_by_poison, ends_by_poison, launch};
 use crate::{client, compile, plugin};
 
-/// A region of two scalars that returns `result`. It counts from `%a` forever before it computes `%w`.
+/// A region of two scalars that returns `result`. The region counts from `%a` forever before it computes `%w`.
 fn region(result: &str) -> String {
     format!(
         "{{
@@ -24,7 +24,7 @@ fn region(result: &str) -> String {
 
 /// A program whose `op` computes `%ys` from the scalar `%x` and from `%xs`, which is that scalar four times. In `op`,
 /// COMBINE stands for a region that combines two numbers, COMPARE for one that compares them, and FIRST for one that
-/// ends.
+/// returns without a loop.
 fn with(op: &str) -> String {
     let first = "{\n  ^bb0(%a: tensor<i32>, %b: tensor<i32>):\n    stablehlo.return %a : tensor<i32>\n  }";
     let op = op.replace("COMBINE", &region("%w : tensor<i32>")).replace("COMPARE", &region("%c : tensor<i1>"));
@@ -59,7 +59,7 @@ fn reduce() {
 
 #[test]
 fn reduce_window() {
-    // The second window covers all elements up to the current one, which has a separate implementation.
+    // The second window covers all elements up to the current one. It has a separate implementation.
     for (size, padding) in [(2, 1), (4, 3)] {
         ends_by_poison(&with(&format!(
             r#"%ys = "stablehlo.reduce_window"(%xs, %x) (COMBINE) {{
@@ -113,7 +113,7 @@ fn all_reduce() {
     ));
 }
 
-/// The compiler must not run a loop, even over constants.
+/// The compiler must not run a loop, even if its inputs are constants.
 #[test]
 fn of_constants() {
     let constants = "%c4 = stablehlo.constant dense<[1, 2, 3, 4]> : tensor<4xi32>

@@ -91,7 +91,7 @@ fn a_handler_of_the_c_interface_is_called() {
     registered.unwrap();
     assert_eq!(run(&client, "in_c", "").unwrap(), [0.0; 3]);
     assert_eq!(compile("nobodys").unwrap_err().kind(), ErrorKind::Unsupported);
-    // A handler in Rust precedes it, whatever its platform is called.
+    // A handler in Rust takes precedence over it, whatever the name of its platform.
     let works = Handler::rust(|call| call.results[0].write(&[7.0f32; 3]));
     Registry::of::<CpuBackend>().register("in_both", "HOST", works).unwrap();
     assert_eq!(run(&client, "in_both", "").unwrap(), [7.0; 3]);
@@ -137,7 +137,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions::new().with_context(context)
     };
     let client = client(1);
-    // A handler runs a program itself. That program sees no data, and afterwards the handler sees its own data again.
+    // The handler runs a program itself. That program sees no data, and afterwards the handler sees its own data again.
     let inner = Mutex::new(compile(&client, &call("reads_data", "")));
     ffi::register("runs_another", move |call| {
         let inner = inner.lock().unwrap();

@@ -93,7 +93,7 @@ fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
     let codes: Vec<_> = launched.done.iter().map(|done| done.wait().unwrap_err().code()).collect();
     assert!(codes.contains(&ErrorCode::RESOURCE_EXHAUSTED), "{codes:?}");
     assert!(codes.iter().all(|code| [ErrorCode::RESOURCE_EXHAUSTED, ErrorCode::ABORTED].contains(code)), "{codes:?}");
-    // The devices' threads can run other programs again.
+    // After a failure, the devices' threads can run other programs.
     let fits = replicated(&client, ALL_REDUCE, 8);
     assert_eq!(run(&client, &fits), [[28.0; 4]; 8]);
 }

@@ -66,7 +66,7 @@ fn temporaries_count() {
     assert!(stats.peak_bytes_in_use.unwrap() >= 2 << 20, "{stats:?}");
 }
 
-/// Each of two arrays fits the address space, but the sum of their sizes overflows.
+/// The size of each of two arrays fits the address space, but their sum overflows.
 #[test]
 fn a_program_larger_than_an_address_space_is_refused_when_it_is_compiled() {
     let client = plugin().client(&ClientOptions::new()).unwrap();

@@ -8,7 +8,7 @@ use pjrt_cpu::ffi;
 
 use crate::{LOOP, client, compile};
 
-/// Runs when the test allows it.
+/// The execution runs when the test allows it.
 const GATED: &str = "
 func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -43,7 +43,7 @@ fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
     let options = |launch_id| ExecuteOptions::new().with_launch_id(launch_id);
     let first = gated.execute_with([Input::from(&x), Input::from(&n)], &options(1)).unwrap();
     begun.recv().unwrap();
-    // The second execution waits for the first.
+    // The second execution waits for the first one.
     let inputs = || [Input::from(&first.outputs[0]), Input::from(&n)];
     let second = looped.execute_with(inputs(), &options(2)).unwrap();
     let third = looped.execute_with(inputs(), &options(2)).unwrap();

@@ -1,4 +1,4 @@
-//! The end of clients and processes.
+//! Tests how clients and processes end.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -63,7 +63,7 @@ fn clients_leave_no_threads() {
     }
 }
 
-/// Ways to end a process during an endless loop or other work.
+/// Ways to end a process while an endless loop or other work runs.
 const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "own thread", "finite"];
 
 #[test]

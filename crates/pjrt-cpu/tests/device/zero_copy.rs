@@ -6,7 +6,7 @@ use pjrt::Input;
 
 use crate::{client, compile};
 
-/// Elements that start at the first 64-byte boundary, or at an offset from it.
+/// An array whose elements start at a 64-byte boundary, or at an offset from one.
 struct Aligned {
     data: Vec<f32>,
     from: usize,

@@ -4,7 +4,7 @@ use super::{linux, owned};
 use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};
 use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
 
-/// The host, through XLA's CPU plugin.
+/// The host as a device, through XLA's CPU plugin.
 pub fn cpu() -> Manifest {
     let mut cpu = Manifest::new("cpu");
     cpu.aliases = owned(&["xla_cpu"]);

@@ -1,9 +1,9 @@
 //! Manifests of the devices that frameworks know by name today, with the rules of the frameworks for them.
 //!
-//! Their vendors ship libraries without a manifest. The rules that PyTorch/XLA and JAX have in code for them are here
-//! as data, so that a framework handles them like a device with its own manifest. The test of each value names its
-//! source: `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April 2026,
-//! `JAX` is commit cec06d11 of August 2026.
+//! Their vendors ship libraries without a manifest. PyTorch/XLA and JAX implement rules for them in code. Here the
+//! rules are data, so that a framework handles these devices like one with its own manifest. The test of each value
+//! names its source: `PyTorch/XLA 2.8.1` is the last release with CUDA, `PyTorch/XLA` alone is commit 41398bff of April
+//! 2026, `JAX` is commit cec06d11 of August 2026.
 //!
 //! ```
 //! use plugin_manifest::builtin;

@@ -18,7 +18,7 @@ pub fn tenstorrent() -> Manifest {
         device_nodes: owned(&["/dev/tenstorrent/*"]),
         pci: vec![pci("1e52", &["401e", "b140", "faca"], &[])],
     };
-    // Boards hang when a process ends without letting them go.
+    // Boards hang if a process ends without releasing them.
     tt.ownership = Ownership::PerProcess;
     tt.shutdown_symbol = Some("tt_pjrt_shutdown".to_owned());
     tt.capabilities =

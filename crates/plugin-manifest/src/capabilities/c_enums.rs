@@ -1,6 +1,6 @@
 //! Enumerations that are represented by a name in JSON and a number in C.
 
-/// Declares an enumeration with a name and a number for each value. The number of a default value is 0.
+/// Declares an enumeration whose values have a name and a number. The number of a default value is 0.
 macro_rules! codes {
     (
         $(#[$meta:meta])*

@@ -4,7 +4,7 @@
 /// JSON, its type, and
 ///
 /// - `builder`: the argument of the builder's method: `value`, anything that converts into the type; `count`, a number
-///   whose 0 means `None`; `list(T)`, several `T`; `text`; or `by_hand`, if `builder.rs` defines the method;
+///   for which 0 means `None`; `list(T)`, several `T`; `text`; or `by_hand`, if `builder.rs` defines the method;
 /// - `c`: the fields of `dp_capabilities` that represent it, of which the last one switches it on. Their types are those
 ///   of the field type's [`CForm`](crate::describe::capabilities); and
 /// - `replaces`: the framework's rule that it replaces, for display, or nothing.

@@ -58,11 +58,11 @@ impl ReplicaOrder {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MasterAddress {
-    /// They do not; the user has to specify a coordinator.
+    /// Processes cannot find it, so the user must specify a coordinator.
     #[default]
     Unknown,
-    /// By asking the machine's metadata service, or the other processes through a collective.
+    /// Processes ask the machine's metadata service, or the other processes through a collective.
     Metadata,
-    /// From this environment variable.
+    /// The address is in this environment variable.
     Variable(String),
 }

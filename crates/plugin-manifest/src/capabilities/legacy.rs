@@ -1,8 +1,9 @@
 //! The environment variables of PyTorch/XLA that correspond to a capability.
 //!
-//! PyTorch/XLA does not query capabilities. Some of its rules can be changed by a variable, for all devices of the
-//! process. It reads some variables only for certain device names, so they have no effect for other devices. With this
-//! table a package can set the effective variables and report the capabilities without effect.
+//! PyTorch/XLA does not query capabilities. Some of its rules can be changed by a variable, which applies to all
+//! devices of the process. It reads some variables only for certain device names, so they have no effect for other
+//! devices. With this table, a package can set the variables that have an effect, and report the capabilities that
+//! PyTorch/XLA ignores.
 //!
 //! ```
 //! use plugin_manifest::capabilities::{Capabilities, ProgramFormat, ProgramFormats, legacy};

@@ -42,14 +42,16 @@ pub struct Autocast {
 }
 
 impl Autocast {
-    /// Autocast by the list for XLA devices, to the first of these types unless the user chooses another of them.
+    /// Autocast with the list for XLA devices. The default is the first of these types, and the user can choose another
+    /// of them.
     ///
     /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
     pub fn xla(dtypes: impl IntoIterator<Item = ElementType>) -> Self {
         Self::new(AutocastKind::Xla, dtypes)
     }
 
-    /// Autocast by the list for CUDA devices, to the first of these types unless the user chooses another of them.
+    /// Autocast with the list for CUDA devices. The default is the first of these types, and the user can choose
+    /// another of them.
     ///
     /// If `dtypes` is empty, the default is [`ElementType::Bf16`], and the result is not valid.
     pub fn cuda(dtypes: impl IntoIterator<Item = ElementType>) -> Self {

@@ -1,9 +1,10 @@
-//! The capabilities of a device, which replace rules that frameworks keep by device name.
+//! The capabilities of a device. They replace rules that frameworks implement by device name.
 //!
 //! PJRT reports the version of the interface and the extensions of a plugin. It does not report how to lower `gather`,
 //! which float autocast uses or whether donation works. Frameworks keep such knowledge in lists of device names, so a
-//! device with an unknown name gets the defaults. [`Capabilities`] is that knowledge as data. It is available without a
-//! client, in Rust, in JSON (the `capabilities` of a [`Manifest`](crate::Manifest)) and in C (`dp_capabilities`).
+//! device with an unknown name gets the defaults. [`Capabilities`] represents this knowledge as data. It is available
+//! without a client, in Rust, in JSON (the `capabilities` of a [`Manifest`](crate::Manifest)) and in C
+//! (`dp_capabilities`).
 //!
 //! ```
 //! use plugin_manifest::ElementType;
@@ -58,7 +59,7 @@ macro_rules! capabilities {
         $(#[$doc:meta])*
         $field:ident: $ty:ty { builder: $kind:ident $(($item:ty))?, c: [$($c:ident),*], replaces: $replaces:literal, }
     )*) => {
-        /// The capabilities of the devices of a plugin. The default is what frameworks assume of an unknown device.
+        /// The capabilities of the devices of a plugin. The default is what frameworks assume about an unknown device.
         ///
         /// The brackets after each field name the framework that keeps a rule for it by device name, and the rule.
         #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Capabilities {
-    /// Returns a builder that starts from what frameworks assume of an unknown device.
+    /// Returns a builder that starts from the values that frameworks assume about an unknown device.
     pub fn builder() -> CapabilitiesBuilder {
         CapabilitiesBuilder::default()
     }

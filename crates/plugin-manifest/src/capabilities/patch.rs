@@ -11,7 +11,7 @@ impl Capabilities {
     ///
     /// # Errors
     ///
-    /// The field with a value of the wrong type, or all unknown fields and faults of the values.
+    /// If a value has the wrong type, its field. Otherwise all unknown fields and invalid values.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         Self::from_value(&parse(text)?)
     }
@@ -22,13 +22,14 @@ impl Capabilities {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Applies a JSON merge patch (RFC 7396) to these capabilities. Given fields replace, `null` restores a default.
+    /// Applies a JSON merge patch (RFC 7396) to these capabilities. Fields in the patch replace values, and `null`
+    /// restores a default.
     ///
     /// Users override capabilities with such a patch, in the variable of [`Self::override_variable`].
     ///
     /// # Errors
     ///
-    /// The field with a value of the wrong type, or all unknown fields and faults of the result.
+    /// If a value has the wrong type, its field. Otherwise all unknown fields and invalid values of the result.
     pub fn patched(&self, patch: &str) -> Result<Self, Faults> {
         let patch = parse(patch)?;
         if !patch.is_object() {
@@ -46,7 +47,7 @@ impl Capabilities {
     }
 
     fn from_value(json: &Json) -> Result<Self, Faults> {
-        // Derived deserializers also accept a list of all fields in order, which is surely a mistake.
+        // Derived deserializers also accept a list of all fields in order. Reject it, because it is surely a mistake.
         if !json.is_object() {
             let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());

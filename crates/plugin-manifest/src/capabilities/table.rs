@@ -15,7 +15,7 @@ pub struct Row {
     pub field: &'static str,
     /// Its value; `none` if it is empty.
     pub value: String,
-    /// Whether the value is what frameworks assume of an unknown device.
+    /// Whether the value is what frameworks assume about an unknown device.
     pub is_default: bool,
     /// The rule of a framework that the field replaces; empty if there is none.
     pub replaces: &'static str,

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use super::*;
 
-/// Every field differs from its default.
+/// Capabilities in which every field differs from its default.
 pub(crate) fn full() -> Capabilities {
     let tile = [NonZeroU32::new(8).unwrap(), NonZeroU32::new(128).unwrap()];
     let version = StablehloVersion::new;
@@ -69,7 +69,7 @@ fn the_default_is_empty_and_valid() {
 #[test]
 fn every_field_round_trips_through_json() {
     let mut full = full();
-    // Autocast to bf16 and `bf16 = downcast` need the type.
+    // Autocast to bf16 and `bf16 = downcast` require this type.
     full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
     assert_eq!(faults(&full), Vec::<String>::new());
     assert!(full.rows().iter().all(|row| !row.is_default), "{full}");
@@ -208,7 +208,7 @@ fn users_override_fields() {
         (NonZeroU32::new(64), Spmd::Unsupported),
         "the rest is as before"
     );
-    // Objects merge, lists are replaced.
+    // Objects are merged, and lists are replaced.
     let patched = base.patched(r#"{"autocast": {"dtypes": ["f16"], "default_dtype": "f16"}}"#).unwrap();
     assert_eq!(patched.autocast, Some(Autocast::xla([ElementType::F16])));
     assert_eq!(base.patched(r#"{"autocast": null}"#).unwrap().autocast, None);

@@ -253,7 +253,7 @@ fn list<T: Display>(items: &[T]) -> String {
     text + "]"
 }
 
-/// The kind of values of a type. Only types of the same class can replace each other.
+/// The kind of values of a type. A type can only be replaced by a type of the same class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     Signed,

@@ -1,6 +1,7 @@
 //! Plans for the devices that frameworks support by name today.
 //!
-//! They express as data what PyTorch/XLA's plugin classes do in code. Each names the functions that it mirrors.
+//! They express as data what PyTorch/XLA's plugin classes do in code. Each of them names the functions that it
+//! replaces.
 
 use super::chips::{ChipProbe, HostIndex};
 use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
@@ -14,7 +15,7 @@ fn variable(name: &str) -> ChipProbe {
     ChipProbe::Variable { name: name.to_owned() }
 }
 
-/// Port of the first TPU process on each host. The other processes use the next ports.
+/// Port of the first TPU process on each host. The other processes use the ports that follow.
 const TPU_PORT: u16 = 8476;
 
 /// Google TPU: `configure_one_chip_topology` and `configure_topology` of PyTorch/XLA's `tpu.py`.

@@ -7,7 +7,7 @@ use super::plan::ProcessPlan;
 use super::topology::ProcessTopology;
 use crate::{Fault, Faults};
 
-/// One way to count the devices of this host.
+/// A method to count the devices of this host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "from", rename_all = "snake_case")]
 #[non_exhaustive]

@@ -47,20 +47,20 @@ impl Explicit {
     }
 }
 
-/// The result of reading one source.
+/// The state of a source after detection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SourceState {
     /// Its values were used.
     Used,
-    /// It is present, but an earlier launcher was used.
+    /// It is present, but another launcher has precedence.
     Passed,
     /// It is partly present, but it does not describe this process. The text is the reason.
     Incomplete(String),
     /// It is not present.
     Absent,
-    /// It was not queried, because this needs the network and an earlier launcher was used.
+    /// It was not queried, because this requires the network and another launcher has precedence.
     NotAsked,
 }
 
@@ -99,10 +99,10 @@ pub struct Detected {
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources that each describe a part. Their values are combined.
+/// Sources that each provide some of the values, which are combined.
 const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
 
-/// Sources of which only the first that is present is used.
+/// Launchers. Only the first one that is present is used.
 const LAUNCHERS: [(Source, Read); 7] = [
     (Source::Torchrun, source::torchrun::read),
     (Source::OpenMpi, source::open_mpi::read),
@@ -116,10 +116,11 @@ const LAUNCHERS: [(Source, Read); 7] = [
 /// Detects the topology of this process, from values the program passes, then from the environment.
 ///
 /// The order is JAX's: explicit values, then JAX's own variables, then the first launcher that is present of Open MPI,
-/// Slurm, TPU variables, TPU metadata and Kubernetes. Three sources that JAX does not read are added:
+/// Slurm, TPU variables, TPU metadata and Kubernetes. It also reads three sources that JAX does not read:
 ///
-/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only describe the place on the host, follow JAX's variables.
-/// - torchrun is the first launcher, because it runs inside the jobs of the others and describes the process itself.
+/// - `PJRT_LOCAL_PROCESS_RANK` and `_COUNT`, which only describe the place on the host, come after JAX's variables.
+/// - torchrun is the first launcher, because it runs inside the jobs of the other launchers and describes the process
+///   itself.
 /// - Neuron's variables are the last launcher, because a plan sets them.
 ///
 /// Values that none of these sources provide are derived from the others. If no source describes how processes share
@@ -143,7 +144,7 @@ impl<'a> Detection<'a> {
         self
     }
 
-    /// Sets the program's own values, which take precedence.
+    /// Sets the values that the program passes. They take precedence.
     #[must_use]
     pub fn with_explicit(mut self, explicit: Explicit) -> Self {
         self.explicit = explicit;
@@ -242,7 +243,7 @@ mod tests {
     use super::super::provenance::Item;
     use super::*;
 
-    /// A host with made-up contents, for tests.
+    /// A host with fictitious contents, for tests.
     #[derive(Default)]
     struct Made {
         hosts_file: Option<&'static str>,
@@ -383,7 +384,7 @@ mod tests {
         found(&uri("1531576320.0;tcp://10.96.0.1,10.148.0.1:34911"), "2/4 0/2 1/2 10.96.0.1:62624");
         found(&uri("1314521088.0;tcp6://[fe80::b9b:1,2620:10d::2]:43370"), "2/4 0/2 1/2 [fe80::b9b:1]:62880");
         refused(&uri("1.0;usock"), &["OMPI_MCA_orte_hnp_uri: \"1.0;usock\" has no tcp address"]);
-        // Ranks assigned to the hosts in turn.
+        // Ranks are assigned to the hosts round robin.
         let turns = and(base, &[("OMPI_COMM_WORLD_LOCAL_RANK", "1")]);
         found(&turns, "2/4 1/2 0/2 -");
         refused(&without(base, "OMPI_COMM_WORLD_LOCAL_SIZE"), &["OMPI_COMM_WORLD_LOCAL_SIZE: not set", "mpirun"]);
@@ -511,7 +512,7 @@ mod tests {
         let state = |detected: &Detected, source| {
             detected.sources.iter().find(|report| report.source == source).unwrap().state.clone()
         };
-        // torchrun runs within a job step here. A malformed source that is not in use is not an error.
+        // torchrun runs within a Slurm job step here. A malformed source that is not in use is not an error.
         let detected = found(&and(TORCHRUN, SLURM), "3/4 1/2 1/2 node0");
         assert_eq!(state(&detected, Source::Torchrun), SourceState::Used);
         assert_eq!(state(&detected, Source::Slurm), SourceState::Passed);

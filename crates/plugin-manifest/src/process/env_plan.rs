@@ -13,7 +13,7 @@ use super::template::is_variable;
 use crate::options::value_to_json;
 use crate::{Error, OptionType, Result};
 
-/// The effect of applying a step to a variable.
+/// The effect of a step on its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -55,7 +55,7 @@ pub struct EnvStep {
     pub value: String,
     /// Whether to keep or replace a value that is already set.
     pub set: SetMode,
-    /// The time by which it must be set.
+    /// The latest time at which the variable may be set.
     pub before: Before,
     /// The reason for the step.
     pub reason: String,
@@ -89,8 +89,9 @@ impl Serialize for PlannedOption {
 
 /// The result of a plan for one process. It is data, so creating it sets no variables.
 ///
-/// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. Setting variables in a running
-/// process is unsafe in Rust, because C libraries read them without a lock. `plugin-registry` implements that step.
+/// For a child process, pass [`EnvPlan::for_child`] to [`std::process::Command::envs`]. Rust considers setting
+/// variables in a running process unsafe, because C libraries read them without a lock. `plugin-registry` implements
+/// that step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EnvPlan {
     steps: Vec<EnvStep>,
@@ -189,7 +190,7 @@ impl EnvPlan {
     }
 }
 
-/// A table: one line for each variable, option and need.
+/// Formats a table with one line for each variable, option and need.
 impl fmt::Display for EnvPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {
@@ -222,7 +223,7 @@ impl fmt::Display for EnvPlan {
             ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        // A long value shifts only its own reason.
+        // A long value shifts only the reason in its own line.
         let short = rows.iter().map(|row| row[2].chars().count()).filter(|width| *width <= 40).max();
         let (a, b, c) = (width(0), width(1), short.unwrap_or(0));
         for (i, [what, name, value, reason]) in rows.iter().enumerate() {

@@ -32,7 +32,7 @@ impl Environment {
         self.get(name).filter(|value| !value.is_empty())
     }
 
-    /// Sets a variable in this value. The environment of the process does not change.
+    /// Sets a variable in this copy. The environment of the process does not change.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.0.insert(name.into(), value.into());
     }

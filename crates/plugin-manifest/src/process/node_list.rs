@@ -1,16 +1,17 @@
 //! Slurm's lists of nodes: `host[01-03,7],login1`.
 
-/// Larger than any cluster. A longer list is a mistake or an attack.
+/// The limit is larger than any cluster. A longer list is a mistake or an attack.
 const LIMIT: usize = 1 << 20;
 
-/// All names of a list, in order. Several brackets in one name are combined, and the last varies fastest.
+/// All names of a list, in order. If a name has several brackets, all combinations are formed, and the last bracket
+/// varies fastest.
 pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut names = Vec::new();
     for item in split(list)? {
         let mut expanded = vec![String::new()];
         let mut rest = item;
         while let Some((before, bracket)) = rest.split_once('[') {
-            // `split` checked that the bracket is closed.
+            // `split` has checked that the bracket is closed.
             let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
             let numbers = numbers(inside)?;
             if expanded.len().saturating_mul(numbers.len()) > LIMIT {

@@ -112,7 +112,7 @@ impl Partial {
                 Fault::new(fault.field, format!("{} ({origins}); correct one of them, or pass all", fault.message))
             };
             Faults::check(faults.into_vec().into_iter().map(one).collect()).err().unwrap_or_else(|| {
-                // `into_vec` of `Faults` is never empty.
+                // `into_vec` of `Faults` never returns an empty list.
                 Fault::new("process topology", "contradictory").into()
             })
         };
@@ -198,7 +198,7 @@ impl Partial {
             (None, Some(count)) if count > 1 => return gap(&self.host_count, "host count", "host index"),
             _ => {}
         }
-        // Assume that every host has as many processes as this one.
+        // Assume that every host has the same number of processes as this one.
         let (local, on_host) = (local.unwrap_or(0), on_host.unwrap_or(1));
         let (host, hosts) = (host.unwrap_or(0), hosts.unwrap_or(1));
         let world = on_host.checked_mul(hosts).ok_or_else(|| {
@@ -231,7 +231,7 @@ impl Partial {
         let (Some(rank), Some(world)) = (&self.global_rank, &self.world_size) else { return Ok(()) };
         let (rank, world) = (rank.value, world.value);
         if self.local_rank.is_none() && self.local_world_size.is_none() && self.host_count.is_none() {
-            // No source describes how processes share hosts.
+            // No source describes how the processes are distributed over hosts.
             self.local_rank = Some(Known::assumed(0));
             self.local_world_size = Some(Known::assumed(1));
             self.host_count = Some(Known::assumed(world));
@@ -278,7 +278,7 @@ impl Partial {
                 // Ranks fill one host after the other.
                 Some(rank / on_host)
             } else if rank / hosts == local {
-                // Ranks are assigned to the hosts in turn.
+                // Ranks are assigned to the hosts round robin.
                 Some(rank % hosts)
             } else {
                 None
@@ -299,7 +299,7 @@ impl Partial {
     }
 }
 
-/// How an error names the origin of a value.
+/// The name of a value's origin in an error.
 pub(super) fn field(origin: &Origin) -> String {
     match &origin.name {
         Some(name) => name.clone(),

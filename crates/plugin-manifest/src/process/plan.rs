@@ -54,14 +54,14 @@ impl When {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SetMode {
-    /// Leave it.
+    /// Keep the value.
     #[default]
     Default,
-    /// Replace its value.
+    /// Replace the value.
     Override,
 }
 
-/// The time by which a variable must be set.
+/// The latest time at which a variable may be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Before {
@@ -98,10 +98,10 @@ pub struct EnvRule {
     /// Whether to keep or replace a value that is already set.
     #[serde(default)]
     pub set: SetMode,
-    /// The time by which it must be set.
+    /// The latest time at which the variable may be set.
     #[serde(default)]
     pub before: Before,
-    /// The reason, for people.
+    /// The reason, for display.
     #[serde(default)]
     pub reason: String,
 }
@@ -139,7 +139,7 @@ impl EnvRule {
         self
     }
 
-    /// Allows setting the variable as late as just before the client is created.
+    /// Requires the variable only before a client is created, instead of before the library is loaded.
     #[must_use]
     pub fn before_client(mut self) -> Self {
         self.before = Before::Client;
@@ -171,7 +171,7 @@ pub struct OptionRule {
     /// If any of these variables is set and not empty, the rule does not apply.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless_set: Vec<String>,
-    /// The reason, for people.
+    /// The reason, for display.
     #[serde(default)]
     pub reason: String,
 }
@@ -211,7 +211,7 @@ impl OptionRule {
     }
 }
 
-/// Whether clients need a key-value store that their processes share.
+/// Whether clients need a key-value store that all processes share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoordinatorNeed {
@@ -236,7 +236,7 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// The default port of PyTorch/XLA.
+    /// The default port in PyTorch/XLA.
     pub const DEFAULT_PORT: u16 = 8547;
 
     /// Creates a coordinator with the default port.
@@ -265,13 +265,14 @@ pub struct ProcessPlan {
     pub options: Vec<OptionRule>,
     /// Whether clients need a coordinator.
     pub coordinator: Coordinator,
-    /// How to count the devices of this host without the plugin. The first probe that finds any determines the number.
+    /// How to count the devices of this host without the plugin. The first probe that finds any devices determines the
+    /// number.
     pub chips: Vec<ChipProbe>,
     /// The source of the index of the host.
     pub host_index: HostIndex,
 }
 
-/// A plan without variables, options or coordinator, for one device.
+/// The default plan has no variables, options or coordinator, and counts one device.
 impl Default for ProcessPlan {
     fn default() -> Self {
         Self {

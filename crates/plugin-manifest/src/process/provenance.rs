@@ -37,7 +37,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The name in tables and errors.
+    /// The name for tables and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Explicit => "explicit",
@@ -81,7 +81,7 @@ pub enum Item {
 }
 
 impl Item {
-    /// The name in tables and errors.
+    /// The name for tables and errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::GlobalRank => "global rank",
@@ -127,7 +127,7 @@ impl Origin {
     }
 }
 
-/// Formats as `torchrun RANK`.
+/// Formats the origin as `torchrun RANK`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.name {

@@ -1,4 +1,4 @@
-//! An index below a count.
+//! An index that is smaller than a count.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Fault, Faults};
 
-/// One of several items: an index and a count, with the index below the count.
+/// One of several items: an index and a count. The index is smaller than the count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct Position {
@@ -30,14 +30,14 @@ impl TryFrom<Raw> for Position {
 }
 
 impl Position {
-    /// The only item of one.
+    /// The only item of a list of one.
     pub const SOLE: Self = Self { index: 0, count: 1 };
 
     /// Creates the position with this index, counted from 0, among `count` items.
     ///
     /// # Errors
     ///
-    /// If `index` is not below `count`. No index is valid for a count of 0.
+    /// If `index` is not smaller than `count`. No index is valid for a count of 0.
     pub fn new(index: u32, count: u32) -> Result<Self, Faults> {
         if index < count {
             return Ok(Self { index, count });
@@ -62,7 +62,7 @@ impl Position {
     }
 }
 
-/// Formats as `index/count`, as in `3/8`.
+/// Formats the position as `index/count`, as in `3/8`.
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.index, self.count)

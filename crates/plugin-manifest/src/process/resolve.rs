@@ -16,8 +16,8 @@ impl ProcessPlan {
     ///
     /// # Errors
     ///
-    /// All faults of the plan itself. If it has none, all values that the topology and the environment do not provide.
-    /// Each fault names what to set.
+    /// All faults of the plan itself. If there are none, all values that neither the topology nor the environment
+    /// provides. Each fault explains what to set.
     pub fn resolve(&self, topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan, Faults> {
         self.validate()?;
         let scope = Scope { topology, environment, default_port: self.coordinator.default_port };
@@ -36,7 +36,7 @@ impl ProcessPlan {
                 Ok(value) => {
                     plan.add_variable(&rule.variable, value, (rule.set, rule.before), &rule.reason, environment);
                 }
-                // A variable that keeps its value needs no new value.
+                // If the variable keeps its value, the value of the plan is not needed.
                 Err(_) if kept => {}
                 Err(problem) => faults.add(format!("environment[{i}] {}", rule.variable), problem),
             }
@@ -106,7 +106,7 @@ mod tests {
             .with_variable(EnvRule::override_value("SAME", "{local_rank}"))
             .with_variable(EnvRule::default_value("ALONE", "1").when([When::SingleProcess]))
             .with_variable(EnvRule::default_value("NOT_BESIDE", "1").unless_set("KEPT"))
-            // Its value is unknown, but not needed.
+            // Its value is unknown but not needed.
             .with_variable(EnvRule::default_value("HERE", "{env:NOWHERE}"));
         let environment =
             Environment::from([("KEPT", "7"), ("REPLACED", "7"), ("SAME", "1"), ("HERE", ""), ("EMPTY", "")]);

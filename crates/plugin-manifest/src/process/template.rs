@@ -16,8 +16,8 @@
 //! factor      = digits | integer name
 //! ```
 //!
-//! Of several choices, the first that is known is used. There is no subtraction or division, so a sum has a value for
-//! every topology. A sum larger than 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
+//! If there are several choices, the first one that is known is used. There is no subtraction or division, so a sum has
+//! a value for every topology. A sum larger than 64 bits is an error. Spaces around choices, `+` and `*` are ignored.
 
 use super::environment::Environment;
 use super::topology::ProcessTopology;
@@ -81,7 +81,7 @@ pub(super) struct Scope<'a> {
 enum Gap {
     /// The value is not known, so the next choice is used.
     Unknown(String),
-    /// The value is known but not valid.
+    /// The value is known but invalid.
     Broken(String),
 }
 

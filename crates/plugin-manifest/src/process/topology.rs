@@ -14,7 +14,7 @@ use crate::{Fault, Faults};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceShare {
-    /// The one device whose index is the local rank.
+    /// One device. Its index is the local rank.
     One,
     /// All devices.
     All,
@@ -22,8 +22,8 @@ pub enum DeviceShare {
 
 /// The place of a process among those that run one program together.
 ///
-/// The values are always consistent: ranks are below their counts, a host has at least one process, and on a single
-/// host the local rank is the global one.
+/// The values are always consistent. Ranks are smaller than their counts, a host has at least one process, and on a
+/// single host the local rank is the global one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Raw")]
 pub struct ProcessTopology {
@@ -131,19 +131,19 @@ impl ProcessTopology {
         Ok(Self { global, local, host, device_share, provenance: Provenance::default(), ..Self::single() })
     }
 
-    /// Sets the address of the coordinator, the process through which all processes find each other.
+    /// Sets the address of the coordinator, through which the processes find each other.
     #[must_use]
     pub fn with_coordinator(mut self, coordinator: Address) -> Self {
         self.coordinator = Some(coordinator);
         self
     }
 
-    /// Places the host in one of several slices. Slices are groups of equally many hosts whose devices have a network
-    /// of their own.
+    /// Places the host in one of several slices. A slice is a group of hosts whose devices have a network of their own.
+    /// All slices have the same number of hosts.
     ///
     /// # Errors
     ///
-    /// If the hosts do not divide into that many slices, or if the index of this host does not fit the slice.
+    /// If the hosts cannot be divided into that many slices of equal size, or if this host is not in the given slice.
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
         if !hosts.is_multiple_of(slices) {
@@ -180,8 +180,8 @@ impl ProcessTopology {
         self
     }
 
-    /// Adds a further value of a source, under the name of the environment variable that would contain it. Templates
-    /// read it like a variable of the environment.
+    /// Adds another value that a source provides, under the name of the environment variable that would contain it.
+    /// Templates read it like a variable of the environment.
     #[must_use]
     pub fn with_attribute(mut self, variable: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.insert(variable.into(), value.into());
@@ -210,7 +210,7 @@ impl ProcessTopology {
         self.host.index()
     }
 
-    /// Number of hosts of all slices.
+    /// Number of hosts in all slices.
     pub fn host_count(&self) -> u32 {
         self.host.count()
     }
@@ -252,12 +252,12 @@ impl ProcessTopology {
         &self.hosts
     }
 
-    /// The devices of its host that the process takes.
+    /// The share of its host's devices that the process takes.
     pub fn device_share(&self) -> DeviceShare {
         self.device_share
     }
 
-    /// Further values of the sources, by the name of the environment variable that would contain them.
+    /// Other values that the sources provide, by the name of the environment variable that would contain them.
     pub fn attributes(&self) -> &BTreeMap<String, String> {
         &self.attributes
     }
@@ -324,7 +324,7 @@ mod tests {
             let error = ProcessTopology::new(global, local, host).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
         }
-        // Hosts with different numbers of processes, and ranks assigned in turn.
+        // The hosts have different numbers of processes, and ranks are assigned round robin.
         assert!(ProcessTopology::new(at(2, 3), at(0, 1), at(1, 2)).is_ok());
         assert!(ProcessTopology::new(at(2, 4), at(1, 2), at(0, 2)).is_ok());
     }

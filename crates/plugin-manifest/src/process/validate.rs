@@ -20,7 +20,7 @@ impl Found {
 }
 
 impl ProcessPlan {
-    /// Checks the plan without a topology: names, templates, conditions, probes.
+    /// Checks the plan without a topology: names, templates, conditions and probes.
     ///
     /// # Errors
     ///

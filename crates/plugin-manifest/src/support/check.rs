@@ -9,11 +9,11 @@ use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable,
 use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
-/// Maximum number of different reasons in an answer. Further ones are dropped.
+/// Maximum number of different reasons in an answer. Further reasons are dropped.
 const MAX_REASONS: usize = 64;
 
 impl Reason {
-    /// Why a program that cannot be read is not supported.
+    /// The reason for a program that cannot be read.
     pub fn unreadable(error: &::stablehlo::Error) -> Self {
         let mut reason = Self::new(format!("the program cannot be read: {}", error.message()));
         reason.operation = error.op().map(str::to_owned);
@@ -31,11 +31,11 @@ pub struct Checker {
     max_rank: Option<usize>,
 }
 
-/// An operation's rule with its groups expanded.
+/// The rule of an operation, with type groups expanded.
 #[derive(Debug)]
 struct Rule {
     rule: OperationRule,
-    /// Empty if all are allowed.
+    /// The allowed types. Empty if all types are allowed.
     types: Vec<ElementType>,
 }
 
@@ -68,8 +68,8 @@ impl Checker {
         Ok(Self { rules, complete: table.complete, dynamic_shapes: table.dynamic_shapes, max_rank: table.max_rank })
     }
 
-    /// Checks a program as a framework would send it. With the feature `hlo`, programs in HLO are checked by the
-    /// StableHLO names of their instructions.
+    /// Checks a program in the form in which a framework would send it. With the feature `hlo`, programs in HLO are
+    /// checked by the StableHLO names of their instructions.
     pub fn program(&self, program: &Program, effort: Effort) -> Support {
         match crate::program_reader::read(program, stablehlo::VerifyLevel::FULL) {
             Some(Ok(module)) => self.module(&module, effort),
@@ -118,7 +118,7 @@ impl Checker {
     }
 }
 
-/// An attribute's value in the spelling of rules.
+/// The value of an attribute in the spelling that rules use.
 struct Spelled {
     values: Vec<String>,
     list: bool,
@@ -148,7 +148,7 @@ impl fmt::Display for Spelled {
     }
 }
 
-/// Spells one value. That of an enumeration is its keyword.
+/// Spells one value. A value of an enumeration is spelled as its keyword.
 fn spell(attribute: &Attribute) -> String {
     if let Some(integer) = attribute.as_integer() {
         return match attribute {
@@ -190,7 +190,7 @@ impl AttributeRule {
     }
 }
 
-/// The key of equal reasons: operation, attribute, type and message.
+/// The fields in which equal reasons agree: operation, attribute, type and message.
 type Alike = (Option<String>, Option<String>, Option<String>, String);
 
 /// Reasons of one answer. Equal reasons are counted together.
@@ -238,7 +238,7 @@ impl Walk<'_> {
             if location.is_empty() { reason } else { reason.location(location) }
         };
         let Some(rule) = rule else {
-            // The walk checks the called function too, because it is part of the program.
+            // A call needs no rule of its own, because the walk also checks the called function.
             if matches!(op.kind, OpKind::Call { .. }) {
                 return;
             }

@@ -1,9 +1,9 @@
 //! Whether a plugin's devices can run a program, determined before anything is loaded or compiled.
 //!
-//! PJRT has no such call. A framework can only compile a program to find out whether a device supports it, or which
-//! part of it. This module offers plugins two ways to answer. A plugin's manifest may contain a [`SupportTable`]. Any
-//! tool can check a program against it, without a device or the library. The plugin may also implement
-//! `DevicePlugin::supports`, which can check as much as the vendor likes.
+//! PJRT has no function for this query. A framework can only compile a program to find out whether a device supports
+//! it, or which parts of it. This module offers plugins two ways to answer. A plugin's manifest may contain a
+//! [`SupportTable`]. Any tool can check a program against it, without a device or the library. The plugin may also
+//! implement `DevicePlugin::supports`, which can check more than a table can.
 //!
 //! An answer contains its [`Reason`]s: the operation, the attribute or type at fault, and the location in the program.
 //! `Yes` is valid only for its [`Effort`]: a device may support an operation but not one of its types.
@@ -30,11 +30,11 @@ pub use table::{AttributeRule, OperationRule, SupportTable, Verdict};
 pub enum Effort {
     /// Names of operations and targets of custom calls.
     Names,
-    /// Their attributes.
+    /// Also the attributes of operations.
     Attributes,
-    /// Element types, ranks, and dynamic extents.
+    /// Also element types, ranks and dynamic extents.
     Types,
-    /// Everything that compiling checks.
+    /// Also everything else that compiling checks.
     Compile,
 }
 
@@ -76,9 +76,9 @@ impl FromStr for Effort {
 pub enum Support {
     /// Supported, up to the effort of the check.
     Yes,
-    /// It does not compile or run. All reasons found, at least one.
+    /// The program does not compile or does not run. Contains all reasons that were found, at least one.
     No(Vec<Reason>),
-    /// Unknown without more effort. The reasons for the doubt.
+    /// The answer requires more effort. Contains the reasons for the doubt.
     Maybe(Vec<Reason>),
 }
 

@@ -26,21 +26,23 @@ use crate::diagnostic::Fault;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SupportTable {
-    /// Whether the table lists all supported operations. If so, others are not supported; otherwise they are unknown.
+    /// Whether the table lists all supported operations. If so, operations that it does not list are not supported.
+    /// Otherwise, their support is unknown.
     #[serde(default)]
     pub complete: bool,
-    /// Names for lists of element types. Rules and other groups, earlier or later, refer to one as `@name`.
+    /// Names for lists of element types. Rules and other groups refer to a group as `@name`, before or after its
+    /// definition.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub type_groups: BTreeMap<String, Vec<String>>,
     /// Whether extents may be dynamic.
     #[serde(default)]
     pub dynamic_shapes: bool,
-    /// Maximum rank of any value; `None` if there is no limit.
+    /// Maximum rank of any value, or `None` if there is no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
     /// Rules by the name of the operation, such as `stablehlo.add`. `stablehlo.custom_call(Qr)` and
-    /// `stablehlo.composite(chlo.erf)` are the rules of one target or name. `stablehlo.*` applies to all other
-    /// operations of a dialect.
+    /// `stablehlo.composite(chlo.erf)` are the rules for one target or name. `stablehlo.*` applies to all operations of
+    /// a dialect that have no rule of their own.
     #[serde(default)]
     pub operations: BTreeMap<String, OperationRule>,
 }
@@ -49,17 +51,17 @@ pub struct SupportTable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct OperationRule {
-    /// Whether the operation is supported at all. If it is, the other fields apply.
+    /// Whether the operation is supported at all. If it is supported, the other fields apply.
     #[serde(default)]
     pub support: Verdict,
-    /// Why it is not supported, or on what its support depends.
+    /// Why the operation is not supported, or what its support depends on.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Element types of its operands and results, in StableHLO's spelling: `f32`, `i1`, `ui8`, `complex<f32>`; or
-    /// `@name` for those of a group. All if omitted.
+    /// Element types of its operands and results in StableHLO's spelling, such as `f32`, `i1`, `ui8` or `complex<f32>`,
+    /// or `@name` for the types of a group. All if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
-    /// Maximum rank of an operand or result; that of the table if omitted.
+    /// Maximum rank of an operand or result, or that of the table if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rank: Option<usize>,
     /// Rules of attributes, by their names in the specification.
@@ -72,7 +74,8 @@ pub struct OperationRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AttributeRule {
-    /// The values, as the specification spells them: `DEFAULT`, `true`, `1`. Any if omitted.
+    /// The values in the specification's spelling, such as `DEFAULT`, `true` or `1`. If omitted, any value is
+    /// supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub one_of: Vec<String>,
     /// Minimum number.
@@ -90,22 +93,22 @@ pub struct AttributeRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Supported, subject to the other fields.
+    /// The operation is supported, subject to the other fields.
     #[default]
     Yes,
-    /// Not supported.
+    /// The operation is not supported.
     No,
-    /// Supported under a condition that the table cannot express.
+    /// The operation is supported under a condition that the table cannot express.
     Maybe,
 }
 
 impl SupportTable {
-    /// An empty table for listing all supported operations.
+    /// Creates an empty table, to which all supported operations are to be added.
     pub fn complete() -> Self {
         Self { complete: true, ..Self::default() }
     }
 
-    /// Names a list of element types.
+    /// Defines a name for a list of element types.
     #[must_use]
     pub fn type_group<T: Into<String>>(mut self, name: impl Into<String>, types: impl IntoIterator<Item = T>) -> Self {
         self.type_groups.insert(name.into(), types.into_iter().map(Into::into).collect());
@@ -119,8 +122,8 @@ impl SupportTable {
         self
     }
 
-    /// Returns all faults of the table. Names of element types are not checked here but by `Checker::new`, of the
-    /// feature `stablehlo`.
+    /// Returns all faults of the table. Does not check names of element types. `Checker::new`, which requires the
+    /// feature `stablehlo`, checks them.
     pub fn validate(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         for (name, types) in &self.type_groups {
@@ -181,17 +184,17 @@ impl SupportTable {
 }
 
 impl OperationRule {
-    /// Supported for these element types.
+    /// The operation is supported for these element types.
     pub fn of_types<T: Into<String>>(types: impl IntoIterator<Item = T>) -> Self {
         Self { types: types.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Not supported.
+    /// The operation is not supported, for the given reason.
     pub fn no(reason: impl Into<String>) -> Self {
         Self { support: Verdict::No, reason: reason.into(), ..Self::default() }
     }
 
-    /// Supported under a condition that the table cannot express.
+    /// The operation is supported under a condition that the table cannot express.
     pub fn maybe(reason: impl Into<String>) -> Self {
         Self { support: Verdict::Maybe, reason: reason.into(), ..Self::default() }
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Manifest, Program};
 
-/// A program of one function.
+/// A program with one function.
 fn program(body: &str) -> Program {
     Program { format: "mlir".to_owned(), code: body.to_owned().into() }
 }
@@ -172,7 +172,7 @@ fn checks_hlo_like_stablehlo() {
     assert_eq!(ask(bf16, Effort::Attributes), Support::Yes);
     let Support::No(reasons) = ask(bf16, Effort::Types) else { panic!() };
     assert!(reasons.iter().any(|reason| reason.ty.as_deref() == Some("tensor<8x16xf32>")), "{reasons:?}");
-    // With a config around the module the answer is the same.
+    // A config around the module does not change the answer.
     let mut code = Vec::new();
     prost::encoding::bytes::encode(1, &program.code, &mut code);
     let program = Program { format: "hlo_with_config".to_owned(), code: code.into() };

@@ -18,8 +18,8 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// Generates the code for the C fields in each row of the table. The pattern of `complete` has no `..`, so the code does
-/// not compile if a field of the struct is in no row.
+/// The pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row. The
+/// pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row.
 macro_rules! fields {
     ($(
         $(#[$doc:meta])*

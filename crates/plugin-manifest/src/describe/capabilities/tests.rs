@@ -13,16 +13,16 @@ use crate::capabilities::{
 };
 use crate::{Capabilities, ElementType};
 
-/// Every field differs from its default, and all are valid.
+/// Capabilities in which every field differs from its default and is valid.
 fn full() -> Capabilities {
     let mut full = crate::capabilities::tests::full();
     full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
     full
 }
 
-/// Reads a struct of which its creator knew only the first `size` bytes, from memory that ends there.
+/// Reads a struct whose creator knew only the first `size` bytes, from memory that ends there.
 fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
-    // Words, so that the copy is aligned; what follows the size is poison.
+    // Copy whole words, so that the copy is aligned. The bytes beyond the size are invalid on purpose.
     let mut words = vec![u64::MAX; size_of::<dp_capabilities>().div_ceil(8)];
     // SAFETY: both are valid for as many bytes and do not overlap.
     unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
@@ -33,7 +33,7 @@ fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
 
 const C_SIZE: usize = size_of::<dp_capabilities>();
 
-/// The C fields of each field of `Capabilities`. The last one switches it on.
+/// The C fields of each field of `Capabilities`. The last C field of a capability determines whether it is set.
 macro_rules! c_fields {
     ($(
         $(#[$doc:meta])*
@@ -49,7 +49,7 @@ macro_rules! c_fields {
 }
 for_each_capability!(c_fields);
 
-/// The C fields by their position.
+/// The C fields, sorted by their offset.
 fn sorted() -> Vec<(&'static str, usize)> {
     let mut fields: Vec<_> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     fields.sort_by_key(|(_, end)| *end);
@@ -86,7 +86,7 @@ fn every_size_reads_as_what_its_maker_knew() {
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
     assert_eq!(ends.len(), FIELDS.len());
     assert_eq!(sorted().last().unwrap().1, C_SIZE, "no padding at the end that a later field could fall into");
-    // Cutting away a field that others need correctly causes faults. These fields need others.
+    // If a field is cut off, fields that depend on it are reported as faults. The following fields depend on others.
     let mut checked = 0;
     let json = serde_json::to_value(&full).unwrap();
     let names: Vec<String> = json.as_object().unwrap().keys().cloned().collect();
@@ -240,13 +240,13 @@ fn constants_are_those_of_the_enumerations() {
     }
     let source = include_str!("constants.rs");
     let found: Vec<&str> = source.lines().filter(|line| line.starts_with("pub const ")).collect();
-    // The others stand for values with data, which `read` and `write` name one by one.
+    // The other constants stand for values with data, which `read` and `write` handle one by one.
     let own = ["DP_LAYOUT_", "DP_MASTER_ADDRESS_", "DP_FEATURE_"];
     let found: Vec<&str> = found.into_iter().filter(|line| !own.iter().any(|own| line.contains(own))).collect();
     assert_eq!(found, expected);
 }
 
-/// The C structs of the first version, which later versions only extend: the bytes up to the end of each field.
+/// The end of each field in the C structs of the first version. Later versions may only append fields.
 const FIRST: &[(&str, usize)] = &[
     ("struct_size", 8),
     ("dense_gather_factor", 12),

@@ -16,7 +16,7 @@ use crate::{Capabilities, Error, Result, Value};
 #[derive(Debug)]
 pub struct CCapabilities {
     raw: dp_capabilities,
-    // The memory to which `raw` points. A vector's elements do not move when the vector does.
+    // The memory to which `raw` points. The elements of a vector do not move when the vector is moved.
     _owned: Owned,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn parts<T>(list: &[T]) -> (*const T, usize) {
 }
 
 impl CCapabilities {
-    /// Converts valid capabilities to C. Lists that are stated but empty become unstated.
+    /// Converts valid capabilities to C. Empty lists become the same as lists that are not stated.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@ use crate::describe::descriptor::{
 };
 use crate::{Descriptor, Environment, Error, Faults, Hooks, Library, ProcessTopology, Result};
 
-/// A plugin that this library describes to other programs through C. The functions of its [`CDescriptor`] call it at any
-/// time, on any thread. A panic becomes an error.
+/// A plugin that this library describes to other programs through C. Other programs may call the functions of its
+/// [`CDescriptor`] at any time, on any thread. A panic becomes an error.
 pub trait ExportedPlugin: Hooks + Sized {
     /// Name by which frameworks register the plugin.
     const NAME: &'static str;
@@ -28,7 +28,7 @@ pub trait ExportedPlugin: Hooks + Sized {
     /// The location of the PJRT library. A table of this library is [`Library::Static`].
     fn library() -> Library;
 
-    /// The plugin's description. It need not check the manifest, because readers do.
+    /// The plugin's description. It need not check the manifest, because readers check it.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl CDescriptor {
         })
     };
 
-    /// Describes `E`. The text of the description is never freed, so call this once for each plugin. If the description
-    /// has faults, its `error` names them.
+    /// Describes the plugin `E`. The text of the description is never freed, so call this once for each plugin. If the
+    /// description has faults, its `error` names them.
     pub fn leak<E: ExportedPlugin>() -> Self {
         Self(contain(describe::<E>).unwrap_or_else(|error| dp_descriptor {
             name: strings::leak(E::NAME),
@@ -189,7 +189,7 @@ unsafe extern "C" fn supports<E: ExportedPlugin>(
 }
 
 unsafe extern "C" fn shutdown<E: ExportedPlugin>() {
-    // The panic's message was printed when it began, and there is no caller to return the error to.
+    // The panic hook has already printed the message, and there is no caller that could receive the error.
     let _ = contain(|| {
         E::HOOKS.shutdown();
         Ok(())

@@ -11,7 +11,7 @@ pub(super) fn to_json(plan: &EnvPlan) -> Result<String> {
     serde_json::to_string(plan).map_err(|error| Error::internal(format!("the plan: {error}")))
 }
 
-/// A plan as its author writes it. The changes that it makes are computed here.
+/// A plan as its author writes it. The effects of its steps are computed here.
 #[derive(Deserialize)]
 struct Plan {
     #[serde(default)]

@@ -93,7 +93,8 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
 ///
 /// # Safety
 ///
-/// `repr(C)`, begins with `struct_size: usize`, and every field is valid when all its bytes are zero.
+/// The type must be `repr(C)` and begin with `struct_size: usize`, and every field must be valid if all its bytes are
+/// zero.
 pub(super) unsafe trait Growing: Copy {
     const MIN_SIZE: usize;
     const NAME: &'static str;
@@ -121,7 +122,7 @@ unsafe impl Growing for dp_topology {
     }
 }
 
-/// Copies the fields that both sides know; the others are zero.
+/// Copies the fields that both sides know. The others are zero.
 ///
 /// # Safety
 ///

@@ -26,7 +26,7 @@ fn place(index: u32, count: u32) -> Position {
     Position::new(index, count).unwrap()
 }
 
-/// A descriptor as a program in C fills it in.
+/// A descriptor as a C program would fill it in.
 fn foreign() -> dp_descriptor {
     dp_descriptor {
         name: dp_string::new("foreign"),
@@ -142,7 +142,7 @@ fn what_is_wrong_with_a_foreign_descriptor_is_named() {
         let error = read(&raw const descriptor).unwrap_err();
         assert!(error.contains(says), "{says}: {error}");
     }
-    // Both faults at once.
+    // Reports both faults at once.
     let two = dp_descriptor { manifest: dp_string::new("{}"), library_kind: 7, ..foreign() };
     let error = read(&raw const two).unwrap_err();
     assert!(error.contains("missing field") && error.contains("7 is none of"), "{error}");

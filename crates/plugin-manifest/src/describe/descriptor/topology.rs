@@ -10,7 +10,7 @@ use crate::{Error, ProcessTopology, Result};
 /// A topology for C, with the text to which it points.
 pub struct CTopology<'a> {
     raw: dp_topology,
-    // The memory to which `raw` points. A vector's elements do not move when the vector does.
+    // The memory to which `raw` points. The elements of a vector do not move when the vector is moved.
     _coordinator: Option<String>,
     _hosts: Vec<dp_string>,
     _attributes: Vec<dp_variable>,

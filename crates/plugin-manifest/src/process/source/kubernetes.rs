@@ -47,9 +47,9 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     Reading::present(Partial { global_rank, world_size: size, coordinator, ..Partial::default() })
 }
 
-/// The address of the pod of index 0: this pod's full name with 0 for its own index. The kubelet writes the full name
-/// of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3  train-3.workers.default.svc.cluster.local
-/// train-3`.
+/// The address of the pod with index 0: the full name of this pod, with 0 in place of its own index. The kubelet writes
+/// the full name of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3
+/// train-3.workers.default.svc.cluster.local train-3`.
 fn first_pod(input: &Input<'_>) -> Option<Known<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
     let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;

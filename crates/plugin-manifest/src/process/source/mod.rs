@@ -58,7 +58,7 @@ impl Input<'_> {
         self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
     }
 
-    /// A whole number that is required. `remedy` explains how to set it.
+    /// A whole number that is required. `remedy` explains how to set the variable.
     fn required(&self, name: &str, remedy: &str) -> Result<Option<Known<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),
@@ -93,8 +93,8 @@ fn about(name: &str, text: &str, faults: &Faults) -> Faults {
     Fault::new(name, format!("{text:?}: {message}")).into()
 }
 
-/// A port for a job that specifies none, one of the 4096 highest. As in JAX, it depends on the job, so that jobs on one
-/// host differ.
+/// A port for a job that specifies none, from the 4096 highest ports. As in JAX, it depends on the job number, so that
+/// jobs on one host get different ports.
 fn port_of_job(job: u64) -> u16 {
     const FIRST: u16 = 61440;
     FIRST + u16::try_from(job % 4096).unwrap_or(0)

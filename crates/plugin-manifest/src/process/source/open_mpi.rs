@@ -30,7 +30,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })
 }
 
-/// The host of `mpirun`, where Open MPI runs rank 0 by default, and a port derived from the job's number.
+/// The host of `mpirun`, where Open MPI runs rank 0 by default, and a port that is derived from the job number.
 fn coordinator(input: &Input<'_>) -> Result<Option<Known<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {
@@ -45,7 +45,7 @@ fn coordinator(input: &Input<'_>) -> Result<Option<Known<Address>>, Faults> {
         let message = format!("{uri:?} has no tcp address; set JAX_COORDINATOR_ADDRESS to host:port of rank 0");
         return Err(Fault::new(URI, message).into());
     };
-    // The number is a multiple of 4096.
+    // The job number is a multiple of 4096.
     let job: Option<u64> = uri.split_once('.').and_then(|(job, _)| job.parse().ok());
     let address = match job {
         Some(job) => host.with_port(port_of_job(job / 4096)),

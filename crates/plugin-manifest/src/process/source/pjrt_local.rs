@@ -1,4 +1,5 @@
-//! `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA gives the processes it spawns on a host.
+//! `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA sets for the processes that it spawns on
+//! a host.
 
 use super::{Input, Reading};
 use crate::Faults;

@@ -1,4 +1,4 @@
-//! A job step of Slurm, as `srun` starts it.
+//! A Slurm job step, started by `srun`.
 
 use super::{Input, Reading, about, number, port_of_job};
 use crate::process::address::Address;

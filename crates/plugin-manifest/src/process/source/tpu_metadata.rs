@@ -29,8 +29,8 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     })?;
     let listed = Known::new((), Origin::named(input.source, ENDPOINTS));
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
-    // The shape of the slice, under the names of the variables. The metadata uses one of two names, of which the first
-    // is newer.
+    // The shape of the slice, under the names of the variables. The metadata uses one of two names. The first is the
+    // newer one.
     let tpu_env = input.host.metadata(TPU_ENV).unwrap_or_default();
     for (variable, names) in [
         ("TPU_ACCELERATOR_TYPE", ["ACCELERATOR_TYPE", "TPU_ACCELERATOR_TYPE"]),

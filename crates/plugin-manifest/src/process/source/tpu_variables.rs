@@ -1,4 +1,4 @@
-//! Variables of a TPU worker, as Kubernetes Engine sets them: one process on each host, unless local ranks are also
+//! Variables of a TPU worker, set by Kubernetes Engine. There is one process on each host, unless local ranks are also
 //! set.
 
 use super::{Input, Reading, about};
@@ -14,7 +14,7 @@ const MEGASCALE: &str = "MEGASCALE_COORDINATOR_ADDRESS";
 const SLICE: &str = "MEGASCALE_SLICE_ID";
 const SLICES: &str = "MEGASCALE_NUM_SLICES";
 
-/// The port that JAX uses on TPU hosts. Megascale's own coordinator uses another.
+/// The port that JAX uses on TPU hosts. Megascale's own coordinator uses another port.
 const PORT: u16 = 8482;
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
@@ -81,7 +81,7 @@ pub(super) fn slice(
     })
 }
 
-/// A process that was already configured, identified by its place in the list of all addresses.
+/// A process for which the variables are already set. Its place in the list of all addresses identifies it.
 fn processes(input: &Input<'_>) -> Result<Reading, Faults> {
     let addresses = input.text(PROCESSES).unwrap_or_default();
     let count = u32::try_from(addresses.split(',').count())
