@@ -1,10 +1,10 @@
 //! Measures the cost of the vendor side of an execution: a backend that does nothing, against a hand-written C plugin.
 //!
-//! The benchmark interleaves batches of both in one process, and compares medians. `cc` builds the C plugin when the
-//! benchmark runs. Without a compiler the benchmark reports this and fails.
+//! The benchmark alternates between batches of both plugins in one process, and compares the medians. `cc` builds the C
+//! plugin when the benchmark runs. Without a compiler, the benchmark reports this and fails.
 //!
-//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check` it fails if a ratio exceeds 1.0.
-//! `ONLY=1` measures programs of one argument only, for profiles.
+//! Run `cargo bench -p device-plugin --bench null_plugin`. With `--check`, it fails if a ratio exceeds 1.0. With
+//! `ONLY=1`, it measures only programs with one argument, for profiles.
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,
@@ -69,7 +69,7 @@ impl Backend for NullDevice {
 
 type Function<A> = unsafe extern "C" fn(*mut A) -> *mut PJRT_Error;
 
-/// The functions of a round trip, and their inputs.
+/// The functions of a round trip, and their arguments.
 struct Plugin {
     execute: Function<PJRT_LoadedExecutable_Execute_Args>,
     event_await: Function<PJRT_Event_Await_Args>,
@@ -133,7 +133,7 @@ impl Plugin {
         }
     }
 
-    /// Executes, waits, destroys the event and the outputs.
+    /// Executes, waits for the event, and destroys the event and the outputs.
     #[inline(never)]
     fn round_trip(&self, options: &mut PJRT_ExecuteOptions, outputs: &mut [*mut PJRT_Buffer]) {
         let mut event = null_mut();
@@ -177,7 +177,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 fn main() -> ExitCode {
-    // `cargo test --benches` also runs this, to check that it works.
+    // `cargo test --benches` also runs this benchmark, to check that it works.
     let quick = std::env::args().any(|argument| argument == "--test") || !std::env::args().any(|a| a == "--bench");
     let directory = std::env::temp_dir().join(format!("null_plugin-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();

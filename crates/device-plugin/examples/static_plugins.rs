@@ -8,7 +8,7 @@ use device_plugin::{
     Library, NoBackend, Placement, Program, Result, device_plugin,
 };
 
-/// A plugin with a device.
+/// A plugin that has a device.
 pub struct First;
 
 #[device_plugin(export, prefix = "first")]

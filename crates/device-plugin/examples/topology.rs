@@ -1,6 +1,6 @@
 //! Prints the topology of this process, how it was detected, and the result of a plan for it.
 //!
-//! `cargo run -p device-plugin --example topology -- tpu` reads the environment it is started in. `cuda`, `rocm`,
+//! `cargo run -p device-plugin --example topology -- tpu` reads the environment in which it is started. `cuda`, `rocm`,
 //! `neuron` and `tpu` are plans of the SDK. The path of a JSON file selects your own plan. With `one` as the next
 //! argument, each process takes one device.
 #![forbid(unsafe_code)]

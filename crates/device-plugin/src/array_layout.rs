@@ -11,8 +11,8 @@ use crate::features::FeatureCalls;
 use crate::strided::Strided;
 use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
 
-/// Element type, extents and layout, without an allocation for common arrays. Copying the form of an output or
-/// comparing that of an argument therefore takes only a few instructions.
+/// Element type, extents and layout. Common arrays need no allocation. Copying the form of an output or comparing that
+/// of an argument therefore takes only a few instructions.
 #[derive(Clone)]
 pub(crate) struct ArrayLayout {
     pub(crate) element_type: ElementType,
@@ -45,7 +45,7 @@ pub(crate) struct Stored {
 impl PartialEq for ArrayLayout {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Without branches, and without a function call for so few bytes.
+        // Compares without branches, and without a function call for so few bytes.
         let differences = self.few.iter().zip(&other.few).fold(0, |all, (one, two)| all | (one ^ two));
         self.element_type == other.element_type
             && self.rank == other.rank
@@ -57,7 +57,7 @@ impl PartialEq for ArrayLayout {
 impl ArrayLayout {
     const FEW: usize = 4;
 
-    /// Not inlined, to keep it out of the common case.
+    /// Not inlined, so that the common case stays small.
     #[cold]
     #[inline(never)]
     fn has_same_more(&self, other: &Self) -> bool {
@@ -163,8 +163,8 @@ impl ArrayLayout {
     /// Whether an array of this form can be passed where `other` is expected, because both have the same bytes. Without
     /// tiles, the position of a dimension of one element does not matter. Called only if the forms are not equal.
     ///
-    /// An empty array of booleans can be passed as a token: frameworks cannot upload a token, and JAX passes such an
-    /// array as the first one.
+    /// An empty array of booleans is accepted in place of a token. Frameworks cannot upload a token, and JAX passes
+    /// such an array as the first token.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_stored_as(&self, other: &Self) -> bool {
@@ -187,7 +187,7 @@ impl ArrayLayout {
         match self.stored() {
             Some(stored) if byte_strides.len() == self.dims().len() => {
                 let order = stored.layout.stored_dimensions(byte_strides);
-                // The order was checked when the form was created.
+                // The order was checked when the layout was created.
                 Strided::new(&self.stored_shape(), &order.unwrap_or_default())
             }
             _ => Strided::new(&self.shape(), byte_strides),

@@ -1,4 +1,4 @@
-//! The traits a vendor implements.
+//! The traits that a vendor implements.
 
 use std::sync::Arc;
 
@@ -23,12 +23,12 @@ use crate::{
 ///
 /// **Finish all work before `drop` returns.** The SDK drops the backend when the framework has destroyed the client and
 /// all objects created from it. This may happen on any thread, while programs run, and when the process is about to
-/// end. Wait for the device's queues, for the driver's callbacks and for your threads. A driver that still works while
-/// the process unloads it crashes. Waiting is safe, because nothing in the SDK waits for the thread that drops the
-/// backend. The only events that may still be pending are those whose completers you drop, which fails them.
+/// end. Wait for the device's queues, for the driver's callbacks and for your threads. If a driver still works while
+/// the process unloads it, the process crashes. Waiting is safe, because nothing in the SDK waits for the thread that
+/// drops the backend. The only events that may still be pending are those whose completers you drop, which fails them.
 ///
-/// A backend can ignore deferred launches here. Each of them holds the client, so all have ended when the backend is
-/// dropped.
+/// A backend need not wait for deferred launches here. Each of them holds the client, so all have ended when the
+/// backend is dropped.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a device, because it does not implement `device_plugin::Backend`",
     label = "`Backend` is not implemented",
@@ -43,14 +43,15 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// A compiled program.
     type Executable: Send + Sync + 'static;
 
-    /// The features that the devices support beyond this trait, none by default; see [`features`](crate::features).
+    /// The features that the devices support beyond this trait. By default there are none; see
+    /// [`features`](crate::features).
     const FEATURES: Features<Self> = Features::none();
 
     /// Opens the devices.
     ///
     /// # Errors
     ///
-    /// Anything that prevents use of the devices, and options that the backend does not know.
+    /// If the devices cannot be used, or if the backend does not know an option.
     fn create(options: &CreateOptions) -> Result<Self>;
 
     /// The devices, addressable or not, in a fixed order; at least one. Called once.
@@ -63,9 +64,9 @@ pub trait Backend: Sized + Send + Sync + 'static {
         addressable.map(|device| MemoryInfo::new("device", 0, [device.id])).collect()
     }
 
-    /// Copies host data to a device. The transfer may still be in progress when this returns, if [`Backend::ready`]
-    /// returns a pending event. In that case the backend has copied the data it still needs from `host`, or keeps an
-    /// alias of it.
+    /// Copies host data to a device. The transfer may still be in progress when this function returns, if
+    /// [`Backend::ready`] returns a pending event. In that case the backend has copied the data it still needs from
+    /// `host`, or keeps an alias of it.
     ///
     /// # Errors
     ///
@@ -83,8 +84,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
         Event::ready()
     }
 
-    /// Copies a buffer to the host: dense, row-major, sub-byte types in one byte per element. `to` has the size of the
-    /// buffer's shape.
+    /// Copies a buffer to the host, in dense row-major form, with sub-byte types in one byte per element. `to` has the
+    /// size of the buffer's shape.
     ///
     /// # Errors
     ///
@@ -105,16 +106,17 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// is donated ([`Inputs::take`](crate::Inputs::take)). A value that is returned twice is copied once, and a
     /// constant of the program is copied too. Frameworks rely on this: `jnp.array(x, copy=True)` is such a program, one
     /// output may be donated while another is still read, and another library may write to the memory of an output that
-    /// it imported. The SDK cannot detect whether two buffers share memory. Do not push a clone of an input unless the
+    /// it imported. The SDK cannot detect whether two buffers share memory. Do not push a clone of an input, unless its
     /// memory is copied before anything writes to it and its address is never exposed.
     ///
-    /// This may return before the outputs are computed. The event then completes when they are, and its error becomes
-    /// the error of the outputs. Clone or take the inputs that an execution needs after this returns.
+    /// This function may return before the outputs are computed. In that case the event completes when they are, and
+    /// its error becomes the error of the outputs. Clone or take the inputs that an execution needs after this function
+    /// returns.
     ///
     /// # Errors
     ///
-    /// Errors that are known at once. The outputs then do not exist. The error is returned by the framework's call, or
-    /// becomes the outputs' error if the launch was deferred.
+    /// Errors that are known immediately. The outputs then do not exist. The error is returned by the framework's call,
+    /// or becomes the outputs' error if the launch was deferred.
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 }
 

@@ -52,8 +52,8 @@ type Callback = Box<dyn FnOnce(&Result<()>) + Send>;
 
 /// Work to do when an event is ready.
 pub(crate) enum Waiting {
-    /// Work of the SDK that calls neither backend nor framework, or a vendor's own callback. Runs on the thread that
-    /// completes the event.
+    /// Work of the SDK that calls neither a backend nor a framework, or a vendor's own callback. Runs on the thread
+    /// that completes the event.
     Here(Callback),
     /// Work that calls a backend or a framework. Does not run on a thread that may belong to a driver.
     Away(Callback),
@@ -68,10 +68,10 @@ pub(crate) struct Pending {
 }
 
 thread_local! {
-    /// Whether this thread completes an event for a vendor. It may belong to a driver, so no backend or framework is
-    /// called on it.
+    /// Whether this thread is completing an event for a vendor. Such a thread may belong to a driver, so no backend or
+    /// framework is called on it.
     static GUARDED: Cell<bool> = const { Cell::new(false) };
-    /// Number of nested completions on this thread, where one event completes the next.
+    /// Number of nested completions on this thread. Completions nest when one event completes another.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -184,7 +184,7 @@ impl Pending {
         }
         let Some(result) = self.result.get() else { return };
         match new {
-            // A panic propagates to the caller here.
+            // A panic propagates to the caller of `on_ready` here.
             Waiting::Here(callback) => callback(result),
             Waiting::Away(callback) if !GUARDED.get() => callback(result),
             away => run(vec![away], result),

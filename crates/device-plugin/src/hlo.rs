@@ -138,7 +138,7 @@ mod tests {
         assert!(with_config(&Program { format: "mlir".to_owned(), code: code.clone().into() }, 1, 1).is_none());
         for cut in 0..code.len() {
             let cut = Bytes::copy_from_slice(&code[..cut]);
-            // A shape is either complete or not found.
+            // A truncated module has either its complete shape or none.
             if let Some(shape) = host_program_shape(&cut) {
                 assert_eq!(shape, b"shape of the program");
             }

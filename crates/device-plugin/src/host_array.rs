@@ -10,7 +10,7 @@ use crate::{Error, Result, Shape};
 pub struct HostArray<'a> {
     shape: &'a Shape,
     bytes: Cow<'a, [u8]>,
-    /// Present if the framework lets the device keep using its memory and the data is dense there.
+    /// Present if the data is dense and the framework lets the device keep using its memory.
     alias: Option<&'a AliasSource>,
 }
 

@@ -10,15 +10,15 @@ pub struct DeviceInfo {
     pub id: i32,
     /// The process that can address the device.
     pub process_index: i32,
-    /// Number of the device on its host, as the driver counts; -1 if it has none.
+    /// Number of the device on its host, in the driver's numbering, or -1 if it has none.
     pub local_hardware_id: i32,
     /// Whether this process can address the device.
     pub addressable: bool,
     /// Vendor's name of the kind of device, such as `Example v2`. Devices of one kind have the same properties.
     pub kind: String,
-    /// Long description; `kind(id=…)` if empty.
+    /// Long description. If it is empty, `kind(id=…)` is used.
     pub debug_string: String,
-    /// Short description; `kind:id` if empty.
+    /// Short description. If it is empty, `kind:id` is used.
     pub to_string: String,
     /// Attributes: text, integers and integer lists. The SDK omits other types, because frameworks abort on them.
     pub attributes: Vec<NamedValue>,
@@ -95,15 +95,15 @@ pub struct ProcessInfo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessState {
-    /// The framework does not know.
+    /// The framework does not know the state.
     Unspecified,
-    /// It has not connected yet.
+    /// The process has not connected yet.
     Uninitialized,
-    /// It has disconnected.
+    /// The process has disconnected.
     Disconnected,
-    /// It takes part.
+    /// The process takes part.
     Connected,
-    /// It failed.
+    /// The process failed.
     Failed(Error),
 }
 
@@ -111,10 +111,10 @@ pub enum ProcessState {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopologyInfo {
-    /// Name of the platform; [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) if empty.
+    /// Name of the platform. If it is empty, [`DevicePlugin::NAME`](crate::DevicePlugin::NAME) is used.
     pub platform_name: String,
-    /// Version of the platform. Clients of the same version load programs compiled for a topology as they are; others
-    /// compile them again.
+    /// Version of the platform. A client of the same version loads programs that were compiled for the topology
+    /// unchanged. Other clients compile them again.
     pub platform_version: String,
     /// The devices.
     pub devices: Vec<DeviceInfo>,

@@ -20,8 +20,8 @@ pub struct Launch<'a, B: Backend> {
     pub device: usize,
     /// The options that the framework passed for this execution.
     pub options: ExecuteOptions,
-    /// Channels between the program and the host. A backend that uses them after the call keeps a clone. They end with
-    /// the execution.
+    /// Channels between the program and the host. A backend that uses them after the call must keep a clone. They end
+    /// with the execution.
     pub channels: HostChannels,
 }
 
@@ -41,9 +41,9 @@ impl<B: Backend> fmt::Debug for Launch<'_, B> {
 #[non_exhaustive]
 #[doc(alias = "PJRT_ExecuteOptions")]
 pub struct ExecuteOptions {
-    /// Identifies a launch on several devices; 0 for other launches.
+    /// Identifies a launch on several devices. It is 0 for other launches.
     pub launch_id: i32,
-    /// The options that most frameworks omit; `None` if all are omitted.
+    /// The options that most frameworks omit, or `None` if all of them are omitted.
     more: Option<Arc<MoreOptions>>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct MoreOptions {
 }
 
 impl MoreOptions {
-    /// Whether all of them have the value they would have if omitted.
+    /// Whether all options have the values that they would have if omitted.
     pub(crate) fn is_usual(&self) -> bool {
         self.call_location.is_none()
             && self.context.is_none()
@@ -98,7 +98,7 @@ impl ExecuteOptions {
         self.more.as_ref()?.context.as_ref()
     }
 
-    /// The incarnations of the processes that take part; empty if the framework does not track them.
+    /// The incarnations of the processes that take part. Empty if the framework does not track them.
     #[doc(alias = "incarnation_ids")]
     pub fn incarnations(&self) -> &[TaskIncarnation] {
         self.more.as_ref().map_or(&[], |more| &more.incarnations)
@@ -174,7 +174,7 @@ impl<B: Backend> fmt::Debug for Outputs<'_, B> {
 
 /// # Panics
 ///
-/// If there is no such argument, or it was taken.
+/// If there is no such argument, or if it was taken.
 impl<B: Backend> Index<usize> for Inputs<'_, B> {
     type Output = B::Buffer;
 

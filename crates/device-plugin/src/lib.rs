@@ -155,7 +155,7 @@ pub mod __private {
     pub use crate::features::{Implemented, NotImplemented, Probe, check};
     use crate::{Backend, DevicePlugin, Registered, StaticApi};
 
-    /// Returns the table of a plugin; the same one each time.
+    /// Returns the table of a plugin. It is the same each time.
     pub fn api<P: DevicePlugin>() -> StaticApi {
         crate::abi::shared_api::<P>()
     }

@@ -1,4 +1,4 @@
-//! The backend of a plugin without a backend of its own.
+//! The backend for plugins that have none of their own.
 
 use std::sync::Arc;
 

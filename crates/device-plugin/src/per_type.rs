@@ -16,8 +16,8 @@ impl<T> PerType<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the value for `K`, the same each time. `make` may call a vendor's code, so it runs without the lock. If two
-    /// threads make a value at the same time, both get the one that was stored first.
+    /// Returns the value for `K`. It is the same each time. `make` may call a vendor's code, so it runs without the
+    /// lock. If two threads make a value at the same time, both get the one that was stored first.
     pub(crate) fn get_or_make<K: 'static>(&self, make: impl FnOnce() -> T) -> &'static T {
         let find = |all: &[(TypeId, &'static T)]| {
             all.iter().find(|(key, _)| *key == TypeId::of::<K>()).map(|(_, value)| *value)
@@ -45,7 +45,7 @@ mod tests {
     fn each_type_has_one_value() {
         static VALUES: PerType<&str> = PerType::new();
         let outer = VALUES.get_or_make::<u8>(|| {
-            // The lock is free, and the value that is there first stays.
+            // The lock is free while `make` runs, and the value that was stored first is kept.
             assert_eq!(*VALUES.get_or_make::<u8>(|| "inner"), "inner");
             "outer"
         });

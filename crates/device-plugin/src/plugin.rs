@@ -55,7 +55,7 @@ pub trait DevicePlugin: 'static {
         Library::This
     }
 
-    /// The capabilities of the devices. By default those that frameworks assume of an unknown device.
+    /// The capabilities of the devices. By default these are the values that frameworks assume about an unknown device.
     fn capabilities() -> Capabilities {
         Capabilities::default()
     }
@@ -65,17 +65,17 @@ pub trait DevicePlugin: 'static {
         OptionSchema::any()
     }
 
-    /// Set-up of each process before the plugin is loaded. By default none.
+    /// Set-up of each process before the plugin is loaded. By default there is none.
     fn process() -> ProcessPlan {
         ProcessPlan::default()
     }
 
-    /// The set-up of one process. By default that of [`Self::process`]. A plugin whose set-up cannot be expressed as a
-    /// plan computes it here. Only frameworks in Rust, C and C++ can then configure it.
+    /// The set-up of one process. By default it follows from [`Self::process`]. A plugin whose set-up cannot be
+    /// expressed as a plan computes it here. Only frameworks in Rust, C and C++ can then configure it.
     ///
     /// # Errors
     ///
-    /// Input that the plugin does not support, with the variable or rank.
+    /// If the plugin does not support the input. The error names the variable or the rank.
     fn configure(topology: &ProcessTopology, environment: &Environment) -> Result<EnvPlan> {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
@@ -89,8 +89,8 @@ pub trait DevicePlugin: 'static {
     /// calls it after the last client is destroyed, and before the process ends or the plugin is unregistered. JAX and
     /// PyTorch/XLA do not call it.
     ///
-    /// Do not finish work here. Finish it in the destructor of the [`Backend`], which runs in every framework that
-    /// destroys its client.
+    /// Do not wait for work in progress here. Wait for it in the destructor of the [`Backend`], which runs in every
+    /// framework that destroys its client.
     fn shutdown() {}
 
     /// Adds properties to the manifest that no other function sets: display names, hardware, priority.
@@ -102,14 +102,14 @@ pub trait DevicePlugin: 'static {
     ///
     /// # Errors
     ///
-    /// Anything that prevents the plugin from working on this machine.
+    /// If the plugin cannot work on this machine.
     fn initialize() -> Result<()> {
         Ok(())
     }
 
     /// The StableHLO versions that the backend reads. Frameworks serialize programs for the current one, so a backend
-    /// that pins it keeps working with newer frameworks. With `None` the framework chooses. JAX 0.10.2, which knows
-    /// 1.17.0, then uses 1.13.7, because it is 12 weeks older.
+    /// that pins it keeps working with newer frameworks. With `None` the framework chooses. For example, JAX 0.10.2,
+    /// which supports 1.17.0, then uses 1.13.7, because that version is 12 weeks older.
     ///
     /// JAX never serializes for a newer version than its own. The SDK rejects programs in other versions, such as an
     /// artifact from a file, with an error that names both versions.

@@ -21,9 +21,9 @@ pub struct ExecutableInfo {
     pub parameters: Vec<Shape>,
     /// Shapes of the outputs, in order. Frameworks rely on one shape for each value that the program returns.
     pub outputs: Vec<Shape>,
-    /// Indices of the donated parameters: an execution consumes their buffers, unless its caller forbids it.
+    /// Indices of the donated parameters. An execution consumes their buffers, unless its caller forbids it.
     pub donated: Vec<usize>,
-    /// Memory kinds of the outputs. An empty name selects the default memory; an empty list does so for all outputs.
+    /// Memory kinds of the outputs. An empty name selects the default memory. An empty list selects it for all outputs.
     pub output_memory_kinds: Vec<String>,
     /// The memory kinds of the parameters, in the same form.
     pub parameter_memory_kinds: Vec<String>,
@@ -34,7 +34,7 @@ pub struct ExecutableInfo {
     pub parameter_layouts: Vec<Layout>,
     /// Identifies the program for caches. If it is `None`, the SDK hashes the program and its options.
     pub fingerprint: Option<String>,
-    /// Bytes of generated code; -1 if unknown.
+    /// Size of the generated code in bytes, or -1 if it is unknown.
     pub code_size: i64,
     /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
     pub parameter_shardings: Option<Vec<Vec<u8>>>,

@@ -1,4 +1,4 @@
-//! Converts StableHLO programs to the types of this crate; with the feature `stablehlo`.
+//! Converts StableHLO programs to the types of this crate. Requires the feature `stablehlo`.
 //!
 //! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts between the two, so that
 //! vendors do not write tables of types. [`parse`] reads a [`Program`], and [`info`] returns its properties for
@@ -160,7 +160,7 @@ pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
 /// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
 pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
     let lacking = || Error::unimplemented(format!("StableHLO does not have tensors of {ty}"));
-    // `si1` would be read as `i1`, which is a boolean.
+    // PJRT's `si1` would be read as `i1`, which is a boolean.
     let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
     name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
 }

@@ -5,7 +5,7 @@ use crate::{Error, Result, Shape};
 /// An array laid out by byte strides: extents, strides, and the bytes it spans around its first element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Strided {
-    /// Extent and stride of each dimension, most major first.
+    /// Extent and stride of each dimension, major to minor.
     dims: Vec<(usize, isize)>,
     element: usize,
     /// Bytes before the first element, which negative strides reach.
@@ -100,12 +100,13 @@ impl Strided {
         self.copy(from, 0, to, self.before, |axis| Axis { from: axis.to, to: axis.from, ..axis });
     }
 
-    /// Copies from offset `at_from` to `at_to`. `turned` converts axes that lead from the array to a dense one.
+    /// Copies from offset `at_from` of one buffer to offset `at_to` of the other. `turned` converts axes for the
+    /// direction from the array to a dense one.
     fn copy(&self, from: &[u8], at_from: usize, to: &mut [u8], at_to: usize, turned: fn(Axis) -> Axis) {
         if self.span == 0 {
             return;
         }
-        // Most minor first.
+        // From the most minor dimension to the most major one.
         let mut dense = self.element;
         let mut axes = Vec::with_capacity(self.dims.len());
         for &(extent, stride) in self.dims.iter().rev() {
@@ -119,7 +120,8 @@ impl Strided {
         let inner = if axes.is_empty() { Axis::ONE } else { axes.remove(0) };
         let nearest = (0..axes.len()).min_by_key(|at| axes[*at].from.unsigned_abs());
         let across = nearest.map_or(Axis::ONE, |at| axes.remove(at));
-        // Elements that are close on one side are far apart on the other. Blocks use each cache line as a whole.
+        // Elements that are close together on one side are far apart on the other. Copying in blocks uses each cache
+        // line completely.
         let blocks = across.extent > 1 && across.from.unsigned_abs() < inner.from.unsigned_abs();
         let (mut across, mut inner) = (turned(across), turned(inner));
         // Sequential writes save more time than sequential reads.
@@ -156,7 +158,7 @@ struct Axis {
 impl Axis {
     const ONE: Self = Self { extent: 1, from: 0, to: 0 };
 
-    /// The offset after `steps` steps from an offset.
+    /// The offset that is `steps` steps away from an offset.
     fn from(&self, at: usize, steps: usize) -> usize {
         at.wrapping_add_signed(self.from.wrapping_mul(steps.cast_signed()))
     }
@@ -183,8 +185,8 @@ struct Plane {
 }
 
 impl Plane {
-    /// Copies one plane for each index of the outer dimensions. All of these have several elements, so there are few of
-    /// them.
+    /// Copies one plane for each index of the outer dimensions. All of these dimensions have several elements, so there
+    /// are few of them.
     fn copy_all(&self, outer: &[Axis], from: &[u8], at_from: usize, to: &mut [u8], at_to: usize) {
         let Some((axis, outer)) = outer.split_last() else {
             for a in (0..self.across.extent).step_by(self.block) {
@@ -231,7 +233,7 @@ mod tests {
         Shape::new(ElementType::S16, dims)
     }
 
-    /// Elements 0, 1, 2, ... as bytes.
+    /// The numbers 0, 1, 2, ... as bytes.
     fn counted(n: u8) -> Vec<u8> {
         (0..n).flat_map(|i| [i, 100 + i]).collect()
     }

@@ -59,8 +59,8 @@ thread_local! {
     static OWN: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Waits until both groups are idle and `others` returns false. Returns false at the deadline, or at once on a thread of
-/// a group, because it would wait for itself.
+/// Waits until both groups are idle and `others` returns false. Returns `false` at the deadline. On a thread of a group
+/// it returns `false` immediately, because it would wait for itself.
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {
         return false;
@@ -70,7 +70,7 @@ pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     loop {
         let seen = *changes;
         drop(changes);
-        // In this order, because a launch may submit work to the other group.
+        // Check in this order, because a launch may submit work to the other group.
         if !others() && LAUNCHES.lock().is_at_rest() && COMPLETIONS.lock().is_at_rest() {
             return true;
         }

@@ -1,4 +1,4 @@
-//! The commands in the book's chapter on processes print the output that the chapter shows.
+//! Tests that the commands in the book's chapter on processes print the output that the chapter shows.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -14,7 +14,7 @@ fn example() -> PathBuf {
     path
 }
 
-/// The code blocks in a language.
+/// The code blocks in the given language.
 fn blocks<'a>(chapter: &'a str, language: &str) -> Vec<&'a str> {
     let opening = format!("```{language}\n");
     chapter.split(&opening).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
@@ -45,7 +45,7 @@ fn the_chapter_on_processes_tells_the_truth() {
     std::fs::write(folder.join("example.json"), blocks(&chapter, "json").first().unwrap()).unwrap();
     let mut run = 0;
     for (command, expected) in blocks(&chapter, "text").into_iter().flat_map(commands) {
-        // Commands that use a launcher need it to be installed.
+        // Commands that use a launcher run only if it is installed.
         if !command.starts_with("env -i ") {
             continue;
         }

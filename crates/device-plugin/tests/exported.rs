@@ -1,4 +1,4 @@
-//! A plugin as a shared library: its exported symbols, and that they work.
+//! Tests a plugin in a shared library: its exported symbols, and that they work.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

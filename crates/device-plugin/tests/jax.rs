@@ -1,4 +1,5 @@
-//! JAX's use of a plugin's answers: the StableHLO version that it serializes for, and the profile that it accepts.
+//! Tests how JAX uses a plugin's answers: the StableHLO version that it serializes for, and the profile that it
+//! accepts.
 #![allow(unreachable_pub, missing_docs, clippy::unwrap_used, reason = "tests")]
 
 #[path = "support/xspace.rs"]

@@ -1,7 +1,7 @@
-//! After a framework destroyed its objects, no allocation is left, however often this is repeated.
+//! Tests that no allocation is left after a framework has destroyed its objects, however often this is repeated.
 //!
-//! A first round fills the caches that are kept on purpose, such as each thread's free blocks. After it, the process
-//! frees exactly as many allocations and bytes as it makes, and does not grow.
+//! A first round fills the caches that are kept on purpose, such as each thread's free blocks. After that, each round
+//! frees exactly as many allocations and bytes as it makes, and the process does not grow.
 #![allow(
     unreachable_pub,
     missing_docs,
@@ -43,7 +43,7 @@ fn in_use() -> (isize, isize) {
     (difference(stats.allocations, stats.deallocations), bytes)
 }
 
-/// Bytes of the process in memory. Returns `None` if the system does not report them.
+/// Bytes of physical memory that the process uses. Returns `None` if the system does not report them.
 fn resident() -> Option<usize> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<usize>().ok()? * 4096)
@@ -69,7 +69,7 @@ fn ints(client: Client) -> Buffer {
     toy().ints(client, &[1, 2])
 }
 
-/// Runs one execution with equally many arguments and outputs.
+/// Runs one execution with the same number of arguments and outputs.
 fn execute(executable: Loaded, arguments: &[Buffer], results: &mut [Buffer]) {
     let mut options = execute_options(&[]);
     let mut event = null_mut();
@@ -138,7 +138,7 @@ fn transfers(client: Client) {
             (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
         });
         let manager = manager.unwrap().transfer_manager;
-        // Half of them get their data.
+        // Half of the buffers get their data.
         if i.is_multiple_of(2) {
             let done = toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_TransferData>(|args| {
                 (args.transfer_manager, args.buffer_index, args.data) = (manager, 0, data.as_ptr().cast());
@@ -175,7 +175,7 @@ fn nothing_is_left() {
     flat("failing executions", 20_000, |_| {
         assert!(toy().execute(echo, &[], 1).is_err());
     });
-    // Each thread has a page in the client's ledger, which the next thread reuses.
+    // Each thread has slots in the client's hazard domain. The next thread reuses them.
     struct Shared(Loaded, [Buffer; 1]);
     unsafe impl Sync for Shared {}
     let shared = Shared(echo, argument);

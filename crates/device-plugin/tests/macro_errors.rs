@@ -1,4 +1,4 @@
-//! Each misuse of `#[device_plugin]` and `export!` has a message with a correction.
+//! Tests that each misuse of `#[device_plugin]` and `export!` has a message with a correction.
 //!
 //! `TRYBUILD=overwrite cargo test -p device-plugin --test macro_errors` regenerates the expected messages.
 

@@ -1,5 +1,5 @@
-//! The book's chapter on porting names every function and extension of the headers once, and only existing Rust items.
-//! The chapter on frameworks names only existing tests.
+//! Tests that the book's chapter on porting names every function and extension of the headers once, and only existing
+//! Rust items. Also tests that the chapter on frameworks names only existing tests.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 
 use std::collections::BTreeSet;

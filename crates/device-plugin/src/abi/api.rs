@@ -1,4 +1,4 @@
-//! The table itself.
+//! The function table of a plugin.
 
 use std::marker::PhantomData;
 
@@ -43,11 +43,11 @@ pub const fn api<P: DevicePlugin>() -> &'static PJRT_Api {
     Table::<P>::API
 }
 
-/// The tables of the plugins, each at one address. Frameworks recognize a plugin by this address, and a constant may
-/// have several.
+/// The tables of the plugins, each at one address. Frameworks recognize a plugin by the address of its table, and a
+/// constant may have several addresses.
 static TABLES: PerType<StaticApi> = PerType::new();
 
-/// Returns the table of the plugin `P` with the promise that it keeps the interface's contract. Always returns the same
+/// Returns the table of the plugin `P`, and asserts that it keeps the interface's contract. Always returns the same
 /// table.
 pub(crate) fn shared_api<P: DevicePlugin>() -> StaticApi {
     // SAFETY: the table is a constant, and V5 (opaque types) to V7 (counting) say that its functions keep the contract.

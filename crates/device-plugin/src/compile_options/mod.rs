@@ -1,4 +1,4 @@
-//! The options of a compilation by name, which `jax.jit` calls `compiler_options`.
+//! Options of a compilation that are passed by name. `jax.jit` calls them `compiler_options`.
 
 use std::borrow::Cow;
 
@@ -6,11 +6,11 @@ use pjrt_types::{CompileOptions, OptionOverride};
 
 use crate::{Error, Result};
 
-/// The fields of XLA's `DebugOptions`, one per line after its type, as the protocol descriptors in jaxlib 0.5.3, 0.10.2
-/// and 0.12.0.1 list them, and the four options that JAX passes to XLA's effort settings.
+/// The fields of XLA's `DebugOptions`, and the four options that JAX passes to XLA's effort settings. There is one
+/// option per line, after its type. The fields are from the protocol descriptors in jaxlib 0.5.3, 0.10.2 and 0.12.0.1.
 const XLA: &str = include_str!("xla.txt");
 
-/// The options by name that a backend takes, for
+/// The named options that a backend takes, for
 /// [`NamedOptions::compile_options`](crate::features::NamedOptions::compile_options).
 ///
 /// ```
@@ -43,7 +43,7 @@ pub enum CompileOptionType {
     Double,
     /// Text.
     String,
-    /// Any value: an enumeration, which is given by name or number, or a list.
+    /// Any value, for an enumeration (given by name or number) or a list.
     Any,
 }
 
@@ -100,7 +100,7 @@ impl CompileOptionSchema {
         Self { open: true, options: Vec::new() }
     }
 
-    /// A schema of these options and no others.
+    /// A schema that accepts only these options.
     pub fn only<N: Into<Cow<'static, str>>>(options: impl IntoIterator<Item = (N, CompileOptionType)>) -> Self {
         let options = options.into_iter().map(|(name, ty)| (name.into(), ty)).collect();
         Self { open: false, options }
@@ -126,7 +126,7 @@ impl CompileOptionSchema {
     /// # Errors
     ///
     /// `INVALID_ARGUMENT` for an unknown name, with the nearest known one, and for a value of another type. The
-    /// messages begin like XLA's, for programs that search for those.
+    /// messages begin like XLA's, for programs that search for XLA's messages.
     pub fn check(&self, options: &CompileOptions) -> Result<()> {
         for (name, value) in &options.env_option_overrides {
             match self.options.iter().find(|(known, _)| known == name) {

@@ -28,7 +28,7 @@ pub fn descriptor<P: DevicePlugin>() -> Result<Descriptor, Faults> {
     contained::<P>()?.checked()
 }
 
-/// Like [`descriptor`], without a check of the manifest.
+/// Like [`descriptor`], but does not check the manifest.
 fn contained<P: DevicePlugin>() -> Result<Descriptor, Faults> {
     let contained = contain(|| Ok(Rust::<P>::descriptor()));
     contained.unwrap_or_else(|panic| Err(Fault::new("descriptor", panic.message()).into()))
@@ -39,14 +39,14 @@ pub(crate) const fn registered<P: DevicePlugin>() -> Registered {
     Registered::new(P::NAME, || (TypeId::of::<P>(), std::any::type_name::<P>()), contained::<P>)
 }
 
-/// One for each plugin. They live as long as the process.
+/// The descriptions, one for each plugin. They live as long as the process.
 static DESCRIPTORS: PerType<CDescriptor> = PerType::new();
 
 /// The description of a plugin for which even the error cannot be described.
 static UNDESCRIBED: CDescriptor = CDescriptor::UNDESCRIBED;
 
-/// The description of `P` for C; the same each time and never null. If the description has faults, its `error` names
-/// them.
+/// Returns the description of `P` for C. It is the same each time and never null. If the description has faults, its
+/// `error` names them.
 pub(crate) fn c_descriptor<P: DevicePlugin>() -> *const dp_descriptor {
     let descriptor = contain(|| Ok(DESCRIPTORS.get_or_make::<P>(CDescriptor::leak::<Rust<P>>)));
     descriptor.unwrap_or(&UNDESCRIBED).as_ptr()

@@ -1,4 +1,4 @@
-//! Answers about programs, across the C descriptor.
+//! Answers about programs, passed through the C descriptor.
 
 use super::c_descriptor;
 use super::tests::read;

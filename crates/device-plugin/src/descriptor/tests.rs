@@ -159,7 +159,7 @@ fn faulty_descriptions_say_why() {
         let error = read(raw).unwrap_err();
         assert!(error.contains(&format!("the plugin {name:?} says: ")) && error.contains(says), "{error}");
     }
-    // The plugin detects an invalid manifest if assertions are enabled, and the reader always does.
+    // If assertions are enabled, the plugin detects an invalid manifest. The reader always does.
     let raw = c_descriptor::<Faulty>();
     let fields = unsafe { *raw };
     assert_eq!(text(fields.error).contains("name: \"Faulty\" is no name"), cfg!(debug_assertions));

@@ -1,4 +1,4 @@
-//! Calls the functions of a backend's features, or does what the SDK does without them.
+//! Calls the functions of a backend's features, or the SDK's defaults for features that the backend lacks.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) mod through_host {
     }
 }
 
-/// The error of a device that keeps no statistics.
+/// The error of a device that keeps no memory statistics.
 pub(crate) fn no_memory_stats(device: usize) -> Error {
     Error::unimplemented(format!("no memory statistics of device {device}"))
 }
@@ -59,7 +59,7 @@ fn no_dma() -> Error {
 /// The functions of the features, for every backend. The list of features is a constant, so the compiler resolves each
 /// call.
 pub(crate) trait FeatureCalls: Backend {
-    /// The features, in memory of the library.
+    /// The features as a static reference.
     const LISTED: &'static Features<Self> = &Self::FEATURES;
 
     fn platform_name(&self) -> Option<String> {

@@ -16,11 +16,11 @@ pub trait MultiDevice: Backend {
     ///
     /// Calls from several threads of the framework overlap. If a backend's programs communicate with each other, it
     /// holds a lock for the whole call, so that the queues of all devices receive launches in the same order. Deferred
-    /// launches never overlap with others.
+    /// launches never overlap with other launches.
     ///
     /// # Errors
     ///
-    /// Those of [`Backend::execute`].
+    /// In the cases of [`Backend::execute`].
     fn execute_all(&self, executable: &Arc<Self::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>>;
 }
 
@@ -32,7 +32,7 @@ pub trait MultiDevice: Backend {
 )]
 pub trait Poisoning: Backend {
     /// Fails the earliest unfinished execution on a device with this launch id. Its event completes with the error.
-    /// Returns false if no such execution is pending. The SDK itself fails launches that it has deferred.
+    /// Returns false if no such execution is pending. The SDK itself fails the launches that it has deferred.
     ///
     /// A framework, or Ctrl-C in `pjrt run`, uses this to end an execution that would otherwise never end, such as an
     /// infinite loop or a collective whose other members have failed. An execution that has begun must therefore stop

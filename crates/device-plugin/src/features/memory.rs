@@ -17,7 +17,8 @@ pub trait BufferAddresses: Backend {
         None
     }
 
-    /// Address of a buffer on the device. By default the address of [`BufferAddresses::host_bytes`], if there are any.
+    /// Address of a buffer on the device. By default this is the address of [`BufferAddresses::host_bytes`], if there
+    /// are any.
     fn device_pointer(&self, buffer: &Self::Buffer) -> Option<usize> {
         self.host_bytes(buffer).map(|bytes| bytes.as_ptr().addr())
     }
@@ -40,7 +41,7 @@ pub trait DeviceCopies: Backend {
     ///
     /// # Errors
     ///
-    /// Those of [`Backend::buffer_from_host`].
+    /// In the cases of [`Backend::buffer_from_host`].
     fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         through_host::uninitialized(self, shape, to)
     }
@@ -50,7 +51,7 @@ pub trait DeviceCopies: Backend {
     ///
     /// # Errors
     ///
-    /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
+    /// In the cases of [`Backend::read`] and [`Backend::buffer_from_host`].
     fn bitcast(&self, buffer: &Self::Buffer, from: &Shape, to: &Shape, placement: Placement) -> Result<Self::Buffer> {
         through_host::copy(self, buffer, from, to, placement)
     }
@@ -60,7 +61,7 @@ pub trait DeviceCopies: Backend {
     ///
     /// # Errors
     ///
-    /// Those of [`Backend::read`] and [`Backend::buffer_from_host`].
+    /// In the cases of [`Backend::read`] and [`Backend::buffer_from_host`].
     fn copy(&self, buffer: &Self::Buffer, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         through_host::copy(self, buffer, shape, shape, to)
     }
@@ -94,13 +95,13 @@ pub trait DmaMappings: Backend {
     ///
     /// # Errors
     ///
-    /// Any error that the device reports. The memory is then not mapped.
+    /// Any error that the device reports. In this case, the memory is not mapped.
     fn dma_map(&self, address: usize, size: usize) -> Result<()>;
 
     /// Unmaps the memory that [`DmaMappings::dma_map`] mapped at this address.
     ///
     /// # Errors
     ///
-    /// Any error that the device reports. The memory then still counts as mapped.
+    /// Any error that the device reports. In this case, the memory remains mapped.
     fn dma_unmap(&self, address: usize) -> Result<()>;
 }

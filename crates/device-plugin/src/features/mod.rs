@@ -43,9 +43,9 @@
 //! }
 //! ```
 //!
-//! The compiler finds what is missing. A feature that is listed needs its trait. A trait that is implemented and not
-//! listed is an error of [`#[device_plugin]`](macro@crate::device_plugin). Two features have no functions and therefore
-//! no trait: [`Features::queued`] and [`Features::ffi`].
+//! The compiler reports inconsistencies. A listed feature requires its trait. It is an error of
+//! [`#[device_plugin]`](macro@crate::device_plugin) to implement a trait without listing it. Two features have no
+//! functions and therefore no trait: [`Features::queued`] and [`Features::ffi`].
 //!
 //! | a device that | lists | and implements |
 //! |---|---|---|
@@ -74,8 +74,8 @@
 //! # Extensions of the C API
 //!
 //! Frameworks find extensions in the table's chain. Layouts, shardings and memory descriptions are always available,
-//! because the SDK derives them from the methods that every backend has. Four extensions need functions of the backend,
-//! so they are features:
+//! because the SDK derives them from the methods that every backend has. Four extensions require functions of the
+//! backend, so they are features:
 //!
 //! | type | name | in this SDK |
 //! |---:|---|---|

@@ -41,7 +41,7 @@ pub trait Distributed: Backend {
     ///
     /// # Errors
     ///
-    /// Frameworks end the process on any error.
+    /// On any error, frameworks end the process.
     fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
         let _ = processes;
         Ok(())
@@ -62,8 +62,8 @@ pub trait Distributed: Backend {
 pub trait AtExit: Backend {
     /// Returns a function that runs if the process ends while this client exists. Called once, when the client is created.
     ///
-    /// With `Some`, the SDK does not wait for its own work; use `Some(Box::new(|| ()))` to disable the wait. With
-    /// `None` it behaves as without this feature.
+    /// With `Some`, the SDK does not wait for its own work. Use `Some(Box::new(|| ()))` to disable the wait. With
+    /// `None`, the SDK waits as it does without this feature.
     ///
     /// A backend with its own threads stops them in the closure, or waits until they are idle, because they must not
     /// call a driver or the framework once the destructors of static objects run. The closure holds the objects that it
@@ -77,9 +77,9 @@ pub trait AtExit: Backend {
     /// - **Thread:** the thread that ends the process. This may be one of the backend's own, in a callback of the
     ///   framework. Other threads keep running and may still call the plugin.
     /// - **Allowed work:** anything the backend does on other threads. It should not complete events. Completing one
-    ///   calls the framework's callbacks and wakes its threads. Python has been finalized by then, so it ends the
-    ///   process with an error when a thread returns to it. An event that never becomes ready is harmless. The closure
-    ///   must return soon: limit each wait to a few seconds.
+    ///   calls the framework's callbacks and wakes its threads. If a thread returns to Python after Python has been
+    ///   finalized, it ends the process with an error. An event that never becomes ready is harmless. The closure must
+    ///   return soon: limit each wait to a few seconds.
     /// - **Afterwards:** the framework may still call the plugin, for instance to destroy the client in one of its own
     ///   destructors. Such calls must return, possibly with an error.
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>>;
@@ -105,7 +105,7 @@ pub trait StorageLayouts: Backend {
     fn default_layout(topology: &TopologyInfo, shape: &Shape) -> Option<Layout>;
 }
 
-/// A backend whose devices count their memory.
+/// A backend whose devices keep statistics of their memory.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` lists a feature that it does not implement: `MemoryStatistics`",
     label = "`MemoryStatistics` is not implemented",

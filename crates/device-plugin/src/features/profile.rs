@@ -14,7 +14,7 @@ pub trait Profile: Backend {
     ///
     /// # Errors
     ///
-    /// Anything that prevents profiling of the device. The profile then does not begin.
+    /// If the device cannot be profiled. In this case, the profile does not begin.
     fn profile_started(options: &[u8]) -> Result<()> {
         let _ = options;
         Ok(())

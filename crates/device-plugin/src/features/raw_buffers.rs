@@ -1,4 +1,4 @@
-//! Buffers as bytes.
+//! Access to buffers as bytes.
 
 use crate::features::FeatureCalls;
 use crate::{Backend, Error, Result};
@@ -10,7 +10,8 @@ use crate::{Backend, Error, Result};
 /// size on the host if that is `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {
-    /// Reads the bytes from `offset` on. By default from [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
+    /// Reads bytes, starting at `offset`. By default, reads from
+    /// [`BufferAddresses::host_bytes`](crate::features::BufferAddresses::host_bytes).
     ///
     /// # Errors
     ///
@@ -22,8 +23,8 @@ pub trait RawBuffers: Backend {
         Ok(())
     }
 
-    /// Writes bytes from `offset` on. Frameworks order writes and uses of the buffer themselves. If an overlap would be
-    /// a data race, the backend must lock the memory.
+    /// Writes bytes, starting at `offset`. Frameworks order writes and uses of the buffer themselves. If an overlap
+    /// would be a data race, the backend must lock the memory.
     ///
     /// # Errors
     ///

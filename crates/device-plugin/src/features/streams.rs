@@ -3,7 +3,7 @@
 use crate::{Backend, Result};
 
 /// A platform's own handle of a queue, such as a `cudaStream_t`, as a number. The SDK never dereferences it. Code that
-/// does must know that it is valid.
+/// dereferences it must know that it is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(pub isize);
 
@@ -16,7 +16,7 @@ pub trait Streams: Backend {
     ///
     /// # Errors
     ///
-    /// Whatever the device reports.
+    /// Any error that the device reports.
     #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
     fn stream_for_external_ready_events(&self, device: usize) -> Result<Stream>;
 
@@ -26,7 +26,7 @@ pub trait Streams: Backend {
     ///
     /// # Errors
     ///
-    /// Whatever the device reports.
+    /// Any error that the device reports.
     #[doc(alias = "PJRT_Wait_Until_Buffer_Ready_On_Stream")]
     fn wait_until_buffer_ready_on_stream(&self, stream: Stream, buffer: &Self::Buffer) -> Result<()>;
 }

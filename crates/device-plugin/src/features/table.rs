@@ -22,12 +22,12 @@ macro_rules! features {
             $(pub(crate) $method: Option<functions::$trait<B>>,)+
             pub(crate) ffi: bool,
             pub(crate) queued: bool,
-            /// Whether there is a device. False only for [`NoBackend`](crate::NoBackend).
+            /// Whether the plugin has a backend. `false` only for [`NoBackend`](crate::NoBackend).
             pub(crate) present: bool,
         }
 
         impl<B: Backend> Features<B> {
-            /// No features: the methods of [`Backend`] are all that the backend has.
+            /// No features. The backend supports only the methods of [`Backend`].
             pub const fn none() -> Self {
                 Self { $($method: None,)+ ffi: false, queued: false, present: true }
             }
@@ -45,7 +45,7 @@ macro_rules! features {
                 }
             )+
 
-            /// Names of the listed features: those of the methods that list them.
+            /// Names of the listed features, which are the names of the methods that list them.
             pub fn names(&self) -> Vec<&'static str> {
                 let features = [
                     $((self.$method.is_some(), stringify!($method)),)+
@@ -68,7 +68,7 @@ macro_rules! features {
             )+
         }
 
-        /// The traits that a type implements. [`check_features!`](crate::check_features) finds them out.
+        /// The traits that a type implements. [`check_features!`](crate::check_features) determines them.
         #[doc(hidden)]
         pub struct Implemented {
             $(pub $method: bool,)+
@@ -150,7 +150,7 @@ features! {
         default_layout: fn(&TopologyInfo, &Shape) -> Option<Layout>,
     }
 
-    /// The devices count their memory.
+    /// The devices keep statistics of their memory.
     memory_statistics: MemoryStatistics {
         memory_stats: fn(&B, usize) -> Result<MemoryStats>,
         clear_memory_stats: fn(&B, usize) -> Result<()>,
@@ -284,7 +284,7 @@ impl<B: Backend> Features<B> {
     ///
     /// `read`, `copy`, `bitcast` and the functions of raw buffers always get ready buffers. They return no event, so
     /// they cannot fail later or report when the memory becomes valid. A copy of a pending buffer is therefore made
-    /// when that buffer is ready.
+    /// when the original is ready.
     #[must_use]
     pub const fn queued(self) -> Self {
         Self { queued: true, ..self }

@@ -17,7 +17,7 @@ pub trait AsyncReads: Backend {
     ///
     /// # Errors
     ///
-    /// Errors that are known at once. Later errors are reported by the event.
+    /// Errors that are known immediately. Later errors are reported by the event.
     fn begin_read(&self, buffer: &Self::Buffer, to: HostDestination) -> Result<Event>;
 }
 
@@ -30,9 +30,9 @@ pub trait AsyncReads: Backend {
 )]
 pub trait PiecewiseUploads: Backend {
     /// Writes a piece of a buffer's data. [`DeviceCopies::uninitialized`](crate::features::DeviceCopies::uninitialized)
-    /// created the buffer, or [`Backend::buffer_from_host`] without that feature. Nothing reads it yet. `bytes` are
-    /// those of the array in the format of [`Backend::read`], from byte `offset` on. Pieces of one buffer may arrive on
-    /// several threads at once. The SDK calls [`Backend::ready`] after the last one.
+    /// created the buffer, or [`Backend::buffer_from_host`] without that feature. No other function has read the buffer
+    /// yet. `bytes` are those of the array in the format of [`Backend::read`], from byte `offset` on. Pieces of one
+    /// buffer may arrive on several threads at once. The SDK calls [`Backend::ready`] after the last one.
     ///
     /// # Errors
     ///

@@ -45,8 +45,8 @@ pub struct Attributes {
     pub text: Option<String>,
     /// `backend_config` as a dictionary, in the program's order.
     pub values: Vec<(String, Attribute)>,
-    /// The type of each number in `values`, as written in the program; 64 bits if omitted. Handlers in C request
-    /// exactly this type, and get an error for a number that does not fit its type.
+    /// The type of each number in `values`, as written in the program. If it is omitted, the number has 64 bits.
+    /// Handlers in C request exactly this type, and get an error for a number that does not fit its type.
     pub types: Vec<Option<ElementType>>,
 }
 
@@ -112,7 +112,7 @@ impl Attribute {
 }
 
 impl<'a> Call<'a> {
-    /// Creates a call, for a backend.
+    /// Creates a call. Backends use it.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Operand<'_> {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` if they have another type, or a byte of a boolean is neither 0 nor 1.
+    /// `INVALID_ARGUMENT` if the elements have another type, or if a byte of a boolean is neither 0 nor 1.
     pub fn elements<T: Element>(&self) -> Result<Vec<T>> {
         expect_type::<T>(self.shape)?;
         let read = |chunk| bytemuck::checked::try_pod_read_unaligned(chunk);

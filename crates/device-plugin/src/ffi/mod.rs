@@ -24,7 +24,7 @@
 //! A framework registers the address of an `XLA_FFI_Handler`. [`Handler::call`] calls it as XLA does, with the call's
 //! attributes and with its operands and results in host memory. For a device with separate memory, the vendor calls it
 //! from [`ForeignHandler::address`], in a module with unsafe code. Otherwise the backend returns `UNIMPLEMENTED` with
-//! the target's name. Handlers that need more of XLA's runtime, such as streams or state, get an error.
+//! the target's name. Handlers that require other parts of XLA's runtime, such as streams or state, get an error.
 
 mod call;
 mod context;

@@ -78,7 +78,7 @@ impl Handler {
     ///
     /// # Errors
     ///
-    /// Those of the handler.
+    /// The errors of the handler.
     pub fn call(&self, call: &mut Call<'_>) -> Result<()> {
         match self {
             Self::Rust(function) => function(call),
@@ -108,7 +108,7 @@ impl fmt::Debug for Handler {
 static REGISTRIES: PerType<Registry> = PerType::new();
 
 impl Registry {
-    /// The registry of a backend; the same one each time.
+    /// The registry of a backend. It is the same each time.
     pub fn of<B: Backend>() -> &'static Self {
         REGISTRIES.get_or_make::<B>(Self::default)
     }
@@ -183,7 +183,8 @@ impl Registry {
                 }
             },
             (None, None) => {
-                // Use the number after the largest id, so that ids stay short. If there is none, use any free number.
+                // Use the number after the largest id. The ids then remain small. If there is no such number, use any
+                // free one.
                 let last = content.types.values().copied().max().unwrap_or(0).max(0);
                 let is_free = |id: &i64| content.types.values().all(|known| known != id);
                 let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
@@ -228,7 +229,7 @@ mod tests {
         assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
-        // Data of one type never counts as another type, whatever ids frameworks choose.
+        // Ids that frameworks choose never make data of one type pass for another type.
         assert_eq!(registry.register_type("last", Some(i64::MAX)), Ok(i64::MAX));
         assert_eq!(registry.register_type("d", None), Ok(1));
         assert_eq!(registry.register_type("e", None), Ok(2));

@@ -20,9 +20,9 @@ use super::{Activity, Place, recorder};
 use crate::{NamedValue, Value};
 
 thread_local! {
-    /// The subscriber that the profile's subscriber replaces on this thread.
+    /// The subscriber of this thread that the profile's subscriber replaces.
     static OUTER: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
-    /// Spans that this thread has entered, and when.
+    /// The spans that this thread has entered, with the times.
     static ENTERED: RefCell<Vec<(u64, Instant)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -85,11 +85,11 @@ struct Open {
     name: &'static str,
     stats: Vec<NamedValue>,
     references: usize,
-    /// The same span of the replaced subscriber.
+    /// The same span in the replaced subscriber.
     outer: Option<(Dispatch, Id)>,
 }
 
-/// Marks the profile's span ids. Ids of other subscribers do not reach this number.
+/// The bit that distinguishes the span ids of a profile. Ids of other subscribers are smaller than this number.
 const OURS: u64 = 1 << 63;
 
 fn outer() -> Option<Dispatch> {
@@ -101,7 +101,7 @@ impl Collector {
         self.spans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The replaced subscriber's span for this id.
+    /// The span of the replaced subscriber for this id.
     fn outer_of(&self, id: &Id) -> Option<(Dispatch, Id)> {
         self.spans().get(&id.into_u64())?.outer.clone()
     }
@@ -274,7 +274,7 @@ impl Visit for Fields {
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        // Named values hold narrower floats only; text keeps all digits.
+        // Named values can only hold 32-bit floats. Text keeps all digits.
         self.add(field, value.to_string());
     }
 }

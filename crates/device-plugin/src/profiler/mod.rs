@@ -111,7 +111,7 @@ impl Activity {
     }
 }
 
-/// Whether a profile runs. One relaxed load.
+/// Whether a profile runs. It costs one relaxed load.
 #[inline]
 pub fn is_recording() -> bool {
     recorder::is_recording()
@@ -132,7 +132,7 @@ pub fn span(name: impl Into<Cow<'static, str>>) -> Span {
 }
 
 /// Records the `tracing` spans and events of this thread until the result is dropped. Use it on the backend's own
-/// threads. Within calls of the framework the SDK does so. Does nothing if no profile runs.
+/// threads. Within calls of the framework, the SDK calls it. Does nothing if no profile runs.
 pub fn scope() -> Scope {
     Scope::enter()
 }

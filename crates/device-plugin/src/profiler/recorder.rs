@@ -45,7 +45,7 @@ pub(crate) struct Thread {
 #[derive(Debug)]
 pub(crate) struct Recording {
     pub(crate) start: Instant,
-    /// `start` in nanoseconds since 1970.
+    /// Start time in nanoseconds since 1970.
     pub(crate) start_ns: u64,
     pub(crate) end: Instant,
     pub(crate) threads: Vec<(Thread, Vec<Activity>)>,
@@ -100,7 +100,7 @@ impl Log {
 
     fn push(&self, activity: Activity) {
         let mut activities = lock(&self.activities);
-        // The profile may have ended since the caller asked; the next one begins empty.
+        // The profile may have ended since the caller checked. The next profile begins empty.
         if !is_recording() {
             return;
         }
@@ -112,7 +112,7 @@ impl Log {
 
 #[cold]
 pub(super) fn record(activity: Activity) {
-    // A thread that is ending no longer has a log.
+    // Ignore the error: the log of a thread that is ending has been destroyed.
     let _ = LOG.try_with(|log| log.get_or_init(Log::new).push(activity));
 }
 
@@ -156,14 +156,14 @@ impl Recording {
             if !activities.is_empty() {
                 threads.push((log.thread.clone(), activities));
             }
-            // Threads that have ended record nothing more.
+            // Drop the logs of threads that have ended, because they record nothing more.
             Arc::strong_count(log) > 1
         });
         let dropped = COUNT.load(Ordering::Relaxed).saturating_sub(LIMIT);
         drop(running);
-        // This also drops other subscribers, which may run arbitrary code.
+        // Also drops other subscribers, which may run arbitrary code.
         drop(dispatch);
-        // Makes the plugin's spans free of cost again.
+        // From now on, the plugin's spans cost nothing again.
         tracing::callsite::rebuild_interest_cache();
         Some(Self { start, start_ns, end, threads, dropped })
     }
@@ -189,7 +189,8 @@ mod tests {
         begin().unwrap();
         note("first");
         let (first, second) = std::thread::scope(|scope| {
-            // Stops the end of the first profile between the end of its recording and the collection of its records.
+            // Simulates the moment after the recording of the first profile has ended and before its records are
+            // collected.
             let logs = lock(&LOGS);
             let first = scope.spawn(|| Recording::end().expect("the first profile"));
             while is_recording() {

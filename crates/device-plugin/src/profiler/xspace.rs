@@ -1,9 +1,9 @@
 //! Encodes a profile as an `XSpace` message, the format of XLA's profiler and its viewers.
 //!
 //! Field numbers are those of the profiler's `xplane.proto`. A space has planes (a device, or the threads of a
-//! process), a plane has lines (a queue, or a thread), a line has events. A plane stores the names of events and stats
-//! once and refers to them by number. Times are nanoseconds since 1970 for a line, and picoseconds from there for its
-//! events.
+//! process), a plane has lines (a queue, or a thread), and a line has events. A plane stores the names of events and
+//! stats once and refers to them by number. The time of a line is in nanoseconds since 1970. The times of its events
+//! are in picoseconds after that time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -56,7 +56,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// Numbers by name, from 1.
+/// Numbers names, starting at 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
@@ -88,11 +88,11 @@ impl Names {
 /// Lines of a plane under construction.
 #[derive(Default)]
 struct Plane<'a> {
-    /// By thread number, or by the name of the line.
+    /// Sorted by thread number, or by the name of the line.
     lines: BTreeMap<(u64, String), Vec<&'a Activity>>,
 }
 
-/// The time between two instants; zero if the second is earlier.
+/// The time between two instants, or zero if the second one is earlier.
 fn picoseconds(from: Instant, to: Instant) -> u64 {
     u64::try_from(to.saturating_duration_since(from).as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }

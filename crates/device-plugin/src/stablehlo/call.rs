@@ -86,7 +86,7 @@ fn floats(list: &ir::Attribute) -> Option<Vec<f64>> {
     if !literal.splat {
         return Some(wide);
     }
-    // One number may stand for a list that exceeds the memory.
+    // A single number may stand for a list that does not fit into memory.
     let count = literal.ty.num_elements().filter(|count| *count <= MAX_LIST)?;
     Some(vec![*wide.first()?; count])
 }

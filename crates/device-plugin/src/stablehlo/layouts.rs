@@ -70,7 +70,7 @@ pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -
             }
             let text = String::from_utf8_lossy(text);
             let order = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
-            // From the last dimension down to the first.
+            // Row-major means from the last dimension down to the first.
             let is_row_major = order.is_some_and(|order| {
                 let dims = order.split(',').filter(|dim| !dim.is_empty());
                 dims.rev().enumerate().all(|(at, dim)| dim.parse() == Ok(at))

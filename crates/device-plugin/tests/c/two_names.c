@@ -1,4 +1,4 @@
-// Two plugins of one static library, in one program: prints their names, and calls the table of the first.
+// Two plugins of one static library, in one program. Prints their names, and calls the table of the first one.
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static int print(const struct dp_descriptor *descriptor) {
     if (descriptor == NULL || descriptor->struct_size < sizeof *descriptor || descriptor->error.len != 0) {
         return 1;
     }
-    // Text from a plugin of the SDK has a NUL after it.
+    // The SDK appends a NUL to text of its plugins.
     if (strlen(descriptor->name.data) != descriptor->name.len) {
         return 2;
     }

@@ -110,7 +110,7 @@ impl Buffer {
         Self { state: abi::reclaim::sync::AtomicUsize::new(0), value: UnsafeCell::new(Some(7)) }
     }
 
-    /// Publishes the use of the buffer, checks whether it is deleted, and otherwise uses it.
+    /// Publishes the use of the buffer and checks whether it is deleted. If it is not, uses it.
     fn execute(&self, domain: &Arc<HazardDomain>) -> bool {
         let guard = domain.protect(0b100);
         let usable = self.state.load(SeqCst) & DELETED == 0;
@@ -121,7 +121,7 @@ impl Buffer {
         usable
     }
 
-    /// Deletes the buffer, checks whether it is in use, and otherwise drops the value.
+    /// Deletes the buffer and checks whether it is in use. If it is not, drops the value.
     fn delete(&self, domain: &Arc<HazardDomain>) -> bool {
         if self.state.compare_exchange(0, DELETED, SeqCst, SeqCst).is_err() {
             return false;
@@ -153,7 +153,7 @@ fn two_executions_and_a_deletion() {
         let threads = [(); 2].map(|()| {
             let (domain, buffer) = (Arc::clone(&domain), Arc::clone(&buffer));
             thread::spawn(move || {
-                // The second time, the thread's page already exists.
+                // The second time, the thread's slots already exist.
                 let first = buffer.execute(&domain);
                 let second = buffer.execute(&domain);
                 assert!(first || !second, "a deleted buffer was used");
@@ -188,7 +188,7 @@ fn last_owner_frees_once() {
         });
         drop(first);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        // The next client finds a client that was overlooked.
+        // The next client to be destroyed frees a client that was overlooked.
         free_unused();
         assert_eq!(ends.load(SeqCst), 1);
     });
@@ -243,7 +243,7 @@ fn threads_that_end_leave_their_pages() {
         let make = |thing: Ref<Thing>| thread::spawn(move || outputs::<1>(&thing));
         let one = make(first.share());
         let [output] = one.join().unwrap();
-        // The next thread takes over the page while another thread destroys the output that the page counts.
+        // The next thread takes over the slots, while another thread destroys the output that was counted in them.
         let two = make(first.share());
         drop(output);
         drop(first);
@@ -255,9 +255,9 @@ fn threads_that_end_leave_their_pages() {
     });
 }
 
-/// A thread that ends checks the domains that it used. Threads of frameworks keep running. Such a thread and the one
-/// that drops the last reference may each miss the other's last write. Then the client is on the list of lingering
-/// clients.
+/// A thread that ends checks the domains that it used. Threads of frameworks, however, keep running. Such a thread and
+/// the one that drops the last reference may each miss the other's last write. In that case, the client is in the list
+/// of closed domains.
 #[test]
 fn overlooked_client_is_freed() {
     let overlooked = Arc::new(Counter::new(0));

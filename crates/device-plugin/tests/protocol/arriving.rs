@@ -1,4 +1,4 @@
-//! A device whose transfers continue after the call. Frameworks see their buffers become ready, or fail.
+//! Tests a device whose transfers continue after the call. Frameworks see their buffers become ready, or fail.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -31,7 +31,7 @@ struct Buffer {
     event: Event,
 }
 
-/// Transfers in progress, by client. The option `test` identifies the client of a test.
+/// Transfers in progress, by the test's client. The option `test` identifies the client.
 static WIRES: Mutex<Vec<(String, Wire)>> = Mutex::new(Vec::new());
 
 /// Completes the oldest transfer of a test's client.
@@ -140,7 +140,7 @@ fn buffer_becomes_ready_on_arrival() {
     assert!(!is_ready(buffer) && !is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(buffer));
-    // The copy starts only now, and is in progress itself.
+    // The copy starts only now, and is still in progress.
     assert!(!is_ready(copy));
     arrive("arrives", Ok(()));
     assert!(is_ready(copy));

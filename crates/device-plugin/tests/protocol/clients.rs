@@ -106,7 +106,7 @@ unsafe extern "C" fn put(args: *mut PJRT_KeyValuePutCallback_Args) -> *mut PJRT_
 #[test]
 fn key_value_store_in_distributed_runs() {
     // Unless an option declares a distributed run, the callbacks are garbage, as in every other test. Here they are
-    // real.
+    // valid.
     let values = [NamedValue::new("node_id", 0i64), NamedValue::new("num_nodes", 1i64)];
     let raw = raw_values(&values);
     let args = toy()

@@ -221,7 +221,7 @@ fn one_call_at_a_time_unmaps_memory() {
             assert_eq!(shared.unmap().unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
             shared.map().unwrap();
         } else {
-            // After a failed call the memory is still mapped, so that the caller may try again.
+            // After a failed call, the memory is still mapped, so that the caller can try again.
             assert_eq!(answer.unwrap_err().message, "the memory is stuck");
         }
         shared.unmap().unwrap();

@@ -1,4 +1,4 @@
-//! Operations that continue when the framework calls back: once, twice, never, and after the client was destroyed.
+//! Tests operations that continue when the framework calls back: once, twice, never, or after the client was destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -39,7 +39,7 @@ fn raw_copy_awaits_destination() {
     tell(&copy, to.as_mut_ptr().cast(), 0);
     toy().wait(copy.event).unwrap();
     assert_eq!(to, [2, 0, 0, 0, 3, 0, 0, 0]);
-    // A second call, or a call for an unknown copy, does nothing.
+    // A second call has no effect, and neither has a call for an unknown copy.
     tell(&copy, null_mut(), 0);
     tell(&PJRT_Buffer_CopyRawToHostFuture_Args { callback_data: null_mut(), ..copy }, null_mut(), 0);
     unsafe { copy.future_ready_callback.unwrap()(null_mut()) };

@@ -86,7 +86,7 @@ fn externally_referenced_memory_is_copied() {
     toy().destroy(&outputs);
     toy().destroy(&[buffer]);
 
-    // Destroyed while another library uses the memory. The memory is freed after the last use.
+    // The buffer is destroyed while another library uses the memory. The memory is freed after the last use.
     let buffer = toy().ints(client, &[5]);
     toy().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
     let pointer = toy().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer).unwrap();

@@ -159,7 +159,7 @@ fn on_driver_thread(work: impl FnOnce() + Send) {
     });
 }
 
-/// The data of a framework's callback.
+/// The argument of a framework's callback.
 struct Called {
     buffer: Buffer,
     said: Sender<bool>,
@@ -173,7 +173,7 @@ unsafe extern "C" fn destroys(error: *mut PJRT_Error, called: *mut c_void) {
     called.said.send(IS_DRIVERS.get()).unwrap();
 }
 
-/// One execution whose output is requested in every possible way before the driver has completed it.
+/// Tests one execution whose output is requested in every possible way before the driver has completed it.
 fn test(end: fn(Completer), succeeds: bool) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();
@@ -221,7 +221,7 @@ fn test(end: fn(Completer), succeeds: bool) {
         if succeeds {
             made.0.set(vec![5, 0, 0, 0, 6, 0, 0, 0]).unwrap();
         }
-        // The driver has no reference to memory that the framework released.
+        // The driver does not keep memory that the framework released.
         drop(made);
         on_driver_thread(move || end(completer));
     };
@@ -247,7 +247,7 @@ fn test(end: fn(Completer), succeeds: bool) {
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }
 
-/// Everything is destroyed except a pending read, so that its end frees the client.
+/// Destroys everything except a pending read. When the read ends, the client is freed.
 fn test_last(end: fn(Completer)) {
     let client = plugin().client(&[]).unwrap();
     let work = WORK.lock().unwrap().take().unwrap();

@@ -1,5 +1,5 @@
-//! Buffers that are created without data: uninitialized ones, errors, and aliases. Also buffers that are bitcast to
-//! another type.
+//! Tests buffers that are created without data: uninitialized ones, errors and aliases. Also tests buffers that are
+//! bitcast to another type.
 
 use std::ptr::null_mut;
 
@@ -69,7 +69,7 @@ fn error_buffers_fail_what_uses_them() {
     let echo = toy().compile(client, "op=echo\nin=s32[1]").unwrap();
     let next = toy().execute(echo, &[buffer], 1).unwrap_err();
     assert_eq!((next.code, next.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "argument 0 failed: bad news"));
-    // The payload travels with the error.
+    // Error payloads are passed on with the error.
     unsafe extern "C" fn visit(
         key: *const std::ffi::c_char,
         key_size: usize,

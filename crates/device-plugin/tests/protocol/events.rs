@@ -1,4 +1,4 @@
-//! Events: destroyed while pending, inside their own callback, completed on a foreign thread.
+//! Tests events: destroyed while pending, destroyed inside their own callback, and completed on a foreign thread.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -57,7 +57,7 @@ fn destroy_in_own_callback() {
     set(event, 0, "").unwrap();
     assert_eq!(seen.recv().unwrap().0, Ok(()));
 
-    // The same with an event that is already ready, so that the callback runs at once.
+    // The same for an event that is already ready, so that the callback runs immediately.
     let event = create();
     set(event, 3, "bad").unwrap();
     toy().on_ready(event, tell, told(&to, event)).unwrap();
@@ -94,7 +94,8 @@ fn destroy_while_pending_runs_callback() {
 
 #[test]
 fn a_callback_may_call_the_plugin() {
-    // No lock is held. The callback awaits the event itself, registers with it, and creates other events.
+    // The plugin holds no lock during the callback. The callback waits for the event itself, registers with it, and
+    // creates other events.
     unsafe extern "C" fn call(error: *mut PJRT_Error, count: *mut c_void) {
         toy().check(error).unwrap();
         let (event, count) = unsafe { *count.cast::<(Event, &AtomicUsize)>() };

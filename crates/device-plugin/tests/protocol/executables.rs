@@ -205,14 +205,14 @@ fn executables_survive_serialization() {
         damaged[at] ^= 1 << (at % 8);
         assert_eq!(load(&damaged, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT, "{at}");
     }
-    // Absurd lengths under a correct checksum.
+    // Excessive lengths with a correct checksum.
     for at in (27..bytes.len() - 16).step_by(3) {
         let mut absurd = bytes.clone();
         absurd[at..at + 8].fill(0xff);
         seal(&mut absurd);
         drop(load(&absurd, &[]).map(|loaded| toy().destroy_loaded(loaded)));
     }
-    // Complete and valid, but of another platform. Its name follows the magic line and a length.
+    // The data is complete and valid, but of another platform. The platform's name follows the magic line and a length.
     let mut foreign = bytes.clone();
     assert_eq!(&foreign[35..38], b"toy");
     foreign[35..38].copy_from_slice(b"boy");
@@ -261,7 +261,7 @@ fn loads_native_code_of_same_version() {
         crate::framework::Answer::Ok(name)
     };
     assert_eq!(name(&bytes).unwrap(), "from native code");
-    // The backend must reject damaged code.
+    // The backend must detect damaged code.
     let at = bytes.windows(6).position(|window| window == b"native").unwrap();
     let code = bytes.windows(11).position(|window| window == b"native code").unwrap();
     assert!(at < code);
@@ -269,7 +269,7 @@ fn loads_native_code_of_same_version() {
     other[code] = b'N';
     seal(&mut other);
     assert_eq!(name(&other).unwrap_err().message, "no native code");
-    // Another version compiles the program again.
+    // If the version differs, the program is compiled again.
     let version = bytes.windows(5).position(|window| window == b"toy 1").unwrap();
     bytes[version + 4] = b'0';
     seal(&mut bytes);
@@ -281,7 +281,7 @@ fn loads_native_code_of_same_version() {
 fn options_nobody_here_knows_are_kept() {
     let client = toy().client(&[]).unwrap();
     let mut options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();
-    // Field 1999, of a newer framework.
+    // Field 1999, which a newer framework might send.
     options.extend([0xfa, 0x7c, 3, b'n', b'e', b'w']);
     let loaded = toy().compile_with(client, "op=echo\nin=s32[1]", &options).unwrap();
     let held = executable_of(loaded);

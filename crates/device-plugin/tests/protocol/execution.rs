@@ -1,4 +1,4 @@
-//! Execution: asynchronous ones, their errors, and invalid arguments.
+//! Tests executions: asynchronous ones, their errors, and invalid arguments.
 
 use std::ptr::null_mut;
 
@@ -22,7 +22,7 @@ fn inputs_destroyed_after_launch() {
     let mut bytes = [0u8; 12];
     let (read, _) = toy().read_into(outputs[0], bytes.as_mut_ptr(), 12).unwrap();
     assert!(!toy().is_ready(read));
-    // The same for a copy: the new buffer exists, its value does not.
+    // The same for a copy: the new buffer exists, but its value does not.
     let memory = toy().memories(client)[1];
     let copy =
         toy().ask::<slot::PJRT_Buffer_CopyToMemory>(|args| (args.buffer, args.dst_memory) = (outputs[0], memory));
@@ -163,7 +163,7 @@ fn launches_on_several_devices_are_one_call() {
     }
     .encode();
     let on = |memory: usize, byte: u8| toy().put(client, &Shape::new(ElementType::U8, [1]), &[byte], memory).unwrap();
-    // The order of the devices is that of the assignment.
+    // The devices are in the order of the assignment.
     let (first, second) = (on(1, 5), on(0, 6));
     let run = |code: &str| {
         let executable = toy().compile_with(client, code, &options).unwrap();

@@ -1,4 +1,4 @@
-//! The extensions that a backend can implement, through their C tables: streams, raw buffers and custom calls.
+//! Tests the extensions that a backend can implement, through their C tables: streams, raw buffers and custom calls.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -15,7 +15,7 @@ pub fn rich() -> Framework {
     Framework(device_plugin::api::<Rich>())
 }
 
-/// Types of the extensions in the chain.
+/// Types of the extensions in the chain, with their sizes.
 fn chain(framework: Framework) -> Vec<(u32, usize)> {
     let mut chain = Vec::new();
     let mut extension = framework.0.extension_start;
@@ -43,7 +43,7 @@ pub fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce
     ask_of::<S>(rich(), set)
 }
 
-/// The same for any plugin's extension.
+/// The same for an extension of any plugin.
 pub fn ask_of<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(
     framework: Framework,
     set: impl FnOnce(&mut S::Args),

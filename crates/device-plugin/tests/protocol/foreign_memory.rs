@@ -60,7 +60,7 @@ fn failed_view_keeps_frameworks_memory() {
     let at: *mut c_void = data.as_ptr().cast_mut().cast();
     let count = AtomicUsize::new(0);
     let shape = Shape::new(ElementType::S32, [3]);
-    // The host cannot read memory that it does not see, or elements narrower than a byte, in place.
+    // The host cannot read memory that it cannot access, or elements narrower than a byte, in place.
     let fault = view(client, &shape, at, 0, &count).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::UNIMPLEMENTED, "s32[3] in foreign memory 0"));
     assert!(view(client, &Shape::new(ElementType::S4, [3]), at, 2, &count).is_err());
@@ -68,7 +68,7 @@ fn failed_view_keeps_frameworks_memory() {
     let panics = toy().client(&[NamedValue::new("panic_in", "view")]).unwrap();
     assert_eq!(view(panics, &shape, at, 2, &count).unwrap_err().code, ErrorCode::INTERNAL);
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    // A backend that fails and keeps the memory. The buffer has the error, and the memory is released later.
+    // The backend fails and keeps the memory. The buffer has the error, and the memory is released later.
     let keeps = toy().client(&[NamedValue::new("panic_in", "after keeping")]).unwrap();
     let buffer = view(keeps, &shape, at, 2, &count).unwrap();
     assert_eq!(toy().read_ints(buffer).unwrap_err().message, "kept the memory");

@@ -24,7 +24,7 @@ pub type Answer<T = ()> = Result<T, Fault>;
 #[derive(Clone, Copy)]
 pub struct Framework(pub &'static PJRT_Api);
 
-/// The framework that drives the toy plugin.
+/// The framework for the toy plugin.
 pub fn toy() -> Framework {
     Framework(device_plugin::api::<crate::toy::Toy>())
 }
@@ -95,7 +95,7 @@ pub unsafe fn read_values(values: *const PJRT_NamedValue, len: usize) -> Vec<Nam
     unsafe { slice(values, len) }.iter().map(read).collect()
 }
 
-/// The shape of two 32-bit integers.
+/// The shape of an array of two 32-bit integers.
 pub fn pair() -> Shape {
     Shape::new(ElementType::S32, [2])
 }
@@ -339,7 +339,7 @@ impl Framework {
     }
 }
 
-/// Creates a program struct, which points to its arguments.
+/// Creates a program struct that points to the given text and code.
 pub fn program(format: &str, code: &[u8]) -> PJRT_Program {
     let mut program = garbage::<PJRT_Program>();
     (program.code, program.code_size) = (code.as_ptr().cast_mut().cast(), code.len());

@@ -1,4 +1,4 @@
-//! Meaningless arguments. Each causes an error that names the field, and the client remains usable.
+//! Tests invalid arguments. Each of them causes an error that names the field, and the client remains usable.
 
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
@@ -30,7 +30,7 @@ impl Random {
     }
 }
 
-/// A type, its extents, and the announced number of extents.
+/// A type, extents, and the number of extents that is passed.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     element_type: u32,
@@ -165,7 +165,7 @@ fn strides_that_overlap_or_go_nowhere() {
     assert_eq!(ask(&[3, 2], &[0, 0], at(3)).unwrap(), [4; 6]);
     assert_eq!(ask(&[2, 2], &[-2, -1], at(3)).unwrap(), [4, 3, 2, 1]);
     assert_eq!(ask(&[2, 2], &[-1, 1], at(2)).unwrap(), [3, 4, 2, 3]);
-    // A stride that is never used.
+    // The stride is never used.
     assert_eq!(ask(&[1, 2], &[i64::MAX, 1], at(2)).unwrap(), [3, 4]);
     assert_eq!(ask(&[0, 2], &[i64::MIN, i64::MAX], at(0)).unwrap(), [0u8; 0]);
     for (strides, expected) in [
@@ -330,7 +330,7 @@ fn executions_of_nothing() {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert!(fault.message.contains(expected), "{expected}: {fault:?}");
     }
-    // Donations of arguments that do not exist.
+    // The options keep arguments that do not exist.
     for kept in [&[-1i64][..], &[1], &[i64::MAX, i64::MIN], &[0, 0, 0]] {
         let (outputs, event) = toy().execute_keeping(executable, &[buffer], 1, kept).unwrap();
         toy().wait(event).unwrap();
@@ -442,7 +442,7 @@ fn text_without_an_end_and_text_that_is_none() {
             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
             assert!(fault.message.contains(&format!("{field} is not UTF-8")), "{fault:?}");
         }
-        // The function reports the error in any case.
+        // The function returns the error in every case.
         on_the_edge(bytes, failed).unwrap();
     }
     toy().destroy_client(client);

@@ -1,4 +1,4 @@
-//! Programs that exchange data with the host while they run.
+//! Tests programs that exchange data with the host while they run.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -13,7 +13,7 @@ use crate::toy::{CHANNELS, open_gate};
 /// The host's work on its channels, and its observations.
 #[derive(Default)]
 struct Host {
-    /// Pieces to send.
+    /// The pieces to send.
     pieces: Vec<Vec<u8>>,
     /// The result of sending each piece.
     answers: Mutex<Vec<Answer>>,
@@ -25,7 +25,7 @@ struct Host {
     events: Mutex<Vec<Event>>,
 }
 
-// The events are only used by the thread of the test.
+// The events are only used on the thread of the test.
 unsafe impl Sync for Host {}
 
 unsafe extern "C" fn take(
@@ -174,12 +174,12 @@ fn channel_error_fails_program() {
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "full"));
     assert_eq!(refuses.came.lock().unwrap().len(), 1);
     taken(&refuses);
-    // An execution that fails at once closes its channels, even if its threads still use them.
+    // An execution that fails immediately closes its channels, even if its threads still use them.
     let host = pieces(&[&[0; 8]]);
     assert_eq!(run(client, "op=talk_badly\ngate=talk-badly", &host).unwrap_err().message, "talked badly");
     open_gate("talk-badly");
     drop(host);
-    // An execution without callbacks.
+    // An execution without callbacks has no channels.
     let executable = toy().compile(client, "op=talk").unwrap();
     let fault = toy().execute(executable, &[], 0).map(drop).unwrap_err();
     assert!(fault.message.contains("the execution has no host channels"), "{fault:?}");

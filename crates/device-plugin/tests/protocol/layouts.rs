@@ -93,7 +93,7 @@ fn matrix() -> Shape {
     Shape::new(ElementType::S32, [2, 3])
 }
 
-/// Elements numbered row by row.
+/// Elements numbered in row-major order.
 const ROWS: [i32; 6] = [0, 1, 2, 3, 4, 5];
 const COLUMNS: [i32; 6] = [0, 3, 1, 4, 2, 5];
 
@@ -123,7 +123,7 @@ fn read(of: Framework, buffer: Buffer, layout: Option<&PJRT_Buffer_MemoryLayout>
     out
 }
 
-/// The layout of a buffer, from the function of the table.
+/// The layout of a buffer, as a function of the table returns it.
 fn layout_of(of: Framework, buffer: Buffer) -> Layout {
     let layout = of.ask::<slot::PJRT_Buffer_GetMemoryLayout>(|args| args.buffer = buffer).unwrap().layout;
     assert!(layout.type_ == PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled);
@@ -145,7 +145,7 @@ fn any_order_may_be_asked_for() {
     assert_eq!(layout_of(toy(), buffer).to_string(), "{0,1}");
     let args = toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap();
     assert_eq!(unsafe { slice(args.dims, args.num_dims) }, [2, 3]);
-    // Without a layout from the host, the device's layout is used. Raw bytes always have the device's layout.
+    // Without a layout from the host, the device's layout is used. Raw bytes are always in the device's layout.
     assert_eq!(read(toy(), buffer, None), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[0, 1]))), COLUMNS);
     assert_eq!(read(toy(), buffer, Some(&tiled(&[1, 0]))), ROWS);
@@ -235,7 +235,7 @@ fn the_device_has_layouts_of_its_own() {
     assert_eq!(layout_of(tiles(), buffer).to_string(), "{0,1:T(2)}");
     assert_eq!(read(tiles(), buffer, None), COLUMNS);
     assert_eq!(read(tiles(), buffer, Some(&tiled(&[1, 0]))), ROWS);
-    // Other orders have the same tiles.
+    // Other orders of dimensions use the same tiles.
     let (order, extents, ranks) = ([1i64, 0], [2i64], [1usize]);
     let mut rows = tiled(&order);
     rows.__bindgen_anon_1.tiled.num_tiles = 1;
@@ -308,7 +308,8 @@ fn topology_reports_layouts() {
     let args = args.unwrap();
     let proto = unsafe { slice(args.serialized_shape.cast::<u8>(), args.serialized_shape_size) }.to_vec();
     unsafe { args.serialized_shape_deleter.unwrap()(args.serialized_shape) };
-    // s32, [2,3], minor_to_major [0,1], one tile (2); neither dimension is dynamic.
+    // The type is s32, the extents [2,3], minor_to_major [0,1], and there is one tile (2). Neither dimension is
+    // dynamic.
     assert_eq!(proto, [0x10, 4, 0x1A, 2, 2, 3, 0x2A, 9, 0x0A, 2, 0, 1, 0x32, 3, 0x0A, 1, 2, 0x32, 2, 0, 0]);
     tiles().ask::<slot::PJRT_TopologyDescription_Destroy>(|args| args.topology = topology).unwrap();
 }
@@ -427,7 +428,7 @@ fn default_layouts() {
     let mut all = unsafe { slice(parameters.layouts, parameters.num_parameters) }.to_vec();
     all.extend(unsafe { slice(outputs.layouts, outputs.num_outputs) });
     assert_eq!(all.iter().map(|layout| layout_text(*layout)).collect::<Vec<_>>(), ["{1,0}", "{0}", "{0}"]);
-    // These layouts belong to the executable. A framework that destroys them anyway does no harm.
+    // These layouts belong to the executable. Nothing happens if a framework destroys them anyway.
     all.iter().for_each(|layout| destroy_layout(*layout));
     assert_eq!(layout_text(all[0]), "{1,0}");
     toy().ask::<slot::PJRT_Executable_Destroy>(|args| args.executable = executable).unwrap();

@@ -1,4 +1,4 @@
-//! The options of an execution, at every age of their struct.
+//! Tests the options of an execution, at every age of their struct.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -85,7 +85,7 @@ fn short_struct_is_read_within_bounds() {
         let mut options = execute_options(&[]);
         options.call_location = c"here".as_ptr();
         options.struct_size = size;
-        // The memory behind an older framework's struct is garbage, and must not be read.
+        // The memory after an older framework's struct is garbage and must not be read.
         let bytes = (&raw mut options).cast::<u8>();
         unsafe { bytes.add(size).write_bytes(0xAA, size_of::<PJRT_ExecuteOptions>() - size) };
         let seen = seen("shorter", &mut options).unwrap();
@@ -148,7 +148,7 @@ fn output_callbacks_during_program() {
     let came = came.into_inner().unwrap();
     let data: Vec<u8> = [1i32, 2].iter().flat_map(|x| x.to_le_bytes()).collect();
     assert_eq!(came, [(0, 1, data.clone(), vec![2], device_plugin::ElementType::S32.as_raw(), 1)]);
-    // The backend kept its clone, but the execution has ended.
+    // The backend has kept its clone, but the execution has ended.
     let callbacks = options.output_callbacks();
     assert_eq!(callbacks.ids().collect::<Vec<_>>(), [(5, 2)]);
     let shape = crate::rich::shape();

@@ -59,7 +59,7 @@ unsafe extern "C" fn released(_: *mut c_void, count: *mut c_void) {
     unsafe { &*count.cast::<AtomicUsize>() }.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Creates the objects of a client. Buffers use the memory `lent` in place, and 8 bytes are read into `to`.
+/// Creates the objects of a client. Buffers use the memory `lent` in place, and reads write 8 bytes to `to`.
 fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize, to: *mut u8) -> Vec<Object> {
     let mut all = vec![Object::Client(client)];
     let (devices, memories) = (toy().devices(client), toy().memories(client));
@@ -212,7 +212,7 @@ fn everything_is_destroyed_in_any_order() {
     for seed in 0..LIVES {
         one_life(seed as u64);
     }
-    // The callback of each pending event is called, regardless of the objects that were destroyed before.
+    // The callback of each pending event is called, whichever objects were destroyed before.
     let start = std::time::Instant::now();
     while CALLED.load(Ordering::SeqCst) < before + LIVES {
         assert!(start.elapsed().as_secs() < 20, "a callback was not called");

@@ -1,4 +1,4 @@
-//! A device that accepts data in pieces, and whose arrays may be shorter than their shapes.
+//! Tests a device that accepts data in pieces, and whose arrays may be shorter than their shapes.
 
 use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
 
@@ -21,7 +21,7 @@ struct Board;
 
 /// Offsets and lengths of the pieces, in order.
 static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
-/// A piece that begins with 9 waits at this barrier for the test, twice.
+/// A piece that begins with 9 waits at this barrier for the test. It waits twice.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
 /// Only one test at a time may use the list.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -70,7 +70,7 @@ impl Backend for Board {
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let input = launch.inputs[0].clone();
         let rows = input.bytes.lock().unwrap().chunks(2).take_while(|row| row[0] != 0).count();
-        // An array that begins with 7 reports a number of rows that is out of bounds.
+        // For an array that begins with 7, the reported number of rows is out of bounds.
         let lies = input.bytes.lock().unwrap()[0] == 7;
         launch.outputs.push(Memory { rows: Some(if lies { 5 } else { rows as i64 }), ..input })?;
         Ok(Event::ready())
@@ -235,7 +235,7 @@ fn an_array_is_as_long_as_its_program_found() {
             (args.src, args.host_layout) = (output, &raw mut layout);
             (args.dst, args.dst_size) = (out.as_mut_ptr().cast(), out.len());
         });
-        // For an array without bytes the destination may be null. Then the call only requests the size.
+        // For an array without bytes, the destination may be null. In that case, the call only requests the size.
         let event = read.unwrap().event;
         if !event.is_null() {
             pieces().wait(event).unwrap();
@@ -244,7 +244,7 @@ fn an_array_is_as_long_as_its_program_found() {
         assert_eq!(out, columns);
         pieces().destroy(&[input, output]);
     }
-    // A device that contradicts its own shape causes an error.
+    // If a device contradicts its own shape, the call fails.
     let input = pieces().put(client, &shape(), &[7; 8], 0).unwrap();
     let (outputs, event) = pieces().execute(program, &[input], 1).unwrap();
     pieces().wait(event).unwrap();

@@ -1,4 +1,4 @@
-//! Profiles recorded through the profiler's C table, and read by an independent decoder.
+//! Tests profiles that are recorded through the profiler's C table and read by an independent decoder.
 
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! A device that keeps the order of submission itself. Executions receive buffers whose values are still being
+//! Tests a device that keeps the order of submission itself. Executions receive buffers whose values are still being
 //! computed. For the framework, a buffer is ready only when its value exists.
 
 use std::collections::VecDeque;
@@ -17,10 +17,10 @@ impl DevicePlugin for Queued {
     type Backend = Board;
 }
 
-/// Two devices, of which the second has no room for copies.
+/// Two devices. The second one has no room for copies.
 struct Board;
 
-/// A value that is set when the queue reaches its operation.
+/// The place of a value, which is set when the queue reaches its operation.
 type Cell = Arc<OnceLock<Vec<u8>>>;
 
 type Work = Box<dyn FnOnce() + Send>;
@@ -44,7 +44,7 @@ fn await_work() {
     drop(SUBMITTED.wait_while(QUEUE.lock().unwrap(), |queue| queue.is_empty()).unwrap());
 }
 
-/// Runs the first piece of work. Returns false if there is none.
+/// Runs the first piece of work. Returns `false` if there is none.
 fn step() -> bool {
     let work = QUEUE.lock().unwrap().pop_front();
     work.map(|work| work()).is_some()
@@ -82,7 +82,8 @@ impl Backend for Board {
         Ok(Compiled { executable: text, info: ExecutableInfo::new("next", [shape.clone()], [shape]) })
     }
 
-    /// Queues an operation that adds one to each byte. `fail` writes garbage and then fails. `early` completes at once.
+    /// Queues an operation that adds one to each byte. `fail` writes garbage and then fails. `early` completes
+    /// immediately.
     fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         let (from, made) = (launch.inputs[0].clone(), Cell::default());
         launch.outputs.push(Arc::clone(&made))?;
@@ -120,7 +121,7 @@ impl DeviceCopies for Board {
         if buffer.get().is_some() {
             return Ok(Arc::new(OnceLock::from(copy(buffer)?)));
         }
-        // Queue the copy. A failure at that time is not reported.
+        // Queue the copy. A failure of the queued copy is not reported.
         let (from, made) = (buffer.clone(), Cell::default());
         let fill = Arc::clone(&made);
         submit(move || {
@@ -177,7 +178,7 @@ fn copy_of_pending_buffer() {
     let copy = world.copy(0).unwrap();
     let ready = plugin().ready_event(copy);
     assert!(!plugin().is_ready(ready));
-    // After the execution ends, the memory of a copy that is ready may be used.
+    // The execution has ended, and the memory of a copy that is ready may be used.
     assert!(step());
     plugin().wait(ready).unwrap();
     let pointer = plugin().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = copy).unwrap().buffer_pointer;
@@ -198,7 +199,7 @@ fn a_copy_that_fails_in_the_end_tells_so() {
     let fault = plugin().wait(ready).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "no room for a copy"));
     assert!(plugin().read(copy).unwrap_err().message.contains("no room for a copy"));
-    // If the original is ready, the call itself returns the error.
+    // If the original has already failed, the call itself returns the error.
     assert!(world.copy(1).unwrap_err().message.contains("no room for a copy"));
     plugin().destroy(&[copy]);
     world.end();
@@ -263,7 +264,7 @@ fn failed_launch_does_not_await_inputs() {
     let world = World::new();
     let fail = plugin().compile(world.client, "fail").unwrap();
     let (outputs, event) = plugin().execute(fail, &[world.output], 1).unwrap();
-    // Out of order, like a device that ends the launch for another reason.
+    // The work is completed out of order, like on a device that ends the launch for another reason.
     let work = QUEUE.lock().unwrap().pop_back().unwrap();
     work();
     assert_eq!(plugin().wait(event).unwrap_err().message, "lost");

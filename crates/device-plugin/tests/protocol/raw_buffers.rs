@@ -1,5 +1,5 @@
-//! Difficult cases of raw buffers: contents that arrive late, many threads, callbacks that call the plugin, and
-//! garbage.
+//! Tests difficult cases of raw buffers: contents that arrive late, many threads, callbacks that call the plugin, and
+//! invalid arguments.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -23,7 +23,7 @@ fn size(raw: *mut PJRT_RawBuffer) -> usize {
         .on_device_size_in_bytes
 }
 
-/// Returns a buffer that receives the contents of another when the second result is called.
+/// Returns a buffer that receives the contents of another one when the second result is called.
 fn later(buffer: Buffer) -> (Buffer, impl FnOnce()) {
     let late =
         rich().ask::<slot::PJRT_Buffer_DonateWithControlDependency>(|args| args.buffer = buffer).expect("a donation");
@@ -42,7 +42,7 @@ fn late_contents_of_smaller_size() {
     let input = put(client, [7, 8]);
     let (outputs, event) = rich().execute(program, &[input], 1).unwrap();
     rich().wait(event).unwrap();
-    // The size is known at once.
+    // The size is known immediately.
     let raw = alias(outputs[0]);
     assert_eq!(size(raw), 4);
     assert_eq!(read(raw, 0, 4), Ok(vec![7, 0, 0, 0]));
@@ -133,7 +133,7 @@ fn copy_callback_destroys_everything() {
     let (done, ended) = channel();
     when_ready(copied, move || {
         assert_eq!(unsafe { *memory }, [1, 0, 0, 0, 2, 0, 0, 0]);
-        // On the stack of the copy, call the same functions again, then destroy all of their objects.
+        // On the stack of the copy, call the same functions again. Then destroy all of their objects.
         let second = alias(late);
         write(second, 0, &5i32.to_le_bytes()).unwrap();
         assert_eq!(read(raw, 0, 4), Ok(vec![5, 0, 0, 0]));

@@ -1,4 +1,4 @@
-//! Reads that continue after the framework's call.
+//! Tests reads that continue after the framework's call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -1,5 +1,5 @@
-//! Callbacks that call the plugin: from the thread that completes an event, on the caller's own stack, and while the
-//! objects around them are destroyed.
+//! Tests callbacks that call the plugin: from the thread that completes an event, on the caller's own stack, and while
+//! the objects around them are destroyed.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -134,7 +134,7 @@ struct Last {
 fn foreign_release_calls_plugin() {
     unsafe extern "C" fn released(_: *mut c_void, last: *mut c_void) {
         let last = unsafe { &*last.cast::<Last>() };
-        // The client is alive. Another buffer is destroyed during the destruction of the first.
+        // The client still exists. Another buffer is destroyed during the destruction of the first.
         assert_eq!(toy().devices(last.client).len(), 2);
         let buffer = toy().ints(last.client, &[7]);
         toy().destroy(&[buffer, last.buffer]);
@@ -254,7 +254,7 @@ fn sixteen_threads_do_everything_at_once() {
             for thread in 0..16 {
                 let start = Arc::clone(&start);
                 scope.spawn(move || {
-                    // Capture the whole struct, not its fields.
+                    // Capture the whole struct and not its fields.
                     let shared = { shared };
                     let mut random = Random::new(100 * round + thread);
                     start.wait();

@@ -1,10 +1,10 @@
-//! A device that offers every optional extension. A program is one word, and takes and returns an array of two 32-bit
+//! A device that offers every optional extension. A program is one word. It takes and returns an array of two 32-bit
 //! integers:
 //!
 //! - `echo` returns its argument.
 //! - `narrow` returns an array that takes half the bytes on the device.
-//! - `puts` is `echo`, and passes its argument to output callback 5.
-//! - `waits` is `puts` on another thread, after [`GATE`] opens.
+//! - `puts` does the same as `echo`, and also passes its argument to output callback 5.
+//! - `waits` does the same as `puts`, but on another thread and after [`GATE`] opens.
 
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};

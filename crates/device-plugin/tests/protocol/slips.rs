@@ -1,5 +1,5 @@
-//! Backends that contradict themselves. Each inconsistency causes an error that names its subject. Inconsistent data
-//! never reaches the framework, which would end the process on it.
+//! Tests backends that contradict themselves. Each inconsistency causes an error that names its subject. Inconsistent
+//! data never reaches the framework, which would end the process on it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl DevicePlugin for Slips {
     type Backend = Careless;
 }
 
-/// Two devices with one fault, which the option `slip` selects.
+/// Two devices with one fault. The option `slip` selects it.
 struct Careless(String);
 
 fn table() -> Framework {

@@ -1,4 +1,4 @@
-//! The table itself: no slot is null, and functions that are not implemented return an error with their name.
+//! Tests the table itself: no slot is null, and functions that are not implemented return an error with their name.
 
 use crate::framework::{Answer, read_values, toy};
 use device_plugin::ErrorCode;
@@ -14,7 +14,7 @@ fn answer<S: Slot<Table = PJRT_Api>>(args: *mut S::Args) -> Option<Answer> {
     let returned = unsafe { function(args) };
     // The only other return type is an error pointer.
     let error: *mut PJRT_Error = unsafe { std::mem::transmute_copy(&returned) };
-    // Three functions succeed without inputs.
+    // Three functions succeed although they have no inputs.
     if error.is_null() && S::NAME == "PJRT_Client_Create" {
         toy().destroy_client(unsafe { (*args.cast::<PJRT_Client_Create_Args>()).client });
     }
@@ -78,7 +78,7 @@ fn null_arguments_error_names_function() {
 
 #[test]
 fn every_function_is_implemented() {
-    // A function that the backend does not implement reports this only if there is a client.
+    // A function that the backend does not implement returns this error only if there is a client.
     for (name, _, zeros) in every_slot() {
         assert!(
             !zeros.is_some_and(|answer| answer.is_err_and(|fault| fault.code == ErrorCode::UNIMPLEMENTED)),

@@ -1,4 +1,4 @@
-//! Small stacks and many threads.
+//! Tests small stacks and many threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,5 @@
-//! Devices that need not be present: compilation for them, loading elsewhere, their memories and layouts.
+//! Tests devices that need not be present: compiling for them, loading the programs elsewhere, their memories and
+//! layouts.
 
 use std::ptr::null_mut;
 
@@ -140,7 +141,7 @@ fn what_does_not_belong_together_is_refused() {
     }
     destroy_executable(ahead);
     destroy(there);
-    // A program for devices that the client lacks, chosen by the framework or by the topology alone.
+    // A program for devices that the client lacks. Either the framework or only the topology chose them.
     let pair = create("pair").unwrap();
     let chosen = CompileOptions { device_ordinal: 1, ..CompileOptions::default() };
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();
@@ -155,7 +156,7 @@ fn what_does_not_belong_together_is_refused() {
     let ahead = compile(pair, null_mut(), "op=unloadable\nin=s32[1]", &options).unwrap();
     assert_eq!(load(client, ahead).unwrap_err().message, "this program is for other devices");
     destroy_executable(ahead);
-    // Options that contradict the topology.
+    // The options contradict the topology.
     let wide = CompileOptions { num_partitions: 3, ..CompileOptions::default() };
     let fault = compile(pair, null_mut(), code, &wide).unwrap_err();
     assert_eq!(fault.message, "3 partitions, but there are 2 devices");
@@ -311,7 +312,7 @@ fn topology_round_trip() {
         });
         args.map(|args| args.topology)
     };
-    // The name of its platform differs from the plugin's, but the topology belongs to the plugin.
+    // The platform's name differs from the plugin's, but the topology belongs to the plugin.
     let there = create("there").unwrap();
     let bytes = serialize(&toy(), there);
     let again = deserialize(&toy(), &bytes).unwrap();

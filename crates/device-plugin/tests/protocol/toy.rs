@@ -96,7 +96,7 @@ impl Drop for Tracked {
 /// Executions that end only when they are poisoned.
 static ENDLESS: Mutex<Vec<(usize, i32, Completer)>> = Mutex::new(Vec::new());
 
-/// Fails an execution that never ends.
+/// Fails an execution that would never end.
 pub fn give_up(launch_id: i32) {
     let mut running = ENDLESS.lock().unwrap();
     let at = running.iter().position(|run| run.1 == launch_id).expect("no such execution");
@@ -108,7 +108,7 @@ pub fn give_up(launch_id: i32) {
 /// Channels of executions that may have ended, by their gates.
 pub static CHANNELS: Mutex<Vec<(String, HostChannels)>> = Mutex::new(Vec::new());
 
-/// Foreign memory that was kept by a view that failed.
+/// Foreign memory that a failed view has kept.
 pub static FOREIGN: Mutex<Vec<ForeignMemory>> = Mutex::new(Vec::new());
 
 pub struct ToyProgram {
@@ -117,7 +117,7 @@ pub struct ToyProgram {
     panic_in: String,
 }
 
-/// Aliases that were kept by a transfer that failed.
+/// Aliases that a failed transfer has kept.
 pub static KEPT: Mutex<Vec<HostAlias>> = Mutex::new(Vec::new());
 
 /// Gates of the running programs.
@@ -353,7 +353,7 @@ impl Backend for ToyDevice {
                 }
             }
             "hold" => {
-                // Signals its start, waits within the call, and reads its arguments only after that.
+                // The program signals its start, waits within the call, and reads its arguments only after that.
                 open_gate(&format!("{}-begun", program.gate));
                 with_gate(&program.gate, |gate| gate.0.clone()).wait()?;
                 for i in 0..inputs.len() {
@@ -517,7 +517,7 @@ impl AheadOfTime for ToyDevice {
                 info.attributes = vec![NamedValue::new("shape", [2i64])];
                 Ok(info)
             }
-            // The same devices as those of a client.
+            // The same devices as a client has.
             "here" | "here, older" => {
                 let mut info = TopologyInfo::new(devices());
                 info.memories = memories();

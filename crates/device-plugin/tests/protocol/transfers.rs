@@ -1,4 +1,4 @@
-//! Transfers: strides, lent host memory, layouts, raw copies.
+//! Tests transfers: strides, lent host memory, layouts and raw copies.
 
 use std::ptr::null_mut;
 
@@ -41,7 +41,7 @@ fn host_data_may_have_any_strides() {
     assert!(bad(&[2, 2], &[4]).contains("one stride is needed for each dimension"));
     assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("does not fit into memory"));
     assert!(bad(&[-2], &[4]).contains("negative extent"));
-    // One element that is repeated more often than fits into memory.
+    // One element is repeated more often than fits into memory.
     assert!(bad(&[1 << 60], &[0]).contains("bytes of host memory"));
     assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("does not fit into memory"));
     toy().destroy_client(client);
@@ -110,7 +110,8 @@ fn checks_type_and_placement() {
     assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory belongs to another"));
     let elsewhere = put(4, device, toy().memories(client)[0]).unwrap_err();
     assert!(elsewhere.message.contains("cannot access that memory"), "{elsewhere:?}");
-    // With a device only: its default memory. With both: the memory, and the device if it can address that memory.
+    // If only a device is given, its default memory is used. If both are given, the memory is used if the device can
+    // address it.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {
         let buffer = put(4, asked, memory).unwrap();
         assert_eq!(toy().ask::<slot::PJRT_Buffer_Memory>(|args| args.buffer = buffer).unwrap().memory, expected);
@@ -175,7 +176,7 @@ fn buffers_are_read_in_the_layout_asked_for() {
     let mut unknown = tiled(&order);
     unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
     assert!(fault(&unknown).message.contains("unknown PJRT_Buffer_MemoryLayout_Type 7"));
-    // A call that only requests the size.
+    // This call only requests the size.
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));
     let small = toy().read_into(buffer, [0u8; 24].as_mut_ptr(), 23).unwrap_err();

@@ -275,7 +275,7 @@ fn no_number(name: &str, value: impl std::fmt::Display, ty: ElementType) -> Erro
     Error::invalid_argument(format!("attribute {name:?} of a custom call in C is {value}, which is not a valid {ty}"))
 }
 
-/// Owns the objects to which the pointers of a frame lead.
+/// Owns the objects to which the pointers of a call frame lead.
 #[derive(Default)]
 struct Arena(Vec<Box<dyn Any>>);
 
@@ -287,7 +287,7 @@ impl Arena {
         at
     }
 
-    /// Keeps a list. Returns the address of its data, which moving the list does not change.
+    /// Stores a list. Returns the address of its data, which moving the list does not change.
     fn list<T: 'static>(&mut self, list: Vec<T>) -> *const T {
         let at = list.as_ptr();
         self.0.push(Box::new(list));
@@ -310,7 +310,7 @@ impl Arena {
                 Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
             })?;
             let alignment = alignment(shape.element_type);
-            // The handler does not read the address of an empty array.
+            // The handler does not access an empty array, so its address does not matter.
             if shape.host_size() != Some(0) && !data.addr().is_multiple_of(alignment) {
                 return Err(Error::invalid_argument(format!(
                     "{kind} {index} of a custom call in C is {shape} at an address that is not a multiple of \
@@ -395,7 +395,7 @@ fn count(len: usize) -> i64 {
 /// `INVALID_ARGUMENT` for data that the handler would misread: buffers that do not match their shapes or are
 /// misaligned, and numbers that are out of range for their type.
 pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
-    // The handler trusts the shapes when it follows the pointers, and safe code may have changed the shapes.
+    // The handler trusts the shapes when it dereferences the pointers, and safe code may have changed the shapes.
     call.check()?;
     let mut arena = Arena::default();
     let inputs = call.operands.iter().map(|x| (x.shape, x.bytes.as_ptr().cast_mut().cast())).collect();

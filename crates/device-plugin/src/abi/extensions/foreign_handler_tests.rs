@@ -68,14 +68,14 @@ fn c_handler_receives_call_and_returns_errors() {
     assert_eq!((error.code(), error.message()), (ErrorCode::INVALID_ARGUMENT, "by nothing"));
 }
 
-/// Replaces a handler that would read and write out of bounds.
+/// A handler for calls that must be rejected, because a handler in C would read or write out of bounds.
 extern "C" fn misled(_: *mut CallFrame) -> *mut ForeignError {
     let message = c"the handler was called".to_owned();
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::INTERNAL.as_raw(), message }))
 }
 
 /// Changes a call after it was checked, and returns the error of calling the [`misled`] handler. `change` receives a
-/// huge shape and an operand of that shape without memory.
+/// huge shape and an operand of that shape that has no memory.
 fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a>])) -> Error {
     let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
     let (input, mut output) = ([1i32, 2], [0i32; 2]);
@@ -118,7 +118,7 @@ fn memory_that_is_not_aligned_is_refused() {
     assert!(refused.contains("operand 0") && refused.contains("s32[2]"), "{refused}");
     assert!(refused.contains("not a multiple of 4"), "{refused}");
     assert!(of(ElementType::F64, 1, 4).contains("not a multiple of 8"));
-    // Complex numbers are aligned like their parts. The address of an empty array does not matter.
+    // Complex numbers have the alignment of their parts. An empty array may have any address.
     assert!(of(ElementType::C128, 1, 4).contains("not a multiple of 8"));
     for (ty, extent, from) in
         [(ElementType::S32, 2, 4), (ElementType::C64, 1, 4), (ElementType::U8, 3, 1), (ElementType::S32, 0, 1)]

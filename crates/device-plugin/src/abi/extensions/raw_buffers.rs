@@ -21,8 +21,8 @@ use crate::{Backend, Error, Event, Placement, Result};
 /// The object behind a `PJRT_RawBuffer*`: an alias of a buffer. It may outlive the buffer.
 #[repr(C)]
 pub(crate) struct RawBuffer<B: Backend> {
-    /// A null function table, so that frameworks use the functions of the extension. Those of a function table would
-    /// take device events, which belong to another interface.
+    /// The function table is null, so that frameworks use the functions of the extension. The functions of such a table
+    /// would take device events, which belong to another interface.
     base: PJRT_RawBuffer,
     value: Value<B>,
     ready: Event,
@@ -197,7 +197,7 @@ entries! {
         let write = raw_buffers::<P::Backend>()?.write_raw;
         let from = Source { data: args.src.cast(), size: range.len() };
         args.event = into_raw(buffer.when_ready::<extension_slot::PJRT_RawBuffer_CopyRawHostToDevice>(&range.clone(), move |backend, value| {
-            // The whole source moves to the thread that copies.
+            // Moves the whole source, not only its fields, to the thread that copies.
             let from = from;
             // SAFETY: V3 (arrays and text), the event of the call is completed after this.
             write(backend, value, range.start, unsafe { from.slice() }?)

@@ -32,8 +32,8 @@ entries! {
     PJRT_Wait_Until_Buffer_Ready_On_Stream(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        // The call has no event, so like XLA it waits for the buffer. It does not wait if the device orders its work
-        // itself. A value that does not exist yet cannot be passed to the backend.
+        // The call has no event, so like XLA it waits for the buffer. If the device orders its work itself, the call
+        // does not wait. A value that does not exist yet cannot be passed to the backend.
         if !P::Backend::FEATURES.queued || held.value().get().is_none() {
             buffer.ready.wait()?;
         }

@@ -55,7 +55,7 @@ impl ForeignMemory {
         Self(Arc::new(Foreign { data, size, stream, readable, release }))
     }
 
-    /// If this is the last clone, returns the memory to its owner without calling `release`. Returns whether it was.
+    /// Returns whether this is the last clone. If so, returns the memory to its owner without calling `release`.
     pub(crate) fn give_up(self) -> bool {
         Arc::try_unwrap(self.0).map(|mut foreign| foreign.release = None).is_ok()
     }

@@ -25,7 +25,7 @@ pub struct HostChannels(Option<Arc<Channels>>);
 struct Channels {
     send: Vec<SendCallback>,
     receive: Vec<ReceiveCallback>,
-    /// Lets the program call the callbacks until the execution ends.
+    /// The callbacks that the program may call until the execution ends.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -41,7 +41,7 @@ unsafe impl Send for ReceiveCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for ReceiveCallback {}
 
-/// Held by each running callback. The framework's event is completed when the execution and the last callback have
+/// Shared by all running callbacks. The framework's event is completed when the execution and the last callback have
 /// ended.
 struct Open {
     result: Mutex<Result<()>>,
@@ -217,7 +217,8 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework may free its callbacks when it returns. So wait for those that are running.
+        // The call fails, and the framework may free its callbacks when the call returns. Therefore wait for callbacks
+        // that are running.
         if let Some(event) = self.event.take() {
             self.channels.close(Ok(()));
             let _ = event.wait();
@@ -270,11 +271,11 @@ pub(crate) struct Stream {
 #[derive(Default)]
 struct StreamState {
     pieces: VecDeque<HostChunk>,
-    /// Number of bytes received.
+    /// Number of bytes that the host has sent.
     come: usize,
-    /// Whether the framework destroyed its end.
+    /// Whether the framework has destroyed its end.
     ended: bool,
-    /// Whether the backend dropped its end.
+    /// Whether the backend has dropped its end.
     dropped: bool,
 }
 
@@ -376,7 +377,7 @@ impl Drop for HostStream {
         let mut state = lock(&self.0.state);
         state.dropped = true;
         let left = std::mem::take(&mut state.pieces);
-        // Deleters and callbacks run without the lock.
+        // Run deleters and callbacks after the lock is released.
         drop(state);
         for mut piece in left {
             if let Some(done) = piece.done.take() {

@@ -37,8 +37,8 @@ impl std::fmt::Debug for KeyValueStore {
 impl KeyValueStore {
     /// # Safety
     ///
-    /// V4 for the callbacks of `args`. That holds only in a distributed run, because a framework with a single process
-    /// leaves them uninitialized.
+    /// V4 for the callbacks of `args`. They are valid only in a distributed run, because a framework with a single
+    /// process leaves them uninitialized.
     pub(crate) unsafe fn new(args: &PJRT_Client_Create_Args) -> Self {
         Self {
             get: args.kv_get_callback,

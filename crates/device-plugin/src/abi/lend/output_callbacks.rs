@@ -7,14 +7,14 @@ use pjrt_sys::{PJRT_Buffer_Type, PJRT_HloOutputCallbackInfo};
 use crate::abi::table::ffi_read;
 use crate::{Completer, Error, Event, HostArray, Result};
 
-/// The output callbacks of one execution. Cheap to clone. The callbacks end with the execution.
+/// The output callbacks of one execution. Cheap to clone. They can be called until the execution ends.
 #[derive(Clone, Default)]
 #[doc(alias = "PJRT_HloOutputCallbackInfo")]
 pub struct OutputCallbacks(Option<Arc<Callbacks>>);
 
 struct Callbacks {
     infos: Vec<Info>,
-    /// Lets the program call the callbacks until the execution ends.
+    /// The callbacks that the program may call until the execution ends.
     open: Mutex<Option<Arc<Open>>>,
 }
 
@@ -25,7 +25,7 @@ unsafe impl Send for Info {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for Info {}
 
-/// Held by each running callback. The framework's event is completed when the execution and the last callback have
+/// Shared by all running callbacks. The framework's event is completed when the execution and the last callback have
 /// ended.
 struct Open {
     result: Mutex<Result<()>>,
@@ -137,7 +137,8 @@ impl Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        // The call fails, and the framework may free its callbacks when it returns. So wait for those that are running.
+        // The call fails, and the framework may free its callbacks when the call returns. Therefore wait for callbacks
+        // that are running.
         if let Some(event) = self.event.take() {
             self.callbacks.close(Ok(()));
             let _ = event.wait();

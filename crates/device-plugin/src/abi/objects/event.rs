@@ -39,7 +39,7 @@ entries! {
     #[hot]
     #[destroys]
     PJRT_Event_Destroy(args) {
-        // Waiting callbacks belong to the state. The framework may therefore destroy an event while it is pending, and
+        // Pending callbacks belong to the state. The framework may therefore destroy an event while it is pending, and
         // within its own callback.
         if !args.event.is_null() && args.event.cast_const().cast() != &raw const READY {
             // SAFETY: V2 (handles), this came from a box of this file and is given up.

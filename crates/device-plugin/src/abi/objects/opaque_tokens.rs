@@ -9,7 +9,7 @@ pub(crate) struct OpaqueTokens<T>(Mutex<State<T>>);
 
 struct State<T> {
     last: usize,
-    /// In order of their numbers. The list is short.
+    /// Sorted by number. The list is short.
     known: Vec<(usize, T)>,
 }
 

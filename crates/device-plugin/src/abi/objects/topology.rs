@@ -50,8 +50,8 @@ impl Topology {
         }
         for (i, MemoryInfo { kind, kind_id, devices, .. }) in info.memories.iter().enumerate() {
             let stranger = devices.iter().find(|id| info.devices.iter().all(|device| device.id != **id));
-            // One message with variable parts, because each separate message would add some hundred bytes to every
-            // plugin.
+            // There is one message with variable parts, because each separate message would add some hundred bytes to
+            // every plugin.
             let mut why = match stranger {
                 _ if devices.is_empty() => "belongs to no device",
                 Some(_) => "belongs to the unknown device ",

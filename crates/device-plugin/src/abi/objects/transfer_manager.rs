@@ -37,7 +37,7 @@ struct Arriving<B: Backend> {
     started: Option<Arc<B::Buffer>>,
     /// Number of pieces that are being written.
     writing: usize,
-    /// Whether the last piece has arrived.
+    /// Whether the last piece has been received.
     ends: bool,
     late: PendingValue<B>,
     /// The framework's buffer, until the framework retrieves it.
@@ -115,7 +115,7 @@ fn write<B: Backend>(
     }
     let made = || {
         let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
-        // No other reference is left, so this does not clone.
+        // No other reference is left, so this does not clone the buffer.
         let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
         let ready = backend.ready(&buffer);
         Ok((buffer, ready))
@@ -131,7 +131,7 @@ impl<B: Backend> Drop for Manager<B> {
     fn drop(&mut self) {
         for buffer in &mut self.buffers {
             let buffer = buffer.get_mut().unwrap_or_else(PoisonError::into_inner);
-            // Has no effect if the data is complete.
+            // This has no effect if the data is complete.
             drop_contained(buffer.started.take());
             buffer.late.set(Err(Error::new(
                 ErrorCode::CANCELLED,
@@ -285,7 +285,7 @@ entries! {
     }
 
     PJRT_AsyncHostToDeviceTransferManager_AddMetadata(args, transfer_manager) {
-        // Metadata describe a transfer to people. The plugin ignores them, but rejects malformed ones.
+        // The metadata describe a transfer for display. The plugin ignores them, but rejects malformed ones.
         let _ = transfer_manager;
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         unsafe { ffi_read::named_values(args.transfer_metadata, args.num_metadata, "transfer_metadata") }?;

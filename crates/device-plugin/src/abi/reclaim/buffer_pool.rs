@@ -43,7 +43,7 @@ impl Free {
         Some(first)
     }
 
-    /// Adds a block to the list. Returns false if the list is full.
+    /// Adds a block to the list. Returns `false` if the list is full.
     ///
     /// # Safety
     ///
@@ -61,7 +61,7 @@ impl Free {
     }
 }
 
-/// Whether objects of the type come from the pool. Always false in debug builds, because recycled memory would hide
+/// Whether objects of the type come from the pool. Always `false` in debug builds, because recycled memory would hide
 /// errors from memory checkers.
 const fn is_pooled<T>() -> bool {
     !cfg!(debug_assertions) && size_of::<T>() <= BLOCK.size() && align_of::<T>() <= BLOCK.align()
@@ -103,7 +103,7 @@ pub(crate) unsafe fn free<T>(value: NonNull<T>) {
     unsafe { value.drop_in_place() };
 }
 
-/// Frees the memory of a value when this is dropped. The value itself is dropped before.
+/// Frees the memory of a value when this is dropped. The value itself is dropped before the memory is freed.
 struct Memory<T>(NonNull<T>);
 
 impl<T> Drop for Memory<T> {

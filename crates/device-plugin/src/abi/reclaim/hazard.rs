@@ -53,7 +53,7 @@ use crate::abi::reclaim::sync::{
 /// The slots of all threads that use the buffers of one client.
 pub(crate) struct HazardDomain {
     state: Mutex<DomainState>,
-    /// Outputs destroyed on threads that are ending and have given up their slots.
+    /// Number of outputs that were destroyed on threads that had given up their slots because they were ending.
     elsewhere: AtomicUsize,
 }
 
@@ -88,7 +88,7 @@ unsafe impl Send for Owner {}
 pub(crate) struct ThreadSlots {
     /// Bloom filter of the buffers that executions of this thread use now.
     protected: AtomicU64,
-    /// Number of executions that this thread runs now, each one within the previous one.
+    /// Number of nested executions that this thread runs now.
     depth: AtomicUsize,
     /// Outputs that executions of this thread created.
     created: AtomicUsize,
@@ -104,11 +104,11 @@ pub(crate) struct ThreadSlots {
 /// Keeps the arguments of an execution alive while it runs.
 pub(crate) struct Guard {
     slots: NonNull<ThreadSlots>,
-    /// The filter of the outer executions on this thread, within which this one runs.
+    /// The filter of the enclosing executions on this thread.
     before: u64,
     /// Number of executions on this thread, including this one.
     depth: usize,
-    /// Slots that only this guard uses, if the thread is ending.
+    /// The slots of this guard alone, if the thread is ending.
     _own: Option<BorrowedSlots>,
 }
 
@@ -144,8 +144,8 @@ per_thread! {
 
 process_wide! {
     /// Domains that closed while outputs still existed. The thread that destroys the last output normally frees the
-    /// owner. If that happens at the same moment as the closing, neither side may see the other. A later call of
-    /// [`free_unused`] then finds the domain here.
+    /// owner. If that happens at the same moment as the closing, it is possible that neither thread notices that it
+    /// must free the owner. A later call of [`free_unused`] then finds the domain here.
     static CLOSED: Mutex<Vec<Arc<HazardDomain>>> = Mutex::new(Vec::new());
 }
 
@@ -166,7 +166,7 @@ impl Drop for LocalSlots {
         self.domain.set(null());
         let all = std::mem::take(&mut *self.all.borrow_mut());
         for slots in all {
-            // Another thread may continue with these counters.
+            // Another thread may take over the slots with these counters.
             slots.taken.store(false, Ordering::Release);
             slots.domain.free_if_unused();
         }
@@ -208,7 +208,7 @@ impl ThreadSlots {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(count), Ordering::Release);
     }
 
-    /// Counts destroyed outputs. Frees the owner if these were the last.
+    /// Counts destroyed outputs. Frees the owner if these were the last outputs.
     #[inline]
     fn count_destroyed(&self, count: usize) {
         Self::add(&self.destroyed, count);
@@ -297,7 +297,7 @@ impl HazardDomain {
     pub(crate) fn is_protected(&self, bit: u64, own: Option<&Guard>) -> bool {
         self.state().threads.iter().any(|slots| {
             let protected = slots.protected.load(Ordering::SeqCst);
-            // In its own slots, an execution ignores the bits that it added, unless another execution runs within it.
+            // An execution ignores the bits that it added to its own slots, unless another execution runs within it.
             let is_own = |guard: &Guard| {
                 NonNull::from(&**slots) == guard.slots && slots.depth.load(Ordering::Acquire) == guard.depth
             };
@@ -373,7 +373,7 @@ impl Drop for Guard {
 pub(crate) struct OutputCounter(Result<NonNull<ThreadSlots>, Arc<HazardDomain>>);
 
 impl OutputCounter {
-    /// Counts one destroyed output. Frees the client if it was the last.
+    /// Counts one destroyed output. Frees the client if this was the last output.
     #[inline]
     pub(crate) fn count_destroyed(self) {
         match self.0 {

@@ -12,8 +12,8 @@ use crate::contain::drop_contained;
 /// A value and the number of [`Ref`]s to it.
 pub(crate) struct Counted<T> {
     count: AtomicUsize,
-    /// Pointer to the allocation that contains this, from its creation. A pointer made from a shared reference may not
-    /// free it.
+    /// Pointer to the allocation that contains this value, from the time of its creation. A pointer made from a shared
+    /// reference may not free it.
     own: NonNull<Self>,
     value: T,
 }
@@ -47,7 +47,7 @@ impl<T: Reclaimed> Counted<T> {
     #[inline]
     pub(crate) fn share(&self) -> Ref<T> {
         let before = self.count.fetch_add(1, Ordering::Relaxed);
-        // This many references exist only if they were leaked on purpose.
+        // So many references exist only if they were leaked on purpose.
         if isize::try_from(before).is_err() {
             std::process::abort();
         }

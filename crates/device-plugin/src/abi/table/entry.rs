@@ -25,12 +25,12 @@ pub(crate) trait Entry<S: Slot> {
     /// Whether frameworks call the function for each execution, or for each buffer of one. It is then compiled
     /// separately instead of using the shared body.
     const HOT: bool = false;
-    /// Whether the function writes to its arguments.
+    /// Whether the function writes outputs to its arguments.
     const OUTPUTS: bool = true;
     /// Whether the function destroys an object. Such a function succeeds even if vendor code panics, because frameworks
     /// end the process when it fails.
     const DESTROYS: bool = false;
-    /// Whether a profile shows the calls. False for executions, which record themselves, so that they check for a
+    /// Whether a profile shows the calls. `false` for executions. They record themselves, so that they check for a
     /// profile only once.
     const TRACED: bool = false;
     /// Whether frameworks append the number of their own trace's current entry to the arguments.
@@ -38,7 +38,8 @@ pub(crate) trait Entry<S: Slot> {
     /// How [`entry`] finds the size of the arguments.
     const SIZE: SizeRule = SizeRule::Declared;
 
-    /// Reads the inputs, does the work, and writes every output on success. The outputs are uninitialized before.
+    /// Reads the inputs, does the work, and writes every output on success. The outputs are uninitialized before the
+    /// call.
     ///
     /// # Safety
     ///

@@ -277,8 +277,8 @@ enum Given<'a> {
 ///
 /// # Safety
 ///
-/// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks leave it
-/// uninitialized in layouts.
+/// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks do not
+/// initialize it in layouts.
 unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: bool) -> Result<Option<Given<'a>>> {
     if layout.is_null() {
         return Ok(None);

@@ -11,7 +11,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event as RawEvent, Framework, Loaded, execute_options, garbage, pair};
 
-/// The plugin of a device that keeps the order of its work itself (`Features::queued`), or does not.
+/// The plugin of a device that can order its work itself (`Features::queued`) or cannot.
 pub struct Patient<const QUEUED: bool>;
 
 impl<const QUEUED: bool> DevicePlugin for Patient<QUEUED> {
@@ -82,7 +82,7 @@ impl Drop for Value {
     }
 }
 
-/// Set when the value has been computed.
+/// The place of a value, which is set when the value has been computed.
 pub type Cell = Arc<OnceLock<Value>>;
 
 pub struct Device<const QUEUED: bool> {
@@ -228,7 +228,7 @@ pub struct World {
 }
 
 impl World {
-    /// Creates a client for one test, on a device that keeps the order itself (`Features::queued`) or does not.
+    /// Creates a client for one test, on a device that can order its work itself (`Features::queued`) or cannot.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");

@@ -1,4 +1,4 @@
-//! Launches whose arguments arrive later. The call returns at once, and the program runs when they have arrived.
+//! Tests launches whose arguments arrive later. The call returns at once, and the program runs when they have arrived.
 
 mod device;
 
@@ -11,7 +11,7 @@ use pjrt_sys::*;
 use crate::framework::{Buffer, execute_options};
 use device::World;
 
-/// Runs a test on a device that keeps the order of its work itself, and on one that does not.
+/// Runs a test on a device that can order its work itself, and on one that cannot.
 macro_rules! on_both_devices {
     ($($(#[$meta:meta])* fn $name:ident($world:ident) $body:block)*) => {
         $($(#[$meta])* #[test] fn $name() {
@@ -106,11 +106,11 @@ on_both_devices! {
         let (waits, waits_event) = world.run(add, &[stuck]);
         let (holds, holds_event) = world.run(hold, &[for_first]);
         let (goes_on, goes_on_event) = world.run(add, &[for_second]);
-        // An ordinary launch, while another one never starts.
+        // An ordinary launch runs while another one never starts.
         let there = plugin.ints(world.client, &[1, 2]);
         let (output, event) = world.run(add, &[there]);
         plugin.wait(event).unwrap();
-        // A deferred launch, while another one blocks within the backend.
+        // A deferred launch runs while another one blocks within the backend.
         world.send(first, [1, 1]);
         world.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
         world.send(second, [3, 4]);
@@ -139,7 +139,7 @@ on_both_devices! {
         world.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
-        // The output could reuse the memory of both, and the remaining memory is free.
+        // The output could reuse the memory of both arguments, and all other memory is free.
         assert_eq!(world.log.look(|state| (state.in_place, state.values)), (2, 1));
         let (manager_2, twice) = world.arriving(0);
         let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
@@ -173,7 +173,7 @@ on_both_devices! {
         let (plugin, add) = (world.framework, world.compile("add 2"));
         let (manager, arriving) = world.arriving(0);
         let (never, stuck) = world.arriving(0);
-        // One failure is enough, regardless of the other argument.
+        // One failed argument is enough, whatever the state of the other one.
         let (output, event) = world.run(add, &[stuck, arriving]);
         let mut last = output;
         let mut all = vec![output];
@@ -445,7 +445,7 @@ fn does_not_run_on_completing_thread() {
     let (plugin, hold) = (world.framework, world.compile("hold 1"));
     let (manager, arriving) = world.arriving(0);
     let (output, event) = world.run(hold, &[arriving]);
-    // The program blocks until it is released. Only this thread releases it, after it sent the data.
+    // The program blocks until it is released. Only this thread releases it, and only after it has sent the data.
     world.send(manager, [1, 2]);
     world.log.wait(|state| !state.begun.is_empty());
     assert!(!plugin.is_ready(event));
@@ -457,7 +457,7 @@ fn does_not_run_on_completing_thread() {
     world.end();
 }
 
-/// A process that ends while a chain of launches waits for data, without destroying its client.
+/// A process that ends without destroying its client, while a chain of launches waits for data.
 #[cfg(unix)]
 mod end_of_the_process {
     use std::cell::Cell;

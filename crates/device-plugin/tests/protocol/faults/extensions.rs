@@ -20,7 +20,7 @@ fn alias(world: &World) -> *mut PJRT_RawBuffer {
     alias.unwrap().raw_buffer
 }
 
-/// Calls a function with an alias, which is destroyed in any case.
+/// Calls a function with an alias, and destroys the alias in any case.
 fn with_alias(world: &World, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
     let raw = alias(world);
     let answer = call(raw);
@@ -114,7 +114,7 @@ fn alias_value_panics_in_clone_and_drop() {
     let live = LIVE.load(Ordering::Relaxed);
     arm("Buffer::clone", Kind::Panic);
     let answer = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
-    // The SDK may either share the value with the alias or clone it.
+    // The SDK may share the value with the alias or clone it.
     if disarm() {
         assert!(answer.map(drop).unwrap_err().message.contains("asked to panic in Buffer::clone"));
     } else {

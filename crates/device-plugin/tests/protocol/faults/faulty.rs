@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 thread_local! {
-    /// The methods that are to fail. The calls of these tests stay on their thread.
+    /// The methods that are armed to fail. The calls of these tests stay on their thread.
     static FAULTS: RefCell<Vec<(&'static str, Kind)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -59,17 +59,17 @@ fn enter_or_panic(method: &str) {
     enter(method).expect("a method without an error was told to return one");
 }
 
-/// The work that the framework does in a callback, at most once.
+/// Work that the framework does in a callback. It runs at most once.
 type Callback = RefCell<Option<Box<dyn FnOnce()>>>;
 
 thread_local! {
-    /// The framework's work within the next execution.
+    /// The framework's work during the next execution.
     static WITHIN: Callback = const { RefCell::new(None) };
     /// The framework's work when the next buffer is dropped.
     static AT_END: Callback = const { RefCell::new(None) };
 }
 
-/// Makes the framework call back within the next execution, before the execution does anything.
+/// Makes the framework call back during the next execution, before the execution does anything.
 pub fn within_execution(work: impl FnOnce() + 'static) {
     WITHIN.set(Some(Box::new(work)));
 }
@@ -279,7 +279,7 @@ impl Backend for Device {
 
     fn execute(&self, program: &Arc<Program_>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         call_back(&WITHIN);
-        // A fault that was armed occurs after the outputs exist.
+        // An armed fault occurs after the outputs exist.
         let input = &launch.inputs[0];
         let fresh = matches!(program.0.as_str(), "fresh" | "donated" | "both");
         let output = if fresh { Buffer::new(input.0.0.clone()) } else { input.clone() };
@@ -376,7 +376,7 @@ impl BufferAddresses for Device {
 impl DeviceCopies for Device {
     fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
         enter("uninitialized")?;
-        // Deterministic contents, equal to those that the tests transfer.
+        // Deterministic contents, which are equal to those that the tests transfer.
         Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
     }
 

@@ -1,4 +1,4 @@
-//! Values that arrive after their buffers were created. They are dropped without a clone, and without a lock.
+//! Tests values that arrive after their buffers were created. They are dropped without a clone, and without a lock.
 
 use std::sync::atomic::Ordering;
 
@@ -107,7 +107,7 @@ fn values_are_dropped_without_lock() {
         within_execution(move || {
             plugin().delete(first);
             plugin().delete(second);
-            // While one value is dropped, the framework runs another execution, which drops a value itself.
+            // While one value is dropped, the framework runs another execution, which also drops a value.
             at_end_of_a_buffer(move || {
                 within_execution(move || plugin().delete(third));
                 let (outputs, event) = plugin().execute(fresh, &[third], 1).unwrap();

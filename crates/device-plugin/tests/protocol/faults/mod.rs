@@ -1,6 +1,6 @@
-//! Faults in the vendor's code: a panic in any method, a panic during the clean-up after another panic, an error from
-//! any method, and destructors and clones that panic. The call returns an error that names the function and the cause,
-//! nothing leaks, and the client remains usable.
+//! Tests faults in the vendor's code: a panic in any method, a panic during the clean-up after another panic, an error
+//! from any method, and destructors and clones that panic. The call returns an error that names the function and the
+//! cause, nothing leaks, and the client remains usable.
 //!
 //! The methods are read from the traits' source, so that a new method without a case fails a test.
 
@@ -179,14 +179,14 @@ const FALLIBLE: &[Case] = &[
         Ok(())
     }),
     ("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", |w| {
-        // In lent host memory.
+        // The data is in lent host memory.
         let (buffer, done) = plugin().put_as(w.client, &shape(), DATA.as_ptr(), None, 2, 0)?;
         plugin().wait(done)?;
         plugin().destroy(&[buffer]);
         Ok(())
     }),
     ("buffer_from_host", "PJRT_Client_BufferFromHostBuffer", |w| {
-        // With strides.
+        // The data has strides.
         let data = [3u8, 0, 4];
         let (buffer, done) = plugin().put_as(w.client, &shape(), data.as_ptr(), Some(&[2]), 0, 0)?;
         plugin().wait(done)?;
@@ -392,7 +392,8 @@ const OTHERS: &[Other] = &[
         plugin().ask::<slot::PJRT_Buffer_Destroy>(|args| args.buffer = buffer).map(drop)
     }),
     ("Buffer::drop", None, |w| {
-        // Deleted first, while an external reference holds the value, then destroyed with the last reference.
+        // The buffer is first deleted while an external reference holds the value, and then destroyed with the last
+        // reference.
         let buffer = w.put().unwrap();
         plugin().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer).unwrap();
         plugin().delete(buffer);

@@ -7,7 +7,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Framework, garbage, toy};
 
-/// Memory whose end is the end of the readable range.
+/// Memory that ends where the readable range ends.
 pub struct Cliff {
     start: *mut u8,
     len: usize,
@@ -34,7 +34,7 @@ impl Cliff {
         Self { start, len, page }
     }
 
-    /// The last `size` bytes, poisoned.
+    /// The last `size` bytes, filled with poison.
     pub fn last(&self, size: usize) -> *mut u8 {
         assert!(size <= self.len);
         let at = unsafe { self.start.add(self.len - size) };
@@ -42,7 +42,8 @@ impl Cliff {
         at
     }
 
-    /// Puts the first `struct_size` bytes of a struct there. They end at the cliff, except for padding to the alignment.
+    /// Writes the first `struct_size` bytes of a struct there. They end at the cliff, except for padding to the
+    /// alignment.
     pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
         let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
         let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
@@ -84,27 +85,27 @@ impl Returned for () {
 
 /// A framework of a given age, which determines the sizes of its structs.
 pub struct Caller {
-    /// Selects the announced size, which may be one that the struct never had.
+    /// Determines the announced size, which may be one that the struct never had.
     pub age: Age,
     /// The slots that were called.
     pub called: Vec<&'static str>,
-    /// Whether a function was called, because its struct has a size of this age.
+    /// Whether a function was called because its struct has a size for this age.
     pub more: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// The size before the change of this number, or the current size.
+    /// The size before the change with this number, or the current size.
     History(usize),
     /// This many bytes more than the current size.
     Future(usize),
-    /// An invalid size, while only the current bytes are readable.
+    /// An announced size that is invalid, while only the current bytes are readable.
     Lies(usize),
     /// Fewer bytes than any framework passed. Only these bytes are readable.
     Short(usize),
 }
 
-/// Sizes that no framework has passed. `usize::MAX` stands for the smallest valid size less one.
+/// Sizes that no framework has ever passed. `usize::MAX` stands for one less than the smallest valid size.
 pub const SHORT: [usize; 6] = [0, 1, 8, 15, 16, usize::MAX];
 
 impl Age {
@@ -126,7 +127,7 @@ impl Age {
 
 impl Caller {
     /// Calls the function in a slot of the table. Returns `None` if the struct has no such size, or if the function
-    /// rejects the size. This method checks the error. A rejected call created nothing and used up nothing.
+    /// rejects the size. This method checks the error. A rejected call must not create or consume anything.
     pub fn call<S: Slot<Table = PJRT_Api, Return: Returned>>(
         &mut self,
         set: impl FnOnce(&mut S::Args),

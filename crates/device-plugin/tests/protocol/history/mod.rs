@@ -1,5 +1,5 @@
-//! Frameworks of every age: each function with every struct size that was passed since minor 57, and with sizes that no
-//! framework should pass.
+//! Tests frameworks of every age: calls each function with every struct size that was passed since minor version 57,
+//! and with sizes that no framework should pass.
 //!
 //! A struct ends where readable memory ends, so reading beyond it crashes. The bytes up to the alignment are poison,
 //! which must stay unchanged. The list of functions is compared with the header's, so that a new function without a
@@ -47,7 +47,7 @@ fn cases() -> Vec<(&'static str, Case)> {
 }
 
 fn ages() -> Vec<Age> {
-    // More changes than any struct has had.
+    // More changes than any struct ever had.
     let history = (0..8).map(Age::History);
     let future = [1, 7, 8, 4096, 1 << 20].map(Age::Future);
     let lies = [1 << 40, usize::MAX / 2, usize::MAX - 7, usize::MAX].map(Age::Lies);
@@ -78,7 +78,7 @@ fn every_function_has_a_case() {
 
 #[test]
 fn every_extension_function_has_case() {
-    // Functions follow a head of 24 bytes. Some extensions also have other members.
+    // Functions follow a header of 24 bytes. Some extensions also have other members.
     let mut node = crate::framework::toy().0.extension_start;
     let mut count = 0;
     while let Some(base) = unsafe { node.as_ref() } {
@@ -100,7 +100,7 @@ fn frameworks_of_every_age_are_served() {
             calls += usize::from(caller.more);
         }
     }
-    // Each function is called with its current size, 9 larger ones and at least 3 smaller ones.
+    // Each function is called with its current size, nine larger ones and at least three smaller ones.
     assert!(calls > cases().len() * 13, "{calls}");
     world.end();
 }

@@ -1,4 +1,4 @@
-//! Functions of the optional extensions, with every struct size that was ever passed and some that were not.
+//! Tests functions of the optional extensions, with every struct size that was ever passed and some that were not.
 
 use pjrt_sys::*;
 

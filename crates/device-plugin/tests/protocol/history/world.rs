@@ -101,7 +101,7 @@ impl World {
             args.device_complete_events = null_mut();
             args.execute_device = null_mut();
         });
-        // The host either gave up in the middle or sent all bytes.
+        // The host either stopped in the middle or sent all bytes.
         let _ = answer;
         toy().destroy_loaded(executable);
     }
@@ -159,7 +159,7 @@ pub fn set(event: Event) {
     set.map(drop).unwrap();
 }
 
-/// Creates an event that is set.
+/// Creates an event that is already set.
 pub fn ready() -> Event {
     let event = event();
     set(event);

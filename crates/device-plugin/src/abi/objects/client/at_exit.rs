@@ -29,7 +29,7 @@ static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
 
 struct Hooks {
-    /// The process in which the function is registered. A fork inherits the registration but not the threads.
+    /// The process in which the exit function is registered. A fork inherits the registration but not the threads.
     process: Option<u32>,
     next: u64,
     /// The hook is `None` if the client's backend has none.
@@ -37,7 +37,7 @@ struct Hooks {
 }
 
 fn lock() -> MutexGuard<'static, Hooks> {
-    // Nothing here panics while it holds the lock.
+    // The lock is never poisoned, because no code here panics while it holds the lock.
     HOOKS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -134,7 +134,7 @@ extern "C" fn run() {
         });
     }
     if waits {
-        // Work that has not ended by then continues, like a backend's own work.
+        // Work that has not ended by then continues, like work of the backend.
         let _ = threads::rest(Instant::now() + LIMIT, || LAUNCHES.load(Ordering::SeqCst) > 0);
     }
 }
@@ -166,7 +166,7 @@ mod tests {
         std::env::var_os(CHILD).is_some()
     }
 
-    /// Blocks until the process ends and waits for the SDK.
+    /// Blocks until the process ends and the SDK waits for this work.
     fn until_awaited() {
         while !threads::is_awaited() {
             std::thread::yield_now();
@@ -225,7 +225,7 @@ mod tests {
             let nothing = Registration::new(None);
             let last = Registration::new(saying("last"));
             drop((gone, nothing));
-            // Like a framework that never destroys its clients.
+            // A framework that never destroys its clients.
             std::mem::forget((first, panicking, last));
             std::process::exit(0);
         }

@@ -19,8 +19,8 @@ use crate::{Backend, Error, Event, Placement, Result, Shape};
 /// A buffer of the framework.
 ///
 /// `state` holds flags and counts the uses of the value. The framework has one use until it deletes the buffer. The
-/// thread that ends the last use drops the value. Executions do not count as uses. Instead they publish their arguments
-/// in the client's hazard domain, which a thread checks before it drops a value.
+/// thread that ends the last use drops the value. Executions do not count as uses. Instead, they publish their
+/// arguments in the client's hazard domain. A thread checks this domain before it drops a value.
 pub(crate) struct BufferHandle<B: Backend> {
     state: AtomicUsize,
     value: UnsafeCell<Value<B>>,
@@ -189,7 +189,7 @@ impl<B: Backend> BufferHandle<B> {
         if self.acquire() { Ok(BufferUse { buffer: self }) } else { Err(deleted()) }
     }
 
-    /// Adds a use, which [`BufferHandle::release`] ends. Returns false if the buffer is deleted.
+    /// Adds a use, which [`BufferHandle::release`] ends. Returns `false` if the buffer is deleted.
     #[inline]
     fn acquire(&self) -> bool {
         let mut state = self.state.load(Ordering::Relaxed);
@@ -286,7 +286,7 @@ impl<B: Backend> BufferHandle<B> {
     ///
     /// The buffer is exactly one argument of the execution of `own`, and the caller has no reference to its value.
     unsafe fn take(&self, own: &Guard) -> Option<B::Buffer> {
-        // If no other use and no other execution exists, this is the last user. The flag prevents new ones.
+        // If there is no other use and no other execution, this is the last user. The flag prevents new ones.
         if self.state.compare_exchange(1, DELETED, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
             if !self.client.hazards.is_protected(self.bit(), Some(own)) {
                 // SAFETY: V7 (counting), this is the only use.
@@ -303,8 +303,8 @@ impl<B: Backend> BufferHandle<B> {
         if self.delete(Some(own)) { value } else { None }
     }
 
-    /// Ends the framework's use. Returns false if that happened before. An execution passes its own guard, so that its
-    /// own use of the buffer is ignored.
+    /// Ends the framework's use. Returns `false` if that happened before. An execution passes its own guard, so that
+    /// its own use of the buffer does not count.
     pub(crate) fn delete(&self, own: Option<&Guard>) -> bool {
         match self.mark_deleted() {
             None => return false,
@@ -349,8 +349,8 @@ impl<B: Backend> BufferHandle<B> {
     pub(crate) unsafe fn destroy(this: NonNull<Self>) {
         // SAFETY: V2 (handles), live until the end of this function.
         let buffer = unsafe { this.as_ref() };
-        // The usual cases: only the framework uses the buffer, or it is deleted and unused. Neither needs another
-        // atomic operation.
+        // In the usual cases, only the framework uses the buffer, or the buffer is deleted and unused. These cases need
+        // no further atomic operation.
         if matches!(buffer.state.load(Ordering::Acquire), 1 | DELETED) {
             // SAFETY: V2 (handles) and V7 (counting); `give` made it.
             return unsafe { buffer_pool::free(this) };
@@ -417,15 +417,15 @@ pub(crate) struct LaunchArguments<'a, B: Backend> {
     handles: &'a [&'a BufferHandle<B>],
     /// Protects the arguments.
     guard: &'a Guard,
-    /// Whether each argument is donated. Empty if none is. A donated buffer is never another argument as well.
+    /// Whether each argument is donated. Empty if none is. A donated buffer occurs only once among the arguments.
     donated: &'a [bool],
 }
 
 impl<'a, B: Backend> LaunchArguments<'a, B> {
     /// # Safety
     ///
-    /// `guard` shows the bits of all handles. No handle was deleted after `guard` showed it. The donated handles passed
-    /// [`check_donated`].
+    /// `guard` shows the bits of all handles. No handle was deleted after `guard` showed it. The donated handles must
+    /// have passed [`check_donated`].
     #[inline]
     pub(crate) unsafe fn new(handles: &'a [&'a BufferHandle<B>], guard: &'a Guard, donated: &'a [bool]) -> Self {
         Self { handles, guard, donated }
@@ -468,8 +468,8 @@ impl<'a, B: Backend> LaunchArguments<'a, B> {
 
 /// Returns an error if a donated buffer is also another argument.
 pub(crate) fn check_donated<B: Backend>(handles: &[&BufferHandle<B>], donated: &[bool]) -> Result<()> {
-    // A hash table with open addressing, at most half full. It holds the index of each buffer's first argument, plus
-    // one.
+    // A hash table with open addressing. At most half of its places are used. It holds the index of each buffer's first
+    // argument, plus one.
     let size = (2 * handles.len()).next_power_of_two();
     let mut firsts = vec![0; size];
     for (second, handle) in handles.iter().enumerate() {
@@ -581,7 +581,7 @@ impl<B: Backend> RetiredBuffers<B> {
             });
             self.count.store(buffers.len(), Ordering::SeqCst);
         }
-        // Vendor code runs without the lock. If a destructor panics, the remaining values are still dropped.
+        // Run vendor code after the lock is released. If a destructor panics, the remaining values are still dropped.
         values.into_iter().for_each(drop_contained);
     }
 }

@@ -90,8 +90,8 @@ entries! {
     PJRT_Buffer_DynamicDimensionIndices(args, buffer) {
         let extents = dynamic_dims::of(buffer)?;
         let dynamic = extents.as_ref().map_or(&[][..], |extents| &extents.dynamic);
-        // A framework may copy zero entries from this pointer, and that is undefined for a null pointer. So pass a
-        // dangling one.
+        // A framework may copy zero entries from this pointer, which is undefined behaviour for a null pointer.
+        // Therefore pass a dangling one.
         (args.dynamic_dim_indices, args.num_dynamic_dims) = (dynamic.as_ptr().cast_mut(), dynamic.len());
         Ok(())
     }

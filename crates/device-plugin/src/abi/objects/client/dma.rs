@@ -17,7 +17,7 @@ struct Mapping {
     phase: Phase,
 }
 
-/// The state of a range. The backend runs without the lock, so other threads check this state.
+/// The state of a range. Other threads check it, because the backend runs without the lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Mapping,
@@ -30,7 +30,7 @@ impl Mappings {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records a range that is about to be mapped. Returns false if part of it is already mapped.
+    /// Records a range that is about to be mapped. Returns `false` if part of it is already mapped.
     fn add(&self, address: usize, size: usize) -> bool {
         let mut known = self.lock();
         let end = address.saturating_add(size);

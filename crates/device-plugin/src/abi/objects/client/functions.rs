@@ -88,7 +88,7 @@ entries! {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
         let mut options = CreateOptions::new(values);
-        // Only the options show whether the callbacks were set. A framework with a single process leaves them
+        // Only the options show whether the callbacks are set. A framework with a single process leaves them
         // uninitialized.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
             // SAFETY: V4 (callbacks), in a distributed run.
@@ -104,7 +104,7 @@ entries! {
         if let Some(client) = NonNull::new(args.client.cast::<Counted<Client<P::Backend>>>()) {
             // SAFETY: V2 (handles), this came from `Ref::into_raw` and is given up.
             let client = unsafe { Ref::from_raw(client) };
-            // The framework can no longer complete these operations.
+            // The framework can no longer complete these operations, so cancel them.
             pending_callbacks::abandon(async_raw_copy::key(&client));
             client.aliases.take_all(|_| true).into_iter().for_each(PlaceholderBuffer::abandon);
             drop(client);

@@ -1,4 +1,4 @@
-//! A check whether this process was forked since a client was created, cheap enough for every call.
+//! Detects whether this process was forked since a client was created. The check is cheap enough for every call.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -49,7 +49,7 @@ fn register() {
     }
 }
 
-/// Other systems have no fork.
+/// Other systems do not support forks.
 #[cfg(not(unix))]
 fn register() {}
 

@@ -11,13 +11,13 @@ use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
 use crate::{Backend, Completer, Event, Placement, Result};
 
-/// The producer's end of a buffer whose value is set later: the place for the value, and the buffer's completer. Empty
-/// once the buffer is ready or another producer has taken over, so that it does not keep a value alive that the
+/// The producer's side of a buffer whose value is set later: the place for the value, and the buffer's completer. Empty
+/// once the buffer is ready or another producer has taken over. Otherwise it would keep alive a value that the
 /// framework deletes.
 pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> PendingValue<B> {
-    /// Creates a buffer for the framework and the producer's end that sets its value.
+    /// Creates a buffer for the framework, and the producer's side, which sets the value.
     pub(crate) fn new(client: &Counted<Client<B>>, form: &ArrayLayout, to: Placement) -> (*mut PJRT_Buffer, Self) {
         let place = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
@@ -35,21 +35,21 @@ impl<B: Backend> PendingValue<B> {
         self.0.is_some()
     }
 
-    /// Moves the producer's end out, so that it can be used without a lock.
+    /// Moves the producer's side out, so that it can be used without a lock.
     pub(crate) fn take(&mut self) -> Self {
         Self(self.0.take())
     }
 
-    /// Sets the buffer's value, which the backend has just created, with its event. Sets the buffer's error if that
-    /// failed.
+    /// Sets the buffer's value, which the backend has just created, and its event. Sets the buffer's error if the
+    /// backend failed.
     pub(crate) fn made(&mut self, result: Result<(B::Buffer, Event)>) {
         let Some((place, completer)) = self.0.take() else { return };
         match result {
             Ok((value, ready)) => {
                 drop(place.set(value));
-                // The next user of the buffer may need to be the sole owner of the value.
+                // Drop this reference, because the next user of the buffer may need to be the sole owner of the value.
                 drop_contained(place);
-                // A constant for most backends, so the compiler removes the other branch.
+                // For most backends this is a constant, so the compiler removes the other branch.
                 if ready.is_born_ready() {
                     completer.settle(Ok(()));
                 } else {

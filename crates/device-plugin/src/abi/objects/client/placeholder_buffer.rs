@@ -94,7 +94,7 @@ entries! {
             alias.late.set(Err(error));
             return Ok(());
         }
-        // If the buffer does not fit, the alias stays open for another one.
+        // If the buffer does not fit, the alias keeps waiting for another one.
         let prepare = || {
             // SAFETY: V2 (handles).
             let buffer: &BufferHandle<P::Backend> = unsafe { ffi_read::handle::<P, *mut PJRT_Buffer>(args.buffer, "buffer") }?;

@@ -26,7 +26,7 @@ use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, 
 /// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
 /// client alive, so a framework may destroy them after it.
 pub(crate) struct Client<B: Backend> {
-    /// The hook that runs if the process ends before the client.
+    /// The hook that runs if the process ends before the client is destroyed.
     pub(crate) at_exit: Registration,
     pub(crate) backend: B,
     pub(crate) process_index: i32,
@@ -36,7 +36,7 @@ pub(crate) struct Client<B: Backend> {
     pub(crate) addressable_handles: Pointers<PJRT_Device>,
     pub(crate) memories: Vec<Memory>,
     pub(crate) memory_handles: Pointers<PJRT_Memory>,
-    /// The objects that executions use and have created.
+    /// Publishes the objects that executions use, and counts those that they have created.
     pub(crate) hazards: Arc<HazardDomain>,
     /// Deleted buffers that executions may still use.
     pub(crate) retired: RetiredBuffers<B>,
@@ -167,7 +167,7 @@ impl<B: Backend> Client<B> {
         Ok(Placement { device, memory: *memory })
     }
 
-    /// Returns the layout of an array. The framework may have requested one.
+    /// Returns the layout of an array: the one that the framework requested, or else the default one.
     ///
     /// # Safety
     ///

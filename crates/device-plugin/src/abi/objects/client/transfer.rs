@@ -119,8 +119,8 @@ fn when_ready<B: Backend>(
     }
 }
 
-/// Makes a buffer from another one's value, either now or when that value is ready. It waits even if the device orders
-/// its work itself, because only the backend's answer shows that the new buffer exists.
+/// Makes a buffer from another one's value, either now or when that value is ready. Also waits if the device orders its
+/// work itself, because only the backend's answer shows that the new buffer exists.
 fn derive<B: Backend>(
     buffer: &BufferHandle<B>,
     form: &ArrayLayout,
@@ -171,7 +171,7 @@ struct Upload {
     lends: bool,
 }
 
-/// A value that the backend made, its event, and the event after which the framework may reuse its memory.
+/// A value that the backend created, its event, and the event after which the framework may reuse its memory.
 struct Uploaded<B: Backend> {
     value: Value<B>,
     ready: Event,
@@ -254,8 +254,8 @@ impl Upload {
         let function = slot::PJRT_Client_BufferFromHostBuffer::NAME;
         match contain_in(function, || self.make(client, host.with_alias(&source))) {
             Ok(uploaded) => Ok(Uploaded { done: source.done(), ..uploaded }),
-            // If the call failed, the framework would reuse its memory while an alias may still exist. So the call
-            // succeeds with a failed buffer, and `done` is ready when the alias is dropped.
+            // If the call failed, the framework would reuse its memory although an alias may still exist. The call
+            // therefore succeeds with a failed buffer, and `done` becomes ready when the alias is dropped.
             Err(error) if source.is_lent() => {
                 Ok(Uploaded { value: Value::Gone, ready: Event::failed(error), done: source.done() })
             }
@@ -435,8 +435,8 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let form = unsafe { buffer.client.form(&shape, args.device_layout, "device_layout") }?;
         let shape = form.stored_shape();
-        // On the host, each element narrower than a byte occupies one byte. So such elements keep their bits only if
-        // the width stays the same.
+        // On the host, each element narrower than a byte takes a whole byte. A bitcast of such elements therefore
+        // requires that the width stays the same.
         let (old, new) = (from.element_type.bits(), shape.element_type.bits());
         if from.host_size() != shape.host_size() || (old != new && (old < 8 || new < 8)) {
             return Err(Error::argument(format!("{shape} and {from} differ in size or in the width of their elements")));

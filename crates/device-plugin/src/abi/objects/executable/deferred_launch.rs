@@ -21,11 +21,11 @@ use crate::contain::{contain_in, drop_contained};
 use crate::threads::{COMPLETIONS, LAUNCHES};
 use crate::{Backend, Completer, Error, Event, Placement, Result, profiler};
 
-/// The function that errors of a launch name.
+/// The function that errors of a launch refer to.
 const EXECUTE: &str = slot::PJRT_LoadedExecutable_Execute::NAME;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing here panics while it holds a lock.
+    // A lock is never poisoned, because no code here panics while it holds one.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -72,7 +72,7 @@ struct Promise<B: Backend> {
 }
 
 impl<B: Backend> Promise<B> {
-    /// Makes the outputs ready with the event of the launch.
+    /// Completes the outputs with the event of the launch.
     fn keep(self, done: &Event) {
         let completer = self.completer;
         done.on_ready(move |result| completer.settle(result.clone()));
@@ -149,7 +149,7 @@ impl<B: Backend> Call<B> {
         self.release().into_iter().for_each(|promise| promise.keep(&failed));
     }
 
-    /// Drops everything that may belong to the vendor, before the outputs are ready.
+    /// Drops everything that may belong to the vendor. Call it before the outputs become ready.
     fn release(self) -> Vec<Promise<B>> {
         let Self { held, mut promises, awaited } = self;
         for promise in &mut promises {
@@ -180,7 +180,8 @@ impl<B: Backend> Deferred<B> {
     }
 
     /// Runs or fails the call, now that its arguments are ready or one of them has failed. The calling thread may
-    /// belong to a driver, or to the framework and have other work to do, so the call runs on a thread of the SDK.
+    /// belong to a driver, or to the framework, which may need it for other work. The call therefore runs on a thread
+    /// of the SDK.
     fn arrived(self: &Arc<Self>, result: &Result<()>) {
         let this = Arc::clone(self);
         match result {
@@ -213,7 +214,7 @@ pub(crate) struct DeferredLaunches<B: Backend>(Mutex<Entries<B>>);
 
 struct Entries<B: Backend> {
     next: u64,
-    /// In the order of their calls.
+    /// Sorted by the order of their calls.
     waiting: Vec<Entry<B>>,
 }
 
@@ -243,7 +244,7 @@ impl<B: Backend> DeferredLaunches<B> {
     }
 
     /// Fails the earliest deferred launch with this id on the device, together with the launches of the same call on
-    /// other devices. Returns false if there is none.
+    /// other devices. Returns `false` if there is none.
     pub(crate) fn poison(&self, device: usize, launch_id: i32, error: &Error) -> bool {
         let found = {
             let entries = lock(&self.0);
@@ -262,7 +263,7 @@ pub(crate) struct Results<'a> {
     pub(crate) events: &'a mut [*mut PJRT_Event],
 }
 
-/// Defers launches until `missing` is ready. They then begin on a thread of the SDK. The framework receives its outputs
+/// Defers launches until `missing` is ready. They then start on a thread of the SDK. The framework receives the outputs
 /// now.
 ///
 /// # Safety
@@ -276,7 +277,7 @@ pub(crate) unsafe fn defer<B: Backend>(
     special: LaunchExtras,
     missing: &Event,
 ) {
-    // Cloning a value runs vendor code, which may panic. Nothing has been changed before.
+    // Cloning a value runs vendor code, which may panic. Nothing has been changed so far.
     let arguments = handles.iter().map(|handles| {
         // SAFETY: the arguments passed the checks of the call, which the caller promises.
         let argument = |handle: &&BufferHandle<B>| unsafe { Argument::of(*handle) };

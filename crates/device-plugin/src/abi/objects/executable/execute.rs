@@ -27,7 +27,7 @@ use crate::{Backend, DevicePlugin, Error, ExecuteOptions, HostChannels, Placemen
 /// The properties that all launches of one call share.
 struct Call<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// The same executable as the framework holds it: a counted reference.
+    /// The same executable as the framework's reference-counted handle.
     counted: *const LoadedExecutable<B>,
     /// For each device, its list of arguments, with one entry per parameter. Empty if the program has no parameters.
     argument_lists: &'a [*const *mut PJRT_Buffer],
@@ -337,7 +337,7 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        // The usual execution does not pay for features that it does not use.
+        // A usual execution must not pay for features that it does not use.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };

@@ -12,7 +12,7 @@ use crate::ffi::ExecuteContext;
 use crate::launch::{MoreOptions, TaskIncarnation};
 use crate::{Error, ExecuteOptions, Result};
 
-/// Reads a single field of the struct, because copying the framework's whole struct takes longer than a few moves.
+/// Reads a single field of the struct, because copying the whole struct takes longer than a few loads.
 ///
 /// # Safety
 ///

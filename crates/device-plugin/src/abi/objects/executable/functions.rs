@@ -80,7 +80,7 @@ entries! {
         }?;
         // SAFETY: V2 (handles) and V5 (opaque types).
         let client = unsafe { args.client.cast::<Counted<Client<P::Backend>>>().as_ref() };
-        // The topology of a client is its own devices, so compile through the client.
+        // The topology of a client consists of its own devices, so compile through the client.
         let executable = match client.filter(|client| std::ptr::eq(Arc::as_ptr(&client.topology), topology)) {
             Some(client) => Executable::compile(client, program, options)?,
             None => Executable::<P::Backend>::compile_for(topology, program, options)?,

@@ -67,12 +67,12 @@ pub(crate) struct Launches<'a, B: Backend> {
 }
 
 impl<B: Backend> Launches<'_, B> {
-    /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. Its
-    /// outputs are ready when this event is, which is after `arguments` is ready.
+    /// Passes the launches to the backend and stores the outputs in `lists`. Returns one event for each launch. The
+    /// outputs of a launch are ready when its event is, which is after `arguments` is ready.
     ///
     /// # Errors
     ///
-    /// The error of the backend. All outputs are then destroyed.
+    /// If the backend fails. All outputs are destroyed in this case.
     ///
     /// # Safety
     ///
@@ -118,7 +118,7 @@ impl<B: Backend> Launches<'_, B> {
                 });
             }
         }
-        // The framework's callbacks end before any of its events is ready.
+        // The framework's callbacks must end before any of its events becomes ready.
         let outputs = outputs.map(|outputs| outputs.hand_over(&done));
         let mut opened = opened.into_iter();
         let finished = launches.iter_mut().zip(done).map(|(launch, event)| {
@@ -181,8 +181,8 @@ pub(crate) fn bits<B: Backend>(handles: &[&BufferHandle<B>]) -> u64 {
     handles.iter().fold(0, |all, handle| all | handle.bit())
 }
 
-/// When this is dropped, drops the values of buffers that other threads deleted during a launch. Declare it before the
-/// guard of the launch, so that the guard is dropped first.
+/// When dropped, drops the values of buffers that other threads deleted during a launch. Declare it before the guard of
+/// the launch, so that the guard is dropped first.
 pub(crate) struct ReclaimAfterLaunch<'a, B: Backend>(pub(crate) &'a Client<B>);
 
 impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
@@ -194,17 +194,18 @@ impl<B: Backend> Drop for ReclaimAfterLaunch<'_, B> {
     }
 }
 
-/// Keeps the order of launches on several devices the same on all of them.
+/// Ensures that launches on several devices have the same order on all of them.
 ///
 /// A device with a queue runs launches in the order in which it receives them. If the members of a launch wait for each
-/// other, all devices must receive such launches in the same order. Otherwise each of two launches may block a device
-/// that the other one needs. A framework with one thread calls `Execute` in one order. But the SDK runs deferred
-/// launches on its own threads, so a deferred launch calls the backend's `execute_all` alone. Launches on the
-/// framework's own threads may overlap with each other, because the framework chose that.
+/// other, all devices must receive such launches in the same order. Otherwise two launches could each block a device
+/// that the other one needs. A framework with one thread calls `Execute` in one order, so all devices receive it. But
+/// the SDK runs deferred launches on its own threads. A deferred launch therefore never overlaps with another call of
+/// the backend's `execute_all`. Launches on the framework's own threads may overlap with each other, because the
+/// framework chose to overlap them.
 #[derive(Default)]
 pub(crate) struct Order(RwLock<()>);
 
-/// The turn of a launch on several devices, while the backend receives it.
+/// The turn of a launch on several devices. It is held while the backend receives the launch.
 pub(crate) struct Turn<'a> {
     _guard: Option<OrderLock<'a>>,
     outer: bool,
@@ -217,8 +218,8 @@ enum OrderLock<'a> {
 }
 
 thread_local! {
-    /// Whether a backend is receiving launches on this thread. It may call the framework from there, which may call the
-    /// plugin.
+    /// Whether a backend is receiving launches on this thread. The backend may then call the framework, which may call
+    /// the plugin.
     static WITHIN: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -12,12 +12,12 @@ use crate::{Backend, Event, Placement, Shape};
 /// dropped before it is finished, it destroys the outputs and fills the array with nulls.
 pub(crate) struct OutputList<'a, B: Backend> {
     executable: &'a LoadedExecutable<B>,
-    /// Has counted all outputs as created.
+    /// The guard that has already counted all outputs of this list.
     guard: &'a Guard,
     placements: &'a [Placement],
     list: &'a mut [*mut PJRT_Buffer],
     produced: usize,
-    /// Whether the outputs belong to the framework.
+    /// Whether the outputs have been passed to the framework.
     finished: bool,
 }
 
@@ -56,7 +56,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         self.placements.get(index).copied()
     }
 
-    /// Adds an output. Returns false if the list is full.
+    /// Adds an output. Returns `false` if the list is full.
     #[inline]
     pub(crate) fn push(&mut self, buffer: B::Buffer) -> bool {
         let at = self.produced;

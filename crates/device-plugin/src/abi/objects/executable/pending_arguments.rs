@@ -17,7 +17,7 @@ fn failed(error: Error, index: usize) -> Error {
 ///
 /// # Errors
 ///
-/// The error of an argument that failed.
+/// If the argument failed.
 #[inline]
 pub(crate) fn is_ready<B: Backend>(index: usize, argument: &BufferHandle<B>) -> Result<bool> {
     match argument.ready.result() {
@@ -50,7 +50,7 @@ fn unready<B: Backend>(
 ///
 /// # Errors
 ///
-/// The error of an argument that failed.
+/// If an argument failed.
 ///
 /// # Safety
 ///
@@ -65,7 +65,7 @@ pub(crate) unsafe fn missing<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Resul
 ///
 /// # Errors
 ///
-/// The error of an argument that failed.
+/// If an argument failed.
 pub(crate) fn pending<B: Backend>(lists: &[&[&BufferHandle<B>]]) -> Result<Event> {
     unready(lists, |_| true).map(join)
 }

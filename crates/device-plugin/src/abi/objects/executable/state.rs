@@ -34,7 +34,7 @@ pub(crate) struct Executable<B: Backend> {
     pub(crate) assignment: DeviceAssignment,
     /// Whether a launch may choose any device.
     portable: bool,
-    /// For each parameter, whether an execution takes its argument by donation.
+    /// For each parameter, whether an execution donates its argument.
     donated: Vec<bool>,
     pub(crate) fingerprint: String,
     pub(crate) output_types: Vec<PJRT_Buffer_Type>,
@@ -67,9 +67,9 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
     pub(crate) parameter_forms: Vec<ArrayLayout>,
     pub(crate) output_forms: Vec<ArrayLayout>,
-    /// For each parameter, whether an execution takes its argument by donation.
+    /// For each parameter, whether an execution donates its argument.
     pub(crate) donated: Vec<bool>,
-    /// Whether any parameter is donated.
+    /// Whether any argument is donated.
     pub(crate) donates: bool,
     /// For each of `devices`, the placements of the outputs.
     pub(crate) placements: Vec<Vec<Placement>>,

@@ -1,4 +1,4 @@
-//! The model checker's atomics, locks and thread-local values.
+//! Atomics, locks and thread-local values of the model checker.
 
 pub use std::sync::atomic::Ordering;
 
