@@ -289,33 +289,36 @@ typedef struct PJRT_Api PJRT_Api;
 /** And by everything that compiling checks. */
 #define DP_EFFORT_COMPILE 4
 
-/** Applying the step changes the variable. Without this flag, the variable has its value already. */
+/** Applying the step changes the variable. Without this flag, the variable already has its value. */
 #define DP_STEP_CHANGES 1
 
 /** The variable must be set before the plugin is loaded. Without this flag, before a client is created. */
 #define DP_STEP_BEFORE_LOAD 2
 
-/** The plugin's value replaces another one. Without this flag, a value that is set stays. */
+/** The plugin's value replaces another one. Without this flag, an existing value is kept. */
 #define DP_STEP_OVERRIDES 4
 
-/** There is no answer: the argument was NULL. */
+/** There is no answer, because the argument was NULL. */
 #define DP_SUPPORT_NONE 0
 
 /** The check found no obstacle: the devices can run the program. */
 #define DP_SUPPORT_YES 1
 
-/** They cannot. */
+/** The devices cannot run the program. */
 #define DP_SUPPORT_NO 2
 
 /** A check with more effort is needed. */
 #define DP_SUPPORT_MAYBE 3
 
-/** Version of this header's binary interface. A library with a larger number has everything of a smaller one. */
+/**
+ * Version of this header's binary interface. A library with a larger number also supports the interfaces with smaller
+ * numbers.
+ */
 #define DP_ABI_VERSION 1
 
 /**
- * The machine on which plugins are looked for: its environment, folders and file system. It is data. `dp_registry_new`
- * searches.
+ * Describes the machine that is searched for plugins: its environment, folders and file system. It is only data.
+ * `dp_registry_new` performs the search.
  */
 typedef struct dp_discovery dp_discovery;
 
@@ -340,14 +343,14 @@ typedef struct dp_lease dp_lease;
 typedef struct dp_options dp_options;
 
 /**
- * The environment a plugin needs in one process: environment variables, options of the client, a coordinator. It is data.
- * Only `dp_plan_apply` sets variables.
+ * The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
+ * It is only data. Only `dp_plan_apply` sets variables.
  */
 typedef struct dp_plan dp_plan;
 
 /**
- * A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each owns the
- * text that it lends.
+ * A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
+ * owns the text that it lends.
  */
 typedef struct dp_plugin dp_plugin;
 
@@ -355,15 +358,15 @@ typedef struct dp_plugin dp_plugin;
 typedef struct dp_plugin_list dp_plugin_list;
 
 /**
- * The plugin a framework asks for: preferences in order, and whether the user's environment takes precedence. A policy
- * without preferences selects any plugin.
+ * The plugin that a framework requests: preferences in order, and whether the user's environment takes precedence. A
+ * policy without preferences selects any plugin.
  */
 typedef struct dp_policy dp_policy;
 
 /**
- * The plugins a program knows: linked into it, registered by it, named by its user, or found on the machine. A registry
- * reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down when the last of its handles,
- * of its plugins' handles and of their leases is freed.
+ * The plugins that a program knows: linked into it, registered by it, named by its user, or found on the machine.
+ * Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
+ * when the last of its handles, its plugins' handles and their leases is freed.
  */
 typedef struct dp_registry dp_registry;
 
@@ -414,7 +417,7 @@ typedef struct dp_plan_step {
     dp_string variable;
     /** The value in the plan. */
     dp_string value;
-    /** The value it had when the plan was made. Absent if it was not set. */
+    /** The value that the variable had when the plan was created. Absent if it was not set. */
     dp_string current;
     /** Why the plugin needs it. */
     dp_string reason;
@@ -427,10 +430,10 @@ typedef struct dp_plan_step {
 /** The state of a plugin, determined without loading it. */
 typedef uint32_t dp_plugin_state;
 
-/** Whether a plugin's hardware is in the machine. */
+/** Whether a plugin's hardware was found in the machine. */
 typedef uint32_t dp_presence;
 
-/** How many clients a plugin's devices support. */
+/** The number of clients that a plugin's devices support at the same time. */
 typedef uint32_t dp_ownership;
 
 /** An element type that frameworks replace by another. Both are PJRT_Buffer_Type numbers. */
@@ -749,16 +752,16 @@ typedef struct dp_descriptor {
 /** An error of an unknown kind. */
 #define DP_UNKNOWN 2
 
-/** An argument is wrong: NULL, not UTF-8, out of range, or refused by the plugin's schema. */
+/** An argument is invalid: NULL, not UTF-8, out of range, or rejected by the plugin's schema. */
 #define DP_INVALID_ARGUMENT 3
 
-/** Time ran out. */
+/** The time limit was exceeded. */
 #define DP_DEADLINE_EXCEEDED 4
 
 /** There is no such plugin, file or entry. */
 #define DP_NOT_FOUND 5
 
-/** The name is taken. */
+/** The name is already in use. */
 #define DP_ALREADY_EXISTS 6
 
 /** The plugin or file must not be used. */
@@ -847,21 +850,21 @@ extern "C" {
 #endif // __cplusplus
 
 /**
- * Makes a search of this machine with this process's environment and home folder. The caller frees it with
+ * Creates a description of this machine, with this process's environment and home folder. The caller frees it with
  * `dp_discovery_free`.
  */
 dp_discovery *dp_discovery_new(void);
 
 /**
- * Makes a search of a machine whose file system is below the folder `root`, with an empty environment and no home folder.
- * For tests, and for programs that choose themselves what is searched. Paths that variables or files name are used as
- * they are.
+ * Creates a description of a machine whose file system is below the folder `root`, with an empty environment and no
+ * home folder. Use it for tests, and for programs that choose the searched places themselves. Paths in variables or
+ * files are used unchanged.
  */
 dp_code dp_discovery_new_isolated(const char *root,
                                   dp_discovery **out,
                                   dp_error **error);
 
-/** Frees it. Ignores NULL. */
+/** Frees the description. Ignores NULL. */
 void dp_discovery_free(dp_discovery *discovery);
 
 /** Sets one variable of the environment that the search reads. The process's own environment does not change. */
@@ -903,7 +906,7 @@ void dp_error_free(dp_error *error);
 /** Releases the lease. Ignores NULL. */
 void dp_lease_free(dp_lease *lease);
 
-/** Makes an empty set of options. The caller frees it with `dp_options_free`. */
+/** Creates an empty set of options. The caller frees it with `dp_options_free`. */
 dp_options *dp_options_new(void);
 
 /** Frees options. Ignores NULL. */
@@ -944,7 +947,7 @@ dp_code dp_options_set_bool(dp_options *options,
 size_t dp_options_count(const dp_options *options);
 
 /**
- * Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options, and is
+ * Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options. It is
  * valid until they are changed or freed.
  */
 dp_code dp_options_at(const dp_options *options,
@@ -955,7 +958,7 @@ dp_code dp_options_at(const dp_options *options,
 /** Frees a plan. Ignores NULL. */
 void dp_plan_free(dp_plan *plan);
 
-/** Returns the number of variables in the plan, including those that need no change, or 0 for NULL. */
+/** Returns the number of variables in the plan, including those that need no change. Returns 0 for NULL. */
 size_t dp_plan_count(const dp_plan *plan);
 
 /**
@@ -967,25 +970,25 @@ dp_code dp_plan_at(const dp_plan *plan,
                    dp_plan_step *out,
                    dp_error **error);
 
-/** Returns the plan's options for the client, borrowed from the plan. NULL for NULL. */
+/** Returns the plan's options for the client, borrowed from the plan. Returns NULL for NULL. */
 const dp_options *dp_plan_options(const dp_plan *plan);
 
 /**
- * Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a store
- * that all processes share. Absent if clients need no coordinator.
+ * Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a
+ * store that all processes share. Absent if clients do not need a coordinator.
  */
 dp_string dp_plan_coordinator(const dp_plan *plan);
 
 /** Returns the plan as JSON. */
 dp_string dp_plan_json(const dp_plan *plan);
 
-/** Returns the plan as a table for people. */
+/** Returns the plan as a table for display. */
 dp_string dp_plan_to_string(const dp_plan *plan);
 
 /**
- * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code reads
- * variables without a lock, so no other code may read or set one during the call. For a child process, pass it the
- * variables instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
+ * Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
+ * reads variables without a lock. No other code may therefore read or set one during the call. For a child process,
+ * set the variables in the child's environment instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
  */
 dp_code dp_plan_apply(const dp_plan *plan,
                       dp_error **error);
@@ -997,13 +1000,13 @@ void dp_plugin_list_free(dp_plugin_list *list);
 size_t dp_plugin_list_count(const dp_plugin_list *list);
 
 /**
- * Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` makes a handle that the caller
- * owns. NULL beyond the end.
+ * Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` creates a handle that the
+ * caller owns. Returns NULL beyond the end.
  */
 const dp_plugin *dp_plugin_list_at(const dp_plugin_list *list,
                                           size_t index);
 
-/** Makes another handle of the same plugin, which the caller frees. */
+/** Creates another handle of the same plugin, which the caller frees. */
 dp_code dp_plugin_clone(const dp_plugin *plugin,
                         dp_plugin **out,
                         dp_error **error);
@@ -1029,10 +1032,10 @@ bool dp_plugin_answers_to(const dp_plugin *plugin, const char *name);
  */
 dp_string dp_plugin_path(const dp_plugin *plugin);
 
-/** Returns the place where it was found, for people. */
+/** Returns a description of the place where it was found, for display. */
 dp_string dp_plugin_provenance(const dp_plugin *plugin);
 
-/** Returns the number of reasons why it cannot be used. 0 for a usable plugin, and for NULL. */
+/** Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL. */
 size_t dp_plugin_refusal_count(const dp_plugin *plugin);
 
 /** Returns a reason why it cannot be used, with a remedy. Absent beyond the end. */
@@ -1041,41 +1044,47 @@ dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
 /** Returns the state of the plugin. */
 dp_plugin_state dp_plugin_status(const dp_plugin *plugin);
 
-/** Returns the plugin's priority, or 0 for NULL. Among plugins that fit, a higher one is preferred. JAX gives plugins 400. */
+/**
+ * Returns the plugin's priority, or 0 for NULL. Among plugins that fit, the one with the highest priority is
+ * preferred. JAX uses 400 for plugins.
+ */
 int32_t dp_plugin_priority(const dp_plugin *plugin);
 
-/** Returns whether its manifest calls it experimental. */
+/** Returns whether its manifest declares it experimental. */
 bool dp_plugin_is_experimental(const dp_plugin *plugin);
 
-/** Returns whether the plugin's hardware is in the machine, by its device nodes and PCI devices. Does not load the plugin. */
+/**
+ * Returns whether the plugin's hardware was found in the machine, by its device nodes and PCI devices. Does not load
+ * the plugin.
+ */
 dp_presence dp_plugin_hardware(const dp_plugin *plugin);
 
-/** Returns the evidence for `dp_plugin_hardware`, for people. */
+/** Returns the evidence for `dp_plugin_hardware`, for display. */
 dp_string dp_plugin_hardware_evidence(const dp_plugin *plugin);
 
-/** Returns how many clients its devices support. */
+/** Returns the number of clients that its devices support at the same time. */
 dp_ownership dp_plugin_ownership(const dp_plugin *plugin);
 
 /** Returns its manifest, as the text of a `pjrt_plugin.json`. */
 dp_string dp_plugin_manifest_json(const dp_plugin *plugin);
 
 /**
- * Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Fields that are left out have
- * the values that frameworks assume of an unknown device.
+ * Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Omitted fields have the
+ * values that frameworks assume about an unknown device.
  */
 dp_string dp_plugin_capabilities_json(const dp_plugin *plugin);
 
 /**
- * Returns the capabilities of its devices, borrowed from the plugin. Needs neither a loaded plugin nor a client. Do not
- * read fields beyond `struct_size`.
+ * Returns the capabilities of its devices, borrowed from the plugin. It requires neither a loaded plugin nor a client.
+ * Do not read fields beyond `struct_size`.
  */
 dp_code dp_plugin_capabilities(const dp_plugin *plugin,
                                const dp_capabilities **out,
                                dp_error **error);
 
 /**
- * Returns the environment that the plugin needs in a process at that position: variables, options, a coordinator. Sets
- * nothing. NULL for `topology` means a process on its own.
+ * Returns the environment that the plugin needs in a process with this topology: variables, options and a coordinator.
+ * Sets nothing. NULL for `topology` means a single process.
  */
 dp_code dp_plugin_configure(const dp_plugin *plugin,
                             const dp_topology *topology,
@@ -1084,9 +1093,9 @@ dp_code dp_plugin_configure(const dp_plugin *plugin,
 
 /**
  * Loads the plugin's library and initializes it, unless this process has done so. Returns its function table, which is
- * valid until the process ends. NULL for `topology` means a process on its own, or the topology with which the plugin was
- * loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if the
- * plugin was loaded for another position, or if the handle is stale.
+ * valid until the process ends. NULL for `topology` means a single process, or the topology with which the plugin was
+ * loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if
+ * the plugin was loaded for another position, or if the handle is stale.
  */
 dp_code dp_plugin_load(const dp_plugin *plugin,
                        const dp_topology *topology,
@@ -1099,9 +1108,9 @@ dp_code dp_plugin_api_version(const dp_plugin *plugin,
                               dp_error **error);
 
 /**
- * Returns the options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then `given`. They are
- * checked and converted by the plugin's schema, which adds defaults. `DP_INVALID_ARGUMENT` names all wrong options. `plan`
- * and `given` may be NULL.
+ * Returns the options for `PJRT_Client_Create`: first those of the plan, then those found with the plugin, then
+ * `given`. They are checked against the plugin's schema and converted to its types. The schema also adds defaults.
+ * `DP_INVALID_ARGUMENT` names all invalid options. `plan` and `given` may be NULL.
  */
 dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  const dp_plan *plan,
@@ -1110,98 +1119,101 @@ dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  dp_error **error);
 
 /**
- * Acquires the right to create a client of the plugin, which must be loaded. While the lease lives, programs that are
- * refused get `holder` in their error. `DP_RESOURCE_EXHAUSTED` names the current holder.
+ * Acquires the right to create a client of the plugin, which must be loaded. While the lease exists, `holder` appears
+ * in the errors of programs that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
  */
 dp_code dp_plugin_acquire(const dp_plugin *plugin,
                           const char *holder,
                           dp_lease **out,
                           dp_error **error);
 
-/** Makes a policy without preferences. The caller frees it with `dp_policy_free`. */
+/** Creates a policy without preferences. The caller frees it with `dp_policy_free`. */
 dp_policy *dp_policy_new(void);
 
 /** Frees a policy. Ignores NULL. */
 void dp_policy_free(dp_policy *policy);
 
 /**
- * Adds a plugin of that name or kind, such as `gpu`, unless its hardware is absent, for the case that no earlier preference
- * fits.
+ * Adds a preference for a plugin with that name or kind, such as `gpu`, unless its hardware is absent. It applies if
+ * no earlier preference fits.
  */
 dp_code dp_policy_prefer(dp_policy *policy,
                          const char *name,
                          dp_error **error);
 
 /**
- * Adds the plugin with that name, alias or platform name, whether or not its hardware was found, for the case that no
- * earlier preference fits.
+ * Adds a preference for the plugin with that name, alias or platform name, whether or not its hardware was found. It
+ * applies if no earlier preference fits.
  */
 dp_code dp_policy_fallback(dp_policy *policy,
                            const char *name,
                            dp_error **error);
 
-/** Adds any plugin whose hardware is not absent, by priority, for the case that no earlier preference fits. */
+/**
+ * Adds a preference for any plugin whose hardware is not absent, by priority. It applies if no earlier preference
+ * fits.
+ */
 dp_code dp_policy_any(dp_policy *policy,
                       dp_error **error);
 
 /**
- * Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
- * considered. Off by default.
+ * Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. In that case, only the plugins
+ * that they name are considered. Off by default.
  */
 dp_code dp_policy_set_environment(dp_policy *policy,
                                   bool decides,
                                   dp_error **error);
 
 /**
- * Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank like
- * others. With `false` only a preference by name selects them.
+ * Sets whether experimental plugins are considered. By default they rank after all others. With `true`, they rank like
+ * others. With `false`, only a preference by name selects them.
  */
 dp_code dp_policy_set_experimental(dp_policy *policy,
                                    bool considered,
                                    dp_error **error);
 
 /**
- * Makes a registry of the plugins linked into the program, such as the embedded CPU device `cpu`, and of those that
- * `discovery` finds. NULL searches this machine with this process's environment. A plugin that was found and cannot be used
- * is not an error here. `dp_plugin_refusal_at` returns its reasons.
+ * Creates a registry of the plugins that are linked into the program, such as the embedded CPU device `cpu`, and of
+ * those that `discovery` finds. NULL searches this machine with this process's environment. If a plugin is found but
+ * cannot be used, this is not an error. `dp_plugin_refusal_at` returns its reasons.
  */
 dp_code dp_registry_new(const dp_discovery *discovery,
                         dp_registry **out,
                         dp_error **error);
 
-/** Makes a registry without plugins, for plugins that the program registers. */
+/** Creates a registry without plugins, for plugins that the program registers. */
 dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
 
-/** Makes another handle of the same registry, which is freed like the first. */
+/** Creates another handle of the same registry. It is freed like the first one. */
 dp_code dp_registry_clone(const dp_registry *registry,
                           dp_registry **out,
                           dp_error **error);
 
-/** Frees a handle. Ignores NULL. Plugins and leases of the registry stay valid. */
+/** Frees a handle. Ignores NULL. Plugins and leases of the registry remain valid. */
 void dp_registry_free(dp_registry *registry);
 
 /**
- * Searches again, and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
- * `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. Plugins that the program registered stay.
+ * Searches for plugins and hardware again. Handles become stale if their plugin changed or is no longer found.
+ * `dp_plugin_load` rejects them with `DP_FAILED_PRECONDITION`. Plugins that the program registered remain.
  */
 dp_code dp_registry_refresh(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down now,
- * and any other with its last lease. Fills `waiting`, which may be NULL, with the number of plugins that have leases.
- * Destroy the clients first.
+ * Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down
+ * now. Any other plugin is shut down with its last lease. Fills `waiting`, which may be NULL, with the number of
+ * plugins that have leases. Destroy the clients first.
  */
 dp_code dp_registry_shutdown(const dp_registry *registry,
                              size_t *waiting,
                              dp_error **error);
 
 /**
- * Shuts the registry's plugins down as `dp_registry_shutdown` does, and waits up to `timeout_ms` milliseconds for their
+ * Shuts the registry's plugins down like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
  * leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
  *
- * Call this or `dp_registry_shutdown` before the process ends, because a plugin with work in progress may crash then. Free
- * your own leases first; otherwise the call waits for them until the time is up.
+ * Call this function or `dp_registry_shutdown` before the process ends. Otherwise a plugin with work in progress may
+ * crash. Free your own leases first. Otherwise the call waits for them until the timeout.
  */
 dp_code dp_registry_shutdown_within(const dp_registry *registry,
                                     uint64_t timeout_ms,
@@ -1209,16 +1221,16 @@ dp_code dp_registry_shutdown_within(const dp_registry *registry,
                                     dp_error **error);
 
 /**
- * Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change with
- * the registry.
+ * Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change
+ * when the registry changes.
  */
 dp_code dp_registry_plugins(const dp_registry *registry,
                             dp_plugin_list **out,
                             dp_error **error);
 
 /**
- * Returns the plugin with that name, alias or platform name, in any case. If several have it, returns the best.
- * `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
+ * Returns the plugin with that name, alias or platform name, in any case. If several plugins have it, returns the best
+ * one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
  */
 dp_code dp_registry_find(const dp_registry *registry,
                          const char *name,
@@ -1235,8 +1247,8 @@ dp_code dp_registry_select(const dp_registry *registry,
                            dp_error **error);
 
 /**
- * Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering the
- * same plugin again changes nothing. `out`, which may be NULL, gets a handle.
+ * Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering
+ * the same plugin again has no effect. `out` receives a handle. It may be NULL.
  */
 dp_code dp_registry_register(const dp_registry *registry,
                              const dp_descriptor *descriptor,
@@ -1244,9 +1256,9 @@ dp_code dp_registry_register(const dp_registry *registry,
                              dp_error **error);
 
 /**
- * Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. With NULL, the
- * manifest file beside the library describes it, if there is one. The library is not loaded. `out`, which may be NULL, gets
- * a handle.
+ * Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. If it is
+ * NULL, the manifest file in the folder of the library is used, if there is one. The library is not loaded. `out`
+ * receives a handle. It may be NULL.
  */
 dp_code dp_registry_register_library(const dp_registry *registry,
                                      const char *path,
@@ -1256,8 +1268,8 @@ dp_code dp_registry_register_library(const dp_registry *registry,
 
 /**
  * Registers a function table that is part of this program, or of a library that the program loaded itself.
- * `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. With NULL, only the
- * name is known. `out`, which may be NULL, gets a handle.
+ * `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. If it is NULL,
+ * only the name is known. `out` receives a handle. It may be NULL.
  */
 dp_code dp_registry_register_api(const dp_registry *registry,
                                  const char *name,
@@ -1267,8 +1279,8 @@ dp_code dp_registry_register_api(const dp_registry *registry,
                                  dp_error **error);
 
 /**
- * Puts a plugin, by its description, in the place of another, whatever their names. Handles of the other one become stale.
- * Its clients live on. `out`, which may be NULL, gets a handle.
+ * Replaces a plugin by the plugin with this description. Their names may differ. Handles of the replaced plugin become
+ * stale. Its clients remain usable. `out` receives a handle. It may be NULL.
  */
 dp_code dp_registry_replace(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1277,8 +1289,8 @@ dp_code dp_registry_replace(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Disables a plugin: it is not selected, and its handles become stale. Its clients live on. Errors about the plugin contain
- * `reason`. `out`, which may be NULL, gets a handle that can enable it.
+ * Disables a plugin. It is not selected any more, and its handles become stale. Its clients remain usable. Errors
+ * about the plugin contain `reason`. `out` receives a handle that can be used to enable the plugin. It may be NULL.
  */
 dp_code dp_registry_disable(const dp_registry *registry,
                             const dp_plugin *plugin,
@@ -1286,21 +1298,22 @@ dp_code dp_registry_disable(const dp_registry *registry,
                             dp_plugin **out,
                             dp_error **error);
 
-/** Enables a disabled plugin. `out`, which may be NULL, gets a handle. */
+/** Enables a disabled plugin. `out` receives a handle. It may be NULL. */
 dp_code dp_registry_enable(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_plugin **out,
                            dp_error **error);
 
-/** Removes a plugin from the registry. Its handles become stale. Its clients live on. */
+/** Removes a plugin from the registry. Its handles become stale. Its clients remain usable. */
 dp_code dp_registry_remove(const dp_registry *registry,
                            const dp_plugin *plugin,
                            dp_error **error);
 
 /**
- * Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin that is
- * linked into the program answers itself. For any other, the table in its manifest answers. `format` is that of
- * `PJRT_Program`, such as `mlir`. `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+ * Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin
+ * that is linked into the program computes the answer itself. For any other plugin, the table in its manifest is used.
+ * `format` is a format of `PJRT_Program`, such as `mlir`. `code` points to the `code_size` bytes of the program.
+ * `effort` is one of `DP_EFFORT_*`.
  */
 dp_code dp_plugin_supports(const dp_plugin *plugin,
                            const char *format,
@@ -1319,7 +1332,7 @@ uint32_t dp_support_answer(const dp_support *support);
 /** Returns the number of reasons. */
 size_t dp_support_reason_count(const dp_support *support);
 
-/** Returns a reason for people: the operation, the problem, and the place in the source. Absent beyond the last one. */
+/** Returns a reason for display: the operation, the problem, and the place in the source. Absent beyond the last one. */
 dp_string dp_support_reason_at(const dp_support *support,
                                       size_t index);
 
@@ -1327,18 +1340,18 @@ dp_string dp_support_reason_at(const dp_support *support,
 dp_string dp_support_json(const dp_support *support);
 
 /**
- * Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
- * Neuron environments set. Without such variables, it is a process on its own. `DP_INVALID_ARGUMENT` names variables that
- * contradict each other. The caller frees the result with `dp_topology_free`. A struct that the caller filled in is not
- * freed.
+ * Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
+ * TPU and Neuron environments set. Without such variables, it is a single process. `DP_INVALID_ARGUMENT` names
+ * variables that contradict each other. The caller frees the result with `dp_topology_free`. Do not use that function
+ * for a struct that the caller filled in.
  */
 dp_code dp_topology_detect(dp_topology **out,
                            dp_error **error);
 
-/** Frees a topology of `dp_topology_detect`. Ignores NULL. */
+/** Frees a topology from `dp_topology_detect`. Ignores NULL. */
 void dp_topology_free(dp_topology *topology);
 
-/** Returns `DP_ABI_VERSION` of the library in use, to compare with that of the header. */
+/** Returns `DP_ABI_VERSION` of the library in use. Compare it with that of the header. */
 uint32_t dp_abi_version(void);
 
 /** Returns the version of the library in use, such as `0.1.0`. Valid until the process ends. */

@@ -1,11 +1,12 @@
-// C++17 over include/device_plugin.h: objects that free themselves, errors as exceptions, text as std::string_view.
+// C++17 over include/device_plugin.h: objects that free themselves, errors as exceptions, and text as std::string_view.
 //
-// Nothing here but inline calls of the C interface, so that the library stays usable by any compiler. Every class moves
-// and does not copy; `clone` makes a second handle where there is one. Destructors do not throw.
+// This header contains only inline calls of the C interface, so that the library can be used with any compiler. Every
+// class can be moved but not copied. Some have a function `clone`, which creates a second handle. Destructors do not
+// throw.
 //
-// A std::string_view that a member function returns belongs to the object it was called on, and lives as long. Such a
-// function cannot be called on a temporary object: `auto name = registry.find("cpu").name();` does not compile. Keep the
-// object in a variable first.
+// A std::string_view that a member function returns belongs to the object on which it was called, and is valid as long
+// as that object. Such a function cannot be called on a temporary object: `auto name = registry.find("cpu").name();`
+// does not compile. Keep the object in a variable first.
 //
 // To pass options on to PJRT_Client_Create, include device_plugin_pjrt.hpp.
 #ifndef DEVICE_PLUGIN_HPP
@@ -25,7 +26,7 @@
 
 #include "device_plugin.h"
 
-// Lets Clang warn about a pointer that outlives the object it was asked of.
+// Lets Clang warn about a pointer that outlives the object from which it was obtained.
 #if defined(__has_cpp_attribute)
 #if __has_cpp_attribute(clang::lifetimebound)
 #define DEVICE_PLUGIN_LIFETIMEBOUND [[clang::lifetimebound]]
@@ -37,29 +38,29 @@
 
 namespace device_plugin {
 
-// Text of the C interface; empty for absent text.
+// Converts text of the C interface. Absent text becomes empty.
 inline std::string_view view(dp_string text) noexcept {
     return text.data == nullptr ? std::string_view() : std::string_view(text.data, text.size);
 }
 
-// Text of the C interface, or none where it is absent.
+// Converts text of the C interface. Returns no value for absent text.
 inline std::optional<std::string_view> optional_view(dp_string text) noexcept {
     if (text.data == nullptr) return std::nullopt;
     return std::string_view(text.data, text.size);
 }
 
-// Why a function failed.
+// The reason why a function failed.
 class Error : public std::exception {
 public:
-    // Takes the error over and frees it; `code` is what the function returned.
+    // Takes ownership of the error and frees it. `code` is the result of the function.
     Error(dp_code code, dp_error* error) : code_(code) {
         const std::unique_ptr<dp_error, void (*)(dp_error*)> owned(error, dp_error_free);
         message_ = error == nullptr ? std::string("no message") : std::string(view(dp_error_message(error)));
     }
 
-    // The kind of error, `DP_NOT_FOUND` and so on.
+    // The kind of error, such as `DP_NOT_FOUND`.
     dp_code code() const noexcept { return code_; }
-    // What went wrong and what to do about it.
+    // The cause of the error, and a remedy.
     const char* what() const noexcept override { return message_.c_str(); }
 
 private:
@@ -82,7 +83,7 @@ struct Deleter {
 template <typename T, void (*Free)(T*)>
 using Handle = std::unique_ptr<T, Deleter<T, Free>>;
 
-// Calls a function that gives an object through its last parameter but one.
+// Calls a function that returns an object through its second-to-last parameter.
 template <typename T, typename F>
 T* make(F call) {
     T* made = nullptr;
@@ -92,7 +93,7 @@ T* make(F call) {
     return made;
 }
 
-// Calls a function that gives nothing.
+// Calls a function that returns no object.
 template <typename F>
 void run(F call) {
     dp_error* error = nullptr;
@@ -105,45 +106,44 @@ void run(F call) {
 // Version of the library in use.
 inline std::string_view version() noexcept { return view(dp_version()); }
 
-// What the devices of a plugin can do and want. It keeps the plugin's handle alive that the struct belongs to.
+// The capabilities of a plugin's devices. This object keeps the plugin's handle alive, to which the struct belongs.
 class Capabilities {
 public:
-    // `owner` keeps the struct alive; without one, it belongs to somebody else and must outlive this object.
+    // `owner` keeps the struct alive. Without an owner, the caller must keep the struct alive longer than this object.
     explicit Capabilities(const dp_capabilities* raw, std::shared_ptr<const dp_plugin> owner = nullptr) noexcept
         : raw_(raw), owner_(std::move(owner)) {}
 
-    // The struct. A library older than the header leaves out the fields beyond its `struct_size`; the functions below
-    // use fields that every version has.
+    // The struct. If the library is older than the header, fields beyond `struct_size` do not exist. The functions
+    // below only use fields that every version has.
     const dp_capabilities* get() const noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return raw_; }
 
-    // Whether a gather along a dimension of that many elements is better lowered densely, as a product with a one-hot
-    // matrix.
+    // Whether to lower a gather along a dimension of that many elements densely, as a product with a one-hot matrix.
     bool gathers_densely(std::uint64_t elements) const noexcept {
         const std::uint64_t factor = raw_->dense_gather_factor;
         return factor != 0 && elements <= factor * 10;
     }
-    // Whether a scatter of so many elements into so many is better lowered densely.
+    // Whether to lower a scatter of `index_elements` into `input_elements` elements densely.
     bool scatters_densely(std::uint64_t index_elements, std::uint64_t input_elements) const noexcept {
         const std::uint64_t factor = raw_->dense_scatter_factor;
         if (factor == 0) return false;
         const bool overflows = index_elements > UINT64_MAX / factor;
         return overflows || index_elements * factor >= input_elements;
     }
-    // `DP_AUTOCAST_XLA`, `DP_AUTOCAST_CUDA`, or none where the device has no automatic mixed precision.
+    // `DP_AUTOCAST_XLA` or `DP_AUTOCAST_CUDA`. No value if the device does not support automatic mixed precision.
     std::optional<std::uint32_t> autocast_kind() const noexcept {
         if (raw_->autocast_kind == 0) return std::nullopt;
         return raw_->autocast_kind;
     }
-    // The type of automatic mixed precision when the user chooses none, as a number of PJRT_Buffer_Type.
+    // The type of automatic mixed precision if the user chooses none, as a number of PJRT_Buffer_Type.
     std::optional<std::uint32_t> autocast_default_dtype() const noexcept {
         if (raw_->autocast_kind == 0) return std::nullopt;
         return raw_->autocast_default_dtype;
     }
-    // The form of programs the compiler likes best, `DP_PROGRAM_FORMAT_*`.
+    // The preferred program format of the compiler, `DP_PROGRAM_FORMAT_*`.
     std::uint32_t preferred_program_format() const noexcept {
         return raw_->program_formats_size == 0 ? std::uint32_t{DP_PROGRAM_FORMAT_HLO} : raw_->program_formats[0];
     }
-    // Whether the compiler takes that form.
+    // Whether the compiler accepts this program format.
     bool accepts(std::uint32_t format) const noexcept {
         if (raw_->program_formats_size == 0) return format == DP_PROGRAM_FORMAT_HLO || format == DP_PROGRAM_FORMAT_MLIR;
         for (std::size_t i = 0; i < raw_->program_formats_size; ++i) {
@@ -163,7 +163,7 @@ private:
 class Options {
 public:
     Options() : handle_(dp_options_new()) {}
-    // Takes an object of the C interface over.
+    // Takes ownership of an object of the C interface.
     explicit Options(dp_options* raw) noexcept : handle_(raw) {}
 
     Options& set(const std::string& name, const std::string& value) & {
@@ -176,7 +176,7 @@ public:
         detail::run([&](dp_error** error) { return dp_options_set_string(get(), name.c_str(), value, error); });
         return *this;
     }
-    // Any type of integer whose values fit std::int64_t.
+    // Accepts any type of integer whose values fit std::int64_t.
     template <typename T, std::enable_if_t<std::is_integral_v<T> && !std::is_same_v<T, bool> &&
                                                (sizeof(T) < sizeof(std::int64_t) || std::is_signed_v<T>),
                                            int> = 0>
@@ -196,14 +196,14 @@ public:
         detail::run([&](dp_error** error) { return dp_options_set_float(get(), name.c_str(), value, error); });
         return *this;
     }
-    // PJRT knows no double: the nearest float is passed on.
+    // PJRT has no double, so the nearest float is passed.
     Options& set(const std::string& name, double value) & { return set(name, static_cast<float>(value)); }
     Options& set(const std::string& name, bool value) & {
         detail::run([&](dp_error** error) { return dp_options_set_bool(get(), name.c_str(), value, error); });
         return *this;
     }
 
-    // The same for a temporary object, which gives itself on.
+    // The same for a temporary object, which the function returns.
     template <typename T>
     Options set(const std::string& name, const T& value) && {
         set(name, value);
@@ -211,7 +211,7 @@ public:
     }
 
     std::size_t size() const noexcept { return dp_options_count(get()); }
-    // The option at an index; its text and list belong to the options.
+    // The option at an index. Its text and list belong to the options.
     dp_option at(std::size_t index) const&& = delete;
     dp_option at(std::size_t index) const& {
         dp_option option{};
@@ -230,7 +230,8 @@ private:
 // The place of a process among those that run one program together.
 class Topology {
 public:
-    // From the variables that torchrun, Open MPI, Slurm and others set; a process alone where there are none.
+    // Detects the topology from the variables that torchrun, Open MPI, Slurm and others set. Without such variables, it
+    // is a single process.
     static Topology detect() {
         return Topology(detail::make<dp_topology>(
             [](dp_topology** out, dp_error** error) { return dp_topology_detect(out, error); }));
@@ -244,12 +245,12 @@ private:
     detail::Handle<dp_topology, dp_topology_free> handle_;
 };
 
-// What a plugin needs of one process. It is data; only `apply` sets anything.
+// The environment that a plugin needs in one process. It is only data. Only `apply` sets variables.
 class Plan {
 public:
     explicit Plan(dp_plan* raw) noexcept : handle_(raw) {}
 
-    // The variables, also those that stay as they are; their text belongs to the plan.
+    // The variables, including those that keep their values. Their text belongs to the plan.
     std::vector<dp_plan_step> steps() const&& = delete;
     std::vector<dp_plan_step> steps() const& {
         std::vector<dp_plan_step> steps(dp_plan_count(get()));
@@ -259,17 +260,17 @@ public:
         }
         return steps;
     }
-    // `host:port` of the coordinator, where clients need one.
+    // `host:port` of the coordinator, if clients need one.
     std::optional<std::string_view> coordinator() const&& = delete;
     std::optional<std::string_view> coordinator() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
         return optional_view(dp_plan_coordinator(get()));
     }
     std::string_view json() const&& = delete;
     std::string_view json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_plan_json(get())); }
-    // A table for people.
+    // Formats the plan as a table for display.
     std::string_view to_string() const&& = delete;
     std::string_view to_string() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND { return view(dp_plan_to_string(get())); }
-    // Sets the variables in this process. At the start of the program only, before it has threads.
+    // Sets the variables in this process. Call it only at the start of the program, before it starts threads.
     void apply() const {
         detail::run([&](dp_error** error) { return dp_plan_apply(get(), error); });
     }
@@ -288,7 +289,7 @@ public:
     bool yes() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_YES; }
     bool no() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_NO; }
     bool maybe() const noexcept { return dp_support_answer(get()) == DP_SUPPORT_MAYBE; }
-    // Why not, or what it depends on; the text belongs to the answer.
+    // The reasons for an answer other than yes. The text belongs to the answer.
     std::vector<std::string_view> reasons() const&& = delete;
     std::vector<std::string_view> reasons() const& {
         std::vector<std::string_view> reasons;
@@ -306,7 +307,7 @@ private:
     detail::Handle<dp_support, dp_support_free> handle_;
 };
 
-// The right to have a client; acquired before PJRT_Client_Create, gone after PJRT_Client_Destroy.
+// The right to create a client. Acquire it before PJRT_Client_Create, and free it after PJRT_Client_Destroy.
 class Lease {
 public:
     explicit Lease(dp_lease* raw) noexcept : handle_(raw) {}
@@ -318,7 +319,7 @@ private:
 // A plugin of a registry, loaded or not.
 class Plugin {
 public:
-    // Takes an object of the C interface over.
+    // Takes ownership of an object of the C interface.
     explicit Plugin(dp_plugin* raw) noexcept : handle_(raw) {}
 
     Plugin clone() const {
@@ -335,7 +336,7 @@ public:
         return names;
     }
     bool answers_to(const std::string& name) const noexcept { return dp_plugin_answers_to(get(), name.c_str()); }
-    // The library's path; none for a plugin within the program.
+    // The library's path. No value for a plugin within the program.
     std::optional<std::string_view> path() const&& = delete;
     std::optional<std::string_view> path() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
         return optional_view(dp_plugin_path(get()));
@@ -344,7 +345,7 @@ public:
     std::string_view provenance() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
         return view(dp_plugin_provenance(get()));
     }
-    // Why it cannot be used; empty for one that can.
+    // The reasons why the plugin cannot be used. Empty if it can be used.
     std::vector<std::string_view> refusals() const&& = delete;
     std::vector<std::string_view> refusals() const& {
         std::vector<std::string_view> reasons;
@@ -353,17 +354,17 @@ public:
         }
         return reasons;
     }
-    // `DP_PLUGIN_AVAILABLE` and so on.
+    // The state, such as `DP_PLUGIN_AVAILABLE`.
     dp_plugin_state status() const noexcept { return dp_plugin_status(get()); }
     std::int32_t priority() const noexcept { return dp_plugin_priority(get()); }
     bool is_experimental() const noexcept { return dp_plugin_is_experimental(get()); }
-    // `DP_HARDWARE_PRESENT` and so on.
+    // Whether the hardware was found, such as `DP_HARDWARE_PRESENT`.
     dp_presence hardware() const noexcept { return dp_plugin_hardware(get()); }
     std::string_view hardware_evidence() const&& = delete;
     std::string_view hardware_evidence() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
         return view(dp_plugin_hardware_evidence(get()));
     }
-    // `DP_OWNERSHIP_SHARED` and so on.
+    // The number of clients that the devices support, such as `DP_OWNERSHIP_SHARED`.
     dp_ownership ownership() const noexcept { return dp_plugin_ownership(get()); }
     std::string_view manifest_json() const&& = delete;
     std::string_view manifest_json() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
@@ -374,7 +375,7 @@ public:
         return view(dp_plugin_capabilities_json(get()));
     }
     Capabilities capabilities() const {
-        // The struct belongs to the handle it is asked of, so a second one is kept with it.
+        // The struct belongs to the handle from which it was obtained, so keep a second handle with it.
         std::shared_ptr<dp_plugin> owner(clone().handle_.release(), dp_plugin_free);
         const dp_capabilities* made = nullptr;
         dp_error* error = nullptr;
@@ -383,19 +384,19 @@ public:
         return Capabilities(made, std::move(owner));
     }
 
-    // What the plugin needs of a process at that place; nullptr is a process alone.
+    // The environment that the plugin needs in a process with this topology. nullptr means a single process.
     Plan configure(const dp_topology* topology = nullptr) const {
         return Plan(detail::make<dp_plan>([&](dp_plan** out, dp_error** error) {
             return dp_plugin_configure(get(), topology, out, error);
         }));
     }
-    // Whether the devices can run a program; `effort` is one of `DP_EFFORT_*`. Nothing is loaded.
+    // Whether the devices can run a program. `effort` is one of `DP_EFFORT_*`. Does not load the plugin.
     Support supports(std::string_view code, std::uint32_t effort, const char* format = "mlir") const {
         return Support(detail::make<dp_support>([&](dp_support** out, dp_error** error) {
             return dp_plugin_supports(get(), format, code.data(), code.size(), effort, out, error);
         }));
     }
-    // Loads the plugin unless that has happened; the table stays valid until the process ends.
+    // Loads the plugin, unless it is already loaded. The table is valid until the process ends.
     const PJRT_Api* load(const dp_topology* topology = nullptr) const {
         const PJRT_Api* api = nullptr;
         dp_error* error = nullptr;
@@ -403,7 +404,7 @@ public:
         detail::check(code, error);
         return api;
     }
-    // The version of PJRT that the plugin, which must be loaded, speaks.
+    // The version of PJRT that the plugin implements. The plugin must be loaded.
     dp_api_version api_version() const {
         dp_api_version version{};
         dp_error* error = nullptr;
@@ -411,14 +412,14 @@ public:
         detail::check(code, error);
         return version;
     }
-    // The options for PJRT_Client_Create, checked and in the plugin's types.
+    // The options for PJRT_Client_Create, after they were checked and converted to the plugin's types.
     Options client_options(const Options* given = nullptr, const Plan* plan = nullptr) const {
         return Options(detail::make<dp_options>([&](dp_options** out, dp_error** error) {
             return dp_plugin_client_options(get(), plan == nullptr ? nullptr : plan->get(),
                                             given == nullptr ? nullptr : given->get(), out, error);
         }));
     }
-    // The right to have a client of the plugin, which must be loaded.
+    // Acquires the right to create a client of the plugin, which must be loaded.
     Lease acquire(const std::string& holder) const {
         return Lease(detail::make<dp_lease>([&](dp_lease** out, dp_error** error) {
             return dp_plugin_acquire(get(), holder.c_str(), out, error);
@@ -431,12 +432,12 @@ private:
     detail::Handle<dp_plugin, dp_plugin_free> handle_;
 };
 
-// Where plugins are looked for.
+// Describes the machine that is searched for plugins.
 class Discovery {
 public:
-    // This process's environment and machine.
+    // This machine, with this process's environment.
     Discovery() : handle_(dp_discovery_new()) {}
-    // A machine whose file system lies below `root`, with an empty environment.
+    // A machine whose file system is below `root`, with an empty environment.
     static Discovery isolated(const std::string& root) {
         return Discovery(detail::make<dp_discovery>([&](dp_discovery** out, dp_error** error) {
             return dp_discovery_new_isolated(root.c_str(), out, error);
@@ -462,13 +463,13 @@ public:
         return *this;
     }
 
-    // Whether whole libraries are read to compare them with the sha256 of their manifests.
+    // Sets whether whole libraries are read to compare them with the sha256 in their manifests.
     Discovery& verify_sha256(bool verify) & {
         detail::run([&](dp_error** error) { return dp_discovery_set_verify_sha256(handle_.get(), verify, error); });
         return *this;
     }
 
-    // The same for a temporary object, which gives itself on.
+    // The same for a temporary object, which the function returns.
     Discovery variable(const std::string& name, const std::string& value) && { return std::move(variable(name, value)); }
     Discovery home(const std::string& folder) && { return std::move(home(folder)); }
     Discovery python(bool read) && { return std::move(python(read)); }
@@ -482,38 +483,38 @@ private:
     detail::Handle<dp_discovery, dp_discovery_free> handle_;
 };
 
-// Which plugin a framework wants; without a wish, any.
+// The plugin that a framework requests. Without preferences, any plugin fits.
 class Policy {
 public:
     Policy() : handle_(dp_policy_new()) {}
 
-    // A plugin of that name or kind, such as "gpu", where no wish before fits.
+    // Prefers a plugin with that name or kind, such as "gpu", if no earlier preference fits.
     Policy& prefer(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_prefer(handle_.get(), name.c_str(), error); });
         return *this;
     }
-    // Exactly that plugin, where no wish before fits.
+    // Prefers exactly that plugin, if no earlier preference fits.
     Policy& fallback(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_fallback(handle_.get(), name.c_str(), error); });
         return *this;
     }
-    // Any plugin, where no wish before fits.
+    // Prefers any plugin, if no earlier preference fits.
     Policy& any() & {
         detail::run([&](dp_error** error) { return dp_policy_any(handle_.get(), error); });
         return *this;
     }
-    // Whether PJRT_DEVICE and JAX_PLATFORMS decide where the user set them.
+    // Sets whether PJRT_DEVICE and JAX_PLATFORMS take precedence if the user set them.
     Policy& environment(bool decides) & {
         detail::run([&](dp_error** error) { return dp_policy_set_environment(handle_.get(), decides, error); });
         return *this;
     }
-    // Whether plugins that their makers call experimental are considered.
+    // Sets whether experimental plugins are considered.
     Policy& experimental(bool considered) & {
         detail::run([&](dp_error** error) { return dp_policy_set_experimental(handle_.get(), considered, error); });
         return *this;
     }
 
-    // The same for a temporary object, which gives itself on.
+    // The same for a temporary object, which the function returns.
     Policy prefer(const std::string& name) && { return std::move(prefer(name)); }
     Policy fallback(const std::string& name) && { return std::move(fallback(name)); }
     Policy any() && { return std::move(any()); }
@@ -526,14 +527,15 @@ private:
     detail::Handle<dp_policy, dp_policy_free> handle_;
 };
 
-// The plugins a program knows.
+// The plugins that a program knows.
 class Registry {
 public:
-    // Those linked into the program and those found by this process's environment. Loads nothing.
+    // Creates a registry of the plugins that are linked into the program and those that are found through this
+    // process's environment. Does not load any plugin.
     static Registry discover() { return Registry(nullptr); }
-    // Those linked into the program and those found by that search.
+    // Creates a registry of the plugins that are linked into the program and those that this search finds.
     explicit Registry(const Discovery& discovery) : Registry(discovery.get()) {}
-    // None, to register some.
+    // Creates a registry without plugins, for plugins that the program registers.
     static Registry empty() {
         return Registry(Raw{detail::make<dp_registry>(
             [](dp_registry** out, dp_error** error) { return dp_registry_new_empty(out, error); })});
@@ -547,20 +549,21 @@ public:
     void refresh() const {
         detail::run([&](dp_error** error) { return dp_registry_refresh(get(), error); });
     }
-    // Ends the use of all plugins; how many of them still have leases.
+    // Ends the use of all plugins. Returns the number of plugins that still have leases.
     std::size_t shutdown() const {
         std::size_t waiting = 0;
         detail::run([&](dp_error** error) { return dp_registry_shutdown(get(), &waiting, error); });
         return waiting;
     }
-    // The same, and waits for the leases to be freed; how many plugins still have some when the time is up.
+    // Does the same and waits for the leases to be freed. Returns the number of plugins that still have leases at the
+    // timeout.
     std::size_t shutdown_within(std::chrono::milliseconds timeout) const {
         const auto limit = timeout.count() < 0 ? std::uint64_t{0} : static_cast<std::uint64_t>(timeout.count());
         std::size_t waiting = 0;
         detail::run([&](dp_error** error) { return dp_registry_shutdown_within(get(), limit, &waiting, error); });
         return waiting;
     }
-    // All plugins as they are now, also those that cannot be used.
+    // All plugins at this time, including those that cannot be used.
     std::vector<Plugin> plugins() const {
         const detail::Handle<dp_plugin_list, dp_plugin_list_free> list(detail::make<dp_plugin_list>(
             [&](dp_plugin_list** out, dp_error** error) { return dp_registry_plugins(get(), out, error); }));
@@ -572,7 +575,7 @@ public:
         }
         return plugins;
     }
-    // The plugin of that name or alias.
+    // The plugin with that name or alias.
     Plugin find(const std::string& name) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_find(get(), name.c_str(), out, error);
@@ -600,13 +603,13 @@ public:
             return dp_registry_register_api(get(), name.c_str(), api, manifest_json, out, error);
         }));
     }
-    // Puts a plugin, by its description, in another one's place.
+    // Replaces a plugin by the plugin with this description.
     Plugin replace(const Plugin& plugin, const dp_descriptor* descriptor) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_replace(get(), plugin.get(), descriptor, out, error);
         }));
     }
-    // Switches a plugin off; the handle returned switches it on again.
+    // Disables a plugin. The returned handle can be used to enable it.
     Plugin disable(const Plugin& plugin, const std::string& reason) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_disable(get(), plugin.get(), reason.c_str(), out, error);

@@ -1,7 +1,8 @@
-// Options of include/device_plugin.hpp as XLA's PJRT_Client_Create takes them.
+// Converts options of include/device_plugin.hpp to the form that XLA's PJRT_Client_Create takes.
 //
-// This header needs XLA's pjrt_c_api.h. It takes the one that was included before it, or finds it as
-// `xla/pjrt/c/pjrt_c_api.h` or `pjrt_c_api.h`. GCC refuses XLA's header with -Wpedantic: compile without that option.
+// This header requires XLA's pjrt_c_api.h. It uses the one that was included before it, or finds it as
+// `xla/pjrt/c/pjrt_c_api.h` or `pjrt_c_api.h`. GCC rejects XLA's header with -Wpedantic, so compile without that
+// option.
 #ifndef DEVICE_PLUGIN_PJRT_HPP
 #define DEVICE_PLUGIN_PJRT_HPP
 
@@ -22,7 +23,8 @@
 
 namespace device_plugin {
 
-// The options as PJRT_Client_Create takes them. Their names, texts and lists belong to `options`, which must live as long.
+// Converts the options to the form that PJRT_Client_Create takes. Their names, texts and lists belong to `options`,
+// which must live as long as the result.
 inline std::vector<PJRT_NamedValue> to_pjrt(const Options& options) {
     std::vector<PJRT_NamedValue> values;
     values.reserve(options.size());
@@ -62,7 +64,7 @@ inline std::vector<PJRT_NamedValue> to_pjrt(const Options& options) {
     return values;
 }
 
-// The values would point into options that are gone.
+// Deleted, because the values would point into options that no longer exist.
 std::vector<PJRT_NamedValue> to_pjrt(const Options&& options) = delete;
 
 }  // namespace device_plugin

@@ -1,4 +1,4 @@
-/* Lists the plugins of the machine, loads the best one, and tells the version of PJRT it speaks. */
+/* Lists the plugins of the machine, loads the best one, and prints the version of PJRT that it implements. */
 #include <stdio.h>
 
 #include "device_plugin.h"
@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     }
     dp_plugin_list_free(plugins);
 
-    /* The one that is asked for, or the best. */
+    /* Select the plugin that the user requested, or else the best one. */
     dp_policy *policy = dp_policy_new();
     if (argc > 1 && dp_policy_fallback(policy, argv[1], &error) != DP_OK) return fail(error);
     dp_plugin *plugin = NULL;
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     if (dp_plugin_load(plugin, NULL, &api, &error) != DP_OK) return fail(error);
     dp_api_version version;
     if (dp_plugin_api_version(plugin, &version, &error) != DP_OK) return fail(error);
-    /* XLA's pjrt_c_api.h declares what the table holds. */
+    /* XLA's pjrt_c_api.h declares the functions of the table. */
     printf("%s speaks PJRT %d.%d, through the table at %p\n", dp_plugin_name(plugin).data, version.major, version.minor,
            (const void *)api);
 

@@ -1,4 +1,5 @@
-// How this framework lowers its one operation, by what the device says of itself and not by the device's name.
+// Chooses how this framework lowers its one operation, by the capabilities that the device declares and not by the
+// device's name.
 #ifndef LOWERING_HPP
 #define LOWERING_HPP
 
@@ -21,13 +22,13 @@ struct Lowering {
     bool bf16;               // compute the product in bf16 and sum in f32
 };
 
-// The element type bf16, as PJRT_Buffer_Type numbers it.
+// The number of the element type bf16 in PJRT_Buffer_Type.
 constexpr std::uint32_t BF16 = 13;
 
 inline Lowering choose(const device_plugin::Capabilities& capabilities, const Embedding& shape) {
     Lowering lowering{};
     lowering.dense_gather = capabilities.gathers_densely(shape.vocabulary);
-    // Automatic mixed precision after the list for XLA devices, with the type the device likes best.
+    // Uses automatic mixed precision with the list for XLA devices, if the device's default type is bf16.
     lowering.bf16 = capabilities.autocast_kind() == std::uint32_t{DP_AUTOCAST_XLA} &&
                     capabilities.autocast_default_dtype() == BF16;
     return lowering;

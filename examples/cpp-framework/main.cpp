@@ -1,10 +1,10 @@
-// A small framework: finds the plugins of the machine, asks each what it can do, lowers one program accordingly, and
-// runs it.
+// A small framework. It finds the plugins of the machine, queries the capabilities of each, lowers one program
+// accordingly, and runs it.
 //
 // cpp_framework [--list] [--manifest FILE] [PLUGIN ...]
 //
-// PLUGIN is a name (`cpu`, `gpu`) or the path of a library; without any, the best plugin is taken. FILE is a
-// `pjrt_plugin.json` for the plugins after it, in place of what they say of themselves.
+// PLUGIN is a name (`cpu`, `gpu`) or the path of a library. Without any, the best plugin is used. FILE is a
+// `pjrt_plugin.json`. It replaces the manifests of the plugins that follow it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,7 +40,8 @@ static void list(const dp::Registry& registry) {
     }
 }
 
-// The numbers this computes on the host are whole and small, so that bf16 holds them and every device must agree.
+// The host computes with small integers, so that bf16 represents them exactly and every device must return the same
+// result.
 static std::vector<float> expected(const Embedding& e, const std::vector<float>& table,
                                    const std::vector<std::int32_t>& indices, const std::vector<float>& weights) {
     std::vector<float> result(e.lookups * e.classes);
@@ -55,7 +56,7 @@ static std::vector<float> expected(const Embedding& e, const std::vector<float>&
     return result;
 }
 
-// Runs the program on a plugin; whether the result is right.
+// Runs the program on a plugin. Returns whether the result is right.
 static bool run(const dp::Plugin& plugin) {
     const Embedding e{10, 4, 3, 2};
     const Lowering lowering = choose(plugin.capabilities(), e);
@@ -92,14 +93,14 @@ static bool run(const dp::Plugin& plugin) {
     return right;
 }
 
-// The plugin of a name or path, with that manifest if there is one.
+// Returns the plugin with this name or path, with the given manifest if there is one.
 static dp::Plugin open(const dp::Registry& registry, const dp::Registry& own, const std::string& what,
                        const std::string& manifest) {
     const char* json = manifest.empty() ? nullptr : manifest.c_str();
     if (what.find('/') != std::string::npos) return own.add_library(what, json);
     dp::Plugin found = registry.find(what);
     if (json == nullptr) return found;
-    // The same table, described differently.
+    // The same table with another description.
     const std::string key = "\"name\": \"";
     const std::size_t start = manifest.find(key);
     if (start == std::string::npos) throw std::runtime_error("the manifest has no name");

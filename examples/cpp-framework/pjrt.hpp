@@ -1,4 +1,4 @@
-// The little of PJRT's C interface that this example calls, with objects that destroy themselves.
+// The part of PJRT's C interface that this example calls, with objects that destroy themselves.
 #ifndef PJRT_HPP
 #define PJRT_HPP
 
@@ -12,7 +12,7 @@
 
 namespace pjrt {
 
-// Turns a PJRT_Error into an exception.
+// Throws an exception for a PJRT_Error.
 inline void check(const PJRT_Api* api, PJRT_Error* error) {
     if (error == nullptr) return;
     PJRT_Error_Message_Args message{};
@@ -40,7 +40,7 @@ inline void await(const PJRT_Api* api, PJRT_Event* event) {
     check(api, failed);
 }
 
-// A pointer to an object of the plugin and how to destroy it.
+// A pointer to an object of the plugin, with the function that destroys it.
 template <typename T>
 class Object {
 public:
@@ -63,7 +63,7 @@ private:
     Destroy destroy_;
 };
 
-// Destroys, and forgets an error of it: there is nobody to tell.
+// Destroys the object. An error is dropped, because there is no caller to return it to.
 #define PJRT_EXAMPLE_DESTROY(Type, field)                                       \
     [](const PJRT_Api* api, Type* object) {                                     \
         Type##_Destroy_Args args{};                                             \

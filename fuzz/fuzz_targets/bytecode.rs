@@ -1,4 +1,4 @@
-//! The reader of portable artifacts: any bytes give a module or an error.
+//! Fuzzes the reader of portable artifacts. Any bytes must result in a module or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! The reader of HLO protos: any bytes give an error or a module that can be printed, written and read again.
+//! Fuzzes the reader of HLO protos. Any bytes must result in an error, or in a module that can be printed, written and
+//! read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

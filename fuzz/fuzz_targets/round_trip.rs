@@ -1,4 +1,4 @@
-//! An accepted program can be printed and written, and is read again as the same program.
+//! Fuzzes the printer and the writer. An accepted program must be read again as the same program.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

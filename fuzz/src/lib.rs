@@ -1,5 +1,5 @@
-//! The properties that the fuzz targets check. Each function returns the first violation as an error, so that one process
-//! can go on after a finding.
+//! The properties that the fuzz targets check. Each function returns the first violation as an error, so that a process
+//! can continue after a finding.
 #![forbid(unsafe_code)]
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -7,24 +7,25 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stablehlo::ir::{Attribute, Attributes, Module, OpKind, Version};
 use stablehlo::{VerifyLevel, PrintOptions, parse, parse_hlo, parse_hlo_with_config, write};
 
-/// Versions an accepted program is written in: both ends, and those at which the format or many ops changed.
+/// The versions in which an accepted program is written: the oldest and the newest, and those in which the format or
+/// many ops changed.
 const VERSIONS: [Version; 5] =
     [Version::NEWEST, Version(1, 9, 0), Version(1, 0, 0), Version(0, 14, 0), Version::OLDEST];
 
-/// Checks that any bytes after an artifact's magic number give a module or an error with a message.
+/// Checks that any bytes after an artifact's magic number result in a module, or in an error with a message.
 pub fn bytecode(bytes: &[u8]) -> Result<(), String> {
     let program = if bytes.starts_with(b"ML\xEFR") { bytes.to_vec() } else { [b"ML\xEFR", bytes].concat() };
     parse(program, VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
 }
 
-/// Checks that any text gives a module or an error with a message.
+/// Checks that any text results in a module, or in an error with a message.
 pub fn text(bytes: &[u8]) -> Result<(), String> {
     let Ok(text) = std::str::from_utf8(bytes) else { return Ok(()) };
     parse(text.to_owned(), VerifyLevel::FULL).map_or_else(has_message, |_| Ok(()))
 }
 
-/// Checks that any bytes read as an HLO proto, with and without a config, give an error with a message or a module that
-/// [`survives`].
+/// Checks that any bytes, read as an HLO proto with and without a config, result in an error with a message or in a
+/// module that [`survives`].
 pub fn hlo(bytes: &[u8]) -> Result<(), String> {
     for result in [parse_hlo(bytes.to_vec(), VerifyLevel::FULL), parse_hlo_with_config(bytes.to_vec(), VerifyLevel::FULL)] {
         match result {
@@ -35,7 +36,7 @@ pub fn hlo(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a program, artifact or text, is refused or [`survives`].
+/// Checks that a program, as an artifact or text, is rejected or [`survives`].
 pub fn round_trip(program: &[u8]) -> Result<(), String> {
     parse(program.to_vec(), VerifyLevel::FULL).map_or(Ok(()), |module| survives(&module))
 }
@@ -63,8 +64,8 @@ fn survives(module: &Module) -> Result<(), String> {
     Ok(())
 }
 
-/// The text of a module without what StableHLO's own writer loses: the type of a channel, which follows from the op, and
-/// that a discardable attribute was a symbol or an array, which become a string and a tensor.
+/// The text of a module without the information that StableHLO's own writer loses. It omits the type of a channel,
+/// which follows from the op. In discardable attributes, it writes symbols as strings and arrays as tensors.
 fn as_artifacts_keep(module: &Module) -> String {
     fn keep(value: &mut Attribute) {
         match value {
@@ -119,12 +120,12 @@ fn has_message(error: stablehlo::Error) -> Result<(), String> {
     if error.to_string().is_empty() { Err("an error without a message".into()) } else { Ok(()) }
 }
 
-/// Ends the process on a finding, which libFuzzer reports with the input. If `FUZZ_COLLECT` names a folder, the input is
-/// saved there instead, once per kind of finding, and fuzzing goes on.
+/// Ends the process on a finding, which libFuzzer reports with the input. If `FUZZ_COLLECT` names a folder, saves the
+/// input there instead, once per kind of finding, and fuzzing continues.
 pub fn report(input: &[u8], outcome: Result<(), String>) {
     let Err(finding) = outcome else { return };
     let Some(folder) = std::env::var_os("FUZZ_COLLECT") else { panic!("{finding}") };
-    // Names and numbers differ from input to input, so the kind is made of the plain words of the first line.
+    // Names and numbers differ between inputs, so the kind consists of the plain words of the first line.
     let first = finding.lines().next().unwrap_or_default();
     let plain = |word: &&str| word.bytes().all(|b| b.is_ascii_lowercase() || b"._:\"".contains(&b));
     let kind: Vec<&str> = finding.lines().take(1).flat_map(|line| line.split_whitespace().filter(plain).take(8)).collect();

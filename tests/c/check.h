@@ -1,4 +1,4 @@
-/* Checks for the tests of the C interface: each counts, and a failure names its line and ends the program. */
+/* Checks for the tests of the C interface. Each check is counted. A failure prints its line and ends the program. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -19,7 +19,7 @@ static int checks;
         }                                                                                  \
     } while (0)
 
-/* A call that succeeds and leaves the error alone. */
+/* A call that succeeds and does not write the error. */
 #define OK(call)                                                                           \
     do {                                                                                   \
         dp_error *error = NULL;                                                            \
@@ -29,7 +29,8 @@ static int checks;
         CHECK(error == NULL);                                                              \
     } while (0)
 
-/* A call that fails with that code, once with and once without a place for the error, and says that. */
+/* A call that fails with that code and this text in its message. It is made twice, with and without a place for the
+ * error. */
 #define FAILS(expected, says, call)                                                        \
     do {                                                                                   \
         dp_error *error = NULL;                                                            \
@@ -51,7 +52,7 @@ static inline bool has(dp_string text, const char *part) {
     return text.data != NULL && strstr(text.data, part) != NULL;
 }
 
-/* A registry of the plugins linked into the library, on a machine that has nothing. */
+/* A registry of the plugins that are linked into the library, on a machine without other plugins. */
 static inline dp_registry *linked_registry(void) {
     dp_discovery *nowhere = NULL;
     dp_registry *registry = NULL;

@@ -1,4 +1,4 @@
-// The C++ header: ownership, errors as exceptions, moves.
+// Tests the C++ header: ownership, errors as exceptions, and moves.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-// In either order: the second header finds XLA's by itself.
+// The headers may be included in either order, because the second one finds XLA's header by itself.
 #include "device_plugin.hpp"
 #ifdef WITH_PJRT
 #include "device_plugin_pjrt.hpp"
@@ -53,7 +53,7 @@ int main() {
     dp::Plugin plugin = registry.select(dp::Policy().prefer("gpu").fallback("cpu"));
     dp::Plugin moved = std::move(plugin);
     CHECK(!moved.name().empty() && moved.answers_to("CPU") && !moved.path() && moved.refusals().empty());
-    // What was moved from is empty, and asking it is answered like NULL.
+    // An object that was moved from is empty, and its functions behave as for NULL.
     CHECK(plugin.get() == nullptr && plugin.name().empty() && plugin.status() == DP_PLUGIN_NONE);
     CHECK(failure([&] { plugin.load(); }).code() == DP_INVALID_ARGUMENT);
 
@@ -84,7 +84,8 @@ int main() {
     const dp::Plugin selected = own.select(dp::Policy().prefer("gpu"));
     CHECK(selected.name() == "toy");
 
-    // What is asked of a temporary plugin keeps what it needs, and a temporary builder gives itself on.
+    // A result that was obtained from a temporary plugin keeps the objects that it needs. A temporary builder returns
+    // itself.
     const dp::Capabilities kept = own.find("toy").capabilities();
     CHECK(kept.gathers_densely(80) && kept.get()->dense_scatter_factor == 4);
     const dp::Capabilities second = kept;

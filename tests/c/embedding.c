@@ -1,4 +1,4 @@
-/* A shared library that contains the static one. It must export this function only. */
+/* A shared library that contains the static one. It must export only this function. */
 #include "device_plugin.h"
 
 uint32_t embedding_version(void);

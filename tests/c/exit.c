@@ -1,5 +1,6 @@
-/* A process that ends while a program runs on the embedded CPU device, and never destroys its client: the device's threads
- * are at rest before the program's own exit functions run, no callback is called, and the status is the program's. */
+/* Tests a process that ends while a program runs on the embedded CPU device, and never destroys its client. The device's
+ * threads are at rest before the program's own exit functions run. No callback is called, and the exit status is that of
+ * the program. */
 #include "check.h"
 
 #ifndef WITH_PJRT
@@ -30,18 +31,18 @@ static const char ENDLESS[] =
     "  return %r : tensor<i32>\n"
     "}";
 
-/* The children keep everything, so for the address sanitizer they leak. */
+/* The children free nothing, so the address sanitizer would report leaks. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 static const PJRT_Api *api;
 
-/* In a child, an error is its status. */
+/* In a child, an error becomes the exit status. */
 static void must(PJRT_Error *error) {
     if (error != NULL) _exit(2);
 }
 
-/* Says in the pipe whose end is the argument whether the event failed. */
+/* Writes to the pipe whose end is the argument whether the event failed. */
 static void on_ready(PJRT_Error *error, void *user_arg) {
     const char said = error != NULL ? 'e' : 'r';
     if (write((int)(intptr_t)user_arg, &said, 1) != 1) _exit(3);
@@ -51,7 +52,7 @@ static void on_ready(PJRT_Error *error, void *user_arg) {
     }
 }
 
-/* Whether a thread of the device has work. */
+/* Whether a thread of the device is working. */
 static bool is_busy(void) {
     bool busy = false;
     DIR *tasks = opendir("/proc/self/task");
@@ -69,14 +70,14 @@ static bool is_busy(void) {
     return busy;
 }
 
-/* Stands for the destructors of the program: registered before the client exists, it runs after the device has stopped.
- * A device that goes on makes it wait until the alarm ends the process. */
+/* Represents the destructors of the program. It is registered before the client exists, so it runs after the device has
+ * stopped. If the device continues, it waits until the alarm ends the process. */
 static void at_exit(void) {
     alarm(60);
     while (is_busy()) sched_yield();
 }
 
-/* Launches the program, registers a callback for its end, and begins to read its output. */
+/* Launches the program, registers a callback for its end, and starts to read its output. */
 static void launch(int pipe_end, int32_t *destination) {
     PJRT_Client_Create_Args create = {.struct_size = PJRT_Client_Create_Args_STRUCT_SIZE};
     must(api->PJRT_Client_Create(&create));
@@ -123,7 +124,7 @@ int main(void) {
         int ends[2];
         CHECK(pipe(ends) == 0);
         fflush(NULL);
-        /* No client exists yet, and no thread, so the child may use the device. */
+        /* No client or thread exists yet, so the child may use the device. */
         const pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {

@@ -1,5 +1,5 @@
-// Calls on temporary objects whose result would point into what is gone. `cargo xtask c-tests` compiles this file once per
-// CASE: case 0 compiles, and each other case is refused because it calls a deleted function.
+// Calls on temporary objects whose result would point into freed memory. `cargo xtask c-tests` compiles this file once
+// per CASE. Case 0 compiles. Each other case is rejected, because it calls a deleted function.
 #include "device_plugin.hpp"
 #ifdef WITH_PJRT
 #include "device_plugin_pjrt.hpp"

@@ -1,4 +1,4 @@
-/* Errors, versions and options. */
+/* Tests errors, versions and options. */
 #include "check.h"
 
 static dp_option at(const dp_options *options, size_t index) {
@@ -37,13 +37,13 @@ static void values(void) {
     option = at(options, 5);
     CHECK(option.type == DP_VALUE_BOOL && option.bool_value);
 
-    /* The same name again replaces the value, in its place. */
+    /* Setting the same name again replaces the value and keeps its position. */
     OK(dp_options_set_string(options, "i", "", &error));
     CHECK(dp_options_count(options) == 6);
     option = at(options, 1);
     CHECK(option.type == DP_VALUE_STRING && is(option.string_value, ""));
 
-    /* Sizes. */
+    /* Test sizes of structs. */
     option.struct_size = 0;
     FAILS(DP_INVALID_ARGUMENT, "`out->struct_size` is 0; set it to sizeof(dp_option)",
           dp_options_at(options, 0, &option, &error));
@@ -89,7 +89,7 @@ int main(void) {
     CHECK(dp_options_count(NULL) == 0);
     values();
 
-    /* What an error says outlives its cause, and success leaves an earlier error alone. */
+    /* The text of an error is independent of its cause, and a success does not change an earlier error. */
     dp_options *options = dp_options_new();
     dp_error *kept = NULL;
     CHECK(dp_options_set_int64(options, "", 1, &kept) == DP_INVALID_ARGUMENT);

@@ -1,8 +1,9 @@
-/* Topologies, plans, and plugins described in C. */
+/* Tests topologies, plans, and plugins that are described in C. */
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
-/* A copy of the embedded device's table: another plugin, as libraries are told apart by the address of their table. */
+/* A copy of the embedded device's table. It is another plugin, because libraries are identified by the address of their
+ * table. */
 static union {
     size_t struct_size;
     max_align_t aligned;
@@ -151,7 +152,7 @@ int main(void) {
     CHECK(dp_plan_coordinator(plan).data == NULL);
     CHECK(has(dp_plan_json(plan), "DP_TEST_RANK") && has(dp_plan_to_string(plan), "DP_TEST_RANK"));
 
-    /* The plan's options come before those given. */
+    /* The plan's options precede the given ones. */
     dp_options *resolved = NULL;
     OK(dp_plugin_client_options(plugin, plan, NULL, &resolved, &error));
     dp_option option = {.struct_size = sizeof option};
@@ -159,7 +160,8 @@ int main(void) {
     CHECK(is(option.name, "rank") && option.int64_value == 1);
     dp_options_free(resolved);
 
-    /* Without its variables the plugin is not loaded for that place; with them it is; then it is too late. */
+    /* Without its variables, the plugin cannot be loaded for this topology. With them, it is loaded. After that,
+     * applying a plan is an error. */
     const PJRT_Api *api = NULL;
     FAILS(DP_FAILED_PRECONDITION, "DP_TEST_RANK", dp_plugin_load(plugin, &topology, &api, &error));
     CHECK(api == NULL && getenv("DP_TEST_RANK") == NULL);
@@ -173,14 +175,14 @@ int main(void) {
     FAILS(DP_FAILED_PRECONDITION, "described", dp_plugin_load(plugin, &topology, &api, &error));
     dp_plan_free(plan);
 
-    /* Replaced: the old handle is stale. */
+    /* After the replacement, the old handle is stale. */
     static dp_descriptor next;
     next = describe("next");
     dp_plugin *replaced = NULL;
     OK(dp_registry_replace(registry, plugin, &next, &replaced, &error));
     CHECK(dp_plugin_status(plugin) == DP_PLUGIN_STALE && is(dp_plugin_name(replaced), "next"));
     FAILS(DP_FAILED_PRECONDITION, "is stale", dp_registry_replace(registry, plugin, &next, NULL, &error));
-    /* The last handle of the registry goes, and with it the plugin is shut down, once. */
+    /* When the last handle of the registry is freed, the plugin is shut down, once. */
     dp_plugin_free(replaced);
     dp_plugin_free(plugin);
     dp_registry_free(registry);

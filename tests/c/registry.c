@@ -1,4 +1,4 @@
-/* Discovery, policies, registries and plugins. */
+/* Tests discovery, policies, registries and plugins. */
 #include "check.h"
 
 static const char *const EXCLUSIVE =
@@ -124,7 +124,7 @@ static void discovery(void) {
     CHECK(dp_plugin_list_at(list, dp_plugin_list_count(list)) == NULL);
     CHECK(dp_plugin_list_at(list, SIZE_MAX) == NULL);
 
-    /* A plugin and a list outlive the registry's handle; a clone outlives the list. */
+    /* A plugin and a list outlive the registry's handle. A clone outlives the list. */
     dp_plugin *clone = NULL;
     OK(dp_plugin_clone(dp_plugin_list_at(list, 0), &clone, &error));
     dp_registry_free(registry);
@@ -133,7 +133,7 @@ static void discovery(void) {
     CHECK(dp_plugin_name(clone).size > 0 && dp_plugin_status(clone) != DP_PLUGIN_NONE);
     dp_plugin_free(clone);
 
-    /* This process's machine and environment; only that it works. */
+    /* Searches this process's machine and environment, and only checks that this works. */
     dp_discovery *here = dp_discovery_new();
     OK(dp_discovery_set_python(here, false, &error));
     OK(dp_registry_new(here, &registry, &error));
@@ -200,7 +200,7 @@ static void loading(void) {
     OK(dp_registry_find(registry, "cpu", &again, &error));
     OK(dp_plugin_load(again, NULL, &same, &error));
     CHECK(same == api);
-    /* Free in any order. */
+    /* Objects may be freed in any order. */
     OK(dp_plugin_acquire(again, "the test", &lease, &error));
     dp_plugin_free(cpu);
     dp_registry_free(registry);
@@ -244,7 +244,7 @@ static void registering(void) {
     CHECK(capabilities->autocast_kind == DP_AUTOCAST_XLA && capabilities->autocast_dtypes_size == 1);
     FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_plugin_capabilities(toy, NULL, &error));
 
-    /* Which programs it supports. */
+    /* Tests which programs the plugin supports. */
     static const char *const ADD = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
                                    "  %0 = stablehlo.add %x, %x : tensor<4xf32>\n"
                                    "  return %0 : tensor<4xf32>\n}";
@@ -273,7 +273,7 @@ static void registering(void) {
     FAILS(DP_INVALID_ARGUMENT, "`code` is NULL", dp_plugin_supports(toy, "mlir", NULL, 1, 1, &support, &error));
     CHECK(support == NULL);
 
-    /* Options: converted, checked, with defaults. */
+    /* Options are checked and converted, and defaults are added. */
     dp_options *given = dp_options_new(), *resolved = NULL;
     OK(dp_options_set_string(given, "fast", "true", &error));
     OK(dp_plugin_client_options(toy, NULL, given, &resolved, &error));
@@ -294,7 +294,7 @@ static void registering(void) {
     CHECK(resolved == NULL);
     dp_options_free(given);
 
-    /* Ownership: one client in the process, whoever asks. */
+    /* The devices support one client in the process, whichever registry creates it. */
     dp_lease *lease = NULL, *second = NULL;
     OK(dp_plugin_load(toy, NULL, &same, &error));
     CHECK(same == api);
@@ -306,7 +306,7 @@ static void registering(void) {
     OK(dp_plugin_acquire(toy, "the second", &second, &error));
     dp_lease_free(second);
 
-    /* Disable, enable, remove: old handles are stale, and say so. */
+    /* If a plugin is disabled, enabled or removed, old handles are stale, and errors report this. */
     FAILS(DP_INVALID_ARGUMENT, "another registry", dp_registry_disable(registry, cpu, "why", NULL, &error));
     FAILS(DP_INVALID_ARGUMENT, "`reason` is NULL", dp_registry_disable(registry, toy, NULL, NULL, &error));
     OK(dp_registry_disable(registry, toy, "maintenance", &handle, &error));
@@ -326,7 +326,7 @@ static void registering(void) {
     FAILS(DP_FAILED_PRECONDITION, "is stale", dp_registry_remove(registry, toy, &error));
     dp_plugin_free(toy);
 
-    /* A library that is no library is a plugin that says why. */
+    /* A file that is not a library becomes a plugin with a reason. */
     OK(dp_registry_register_library(registry, "/nonexistent/other.so",
                                     "{\"format_version\": \"1.0\", \"name\": \"other\"}", &other, &error));
     CHECK(dp_plugin_status(other) == DP_PLUGIN_REFUSED && dp_plugin_refusal_count(other) == 1);

@@ -1,4 +1,4 @@
-/* One registry on many threads at once. */
+/* Uses one registry on many threads at the same time. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -19,7 +19,7 @@ static void *work(void *argument) {
         dp_error *error = NULL;
         if (dp_registry_find(registry, "cpu", &plugin, NULL) != DP_OK) return "find";
         if (dp_plugin_load(plugin, NULL, &api, NULL) != DP_OK || api == NULL) return "load";
-        /* The same object on all threads: what is made when asked for is made once. */
+        /* All threads use the same object. A value that is created on request is created once. */
         if (dp_plugin_manifest_json(shared).size == 0) return "manifest";
         if (dp_plugin_capabilities(shared, &capabilities, NULL) != DP_OK) return "capabilities";
         if (dp_plugin_acquire(plugin, "a thread", &lease, NULL) != DP_OK) return "acquire";
@@ -32,7 +32,7 @@ static void *work(void *argument) {
     return NULL;
 }
 
-/* Returns when no plugin has leases, which must be well before the time is up. */
+/* Returns when no plugin has leases, which must be well before the timeout. */
 static void *shut_down(void *argument) {
     (void)argument;
     size_t waiting = 77;
@@ -66,7 +66,7 @@ int main(void) {
     dp_plugin_free(plugin);
     dp_registry_free(registry);
 
-    /* Without time it counts the plugins that have leases. */
+    /* With a timeout of zero, it only counts the plugins that have leases. */
     size_t waiting = 77;
     registry = linked_registry();
     OK(dp_registry_find(registry, "cpu", &plugin, &error));

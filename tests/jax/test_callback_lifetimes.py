@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 pytestmark = needs_package
 
 OURS = jax.devices("pjrt_cpu")
-#: Large enough that the device runs programs on a thread of its own.
+#: Large enough that the device runs programs on its own thread.
 SHAPE = (512, 512)
 
 
@@ -97,7 +97,7 @@ def test_of_a_temporary_function(call, devices):
     x = on(devices)
     result = jax.jit(lambda x: call(last, pure(gate, x * 2)) + 1)(x)
     assert gate.entered.wait(60)
-    # The run is in its first callback. The function, its executable and all but the run itself go away.
+    # The run is in its first callback. Everything except the run itself is freed: the function and its executable.
     forget()
     gate.opened.set()
     np.testing.assert_array_equal(np.asarray(result), np.asarray(x) * 2 + 1)
@@ -141,7 +141,8 @@ def test_an_exception_of_a_temporary_function():
     with pytest.raises(Exception, match="the reason why"):
         jax.block_until_ready(result)
     assert jax.jit(lambda x: x + 1)(np.float32(1)) == 2
-    # JAX reports the error once more to whoever waits for effects. Take it, so that no later test gets it.
+    # JAX reports the error again to the next code that waits for effects. Consume it here, so that no later test gets
+    # it.
     with contextlib.suppress(Exception):
         jax.effects_barrier()
 

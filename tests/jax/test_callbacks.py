@@ -121,7 +121,7 @@ def test_ordered_callbacks_of_programs_over_several_devices():
     jax.effects_barrier()
     x = np.arange(len(devices), dtype=np.float32)
     assert result.tolist() == (x + 2).tolist()
-    # One device calls for all of them.
+    # One device makes the call for all devices.
     assert log == [x.tolist(), (x * 2 + 2).tolist(), (x + 1).tolist()]
 
 
@@ -140,7 +140,7 @@ def test_ordered_callbacks_in_shard_map():
     result = jax.jit(shard_map(local, mesh=mesh, in_specs=spec, out_specs=spec))(x)
     jax.effects_barrier()
     assert result.tolist() == (x * 2).tolist()
-    # Every device calls with its part.
+    # Every device makes the call with its part.
     assert sorted(log) == [[2.0 * i, 2.0 * i + 1] for i in range(len(devices))]
 
 
@@ -189,7 +189,7 @@ def test_an_exception_is_the_error_of_the_run():
     for _ in range(3):
         with pytest.raises(Exception, match="the reason why"):
             jax.block_until_ready(f(np.float32(1)))
-    # The device goes on.
+    # The device remains usable.
     assert jax.jit(lambda x: x + 1)(np.float32(1)) == 2
 
 
@@ -224,7 +224,7 @@ def test_callbacks_do_not_see_the_callers_mesh():
     split = jax.sharding.PartitionSpec("x")
     with jax.set_mesh(mesh):
         x = jax.device_put(np.arange(8, dtype=np.float32), split)
-        # The callback gets arrays of JAX's CPU, which it may compute with.
+        # The callback receives arrays of JAX's CPU device, with which it may compute.
         of_part = lambda part: jax.pure_callback(lambda part: part + 1, jax.ShapeDtypeStruct.like(part), part)
         y = jax.shard_map(of_part, in_specs=split, out_specs=split)(x)
     np.testing.assert_array_equal(np.asarray(y), np.arange(1, 9))
@@ -318,7 +318,7 @@ def test_a_handler_in_cpp_that_users_register():
     a = np.random.default_rng(1).standard_normal((4, 4)).astype(np.float32)
     out = (like(a), jax.ShapeDtypeStruct((4,), np.int32), jax.ShapeDtypeStruct((), np.int32))
     lu, rows, info = jax.jit(ffi_call("tests_getrf", out))(a)
-    # The handler reads columns where the program has rows.
+    # The program's matrices are row-major, and the handler reads them as column-major.
     import scipy.linalg
 
     theirs, pivots = scipy.linalg.lu_factor(a.T)
@@ -364,7 +364,7 @@ def test_donation_of_what_is_used_twice_or_kept():
     view = np.asarray(z)
     g = jax.jit(lambda z: z + 1, donate_argnums=0)
     w = g(z)
-    # Whoever looks at the memory keeps what was there.
+    # A view of the memory keeps the old contents.
     assert set(view) == {1.0} and set(np.asarray(w)) == {2.0}
 
 
@@ -383,7 +383,7 @@ def test_donated_arrays_that_fit_no_output_are_kept():
     split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:2]), "x"), jax.sharding.PartitionSpec("x"))
     x = jax.device_put(np.arange(16.0).reshape(8, 2), split)
     y = jax.jit(lambda x: x @ x.T, donate_argnums=0)(x)
-    # XLA keeps them, and so JAX's users may rely on it.
+    # XLA does not delete them, and JAX's users may rely on this.
     assert not x.is_deleted()
     np.testing.assert_array_equal(np.asarray(y), np.asarray(x) @ np.asarray(x).T)
 
@@ -421,7 +421,7 @@ def test_a_program_for_several_devices_calls_once(shardy):
         y, z = f(cut(x, "x", "y"))
         jax.effects_barrier()
         np.testing.assert_array_equal(np.asarray(z), x.T + 1)
-        # To the sign of zero.
+        # Also compares the sign of zero.
         assert np.signbit(np.asarray(y)).all()
         assert len(log) == 1
         np.testing.assert_array_equal(log[0], x)

@@ -91,7 +91,7 @@ def observed(tmp_path_factory):
     return steps
 
 
-# Objects are destroyed whenever Python drops them, and errors come at any time.
+# Objects are destroyed whenever Python drops them, and errors may occur at any time.
 ANY_TIME = re.compile(r"PJRT_(Error_\w+|\w+_Destroy)")
 
 

@@ -178,7 +178,7 @@ def test_calls_return_before_long_programs_end():
             break
     else:
         pytest.fail("every loop had ended when the call returned")
-    # What depends on it waits, and so does a read.
+    # Operations that depend on the array wait, and so does a read.
     np.testing.assert_allclose(np.asarray(y + 1), np.full(4, 3, np.float32))
 
 

@@ -9,7 +9,7 @@ ENDLESS = """
     endless = jax.jit(lambda x: jax.lax.while_loop(lambda x: x >= 0, lambda x: (x + 1) % 1000, x))
 """
 
-#: As a framework that never destroys its clients.
+#: Behaves like a framework that never destroys its clients.
 NO_CLEAN_UP = """
     import atexit
     from jax._src import api, dispatch
@@ -53,7 +53,7 @@ def test_a_callback_that_is_under_way_is_waited_for():
     assert output == "called"
 
 
-#: Not compilation, for which jaxlib waits for a thread of its own that a fork does not have.
+#: Excludes compilation, because jaxlib waits there for a thread that does not exist in a fork.
 IN_A_FORK = {
     "run": "f(x)",
     "run that is short": "g(x)",

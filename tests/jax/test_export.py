@@ -61,7 +61,7 @@ def test_for_cpu(platforms):
         jax.jit(exported.call)(X)
     ours = jax_export.for_platform(exported)
     check(ours)
-    # The original is as it was.
+    # The original is unchanged.
     assert exported.platforms == platforms
     assert jax_export.for_platform(ours) is ours
 

@@ -37,7 +37,7 @@ def test_an_array_is_put_in_any_order(wanted, dtype):
     y = jax.device_put(x, Format(Layout(wanted), on(OURS[0])))
     assert order(y) == wanted
     np.testing.assert_array_equal(np.asarray(y), x)
-    # Elsewhere, and through a program that knows nothing of it.
+    # Copies it to another device, and passes it to a program that does not specify a layout.
     np.testing.assert_array_equal(np.asarray(jax.device_put(y, OURS[1])), x)
     z = jax.jit(lambda y: (y, y[::-1, 1:]))(y)
     np.testing.assert_array_equal(np.asarray(z[0]), x)

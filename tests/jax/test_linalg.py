@@ -60,7 +60,7 @@ def test_eigh(dtype, shape, triangle):
     diagonal = np.eye(shape[-1]) * x
     a = half + adjoint(half) - np.real(diagonal)
     a = a - 1j * np.imag(np.eye(shape[-1]) * a) if np.iscomplexobj(a) else a
-    # Only that triangle counts; the other one is nobody's.
+    # Only that triangle is read. The other one may contain anything.
     w, v = ours(lambda x: jnp.linalg.eigh(x, UPLO=triangle, symmetrize_input=False), half.astype(dtype))
     near(a @ v, v * w[..., None, :], dtype)
     orthonormal(v, dtype)
@@ -128,7 +128,7 @@ def test_eig(dtype, shape):
     near(adjoint(left) @ a, w[..., :, None] * adjoint(left), dtype)
     for vectors in (left, right):
         near(np.linalg.norm(vectors, axis=-2), np.ones(shape[:-1]), dtype)
-    # As LAPACK scales them, the largest element is real.
+    # LAPACK scales the vectors so that the largest element is real.
     if a.size:
         largest = np.take_along_axis(right, np.abs(right).argmax(-2)[..., None, :], -2)
         near(np.imag(largest), np.zeros_like(np.imag(largest)), dtype)
@@ -175,7 +175,7 @@ def test_schur(dtype, shape):
     assert not below.any()
     for block in t.reshape(-1, n, n):
         under = np.diag(block, -1)
-        # Blocks of two do not touch, have one diagonal element twice, and eigenvalues that are not real.
+        # Blocks of two do not touch. Their diagonal elements are equal, and their eigenvalues are not real.
         assert not np.any((under[:-1] != 0) & (under[1:] != 0))
         for i in np.flatnonzero(under):
             near(block[i, i], block[i + 1, i + 1], dtype)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from jax._src.lib import xla_client
 
-# The ops are the same whichever JAX sends them; one version's backend is what they are compared with.
+# The ops do not depend on the version of JAX, so compare only with the backend of one version.
 if jax.__version__ != "0.10.2":
     pytest.skip("compared with the CPU backend of JAX 0.10.2 only", allow_module_level=True)
 
@@ -40,7 +40,7 @@ COMPLEX = {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
 BOOL = {"i1": np.bool_}
 ALL = BOOL | INTS | NARROW | FLOATS | COMPLEX
 
-# Relative error allowed, in the unit of the type: what both sides may be off by.
+# Allowed relative error in units of the type, for differences of both sides.
 EPSILON = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-23, "f64": 2**-52, "complex<f32>": 2**-23, "complex<f64>": 2**-52}
 for name, dtype in NARROW.items():
     EPSILON[name] = float(ml_dtypes.finfo(dtype).eps)
@@ -70,7 +70,7 @@ def values(name, count, seed=0, low=-4.0, high=4.0, special=True):
     x = rng.uniform(low, high, count)
     edges = SPECIAL + [float(finfo.max), -float(finfo.max), float(finfo.smallest_normal)] if special else []
     if name == "f8E8M0FNU":
-        # Its smallest number is a subnormal f32, which XLA flushes.
+        # The smallest number of this type is a subnormal f32, which XLA flushes to zero.
         edges = edges[:-1]
     x[: min(len(edges), count)] = edges[:count]
     with np.errstate(all="ignore"):
@@ -199,7 +199,7 @@ def difference(a, b, ulp, atol, specials, inputs):
         tiny = float(ml_dtypes.finfo(a.dtype).smallest_normal)
         x, y = a.astype(wide), b.astype(wide)
         with np.errstate(all="ignore"):
-            # XLA's CPU backend flushes subnormal numbers.
+            # XLA's CPU backend flushes subnormal numbers to zero.
             bound = ulp * EPSILON[name] * np.abs(y) + np.maximum(atol, tiny if name in FLOATS or name in COMPLEX else 0)
             close = (x == y) | (np.abs(x - y) <= bound) | (np.isnan(x) & np.isnan(y))
         if name == "f8E8M0FNU":
@@ -272,7 +272,7 @@ def legal_unary(op, name):
     if op in ("not",):
         return name in INTS or name in BOOL
     if op in ("popcnt", "count_leading_zeros"):
-        # XLA counts the bits a narrow integer's sign is extended by.
+        # XLA also counts the bits by which the sign of a narrow integer is extended.
         return name in INTS and not (op == "popcnt" and name in ("i2", "i4"))
     if op in ("abs", "negate", "sign"):
         return name not in BOOL and not (op in ("abs", "sign") and name.startswith("ui"))
@@ -320,7 +320,7 @@ def test_binary(op):
     for name in filter(lambda n: legal_binary(op, n), ALL):
         a, b = pairs(name)
         if op == "power" and name in INTS:
-            # XLA's backend is wrong for exponents of many bits.
+            # XLA's backend returns wrong results for exponents with many bits.
             b = np.array([min(max(int(v), -3), 13) for v in b]).astype(b.dtype)
         text = program(f"%0 = stablehlo.{op} %a0, %a1 : {ty(a)}\nreturn %0 : {ty(a)}", [a, b], ty(a))
         report.case(f"{op} {name}", text, [a, b], ulp_of(op, name), specials=name not in COMPLEX)
@@ -353,7 +353,7 @@ def test_convert(name):
     report = Report()
     x = values(name, 64)
     if name in FLOATS or name in NARROW:
-        # Out of a type's range is up to the implementation.
+        # The result for values out of a type's range is implementation-defined.
         x = values(name, 64, low=-1.9, high=1.9, special=False)
         x[0] = 0
     for to in ALL:
@@ -473,7 +473,7 @@ def test_reductions(name):
             start = np.ones((), x.dtype)
         else:
             start = init
-        # Sums of narrow types are rounded once here, at every step there.
+        # Here, sums of narrow types are rounded once. XLA rounds them at every step.
         ulp, atol = sum_of("reduce", name)
         for dims, result in (([1], [3, 5]), ([0, 2], [4]), ([0, 1, 2], [])):
             r = tensor(result, name)
@@ -656,7 +656,7 @@ def test_linear_algebra(name):
     spd = (a @ np.conj(np.swapaxes(a, 1, 2)) + n * np.eye(n)).astype(ALL[name])
     mask = np.tril(np.ones((n, n), bool))
     for lower in ("true", "false"):
-        # Only the half asked for is defined.
+        # Only the requested half is defined.
         keep = np.broadcast_to(mask if lower == "true" else mask.T, spd.shape)
         zero = "(0.0, 0.0)" if name in COMPLEX else "0.0"
         t = ty(spd)
@@ -716,7 +716,7 @@ def test_bitcast():
     report.close()
 
 
-# f8E5M2FNUZ has an exponent below that of the formats it is rounded to, which XLA keeps.
+# f8E5M2FNUZ has a smaller exponent than the formats to which it is rounded. XLA keeps it.
 @over([n for n in FLOATS | NARROW if n != "f8E5M2FNUZ"])
 def test_reduce_precision(name):
     report = Report()

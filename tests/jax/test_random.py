@@ -18,7 +18,7 @@ CASES = int(os.environ.get("PJRT_CPU_RANDOM_CASES", "400"))
 SEED = int(os.environ.get("PJRT_CPU_RANDOM_SEED", "0"))
 BATCH = 40
 
-# XLA's CPU backend aborts on some programs that move elements of less than a byte.
+# XLA's CPU backend aborts on some programs that move elements narrower than a byte.
 MOVED = [n for n in ALL if n not in ("i2", "i4", "ui2", "ui4", "f4E2M1FN")]
 WIDE = ["i8", "i32", "i64", "ui8", "ui32", "f32", "f64", "bf16", "f16"]
 
@@ -187,7 +187,7 @@ def reducer(rng, name):
         ops = ["add"] + ([] if name in COMPLEX else ["maximum", "minimum"]) + (["and", "or", "xor"] if name in INTS else [])
     op = pick(rng, ops)
     dtype = ALL[name]
-    # Neutral: how often others are counted is up to the implementation.
+    # Use the neutral element, because an implementation may count other initial values any number of times.
     if op in ("maximum", "minimum"):
         least, most = (-np.inf, np.inf) if name in FLOATS else (ml_dtypes.iinfo(dtype).min, ml_dtypes.iinfo(dtype).max)
         start = least if op == "maximum" else most
@@ -212,7 +212,7 @@ def reduce(rng):
         f"({ty(x)}, {ty(start)}) -> {result}"
     )
     ulp, atol = sum_of("reduce", name)
-    # Sums of as many numbers of up to four.
+    # Sums of that many numbers of up to four.
     return straight(rng, name, x, text, result, start, ulp=ulp, atol=4 * atol)
 
 
@@ -370,7 +370,7 @@ def chain(rng):
             rest = [e for k, e in enumerate(x.shape) if k != d]
             dims = [k for k in range(x.ndim) if k != d]
             r, s = tensor(rest, name), tensor([], name)
-            # Neutral in both.
+            # Use the neutral element of both.
             op, start, of = ("add", "0", "i32") if name in INTS else ("maximum", "-1.0e30", "f32")
             lines.append(f"%z{n} = stablehlo.constant dense<{start}> : tensor<{of}>")
             lines.append(f"%s{n} = stablehlo.convert %z{n} : (tensor<{of}>) -> {s}")

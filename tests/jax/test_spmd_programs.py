@@ -96,7 +96,7 @@ def test_of_one_array(name, cut):
     agrees(OF_ONE[name], [A], [CUTS[cut]], 1e-3)
 
 
-#: Functions of an 8x16 table and rows of it.
+#: Functions of an 8x16 table and some of its rows.
 OF_TABLES = {
     "lookup": lambda a, i: (a[i], a[:, i], jnp.take_along_axis(a, i[:, :1].repeat(16, 1), 0)),
     "gradient of a lookup": lambda a, i: jax.grad(lambda a: (a[i] ** 2).sum())(a),

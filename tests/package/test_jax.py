@@ -13,7 +13,8 @@ def test_jax_finds_an_installed_plugin(jax_environment, cpu_wheel):
     done = jax_environment.run(DEVICES, JAX_PLATFORMS="pjrt_cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[cpu:0]\n"
-    # Not called experimental, since its manifest does not say so; found once, not by two ways.
+    # JAX does not report the plugin as experimental, because its manifest does not declare it. JAX finds it once and
+    # not in two ways.
     assert done.stderr == ""
 
     jax_environment.pip("uninstall", "--yes", "--quiet", "pjrt-plugin-pjrt-cpu")
@@ -45,7 +46,7 @@ print(calls)
 
 
 def test_the_namespace_is_enough(jax_environment, cpu_wheel, tmp_path):
-    # As in a bundle that has lost the records of distributions.
+    # Simulates a bundle that has lost the metadata of its distributions.
     jax_environment.install(cpu_wheel)
     site = next((tmp_path / "venv").glob("lib/python*/site-packages"))
     next(site.glob("pjrt_plugin_pjrt_cpu-*.dist-info/entry_points.txt")).unlink()
@@ -53,7 +54,7 @@ def test_the_namespace_is_enough(jax_environment, cpu_wheel, tmp_path):
 
 
 def test_jax_keeps_its_own_cpu(jax_environment, cpu_wheel):
-    # The plugin's priority is that of JAX's own CPU, and `cpu` is one of its aliases.
+    # The plugin has the same priority as JAX's own CPU device, and `cpu` is one of its aliases.
     jax_environment.install(cpu_wheel)
     printed = jax_environment.output("import jax; print(jax.default_backend(), jax.devices('cpu')[0].client.platform)")
     assert printed == "cpu cpu\n"
@@ -131,7 +132,7 @@ COUNT = "import jax; print(jax.device_count())"
 
 
 def test_options_are_typed_and_checked(with_cpp_plugin):
-    # The plugin refuses text where it wants a number, and options it does not know.
+    # The plugin rejects text for a number, and unknown options.
     assert with_cpp_plugin.output(COUNT, JAX_PLATFORMS="xla_cpu") == "3\n"
     given = {"JAX_PLATFORMS": "xla_cpu", "JAX_PJRT_CLIENT_CREATE_OPTIONS": "cpu_device_count:5"}
     assert with_cpp_plugin.output(COUNT, **given) == "5\n"
@@ -143,7 +144,7 @@ def test_options_are_typed_and_checked(with_cpp_plugin):
 
 
 def test_programs_of_several_processes_get_only_known_options(with_cpp_plugin):
-    # jax.distributed adds node_id and num_nodes, which this plugin refuses.
+    # jax.distributed adds node_id and num_nodes, which this plugin rejects.
     code = f"""
 import jax, socket
 with socket.socket() as s:
@@ -218,7 +219,7 @@ jax.devices()
 
 
 def test_a_jax_without_private_parts_still_works(jax_environment, cpu_wheel):
-    # What a later version of JAX may lack.
+    # Removes functions that a later version of JAX may lack.
     jax_environment.install(cpu_wheel)
     code = """
 import jax

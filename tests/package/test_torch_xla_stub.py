@@ -25,7 +25,7 @@ EXAMPLE = {
     "disable_env": "EXAMPLE_DISABLE",
 }
 
-#: What PyTorch/XLA does, up to the point where a test starts.
+#: Does what PyTorch/XLA does before a test starts.
 START = """
 import json, os
 from torch_xla.experimental import plugins
@@ -62,7 +62,7 @@ show(path, plugin.physical_chip_count(), plugin.host_index(), plugin.requires_xl
     )
     assert path.endswith("/pjrt_plugin_example/libpjrt_plugin_cpu.so")
     assert (chips, host, coordinator, options) == (2, 0, False, {"fraction": 0.5})
-    # PyTorch/XLA reads the last one for devices named TPU and NEURON only.
+    # PyTorch/XLA reads the last variable only for devices named TPU and NEURON.
     assert variables == [None, "0/1", "1", "philox", None]
 
 
@@ -100,7 +100,7 @@ def test_torchrun_on_two_hosts(example):
         "MASTER_ADDR": "node0",
         "EXAMPLE_VISIBLE": "7",
     }
-    # Also before the process group is there, which is when PyTorch/XLA would call configure_multiprocess.
+    # Also test this before the process group exists, when PyTorch/XLA would call configure_multiprocess.
     early = example("plugin.library_path(); show(variables('EXAMPLE_RANK'), plugin.host_index())", **torchrun)
     assert early == [["3/4"], 1]
     shown = example(
@@ -133,7 +133,8 @@ except RuntimeError as error:
 
 
 def test_a_name_with_an_underscore(torch_environment, cpu_wheel):
-    # PyTorch/XLA looks for what stands before the first underscore of PJRT_DEVICE. A name without one is found as it is.
+    # PyTorch/XLA looks up the part of PJRT_DEVICE before the first underscore. It finds a name without an underscore as
+    # it is.
     torch_environment.install(cpu_wheel)
     code = """
 import os
@@ -145,7 +146,7 @@ from torch_xla._internal import utils
 print(utils.parse_xla_device('PJRT_CPU:12'))
 cut = os.environ['PJRT_DEVICE'].split('_')[0]
 registry[cut].configure_multiprocess(1, 2)
-# The plugin may be asked by its other name than it was configured by.
+# A program may use another name of the plugin than the one with which it was configured.
 print([registry[name]._topology() == registry[cut]._topology() for name in ('PJRT_CPU', 'PJRTCPU')])
 print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'PJRTCPU:1', 'TPU:3', 'x:1')])
 """

@@ -17,9 +17,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: How far results may be off, relative and absolute, by element type.
+#: Allowed relative and absolute error, by element type.
 TOLERANCES = {"float64": (1e-9, 1e-9), "float32": (2e-4, 2e-5), "bfloat16": (4e-2, 4e-2), "float16": (6e-3, 6e-3)}
-#: What is off by more, and why.
+#: Larger errors, with the reasons.
 LOOSE = {
     "mlp_autocast_bf16": (5e-2, 2e-2),  # Each framework chooses for itself which operations are done in bf16.
     "large": (1e-3, 1e-3),

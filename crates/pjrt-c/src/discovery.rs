@@ -1,4 +1,4 @@
-//! `dp_discovery`: the machine on which plugins are looked for.
+//! `dp_discovery`: describes the machine that is searched for plugins.
 
 use std::ffi::c_char;
 
@@ -8,8 +8,8 @@ use crate::error::{dp_code, dp_error};
 use crate::failure::Outcome;
 use crate::guard;
 
-/// The machine on which plugins are looked for: its environment, folders and file system. It is data. `dp_registry_new`
-/// searches.
+/// Describes the machine that is searched for plugins: its environment, folders and file system. It is only data.
+/// `dp_registry_new` performs the search.
 pub struct dp_discovery {
     inner: Discovery,
 }
@@ -20,16 +20,16 @@ impl dp_discovery {
     }
 }
 
-/// Makes a search of this machine with this process's environment and home folder. The caller frees it with
+/// Creates a description of this machine, with this process's environment and home folder. The caller frees it with
 /// `dp_discovery_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_discovery_new() -> *mut dp_discovery {
     guard::give(dp_discovery { inner: Discovery::from_environment() })
 }
 
-/// Makes a search of a machine whose file system is below the folder `root`, with an empty environment and no home folder.
-/// For tests, and for programs that choose themselves what is searched. Paths that variables or files name are used as
-/// they are.
+/// Creates a description of a machine whose file system is below the folder `root`, with an empty environment and no
+/// home folder. Use it for tests, and for programs that choose the searched places themselves. Paths in variables or
+/// files are used unchanged.
 ///
 /// # Safety
 ///
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn dp_discovery_new_isolated(
     unsafe { guard::call("dp_discovery_new_isolated", out, error, body) }
 }
 
-/// Frees it. Ignores NULL.
+/// Frees the description. Ignores NULL.
 ///
 /// # Safety
 ///

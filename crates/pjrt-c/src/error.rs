@@ -14,13 +14,13 @@ pub const DP_OK: dp_code = 0;
 pub const DP_CANCELLED: dp_code = 1;
 /// An error of an unknown kind.
 pub const DP_UNKNOWN: dp_code = 2;
-/// An argument is wrong: NULL, not UTF-8, out of range, or refused by the plugin's schema.
+/// An argument is invalid: NULL, not UTF-8, out of range, or rejected by the plugin's schema.
 pub const DP_INVALID_ARGUMENT: dp_code = 3;
-/// Time ran out.
+/// The time limit was exceeded.
 pub const DP_DEADLINE_EXCEEDED: dp_code = 4;
 /// There is no such plugin, file or entry.
 pub const DP_NOT_FOUND: dp_code = 5;
-/// The name is taken.
+/// The name is already in use.
 pub const DP_ALREADY_EXISTS: dp_code = 6;
 /// The plugin or file must not be used.
 pub const DP_PERMISSION_DENIED: dp_code = 7;

@@ -18,7 +18,7 @@ impl Failure {
         Self { code, message: message.into() }
     }
 
-    /// An error for a wrong argument.
+    /// An error for an invalid argument.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::INVALID_ARGUMENT, message)
     }

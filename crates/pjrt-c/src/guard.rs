@@ -18,10 +18,10 @@ use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};
 use crate::sized::StructSize;
 
-/// Runs a body. A panic is a failure.
+/// Runs a body. A panic becomes a failure.
 #[expect(clippy::disallowed_methods, reason = "the one place of the C interface where panics are contained")]
 fn contain<T>(body: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
-    // A body that panicked leaves no output half written, and the registry's locks recover.
+    // A body that panics leaves no output partly written, and the registry's locks recover.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(Failure::panic(&*payload)))
 }
 
@@ -36,7 +36,7 @@ pub(crate) unsafe fn call<T>(
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<T>,
 ) -> dp_code {
-    // Checked first, so that the body creates no result that nobody could free.
+    // Check this first, so that the body creates no result that the caller could not free.
     let outcome = if out.is_null() {
         Err(Failure::argument("`out` is NULL; it must point to a place for the result"))
     } else {
@@ -82,12 +82,12 @@ pub(crate) fn get<T>(default: T, body: impl FnOnce() -> Outcome<T>) -> T {
     })
 }
 
-/// Gives an object to the caller, who frees it with [`free`].
+/// Passes an object to the caller, who frees it with [`free`].
 pub(crate) fn give<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))
 }
 
-/// Frees an object of [`give`]. Ignores null.
+/// Frees an object from [`give`]. Ignores null.
 ///
 /// # Safety
 ///
@@ -189,7 +189,7 @@ pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) 
     unsafe { text(pointer, parameter) }.map(Some)
 }
 
-/// Reads a path: any bytes on systems where paths are bytes, UTF-8 elsewhere.
+/// Reads a path. On systems where paths are bytes, it may contain any bytes. Elsewhere it must be UTF-8.
 ///
 /// # Safety
 ///
@@ -249,7 +249,7 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
-/// Writes a further result, unless `place` is null. The last step of a body.
+/// Writes an additional result, unless `place` is null. This must be the last step of a body.
 ///
 /// # Safety
 ///
@@ -261,7 +261,7 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     }
 }
 
-/// Gives an object to the caller, unless `place` is null. The last step of a body.
+/// Passes an object to the caller, unless `place` is null. This must be the last step of a body.
 ///
 /// # Safety
 ///

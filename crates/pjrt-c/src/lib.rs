@@ -1,10 +1,10 @@
 //! `libplugin_registry`, the plugin registry for C and C++: the functions of `include/device_plugin.h`.
 //!
-//! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate, and includes the header,
-//! which cbindgen writes from these files. A Rust program uses `plugin_registry` instead.
+//! A program in C or C++ links the library that `cargo xtask c-library` builds from this crate. It includes the header,
+//! which cbindgen generates from these files. A Rust program uses `plugin_registry` instead.
 //!
-//! Each type of object has its own file. Every function goes through the choke point in `guard`. Its callers promise the
-//! contracts K1 to K7 of [`pjrt::contracts`]. The names are those of C.
+//! Each type of object has its own file. Every function goes through the choke point in `guard`. Its callers promise
+//! the contracts K1 to K7 of [`pjrt::contracts`]. The names are those of the C interface.
 //!
 //! # Features
 //!
@@ -46,7 +46,8 @@ pub use support::*;
 pub use topology::*;
 pub use version::*;
 
-/// K3 lets several threads use these objects at once, and free them on another one than made them.
+/// K3 allows several threads to use these objects at the same time, and to free them on another thread than the one
+/// that created them.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<dp_discovery>();

@@ -50,7 +50,7 @@ impl dp_options {
         options
     }
 
-    /// Returns the options as the registry takes them.
+    /// Converts the options to the form that the registry takes.
     pub(crate) fn to_values(&self) -> Vec<NamedValue> {
         self.given.iter().map(|entry| entry.named.clone()).collect()
     }
@@ -137,7 +137,7 @@ unsafe impl StructSize for dp_option {
     const NAME: &'static str = "dp_option";
 }
 
-/// Makes an empty set of options. The caller frees it with `dp_options_free`.
+/// Creates an empty set of options. The caller frees it with `dp_options_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_options_new() -> *mut dp_options {
     guard::give(dp_options::default())
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn dp_options_count(options: Option<&dp_options>) -> usize
     guard::get(0, || Ok(guard::required(options, "options")?.given.len()))
 }
 
-/// Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options, and is
+/// Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options. It is
 /// valid until they are changed or freed.
 ///
 /// # Safety

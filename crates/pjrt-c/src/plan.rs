@@ -1,4 +1,4 @@
-//! `dp_plan`: the environment a plugin needs in one process.
+//! `dp_plan`: the environment that a plugin needs in one process.
 
 use pjrt::ErrorCode;
 use plugin_manifest::EnvPlan;
@@ -14,8 +14,8 @@ use crate::options::dp_options;
 use crate::sized::StructSize;
 use crate::text::{NO_TEXT, Text};
 
-/// The environment a plugin needs in one process: environment variables, options of the client, a coordinator. It is data.
-/// Only `dp_plan_apply` sets variables.
+/// The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
+/// It is only data. Only `dp_plan_apply` sets variables.
 pub struct dp_plan {
     plan: EnvPlan,
     entry: PluginEntry,
@@ -69,11 +69,11 @@ impl dp_plan {
     }
 }
 
-/// Applying the step changes the variable. Without this flag, the variable has its value already.
+/// Applying the step changes the variable. Without this flag, the variable already has its value.
 pub const DP_STEP_CHANGES: u32 = 1;
 /// The variable must be set before the plugin is loaded. Without this flag, before a client is created.
 pub const DP_STEP_BEFORE_LOAD: u32 = 2;
-/// The plugin's value replaces another one. Without this flag, a value that is set stays.
+/// The plugin's value replaces another one. Without this flag, an existing value is kept.
 pub const DP_STEP_OVERRIDES: u32 = 4;
 
 /// One variable of a plan, as `dp_plan_at` returns it.
@@ -86,7 +86,7 @@ pub struct dp_plan_step {
     pub variable: dp_string,
     /// The value in the plan.
     pub value: dp_string,
-    /// The value it had when the plan was made. Absent if it was not set.
+    /// The value that the variable had when the plan was created. Absent if it was not set.
     pub current: dp_string,
     /// Why the plugin needs it.
     pub reason: dp_string,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
     unsafe { guard::free(plan) }
 }
 
-/// Returns the number of variables in the plan, including those that need no change, or 0 for NULL.
+/// Returns the number of variables in the plan, including those that need no change. Returns 0 for NULL.
 ///
 /// # Safety
 ///
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn dp_plan_at(
     unsafe { guard::run("dp_plan_at", error, body) }
 }
 
-/// Returns the plan's options for the client, borrowed from the plan. NULL for NULL.
+/// Returns the plan's options for the client, borrowed from the plan. Returns NULL for NULL.
 ///
 /// # Safety
 ///
@@ -165,8 +165,8 @@ pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_op
     guard::get(std::ptr::null(), body)
 }
 
-/// Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a store
-/// that all processes share. Absent if clients need no coordinator.
+/// Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a
+/// store that all processes share. Absent if clients do not need a coordinator.
 ///
 /// # Safety
 ///
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
     guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.json.lend()))
 }
 
-/// Returns the plan as a table for people.
+/// Returns the plan as a table for display.
 ///
 /// # Safety
 ///
@@ -197,9 +197,9 @@ pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string 
     guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.shown.lend()))
 }
 
-/// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code reads
-/// variables without a lock, so no other code may read or set one during the call. For a child process, pass it the
-/// variables instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
+/// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
+/// reads variables without a lock. No other code may therefore read or set one during the call. For a child process,
+/// set the variables in the child's environment instead. `DP_FAILED_PRECONDITION` if the plugin is already loaded.
 ///
 /// # Safety
 ///

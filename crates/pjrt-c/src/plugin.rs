@@ -20,15 +20,15 @@ use crate::options::dp_options;
 use crate::plan::dp_plan;
 use crate::text::{NO_TEXT, Text};
 
-/// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each owns the
-/// text that it lends.
+/// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
+/// owns the text that it lends.
 pub struct dp_plugin {
     pub(crate) entry: PluginEntry,
     name: Text,
     aliases: Vec<Text>,
     refusals: Vec<Text>,
     path: Option<Text>,
-    // Each is made once, on its first use.
+    // Each value is created once, at its first use.
     provenance: OnceLock<Text>,
     evidence: OnceLock<Text>,
     manifest: OnceLock<Text>,
@@ -59,11 +59,11 @@ impl dp_plugin {
             let message = format!("{} is not loaded; call dp_plugin_load first", self.entry.name());
             return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, message));
         }
-        // Returns the loaded plugin, or the error.
+        // Returns the plugin, or the reason why it could not be loaded.
         Ok(self.entry.load()?)
     }
 
-    /// Returns its id, or an error if it belongs to another registry.
+    /// Returns the plugin's id, or an error if it belongs to another registry.
     pub(crate) fn id_in(&self, registry: &PluginRegistry) -> Outcome<PluginId> {
         if self.entry.registry().is(registry) {
             return Ok(self.entry.id());
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn dp_plugin_list_count(list: Option<&dp_plugin_list>) -> 
     guard::get(0, || Ok(guard::required(list, "list")?.plugins.len()))
 }
 
-/// Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` makes a handle that the caller
-/// owns. NULL beyond the end.
+/// Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` creates a handle that the
+/// caller owns. Returns NULL beyond the end.
 ///
 /// # Safety
 ///
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn dp_plugin_list_at(list: Option<&dp_plugin_list>, index:
     guard::get(ptr::null(), body)
 }
 
-/// Makes another handle of the same plugin, which the caller frees.
+/// Creates another handle of the same plugin, which the caller frees.
 ///
 /// # Safety
 ///
@@ -201,7 +201,7 @@ pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string
     text(plugin, |plugin| plugin.path.as_ref())
 }
 
-/// Returns the place where it was found, for people.
+/// Returns a description of the place where it was found, for display.
 ///
 /// # Safety
 ///
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn dp_plugin_provenance(plugin: Option<&dp_plugin>) -> dp_
     text(plugin, |plugin| Some(plugin.provenance.get_or_init(|| provenance(plugin))))
 }
 
-/// Returns the number of reasons why it cannot be used. 0 for a usable plugin, and for NULL.
+/// Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL.
 ///
 /// # Safety
 ///
@@ -262,14 +262,15 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
             Status::Refused => DP_PLUGIN_REFUSED,
             Status::Disabled(_) => DP_PLUGIN_DISABLED,
             Status::Stale => DP_PLUGIN_STALE,
-            // The registry may gain states that this header has no number for.
+            // The registry may add states for which this header has no number.
             _ => DP_PLUGIN_NONE,
         })
     };
     guard::get(DP_PLUGIN_NONE, body)
 }
 
-/// Returns the plugin's priority, or 0 for NULL. Among plugins that fit, a higher one is preferred. JAX gives plugins 400.
+/// Returns the plugin's priority, or 0 for NULL. Among plugins that fit, the one with the highest priority is
+/// preferred. JAX uses 400 for plugins.
 ///
 /// # Safety
 ///
@@ -279,7 +280,7 @@ pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
     guard::get(0, || Ok(guard::required(plugin, "plugin")?.entry.manifest().priority))
 }
 
-/// Returns whether its manifest calls it experimental.
+/// Returns whether its manifest declares it experimental.
 ///
 /// # Safety
 ///
@@ -289,7 +290,7 @@ pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -
     guard::get(false, || Ok(guard::required(plugin, "plugin")?.entry.manifest().experimental))
 }
 
-/// Whether a plugin's hardware is in the machine.
+/// Whether a plugin's hardware was found in the machine.
 pub type dp_presence = u32;
 
 /// The manifest does not describe the hardware, or this system does not list such devices.
@@ -299,7 +300,8 @@ pub const DP_HARDWARE_PRESENT: dp_presence = 1;
 /// None of the devices that the manifest lists was found.
 pub const DP_HARDWARE_ABSENT: dp_presence = 2;
 
-/// Returns whether the plugin's hardware is in the machine, by its device nodes and PCI devices. Does not load the plugin.
+/// Returns whether the plugin's hardware was found in the machine, by its device nodes and PCI devices. Does not load
+/// the plugin.
 ///
 /// # Safety
 ///
@@ -316,7 +318,7 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
     guard::get(DP_HARDWARE_UNKNOWN, body)
 }
 
-/// Returns the evidence for `dp_plugin_hardware`, for people.
+/// Returns the evidence for `dp_plugin_hardware`, for display.
 ///
 /// # Safety
 ///
@@ -327,7 +329,7 @@ pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: Option<&dp_plugin>)
     text(plugin, |plugin| Some(plugin.evidence.get_or_init(|| evidence(plugin))))
 }
 
-/// How many clients a plugin's devices support.
+/// The number of clients that a plugin's devices support at the same time.
 pub type dp_ownership = u32;
 
 /// Any number, in any number of processes.
@@ -337,7 +339,7 @@ pub const DP_OWNERSHIP_PER_PROCESS: dp_ownership = 1;
 /// One on the machine.
 pub const DP_OWNERSHIP_EXCLUSIVE: dp_ownership = 2;
 
-/// Returns how many clients its devices support.
+/// Returns the number of clients that its devices support at the same time.
 ///
 /// # Safety
 ///
@@ -365,8 +367,8 @@ pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> 
     text(plugin, |plugin| Some(plugin.manifest.get_or_init(|| manifest(plugin))))
 }
 
-/// Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Fields that are left out have
-/// the values that frameworks assume of an unknown device.
+/// Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Omitted fields have the
+/// values that frameworks assume about an unknown device.
 ///
 /// # Safety
 ///
@@ -377,8 +379,8 @@ pub unsafe extern "C" fn dp_plugin_capabilities_json(plugin: Option<&dp_plugin>)
     text(plugin, |plugin| Some(plugin.capabilities_json.get_or_init(|| json(plugin))))
 }
 
-/// Returns the capabilities of its devices, borrowed from the plugin. Needs neither a loaded plugin nor a client. Do not
-/// read fields beyond `struct_size`.
+/// Returns the capabilities of its devices, borrowed from the plugin. It requires neither a loaded plugin nor a client.
+/// Do not read fields beyond `struct_size`.
 ///
 /// # Safety
 ///
@@ -393,7 +395,7 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
         let plugin = guard::required(plugin, "plugin")?;
         if plugin.capabilities.get().is_none() {
             let made = CCapabilities::new(plugin.entry.capabilities())?;
-            // If another thread was faster, its value stays.
+            // If another thread was faster, its value is kept.
             let _ = plugin.capabilities.set(made);
         }
         let made = plugin.capabilities.get().ok_or_else(|| Failure::argument("the capabilities are gone"))?;
@@ -403,8 +405,8 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
-/// Returns the environment that the plugin needs in a process at that position: variables, options, a coordinator. Sets
-/// nothing. NULL for `topology` means a process on its own.
+/// Returns the environment that the plugin needs in a process with this topology: variables, options and a coordinator.
+/// Sets nothing. NULL for `topology` means a single process.
 ///
 /// # Safety
 ///
@@ -428,9 +430,9 @@ pub unsafe extern "C" fn dp_plugin_configure(
 }
 
 /// Loads the plugin's library and initializes it, unless this process has done so. Returns its function table, which is
-/// valid until the process ends. NULL for `topology` means a process on its own, or the topology with which the plugin was
-/// loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if the
-/// plugin was loaded for another position, or if the handle is stale.
+/// valid until the process ends. NULL for `topology` means a single process, or the topology with which the plugin was
+/// loaded before. `DP_FAILED_PRECONDITION` if the process lacks variables that the plugin needs (`dp_plan_apply`), if
+/// the plugin was loaded for another position, or if the handle is stale.
 ///
 /// # Safety
 ///
@@ -484,9 +486,9 @@ pub unsafe extern "C" fn dp_plugin_api_version(
     unsafe { guard::call("dp_plugin_api_version", out, error, body) }
 }
 
-/// Returns the options for `PJRT_Client_Create`: those of the plan, then those found with the plugin, then `given`. They are
-/// checked and converted by the plugin's schema, which adds defaults. `DP_INVALID_ARGUMENT` names all wrong options. `plan`
-/// and `given` may be NULL.
+/// Returns the options for `PJRT_Client_Create`: first those of the plan, then those found with the plugin, then
+/// `given`. They are checked against the plugin's schema and converted to its types. The schema also adds defaults.
+/// `DP_INVALID_ARGUMENT` names all invalid options. `plan` and `given` may be NULL.
 ///
 /// # Safety
 ///
@@ -514,8 +516,8 @@ pub unsafe extern "C" fn dp_plugin_client_options(
     unsafe { guard::call("dp_plugin_client_options", out, error, body) }
 }
 
-/// Acquires the right to create a client of the plugin, which must be loaded. While the lease lives, programs that are
-/// refused get `holder` in their error. `DP_RESOURCE_EXHAUSTED` names the current holder.
+/// Acquires the right to create a client of the plugin, which must be loaded. While the lease exists, `holder` appears
+/// in the errors of programs that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
 ///
 /// # Safety
 ///

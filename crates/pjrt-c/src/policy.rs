@@ -1,4 +1,4 @@
-//! `dp_policy`: the plugin a framework asks for.
+//! `dp_policy`: the plugin that a framework requests.
 
 use std::ffi::c_char;
 
@@ -7,8 +7,8 @@ use plugin_registry::Policy;
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// The plugin a framework asks for: preferences in order, and whether the user's environment takes precedence. A policy
-/// without preferences selects any plugin.
+/// The plugin that a framework requests: preferences in order, and whether the user's environment takes precedence. A
+/// policy without preferences selects any plugin.
 #[derive(Default)]
 pub struct dp_policy {
     /// `None` for a policy without preferences.
@@ -30,7 +30,7 @@ impl dp_policy {
     }
 }
 
-/// Makes a policy without preferences. The caller frees it with `dp_policy_free`.
+/// Creates a policy without preferences. The caller frees it with `dp_policy_free`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_policy_new() -> *mut dp_policy {
     guard::give(dp_policy::default())
@@ -72,8 +72,8 @@ unsafe fn add_preference(
     unsafe { guard::run(function, error, body) }
 }
 
-/// Adds a plugin of that name or kind, such as `gpu`, unless its hardware is absent, for the case that no earlier preference
-/// fits.
+/// Adds a preference for a plugin with that name or kind, such as `gpu`, unless its hardware is absent. It applies if
+/// no earlier preference fits.
 ///
 /// # Safety
 ///
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn dp_policy_prefer(
     unsafe { add_preference("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
 }
 
-/// Adds the plugin with that name, alias or platform name, whether or not its hardware was found, for the case that no
-/// earlier preference fits.
+/// Adds a preference for the plugin with that name, alias or platform name, whether or not its hardware was found. It
+/// applies if no earlier preference fits.
 ///
 /// # Safety
 ///
@@ -104,7 +104,8 @@ pub unsafe extern "C" fn dp_policy_fallback(
     unsafe { add_preference("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
-/// Adds any plugin whose hardware is not absent, by priority, for the case that no earlier preference fits.
+/// Adds a preference for any plugin whose hardware is not absent, by priority. It applies if no earlier preference
+/// fits.
 ///
 /// # Safety
 ///
@@ -120,8 +121,8 @@ pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *m
     unsafe { guard::run("dp_policy_any", error, body) }
 }
 
-/// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. Only the plugins they name are then
-/// considered. Off by default.
+/// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. In that case, only the plugins
+/// that they name are considered. Off by default.
 ///
 /// # Safety
 ///
@@ -140,8 +141,8 @@ pub unsafe extern "C" fn dp_policy_set_environment(
     unsafe { guard::run("dp_policy_set_environment", error, body) }
 }
 
-/// Sets whether experimental plugins are considered. By default they rank after all others. With `true` they rank like
-/// others. With `false` only a preference by name selects them.
+/// Sets whether experimental plugins are considered. By default they rank after all others. With `true`, they rank like
+/// others. With `false`, only a preference by name selects them.
 ///
 /// # Safety
 ///

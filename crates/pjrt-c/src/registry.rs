@@ -1,4 +1,4 @@
-//! `dp_registry`: the plugins a program knows.
+//! `dp_registry`: the plugins that a program knows.
 
 use std::ffi::c_char;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::guard;
 use crate::plugin::{dp_plugin, dp_plugin_list};
 use crate::policy::dp_policy;
 
-/// The plugins a program knows: linked into it, registered by it, named by its user, or found on the machine. A registry
-/// reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down when the last of its handles,
-/// of its plugins' handles and of their leases is freed.
+/// The plugins that a program knows: linked into it, registered by it, named by its user, or found on the machine.
+/// Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
+/// when the last of its handles, its plugins' handles and their leases is freed.
 pub struct dp_registry {
     inner: PluginRegistry,
 }
 
-/// Makes a registry of the plugins linked into the program, such as the embedded CPU device `cpu`, and of those that
-/// `discovery` finds. NULL searches this machine with this process's environment. A plugin that was found and cannot be used
-/// is not an error here. `dp_plugin_refusal_at` returns its reasons.
+/// Creates a registry of the plugins that are linked into the program, such as the embedded CPU device `cpu`, and of
+/// those that `discovery` finds. NULL searches this machine with this process's environment. If a plugin is found but
+/// cannot be used, this is not an error. `dp_plugin_refusal_at` returns its reasons.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn dp_registry_new(
     unsafe { guard::call("dp_registry_new", out, error, body) }
 }
 
-/// Makes a registry without plugins, for plugins that the program registers.
+/// Creates a registry without plugins, for plugins that the program registers.
 ///
 /// # Safety
 ///
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dp_registry_new_empty(out: *mut *mut dp_registry, error
     unsafe { guard::call("dp_registry_new_empty", out, error, body) }
 }
 
-/// Makes another handle of the same registry, which is freed like the first.
+/// Creates another handle of the same registry. It is freed like the first one.
 ///
 /// # Safety
 ///
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn dp_registry_clone(
     unsafe { guard::call("dp_registry_clone", out, error, body) }
 }
 
-/// Frees a handle. Ignores NULL. Plugins and leases of the registry stay valid.
+/// Frees a handle. Ignores NULL. Plugins and leases of the registry remain valid.
 ///
 /// # Safety
 ///
@@ -86,8 +86,8 @@ pub unsafe extern "C" fn dp_registry_free(registry: *mut dp_registry) {
     unsafe { guard::free(registry) }
 }
 
-/// Searches again, and looks for hardware again. Handles of plugins that are no longer found, or that changed, become stale:
-/// `dp_plugin_load` refuses them with `DP_FAILED_PRECONDITION`. Plugins that the program registered stay.
+/// Searches for plugins and hardware again. Handles become stale if their plugin changed or is no longer found.
+/// `dp_plugin_load` rejects them with `DP_FAILED_PRECONDITION`. Plugins that the program registered remain.
 ///
 /// # Safety
 ///
@@ -102,9 +102,9 @@ pub unsafe extern "C" fn dp_registry_refresh(registry: Option<&dp_registry>, err
     unsafe { guard::run("dp_registry_refresh", error, body) }
 }
 
-/// Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down now,
-/// and any other with its last lease. Fills `waiting`, which may be NULL, with the number of plugins that have leases.
-/// Destroy the clients first.
+/// Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down
+/// now. Any other plugin is shut down with its last lease. Fills `waiting`, which may be NULL, with the number of
+/// plugins that have leases. Destroy the clients first.
 ///
 /// # Safety
 ///
@@ -125,11 +125,11 @@ pub unsafe extern "C" fn dp_registry_shutdown(
     unsafe { guard::run("dp_registry_shutdown", error, body) }
 }
 
-/// Shuts the registry's plugins down as `dp_registry_shutdown` does, and waits up to `timeout_ms` milliseconds for their
+/// Shuts the registry's plugins down like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
 /// leases to be freed. Fills `waiting`, which may be NULL, with the number of plugins that still have leases.
 ///
-/// Call this or `dp_registry_shutdown` before the process ends, because a plugin with work in progress may crash then. Free
-/// your own leases first; otherwise the call waits for them until the time is up.
+/// Call this function or `dp_registry_shutdown` before the process ends. Otherwise a plugin with work in progress may
+/// crash. Free your own leases first. Otherwise the call waits for them until the timeout.
 ///
 /// # Safety
 ///
@@ -152,8 +152,8 @@ pub unsafe extern "C" fn dp_registry_shutdown_within(
     unsafe { guard::run("dp_registry_shutdown_within", error, body) }
 }
 
-/// Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change with
-/// the registry.
+/// Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change
+/// when the registry changes.
 ///
 /// # Safety
 ///
@@ -172,8 +172,8 @@ pub unsafe extern "C" fn dp_registry_plugins(
     unsafe { guard::call("dp_registry_plugins", out, error, body) }
 }
 
-/// Returns the plugin with that name, alias or platform name, in any case. If several have it, returns the best.
-/// `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
+/// Returns the plugin with that name, alias or platform name, in any case. If several plugins have it, returns the best
+/// one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
 ///
 /// # Safety
 ///
@@ -215,8 +215,8 @@ pub unsafe extern "C" fn dp_registry_select(
     unsafe { guard::call("dp_registry_select", out, error, body) }
 }
 
-/// Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering the
-/// same plugin again changes nothing. `out`, which may be NULL, gets a handle.
+/// Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering
+/// the same plugin again has no effect. `out` receives a handle. It may be NULL.
 ///
 /// # Safety
 ///
@@ -240,9 +240,9 @@ pub unsafe extern "C" fn dp_registry_register(
     unsafe { guard::run("dp_registry_register", error, body) }
 }
 
-/// Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. With NULL, the
-/// manifest file beside the library describes it, if there is one. The library is not loaded. `out`, which may be NULL, gets
-/// a handle.
+/// Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. If it is
+/// NULL, the manifest file in the folder of the library is used, if there is one. The library is not loaded. `out`
+/// receives a handle. It may be NULL.
 ///
 /// # Safety
 ///
@@ -271,8 +271,8 @@ pub unsafe extern "C" fn dp_registry_register_library(
 }
 
 /// Registers a function table that is part of this program, or of a library that the program loaded itself.
-/// `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. With NULL, only the
-/// name is known. `out`, which may be NULL, gets a handle.
+/// `manifest_json` is the plugin's manifest, as the text of a `pjrt_plugin.json`, with the name `name`. If it is NULL,
+/// only the name is known. `out` receives a handle. It may be NULL.
 ///
 /// # Safety
 ///
@@ -312,8 +312,8 @@ pub unsafe extern "C" fn dp_registry_register_api(
     unsafe { guard::run("dp_registry_register_api", error, body) }
 }
 
-/// Puts a plugin, by its description, in the place of another, whatever their names. Handles of the other one become stale.
-/// Its clients live on. `out`, which may be NULL, gets a handle.
+/// Replaces a plugin by the plugin with this description. Their names may differ. Handles of the replaced plugin become
+/// stale. Its clients remain usable. `out` receives a handle. It may be NULL.
 ///
 /// # Safety
 ///
@@ -339,8 +339,8 @@ pub unsafe extern "C" fn dp_registry_replace(
     unsafe { guard::run("dp_registry_replace", error, body) }
 }
 
-/// Disables a plugin: it is not selected, and its handles become stale. Its clients live on. Errors about the plugin contain
-/// `reason`. `out`, which may be NULL, gets a handle that can enable it.
+/// Disables a plugin. It is not selected any more, and its handles become stale. Its clients remain usable. Errors
+/// about the plugin contain `reason`. `out` receives a handle that can be used to enable the plugin. It may be NULL.
 ///
 /// # Safety
 ///
@@ -366,7 +366,7 @@ pub unsafe extern "C" fn dp_registry_disable(
     unsafe { guard::run("dp_registry_disable", error, body) }
 }
 
-/// Enables a disabled plugin. `out`, which may be NULL, gets a handle.
+/// Enables a disabled plugin. `out` receives a handle. It may be NULL.
 ///
 /// # Safety
 ///
@@ -389,7 +389,7 @@ pub unsafe extern "C" fn dp_registry_enable(
     unsafe { guard::run("dp_registry_enable", error, body) }
 }
 
-/// Removes a plugin from the registry. Its handles become stale. Its clients live on.
+/// Removes a plugin from the registry. Its handles become stale. Its clients remain usable.
 ///
 /// # Safety
 ///

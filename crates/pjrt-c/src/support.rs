@@ -19,11 +19,11 @@ pub struct dp_support {
     json: Text,
 }
 
-/// There is no answer: the argument was NULL.
+/// There is no answer, because the argument was NULL.
 pub const DP_SUPPORT_NONE: u32 = 0;
 /// The check found no obstacle: the devices can run the program.
 pub const DP_SUPPORT_YES: u32 = 1;
-/// They cannot.
+/// The devices cannot run the program.
 pub const DP_SUPPORT_NO: u32 = 2;
 /// A check with more effort is needed.
 pub const DP_SUPPORT_MAYBE: u32 = 3;
@@ -43,9 +43,10 @@ impl dp_support {
     }
 }
 
-/// Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin that is
-/// linked into the program answers itself. For any other, the table in its manifest answers. `format` is that of
-/// `PJRT_Program`, such as `mlir`. `code` are its `code_size` bytes. `effort` is one of `DP_EFFORT_*`.
+/// Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin
+/// that is linked into the program computes the answer itself. For any other plugin, the table in its manifest is used.
+/// `format` is a format of `PJRT_Program`, such as `mlir`. `code` points to the `code_size` bytes of the program.
+/// `effort` is one of `DP_EFFORT_*`.
 ///
 /// # Safety
 ///
@@ -104,7 +105,7 @@ pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -
     guard::get(0, || Ok(guard::required(support, "support")?.reasons.len()))
 }
 
-/// Returns a reason for people: the operation, the problem, and the place in the source. Absent beyond the last one.
+/// Returns a reason for display: the operation, the problem, and the place in the source. Absent beyond the last one.
 ///
 /// # Safety
 ///

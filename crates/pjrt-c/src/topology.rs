@@ -8,13 +8,13 @@ use plugin_manifest::{Environment, ProcessTopology};
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 
-/// A topology for C and the memory that it points to. C has a pointer to the first field.
+/// A topology for C, and the memory that it points to. C code has a pointer to the first field.
 #[repr(C)]
 struct OwnedTopology {
     raw: dp_topology,
-    /// The text that `raw` points to. `None` only while it is dropped.
+    /// The text that `raw` points to. `None` only while this value is dropped.
     text: Option<CTopology<'static>>,
-    /// The topology that `text` borrows. It came from a `Box`.
+    /// The topology that `text` borrows. The pointer came from a `Box`.
     topology: NonNull<ProcessTopology>,
 }
 
@@ -37,10 +37,10 @@ impl Drop for OwnedTopology {
     }
 }
 
-/// Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes, TPU and
-/// Neuron environments set. Without such variables, it is a process on its own. `DP_INVALID_ARGUMENT` names variables that
-/// contradict each other. The caller frees the result with `dp_topology_free`. A struct that the caller filled in is not
-/// freed.
+/// Detects the position of this process among others, from the variables that torchrun, Open MPI, Slurm, Kubernetes,
+/// TPU and Neuron environments set. Without such variables, it is a single process. `DP_INVALID_ARGUMENT` names
+/// variables that contradict each other. The caller frees the result with `dp_topology_free`. Do not use that function
+/// for a struct that the caller filled in.
 ///
 /// # Safety
 ///
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *
     unsafe { guard::call("dp_topology_detect", out, error, body) }
 }
 
-/// Frees a topology of `dp_topology_detect`. Ignores NULL.
+/// Frees a topology from `dp_topology_detect`. Ignores NULL.
 ///
 /// # Safety
 ///

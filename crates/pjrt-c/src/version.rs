@@ -2,10 +2,11 @@
 
 use plugin_manifest::describe::capabilities::dp_string;
 
-/// Version of this header's binary interface. A library with a larger number has everything of a smaller one.
+/// Version of this header's binary interface. A library with a larger number also supports the interfaces with smaller
+/// numbers.
 pub const DP_ABI_VERSION: u32 = 1;
 
-/// Returns `DP_ABI_VERSION` of the library in use, to compare with that of the header.
+/// Returns `DP_ABI_VERSION` of the library in use. Compare it with that of the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn dp_abi_version() -> u32 {
     DP_ABI_VERSION

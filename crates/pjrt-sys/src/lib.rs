@@ -1,16 +1,18 @@
 //! Raw declarations of the PJRT C API, OpenXLA's device plugin interface.
 //!
-//! [`bindings`] holds the C declarations, [`slot`] one marker type per function of [`PJRT_Api`], and [`AbiStruct`] the
-//! size each struct announces in its first word. Everything is generated from the upstream headers by `cargo xtask
-//! codegen` and committed, so that a build needs neither the headers nor libclang. `NOTICE` names the headers. The
-//! crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT does.
+//! [`bindings`] contains the C declarations, and [`slot`] has one marker type per function of [`PJRT_Api`].
+//! [`AbiStruct`] describes the size that each struct announces in its first word. Everything is generated from the
+//! upstream headers by `cargo xtask codegen` and committed, so that a build needs neither the headers nor libclang.
+//! `NOTICE` names the headers. The crate has no dependencies, allocates nothing and supports 64-bit targets, as PJRT
+//! does.
 //!
 //! # Rules of the interface
 //!
-//! - Every struct begins with its size. A struct from the other side may be shorter or longer than ours; only the
-//!   bytes both sides know may be touched ([`AbiStruct::STRUCT_SIZE`] is the header's `_STRUCT_SIZE`, which is
-//!   smaller than `size_of` where the last field is narrower than the struct's alignment).
-//! - A C `bool` is a [`Bool`]: reading a byte that is neither 0 nor 1 is defined.
+//! - Every struct begins with its size. A struct from the other side may be shorter or longer than ours. Code may
+//!   access only the bytes that both sides know. [`AbiStruct::STRUCT_SIZE`] is the header's `_STRUCT_SIZE`, which is
+//!   smaller than `size_of` if the last field is narrower than the struct's alignment.
+//! - A C `bool` is represented by [`Bool`], so that a byte that is neither 0 nor 1 can be read without undefined
+//!   behaviour.
 #![no_std]
 
 #[allow(
@@ -37,7 +39,7 @@ pub use bindings::*;
 pub use slots::*;
 pub use static_api::StaticApi;
 
-/// A C `bool` as it crosses the interface: any byte is a valid value, and every byte but 0 means true.
+/// A C `bool` of the interface. Any byte is a valid value, and every byte except 0 means true.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Bool(u8);
@@ -70,17 +72,18 @@ impl core::fmt::Debug for Bool {
 pub unsafe trait AbiStruct: Copy + 'static {
     /// Name in the header.
     const NAME: &'static str;
-    /// The header's `_STRUCT_SIZE`: end of the last field, without padding after it.
+    /// The header's `_STRUCT_SIZE`: the end of the last field, without the padding after it.
     const STRUCT_SIZE: usize;
-    /// The smallest size that any user of a supported API minor announces.
+    /// The smallest size that any caller or plugin of a supported minor version of the API announces.
     const MIN_SIZE: usize;
-    /// For each API minor that made the struct longer, the size that callers before that minor announce, ascending.
+    /// For each minor version of the API that made the struct longer, the size that callers of older versions announce,
+    /// in ascending order.
     const HISTORY: &'static [(u32, usize)];
-    /// A size that users announce although their struct is longer, because the constant of their headers named the
-    /// wrong field; and the size it stands for.
+    /// A size that callers announce although their struct is longer, because the constant in their headers referred to
+    /// the wrong field. The second number is the actual size.
     const UNDERSTATED: Option<(usize, usize)> = None;
 
-    /// The bytes there are in the struct of a user that announces `size`.
+    /// Returns the number of bytes in the struct of a caller that announces `size`.
     #[inline]
     fn size_behind(size: usize) -> usize {
         match Self::UNDERSTATED {
@@ -89,13 +92,13 @@ pub unsafe trait AbiStruct: Copy + 'static {
         }
     }
 
-    /// The size announced by a caller or plugin of that API minor.
+    /// Returns the size that a caller or plugin of this minor version of the API announces.
     fn size_at(minor: u32) -> usize {
         let newer = Self::HISTORY.iter().find(|(since, _)| *since > minor);
         newer.map_or(Self::STRUCT_SIZE, |(_, size)| *size)
     }
 
-    /// All-zero but for its size.
+    /// Creates a struct with all fields zero except its size.
     #[must_use]
     fn new() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the home of zeroed interface structs")]
@@ -113,26 +116,26 @@ pub unsafe trait AbiStruct: Copy + 'static {
 ///
 /// `OFFSET` is the offset in `Table` of a nullable pointer to `unsafe extern "C" fn(*mut Args) -> Return`.
 pub unsafe trait Slot: 'static {
-    /// The table that holds the function.
+    /// The table that contains the function.
     type Table: Copy + 'static;
-    /// Its single argument.
+    /// The type of its only argument.
     type Args: AbiStruct;
     /// `*mut PJRT_Error`, or `()` for the two functions that cannot fail.
     type Return: Copy;
     /// Name in the header.
     const NAME: &'static str;
-    /// Position among the table's functions, from 0.
+    /// Position among the table's functions, counted from 0.
     const INDEX: usize;
     /// Offset in the table, in bytes.
     const OFFSET: usize;
-    /// First API minor with this function; 0 when older than 0.29.
+    /// First minor version of the API with this function, or 0 if that is older than 0.29.
     const SINCE: u32;
 
-    /// The function pointer of a table of our own size.
+    /// Returns the function pointer in a table of the size that this crate knows.
     fn get(table: &Self::Table) -> Option<unsafe extern "C" fn(*mut Self::Args) -> Self::Return>;
 }
 
-/// An extension struct: a node of the chain that starts at [`PJRT_Api::extension_start`].
+/// An extension struct, which is a node of the chain that starts at [`PJRT_Api::extension_start`].
 ///
 /// # Safety
 ///

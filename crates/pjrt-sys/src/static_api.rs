@@ -2,10 +2,10 @@
 
 use crate::PJRT_Api;
 
-/// A function table that lives as long as the process and keeps the interface's contract.
+/// A function table that lives as long as the process and keeps the contract of the interface.
 ///
-/// It carries the promise from whoever built the table, such as `device-plugin`, to whoever calls it: making one is
-/// unsafe, using one is not.
+/// The code that creates the value, such as `device-plugin`, guarantees the contract to the code that calls the table.
+/// Therefore only creating it is unsafe.
 #[derive(Clone, Copy, Debug)]
 pub struct StaticApi(*const PJRT_Api);
 
@@ -15,7 +15,7 @@ unsafe impl Send for StaticApi {}
 unsafe impl Sync for StaticApi {}
 
 impl StaticApi {
-    /// Vouches for a table.
+    /// Creates the value. The caller guarantees the contract of the table.
     ///
     /// # Safety
     ///
@@ -26,7 +26,7 @@ impl StaticApi {
         Self(table)
     }
 
-    /// The table.
+    /// Returns the table.
     #[must_use]
     pub const fn as_raw(self) -> *const PJRT_Api {
         self.0

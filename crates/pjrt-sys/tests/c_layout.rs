@@ -1,7 +1,7 @@
-//! Compares the layout of every struct with what the C++ compiler makes of the headers.
+//! Compares the layout of every struct with the layout that the C++ compiler computes from the headers.
 //!
-//! The headers are not part of the repository: `cargo xtask test` fetches them and names their folder in
-//! `PJRT_HEADERS`. Without it, the check prints that it was skipped.
+//! The headers are not part of the repository. `cargo xtask test` downloads them and sets `PJRT_HEADERS` to their
+//! folder. Without this variable, the test prints that it was skipped.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -39,7 +39,7 @@ fn layouts_equal_the_c_compilers() {
         check(format!("sizeof({name})"), info.size);
         check(format!("{name}_STRUCT_SIZE"), info.struct_size);
         for (field, offset) in info.fields {
-            // Anonymous unions have no name in C; their neighbours' offsets pin them.
+            // Anonymous unions have no name in C. The offsets of their neighbours determine their layout.
             if field.starts_with("__bindgen_anon") {
                 continue;
             }

@@ -1,9 +1,9 @@
-//! The version ledger against table sizes that real plugins of those versions announce.
+//! Compares the version history of the table with the sizes that real plugins of those versions announce.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use pjrt_sys::*;
 
-/// Size of a table with every function of that minor: 40 bytes of header, 8 per function.
+/// Size of a table with every function of that minor version: a header of 40 bytes, and 8 bytes per function.
 fn table_size(minor: u32) -> usize {
     40 + 8 * SLOTS.iter().filter(|(_, since)| *since <= minor).count()
 }

@@ -45,7 +45,7 @@ macro_rules! element_types {
                 }
             }
 
-            /// Bits of one element; 0 for a token.
+            /// Bits of one element, or 0 for a token.
             #[must_use]
             pub const fn bits(self) -> usize {
                 match self {
@@ -99,7 +99,7 @@ impl ElementType {
         self as u32
     }
 
-    /// Bytes of one element on the host, where sub-byte types take one byte; 0 for a token.
+    /// Bytes of one element on the host, where sub-byte types take one byte. 0 for a token.
     #[must_use]
     pub const fn host_size(self) -> usize {
         self.bits().div_ceil(8)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Kind of an error: a canonical status code. Codes this crate does not name survive unchanged.
+/// Kind of an error: a canonical status code. Codes that this crate does not name are preserved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ErrorCode(u32);
 

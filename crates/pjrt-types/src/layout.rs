@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct Layout {
     /// Logical dimensions from the fastest varying to the slowest.
     pub minor_to_major: Vec<i64>,
-    /// Extents of each tile.
+    /// Extents of each tile, one list per tile.
     pub tiles: Vec<Vec<i64>>,
 }
 

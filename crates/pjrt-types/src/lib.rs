@@ -1,8 +1,8 @@
 //! The types that both sides of the PJRT C API share.
 //!
 //! A framework (`pjrt`) and a plugin (`device-plugin`) use the same types: [`ErrorCode`], [`ElementType`], [`Shape`],
-//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. This crate does not access the C structs;
-//! conversions to and from the raw numbers are by value.
+//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. This crate does not access the C structs. It only
+//! converts to and from the raw numbers.
 #![forbid(unsafe_code)]
 
 mod element;

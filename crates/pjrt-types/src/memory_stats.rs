@@ -1,6 +1,6 @@
 //! `PJRT_Device_MemoryStats` and `PJRT_Executable_GetCompiledMemoryStats`: memory of a device and of a program.
 
-/// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not count are `None`.
+/// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not report are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the C API, which says no more")]
 pub struct MemoryStats {
@@ -23,15 +23,15 @@ pub struct MemoryStats {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CompiledMemoryStats {
-    /// The compiled program, on the device.
+    /// The compiled program in device memory.
     pub generated_code_size: i64,
-    /// The arguments, on the device.
+    /// The arguments in device memory.
     pub argument_size: i64,
-    /// The outputs, on the device. This includes outputs that reuse the memory of a donated argument.
+    /// The outputs in device memory. This includes outputs that reuse the memory of a donated argument.
     pub output_size: i64,
     /// Outputs that reuse the memory of a donated argument.
     pub alias_size: i64,
-    /// Temporary memory of a run, on the device.
+    /// Temporary device memory of a run.
     pub temp_size: i64,
     /// The part of the compiled program in host memory.
     pub host_generated_code_size: i64,

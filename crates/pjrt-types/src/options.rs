@@ -35,7 +35,7 @@ pub struct CompileOptions {
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,
-    /// Other fields, such as XLA's debug options. They are kept, so that decoding and encoding loses nothing.
+    /// Other fields, such as XLA's debug options. They are kept, so that decoding and encoding preserves them.
     pub unknown: UnknownFields,
 }
 
@@ -54,7 +54,7 @@ pub enum OptionOverride {
 pub struct DeviceAssignment {
     num_replicas: usize,
     num_partitions: usize,
-    /// Replica-major.
+    /// In replica-major order.
     devices: Vec<i64>,
 }
 
@@ -73,7 +73,7 @@ impl DecodeError {
         Self { message, cause: None }
     }
 
-    /// The bytes are not the protobuf message `what`.
+    /// Creates the error for bytes that are not the protobuf message `what`.
     fn protobuf(what: &str, cause: prost::DecodeError) -> Self {
         Self { message: format!("{what}: {cause}"), cause: Some(cause) }
     }
@@ -125,7 +125,7 @@ impl DeviceAssignment {
     ///
     /// # Errors
     ///
-    /// Bytes that are not such a message, or counts that do not match the listed devices.
+    /// If the bytes are not such a message, or if the counts do not match the listed devices.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             DeviceAssignmentProto::decode(bytes).map_err(|error| DecodeError::protobuf("device assignment", error))?;
@@ -225,7 +225,7 @@ impl CompileOptions {
     ///
     /// # Errors
     ///
-    /// Bytes that are not such a message, negative counts, or an inconsistent device assignment.
+    /// If the bytes are not such a message, if a count is negative, or if the device assignment is inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let proto =
             CompileOptionsProto::decode(bytes).map_err(|error| DecodeError::protobuf("compile options", error))?;
@@ -307,7 +307,7 @@ mod tests {
         assert!(CompileOptions::decode(&[0xff; 7]).is_err());
     }
 
-    /// Options from JAX: fields that only XLA uses, between fields that this crate reads.
+    /// Options from JAX: fields that only XLA uses, interleaved with fields that this crate reads.
     #[test]
     fn options_that_are_read_and_written_lose_nothing() {
         // executable_build_options: device_ordinal -1; debug_options; 2 replicas; 3 partitions; use_spmd; the assignment

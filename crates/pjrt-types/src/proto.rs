@@ -1,7 +1,7 @@
 //! The protobuf messages that cross the C API, written by hand so that no build needs protoc.
 //!
-//! Field numbers are those of XLA's `CompileOptionsProto`; fields that this SDK does not use are absent here and kept
-//! as bytes ([`crate::unknown`]).
+//! Field numbers are those of XLA's `CompileOptionsProto`. Fields that this SDK does not use are not declared here and
+//! are kept as bytes ([`crate::unknown`]).
 
 use prost::Message;
 
@@ -26,11 +26,11 @@ pub(crate) struct OptionOverrideEntry {
     pub(crate) value: Option<OptionOverrideProto>,
 }
 
-/// Numbers of the fields above.
+/// Numbers of the fields in the message above.
 pub(crate) const COMPILE_OPTIONS: &[u64] = &[2, 3, 4, 7];
-/// Number of the field with the message below.
+/// Number of the field that contains the message below.
 pub(crate) const EXECUTABLE_BUILD_OPTIONS: u64 = 3;
-/// Numbers of the fields below.
+/// Numbers of the fields in the message below.
 pub(crate) const BUILD_OPTIONS: &[u64] = &[1, 4, 5, 6, 9, 12, 18, 19];
 
 #[derive(Clone, PartialEq, Message)]

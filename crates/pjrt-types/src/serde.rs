@@ -44,7 +44,7 @@ impl Serialize for Value {
     }
 }
 
-/// The notation determines the type: `1` is an integer, `1.0` a float.
+/// The notation determines the type: `1` is an integer, and `1.0` is a float.
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Any;

@@ -9,7 +9,7 @@ use crate::ElementType;
 pub struct Shape {
     /// Type of the elements.
     pub element_type: ElementType,
-    /// Extents, most major first as in row-major order; none is negative.
+    /// Extents, major to minor as in row-major order. No extent is negative.
     pub dimensions: Vec<i64>,
 }
 

@@ -80,7 +80,7 @@ impl fmt::Debug for UnknownFields {
 struct Field<'a> {
     number: u64,
     value: &'a [u8],
-    /// Key and value.
+    /// The key and the value.
     bytes: &'a [u8],
 }
 

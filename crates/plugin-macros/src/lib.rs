@@ -45,7 +45,7 @@ use proc_macro::TokenStream;
 ///
 /// Registration only lists a plugin. Its code does not run until the program uses it, and the program decides when to
 /// create clients. Each shared library has its own list. If a program embeds a plugin and also loads it as a shared
-/// library, the plugin exists twice, with two tables; `registered()` lists each type once. A plugin in a Rust library
+/// library, the plugin exists twice, with two tables. `registered()` lists each type once. A plugin in a Rust library
 /// is linked if the program uses any item of that library. If it uses no other item, `use example_plugin as _;` links
 /// the library.
 ///

@@ -178,7 +178,7 @@ fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
     }
 }
 
-/// Checks a name that is a literal; the compiler checks others.
+/// Checks a name that is a literal. The compiler checks other names.
 fn name(expression: &mut Expr, what: &str, errors: &mut Errors) {
     let literal = match expression {
         Expr::Lit(ExprLit { lit, .. }) => lit,

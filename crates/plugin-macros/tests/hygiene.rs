@@ -1,5 +1,5 @@
-//! The expansion compiles and works where its surroundings are hostile: no prelude, `device-plugin` under another
-//! name, names of the standard library taken, unsafe code forbidden, and every lint this workspace has.
+//! Tests that the expansion compiles and works in a hostile environment: no prelude, `device-plugin` under another
+//! name, names of the standard library shadowed, unsafe code forbidden, and every lint of this workspace enabled.
 #![no_implicit_prelude]
 #![forbid(unsafe_code)]
 #![deny(
@@ -16,7 +16,7 @@
 
 extern crate std;
 
-/// Names an expansion might take for those of the standard library.
+/// Names that an expansion might expect to be those of the standard library.
 pub mod shadowed {
     #![allow(missing_docs, dead_code, non_camel_case_types, reason = "they only cause conflicts")]
 
@@ -91,7 +91,7 @@ mod device {
 }
 
 mod renamed {
-    //! A path type, private to the crate, and a crate path by a local name.
+    //! A path type that is private to the crate, and a crate path with a local name.
     use ::dp::{DevicePlugin, device_plugin};
 
     #[device_plugin(export, prefix = "inner", crate = dp)]
@@ -106,7 +106,7 @@ mod inner {
 }
 
 mod other_crate {
-    //! Exported as another crate's plugin would be.
+    //! Exported as a plugin of another crate would be.
     ::dp::export!(super::inner::Inner, prefix = "again");
     ::dp::export!(crate::shadowed::Example, descriptor_only, prefix = "wrapper");
 }

@@ -33,14 +33,14 @@ impl DevicePlugin for Plugin {
         Some(stablehlo::VERSIONS)
     }
 
-    /// The description for people, in `pjrt inspect` and in the wheel of `pjrt package`.
+    /// The description for users, which appears in `pjrt inspect` and in the wheel of `pjrt package`.
     fn manifest(mut manifest: Manifest) -> Manifest {
         manifest.description = env!("CARGO_PKG_DESCRIPTION").to_owned();
         manifest
     }
 }
 
-/// The only device. It has no state; a driver's handle would be here.
+/// The only device. It has no state. A driver's handle would be stored here.
 pub struct Device;
 
 /// A compiled program. Arguments and steps fill a table of values. The fields contain indices into that table.
@@ -59,7 +59,8 @@ enum Step {
 }
 
 impl Backend for Device {
-    /// Device memory. Clones are cheap and share it: the SDK drops its own when the framework deletes the buffer.
+    /// Device memory. Clones are cheap and share the memory. The SDK drops its own clone when the framework deletes the
+    /// buffer.
     type Buffer = Arc<[f32]>;
     type Executable = Executable;
 
@@ -88,7 +89,8 @@ impl Backend for Device {
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<Executable>> {
         let module = stablehlo::parse(program, stablehlo::VerifyLevel::STRUCTURE)?;
         let (info, main) = (stablehlo::info(&module)?, stablehlo::entry(&module)?);
-        // The device must be able to hold every value. This checks the arguments; the loop checks other values.
+        // The device must be able to hold every value. This checks the arguments. The loop below checks the other
+        // values.
         info.parameters.iter().try_for_each(|shape| elements(shape).map(drop))?;
         let size = |value: &ValueId| elements(&stablehlo::shape(main.ty(*value))?);
         let (mut steps, mut outputs) = (Vec::new(), Vec::new());
@@ -134,7 +136,7 @@ fn index(value: &ValueId) -> usize {
     value.0 as usize
 }
 
-/// Elements of an array the device can hold: 32-bit floats, as many as fit its memory.
+/// Returns the number of elements of an array that the device can hold: 32-bit floats that fit into its memory.
 fn elements(shape: &Shape) -> Result<usize> {
     if shape.element_type != ElementType::F32 {
         return Err(Error::unimplemented(format!("{shape}: this device has only arrays of f32")));

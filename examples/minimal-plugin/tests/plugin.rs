@@ -1,9 +1,9 @@
-//! Drives the plugin as frameworks do: through the C table, with no device of anybody else.
+//! Drives the plugin as frameworks do, through the C table.
 #![forbid(unsafe_code)]
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, LoadedExecutable, Plugin, Program};
 
-/// The plugin's source: its library is one for C, which Rust does not link.
+/// Includes the plugin's source, because Rust cannot link its library, which is one for C.
 #[path = "../src/lib.rs"]
 mod plugin;
 
@@ -18,7 +18,7 @@ fn compile(client: &Client, program: &str) -> Result<LoadedExecutable, Error> {
     client.compile(&Program::mlir(program), &CompileOptions::default())
 }
 
-/// A program of one argument, with these lines before its return of `%y`.
+/// A program with one argument, and with these lines before it returns `%y`.
 fn program(ty: &str, lines: &str) -> String {
     format!("func.func @main(%x: {ty}) -> {ty} {{\n{lines}\nreturn %y : {ty}\n}}")
 }
@@ -63,7 +63,7 @@ fn what_the_device_cannot_do_is_an_error_that_says_so() {
     assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
     assert!(error.to_string().contains("stablehlo.tanh (tanh at model.py:7:3)"), "{error}");
 
-    // The op is named even where its type is none of the device's either.
+    // The error names the op, even if the device does not support its type either.
     let error = refused(
         "tensor<2xf32>",
         "%i = stablehlo.iota dim = 0 : tensor<2xi32>\n%y = stablehlo.add %x, %x : tensor<2xf32>",

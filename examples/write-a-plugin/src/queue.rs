@@ -1,4 +1,4 @@
-//! Work of a device, in order.
+//! Runs the work of a device in order.
 
 use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
