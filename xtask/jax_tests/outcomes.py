@@ -4,7 +4,7 @@ import json
 import pathlib
 
 FORMAT = 1
-#: Outcomes of a case that ran, or tried to, without passing.
+# : Outcomes of a case that did not pass.
 BAD = ("failed", "crashed", "timeout")
 
 

@@ -54,7 +54,7 @@ class Worker:
             "reports": writer,
         }
         command = [options.python, str(WORKER), json.dumps(given)]
-        # A session of its own, so that processes which a test starts end with it.
+        # The process has its own session, so that processes that a test starts end with it.
         self.process = subprocess.Popen(
             command, env=target.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             pass_fds=[writer], start_new_session=True, cwd=options.scratch,
@@ -116,7 +116,7 @@ def run_file(target, file, options, names=None):
             if fault is None:
                 break
             if fault.get("case") is None:
-                # The worker ended between cases or after the last one. Blame the file, and never try that twice.
+                # The worker ended between cases or after the last one. Blame the file, and never retry this.
                 records[EXIT] = {"outcome": fault["outcome"], "reason": fault["reason"], "seconds": 0}
                 for name in remaining:
                     records[name] = {"outcome": "crashed", "reason": f"not reached: {fault['reason']}", "seconds": 0}
@@ -143,7 +143,7 @@ def follow(worker, records, options):
             report = worker.report(IMPORT_SECONDS if listed is None else options.timeout)
         except TimeoutError:
             if worker.process.poll() is not None:
-                # The worker is gone. A process that it started still holds the pipe.
+                # The worker has ended. A process that it started still has the pipe open.
                 report = None
             else:
                 worker.end()
@@ -168,7 +168,7 @@ def follow(worker, records, options):
             return None, {"outcome": outcome, "reason": reason, "seconds": 0}
         elif "end" in report:
             how = worker.end(options.timeout)
-            # The cases have passed or failed. What is left to report is a process that does not exit cleanly.
+            # The cases have passed or failed. Only a process that does not exit cleanly remains to be reported.
             fault = how and {"outcome": "crashed", "reason": f"when the process exited: {how}", "case": None}
             return listed, fault
 
@@ -327,7 +327,7 @@ def main(arguments):
     if baseline is None:
         return 1 if unexpected else 0
     if options.filter:
-        # Cases that the filter left out are not missing.
+        # Cases that the filter excludes are not missing.
         matches = re.compile(options.filter).search
         baseline = {file: {case: r for case, r in cases.items() if matches(case)} for file, cases in baseline.items()}
     regressions, progress = outcomes.compare(baseline, now)

@@ -59,7 +59,7 @@ class RunTest(unittest.TestCase):
     def test_logs_hold_what_the_cases_printed(self):
         log = (pathlib.Path(self.folder.name) / "first.logs" / "pjrt_cpu" / "odd_test.log").read_text(errors="replace")
         self.assertIn("the reason why", log)
-        # The stack of the case that hung.
+        # The log contains the stack of the case that hung.
         self.assertIn("test_05_hangs", log)
 
     def test_failures_without_a_baseline_are_an_error(self):
@@ -72,7 +72,7 @@ class RunTest(unittest.TestCase):
         status, printed, _ = self.run_it("known", *arguments, "--baseline", baseline)
         self.assertEqual(status, 0, printed)
         self.assertIn("regressions since the baseline: 0", printed)
-        # The last of two values holds, and now a case fails that passed.
+        # The last one of two values is used, and now a case fails that passed before.
         status, printed, _ = self.run_it("worse", *arguments, "--env", "ODD_VARIABLE=8", "--baseline", baseline)
         self.assertEqual(status, 1, printed)
         self.assertIn("regressions since the baseline: 1\n  odd_test.py OddTest.test_10_passes_after_all: failed, was passed", printed)
@@ -82,7 +82,7 @@ class RunTest(unittest.TestCase):
         self.assertIn("progress since the baseline: 1\n  odd_test.py OddTest.test_10_passes_after_all: passed, was failed", printed)
 
     def test_failures_run_on_the_reference(self):
-        # A variable of the plugin under test is not one of the reference's.
+        # A variable of the plugin under test does not apply to the reference.
         _, printed, found = self.run_it("reference", "odd_test", "--filter", "test_0[12]", "--reference", "cpu")
         (ran,) = found["references"]
         self.assertEqual(ran["library"], "cpu")

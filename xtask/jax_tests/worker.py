@@ -54,11 +54,11 @@ class Reporter(unittest.TestResult):
         if error is not None:
             traceback.print_exception(*error)
         if isinstance(test, unittest.TestCase) or hasattr(test, "test_case"):
-            # The first failure of several subtests stands.
+            # The first failure of several subtests is kept.
             if self.outcome[0] != "failed":
                 self.outcome = (outcome, reason)
             return
-        # A fixture of a class or module, named as in `setUpClass (module.Class)`: its cases do not run.
+        # A fixture of a class or module, named as in `setUpClass (module.Class)`. Its cases do not run.
         match = re.search(r"\((?:.*\.)?(\w+)\)", str(test))
         name = match.group(1) if match else ""
         for case in list(self.waiting):

@@ -4,8 +4,8 @@
 //! its kernels take longer to compile than everything else. The caller's side runs real XLA plugins without
 //! instrumentation. They use the sanitizer's allocator, so errors of allocation are found on both sides.
 //!
-//! The tests need a nightly compiler. Its standard library is not instrumented, so an error in it is found only in the
-//! allocator or in code that it calls back.
+//! The tests need a nightly compiler. Its standard library is not instrumented. An error in it is found only in the
+//! allocator, or in code that it calls.
 
 use std::fs;
 use std::path::PathBuf;

@@ -30,7 +30,7 @@ impl Installed {
     }
 }
 
-/// The arguments of the task.
+/// Parses the arguments of the task and runs it.
 pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
     let mut prefix = None;
     let mut release = false;
@@ -107,7 +107,7 @@ fn build(release: bool, version: &Version) -> Result<Vec<String>, Error> {
     Ok(known)
 }
 
-/// The version, from Cargo.
+/// The version, as Cargo reports it.
 fn version() -> Result<Version, Error> {
     let id = sh::output(sh::cargo().args(["pkgid", "--offline", "-p", PACKAGE]))?;
     let version = id.trim().rsplit(['#', '@']).next().unwrap_or_default();

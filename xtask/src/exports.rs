@@ -19,7 +19,7 @@ const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthrea
 /// the list of plugins.
 const CONSTRUCTORS: u64 = 3;
 
-/// Proof that libraries are ELF files on this system.
+/// Evidence that libraries are ELF files on this system.
 pub(crate) struct Elf;
 
 /// # Errors

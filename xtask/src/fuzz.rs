@@ -11,7 +11,7 @@ use crate::{Error, sh};
 const TARGETS: [(&str, &[&str]); 4] =
     [("bytecode", &["bc"]), ("text", &["mlir"]), ("hlo", &["hlo"]), ("round_trip", &["bc", "mlir"])];
 
-/// Larger seeds slow fuzzing down.
+/// Maximum bytes of a seed, because larger seeds slow fuzzing down.
 const LARGEST_SEED: u64 = 6_000;
 
 /// Default number of seconds for each target.

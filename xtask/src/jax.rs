@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), Error> },
     /// The environment is not available.
     Missing(String),
-    /// Not requested.
+    /// The version was not requested.
     Left,
 }
 

@@ -1,7 +1,7 @@
 //! `cargo xtask jax-tests`: JAX's own test files on a plugin.
 //!
-//! The tests come from a checkout of JAX's repository; JAX itself from the package registry, in the version of the
-//! checkout. `xtask/jax_tests/run.py` runs them. This module prepares the environment, the plugin's wheel and the
+//! The tests come from a checkout of JAX's repository. JAX itself comes from the package registry, in the version of
+//! the checkout. `xtask/jax_tests/run.py` runs them. This module prepares the environment, the plugin's wheel and the
 //! reference.
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `cargo xtask header`, the second part: the C header of the CPU plugin, as `pjrt header` writes it.
+//! The second part of `cargo xtask header`: the C header of the CPU plugin, as `pjrt header` writes it.
 
 use crate::{Error, sh};
 

@@ -1,7 +1,8 @@
 //! `cargo xtask public-api`: the public API of each library as a list of lines, committed in `docs/public-api`.
 //!
-//! The lists come from rustdoc's JSON output, whose format changes between compilers. The compiler of [`RUSTC`] makes and
-//! compares them. `pjrt-sys` has no list, because it is generated and `cargo xtask codegen --check` compares it.
+//! The lists come from rustdoc's JSON output, whose format changes between compilers. One fixed compiler, [`RUSTC`],
+//! creates and compares them. `pjrt-sys` has no list, because it is generated and `cargo xtask codegen --check`
+//! compares it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -29,7 +30,7 @@ const RUSTC: &str = "rustc 1.95.";
 /// Functions of `pjrt` that may name types of `pjrt-sys`, besides the module `raw`.
 const RAW: &[&str] = &["pjrt::Plugin::api(", "pjrt::Plugin::from_static(", "pjrt::Plugin::supports<", "::supports<"];
 
-/// Most lines of a difference that are shown.
+/// Maximum number of lines of a difference that are shown.
 const SHOWN: usize = 40;
 
 /// Writes the lists, or compares them with the committed ones.
@@ -79,8 +80,8 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     }
 }
 
-/// Lets rustdoc describe the workspace's libraries as JSON, with all features. The packages are those of the step that checks
-/// the documentation, so that dependencies are not compiled once more.
+/// Lets rustdoc describe the workspace's libraries as JSON, with all features. The packages are the same as in the step
+/// that checks the documentation, so that dependencies are not compiled again.
 fn document() -> Result<(), Error> {
     let mut cargo = sh::cargo();
     cargo.args(["doc", "--quiet", "--workspace", "--no-deps", "--lib", "--all-features"]);

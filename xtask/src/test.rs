@@ -134,7 +134,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     report.close()
 }
 
-/// Runs every example of `pjrt` on the embedded CPU device. Returns how many ran.
+/// Runs every example of `pjrt` on the embedded CPU device. Returns the number of examples.
 fn examples() -> Result<u64, Error> {
     let mut ran = 0;
     for entry in std::fs::read_dir(sh::root().join("crates/pjrt/examples"))? {

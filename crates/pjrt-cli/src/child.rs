@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long to wait for remaining output after the child ended. A process that the child started may keep the pipe
 /// open.
 const REST: Duration = Duration::from_millis(500);
-/// Most bytes of the child's output that are kept, because a plugin may write without limit.
+/// Maximum bytes of the child's output that are kept, because a plugin may write without limit.
 const MOST: usize = 4 << 20;
 /// Lines of the child's diagnostics that are kept.
 const LINES: usize = 5;

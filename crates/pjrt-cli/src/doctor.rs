@@ -91,7 +91,7 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             let descriptor = if facts.exports.descriptor { ", DevicePlugin_GetDescriptor" } else { "" };
             let exports = if facts.exports.get_pjrt_api { "GetPjrtApi" } else { "no GetPjrtApi" };
             let found = format!("{}, {megabytes} MiB, exports {exports}{descriptor}", targets.join(", "));
-            // If the library is for another system, the refusal below carries the verdict.
+            // If the library is for another system, the refusal below states this.
             let foreign = candidate.refusals.iter().any(|refusal| matches!(refusal, Refusal::WrongTarget { .. }));
             check("library", if foreign { Verdict::Note } else { Verdict::Ok }, found);
         }

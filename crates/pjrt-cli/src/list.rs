@@ -53,7 +53,7 @@ pub(crate) fn ordered(registry: &PluginRegistry) -> (Vec<PluginEntry>, Vec<Plugi
             continue;
         }
         match entry.status() {
-            // Its hardware is absent, so a framework takes it only if the user names it.
+            // Its hardware is absent, so a framework uses it only if the user names it.
             Status::Available | Status::Loaded(_) => usable.push(entry),
             _ => refused.push(entry),
         }

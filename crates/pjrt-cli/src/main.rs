@@ -131,7 +131,7 @@ impl Command {
 struct Report {
     text: String,
     code: u8,
-    /// Whether the text has colours. Then the quoted parts are already escaped.
+    /// Whether the text has colours. In that case, the quoted parts are already escaped.
     painted: bool,
 }
 

@@ -1,14 +1,14 @@
-//! Tables for people to read.
+//! Tables for display.
 
 use crate::escape::one_line;
 use crate::paint::{Meaning, paint};
 
-/// Most characters of a cell that is not the last of its row.
+/// Maximum characters of a cell that is not the last one of its row.
 const WIDEST: usize = 64;
-/// Most characters of the last cell of a row.
+/// Maximum characters of the last cell of a row.
 const LONGEST: usize = 4096;
 
-/// Rows under a header, each column as wide as its widest cell.
+/// Rows under a header. Each column is as wide as its widest cell.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
     headed: bool,

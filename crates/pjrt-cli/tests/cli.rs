@@ -140,7 +140,7 @@ fn a_library_that_does_not_describe_itself_is_not_loaded_for_a_header() {
         return;
     };
     for library in libraries.split(':') {
-        // If they are only loaded and not used, XLA's plugins crash when the process ends.
+        // XLA's plugins crash when the process ends if they were loaded but not used.
         let error = refused(&["header", "--library", library]);
         assert!(error.contains("give --manifest FILE or --name NAME"), "{library}: {error}");
     }

@@ -1,7 +1,7 @@
 // The baseline of execute.rs: the same work through the raw function table.
 //
-// Built by execute.rs with the system's C compiler. The declarations are only those needed here; execute.rs passes the
-// functions themselves.
+// Built by execute.rs with the system's C compiler. The file declares only the types that it needs. execute.rs passes
+// the functions.
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -97,7 +97,7 @@ struct execute {
   void *device;
 };
 
-// Event_Await, Event_Destroy, Buffer_Destroy: one object. Buffer_ReadyEvent: an object and an answer.
+// Event_Await, Event_Destroy, Buffer_Destroy: one object. Buffer_ReadyEvent: an object and a result.
 struct one {
   struct head head;
   void *object;
@@ -158,8 +158,8 @@ static int destroy(error *(*function)(struct one *), void *object) {
   return function(&args) != NULL;
 }
 
-// Runs n times. mode 0: wait for the run's own event. mode 1: wait for the output's ready event.
-// keep: list the input as non-donatable, as the Rust side does.
+// Runs n times. mode 0: wait for the run's own event. mode 1: wait for the output's ready event. keep: list the input
+// as non-donatable, as the Rust side does.
 int bench_run(size_t n, int mode, int keep) {
   static const int64_t zero = 0;
   for (size_t i = 0; i < n; i++) {

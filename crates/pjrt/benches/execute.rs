@@ -1,8 +1,9 @@
-//! Overhead of this crate for a run: `x + x` on four floats, through `pjrt` and through the raw table from C.
+//! Measures the overhead of this crate for a run: `x + x` on four floats, through `pjrt` and through the raw table from
+//! C.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run in turns, batch by
-//! batch, in one process, with the same plugin; the numbers are medians over the batches. With `--assert` a ratio above
-//! the limit is a failure.
+//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run alternately, batch
+//! by batch, in one process with the same plugin. The numbers are medians over the batches. With `--assert`, a ratio
+//! above the limit is a failure.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -89,12 +90,12 @@ fn median(mut samples: Vec<f64>) -> f64 {
     samples[samples.len() / 2]
 }
 
-/// Runs the candidates in turns; nanoseconds for one repetition of each.
+/// Runs the candidates alternately. Returns the nanoseconds for one repetition of each.
 fn in_turns(candidates: &[&dyn Fn()]) -> Vec<f64> {
     let mut samples = vec![Vec::new(); candidates.len()];
     for batch in 0..BATCHES {
         for turn in 0..candidates.len() {
-            // Another one begins each time, so that none always follows the same.
+            // Each turn begins with another candidate, so that none always follows the same one.
             let which = (turn + batch) % candidates.len();
             let start = Instant::now();
             candidates[which]();

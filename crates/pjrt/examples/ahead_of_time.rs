@@ -13,7 +13,7 @@ const ADD: &str = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tens
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
 
-    // For two devices, which the client below does not have.
+    // A topology with two devices, which the client below does not have.
     let two = [NamedValue::new("device_count", 2i64)];
     let topology = TopologyDescription::create(&client.plugin(), "", &two)?;
     for device in topology.device_descriptions()? {
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     assert_eq!(topology.device_descriptions()?.len(), 2);
 
-    // For the devices of the client.
+    // A topology with the devices of the client.
     let options = CompileOptions::default();
     let executable = client.topology()?.compile(&Program::mlir(ADD), &options)?;
     println!("{}: {} outputs", executable.name()?, executable.num_outputs()?);

@@ -1,7 +1,8 @@
-//! Donate a buffer, so that each step of a loop updates it in place: the key-value cache of a language model in small.
+//! Donate a buffer, so that each step of a loop updates it in place. The example is a small version of a language
+//! model's key-value cache.
 //!
-//! A buffer that is passed by reference stays as it is. A buffer that is passed by value is donated: the program may write
-//! its output into the buffer's memory.
+//! A buffer that is passed by reference does not change. A buffer that is passed by value is donated, so the program
+//! may write its output into the buffer's memory.
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 

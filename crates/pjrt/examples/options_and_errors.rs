@@ -1,4 +1,4 @@
-//! Pass options to a client, and tell errors apart by their kind and code.
+//! Pass options to a client, and distinguish errors by their kind and code.
 
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Program};
 
@@ -19,14 +19,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 
-    // The plugin rejects a program with a fault. The error names the C function.
+    // The plugin rejects an invalid program. The error names the C function.
     let error = client
         .compile(&Program::mlir("func.func @main("), &CompileOptions::default())
         .expect_err("the program is cut off");
     println!("{error}");
     assert_eq!((error.kind(), error.function()), (ErrorKind::Plugin, Some("PJRT_Client_Compile")));
 
-    // The device has no memory left for this buffer, because of the option above.
+    // Because of the option above, the device has no memory left for this buffer.
     let large = vec![0.0f32; 1 << 20];
     let error =
         client.buffer_from_host(&large, &[1 << 20]).and_then(|buffer| buffer.wait()).expect_err("4 MiB do not fit");

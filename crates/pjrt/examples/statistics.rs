@@ -1,4 +1,4 @@
-//! Ask what a compiled program costs and how much memory a device uses.
+//! Query the costs of a compiled program and the memory use of a device.
 
 use pjrt::{ClientOptions, CompileOptions, Program};
 

@@ -13,10 +13,11 @@ use crate::handle::Foreign;
 use crate::load_error::LoadErrorKind;
 use crate::read;
 
-/// Maximum length of the extension chain; the interface names 25 extensions.
+/// Maximum length of the extension chain. The interface names 25 extensions.
 const MAX_EXTENSIONS: usize = 128;
 
-/// A plugin's function table: a copy of its `PJRT_Api`, cut to the size that both sides know. The rest is zero.
+/// A plugin's function table: a copy of its `PJRT_Api`, cut to the size that both sides know. The remaining fields are
+/// zero.
 pub struct Api {
     table: Foreign<PJRT_Api>,
     raw: Foreign<*const PJRT_Api>,
@@ -231,7 +232,7 @@ impl Api {
 }
 
 impl ExtensionNode {
-    /// Copies the extension struct. If the plugin's struct is shorter than ours, the rest is zero.
+    /// Copies the extension struct. If the plugin's struct is shorter than ours, the remaining fields are zero.
     pub(crate) fn copy<E: Extension>(&self) -> Option<Foreign<E>> {
         if self.ty != E::TYPE.0 {
             return None;

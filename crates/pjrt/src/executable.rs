@@ -68,7 +68,7 @@ impl Executable {
         self.0.query::<slot::PJRT_Executable_NumPartitions>()
     }
 
-    /// Returns the program after optimization, in a format that the plugin chooses. XLA's plugins give an
+    /// Returns the program after optimization, in a format that the plugin chooses. XLA's plugins return an
     /// `HloModuleProtoWithConfig`.
     #[doc(alias = "PJRT_Executable_OptimizedProgram")]
     pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
@@ -76,8 +76,8 @@ impl Executable {
         self.copy_optimized_program(sized)
     }
 
-    /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin names the format when it
-    /// is asked for the program's size, so a program in another format costs one call and no copy.
+    /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin returns the format with
+    /// the program's size. A program in another format therefore costs one call and no copy.
     pub(crate) fn optimized_program_if(
         &self,
         wanted: impl FnOnce(&str) -> bool,
@@ -85,7 +85,7 @@ impl Executable {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;
-        // An empty format means that the plugin names it only with the program.
+        // If the format is empty, the plugin returns it only with the program.
         if format.is_empty() || wanted(&format) { self.copy_optimized_program(sized).map(Some) } else { Ok(None) }
     }
 

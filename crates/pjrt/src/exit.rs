@@ -1,11 +1,11 @@
 //! Waits for pending operations when the process ends. Otherwise plugins may crash, because their threads still run
 //! while their static objects are destroyed.
 //!
-//! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers, the
-//! newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread of
-//! the plugin. Such an object is destroyed before older handlers run. So there are two waits: a thread-local object of
-//! each thread that starts operations, whose destructor runs before all handlers if this thread calls `exit`, and an exit
-//! handler for other threads.
+//! C's `exit` first destroys the thread-local objects of the thread that called it, and then runs the exit handlers,
+//! the newest first. A plugin registers a handler for each static object, also for those that a run creates on a thread
+//! of the plugin. Such an object is destroyed before older handlers run. There are therefore two waits. A thread-local
+//! object of each thread that starts operations waits before all handlers if this thread calls `exit`. An exit handler
+//! waits for the operations of other threads.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -55,10 +55,10 @@ impl Drop for UserThread {
     }
 }
 
-/// Whether the calling function was called by C's `exit`, directly or not. `false` if the system cannot tell.
+/// Whether the calling function was called by C's `exit`, directly or not. `false` if the system cannot detect this.
 ///
-/// Thread-local objects are destroyed both when their thread ends and when it calls `exit`. Only the call stack tells
-/// which.
+/// Thread-local objects are destroyed both when their thread ends and when it calls `exit`. Only the call stack
+/// distinguishes the two cases.
 fn called_by_exit() -> bool {
     #[cfg(any(all(target_os = "linux", target_env = "gnu"), target_vendor = "apple"))]
     {

@@ -160,8 +160,8 @@ impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
     }
 }
 
-/// A client and the objects it uses, dropped together. The drop never happens on a thread that the client's destruction
-/// waits for.
+/// A client and the objects it uses, dropped together. It is never dropped on a thread for which the client's
+/// destruction waits.
 pub(crate) struct DeferredDrop<T: Send + 'static> {
     value: ManuallyDrop<T>,
     in_flight: Arc<InFlight>,

@@ -42,7 +42,8 @@ impl InFlight {
 
     /// Waits until no operation is pending. Returns the number of pending operations at the deadline.
     pub(crate) fn wait(&self, until: Instant) -> usize {
-        // The order matters. Either a ticket that ends sees this waiter, or the waiter sees the end of the ticket.
+        // The order of these operations matters. Either a ticket that ends sees this waiter, or the waiter sees the end
+        // of the ticket.
         self.waiters.fetch_add(1, SeqCst);
         let mut guard = self.lock();
         let left = loop {
@@ -66,7 +67,7 @@ impl InFlight {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if self.0.count.fetch_sub(1, SeqCst) == 1 && self.0.waiters.load(SeqCst) > 0 {
-            // Take the lock, so that a waiter is either before its check or asleep.
+            // Take the lock, so that each waiter has either not yet checked or is already waiting.
             let guard = self.0.lock();
             self.0.ended.notify_all();
             drop(guard);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::c_char;
 use std::ptr::NonNull;
 
-/// An answer of the plugin that violates the interface, and how.
+/// An answer of the plugin that violates the interface, with a description of the violation.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) &'static str);

@@ -195,7 +195,7 @@ impl Client {
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 
-    /// Copies host data that the plugin may read during the call only.
+    /// Copies host data that the plugin may read only during the call.
     fn copy(&self, data: *const u8, shape: &Shape, strides: &[i64], placement: Placement<'_>) -> Result<Buffer, Error> {
         let host = HostData { data, shape, byte_strides: strides };
         // SAFETY: C5: with these semantics the plugin reads during the call only; the callers hold the data until then

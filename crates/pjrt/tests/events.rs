@@ -1,4 +1,4 @@
-//! Events that fail, come late, come from other threads, or are forgotten.
+//! Tests events that fail, become ready late, are completed on other threads, or are leaked.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -81,7 +81,7 @@ fn a_late_callback_from_another_thread_wakes() {
     fake.finish();
     assert_eq!(count.0.load(SeqCst), 1);
     assert!(matches!(poll(&mut event, &count), Poll::Ready(Ok(()))));
-    // And while another thread sleeps in its executor.
+    // Also while another thread waits in its executor.
     let late = buffer.ready_event().unwrap();
     let waiting = std::thread::spawn(|| block_on(late));
     while !waiting.is_finished() {
@@ -141,7 +141,7 @@ fn panics_in_callbacks_and_wakers_end_there() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
-    // In the registration itself.
+    // Also during the registration itself.
     buffer.ready_event().unwrap().on_ready(|_| panic!("a callback that panics")).unwrap();
     fake.manual.store(true, SeqCst);
     let mut event = buffer.ready_event().unwrap();
@@ -166,13 +166,13 @@ fn a_refused_registration_gives_its_error_and_drops_the_callback() {
     let mut event: Event = buffer.ready_event().unwrap();
     assert!(matches!(poll(&mut event, &Arc::new(Count::default())), Poll::Ready(Err(_))));
     fake.manual.store(false, SeqCst);
-    // A copy that cannot be called back for is waited for instead.
+    // If the plugin cannot register a callback for a copy, the copy is waited for.
     let read = buffer.to_host_async::<f32>().unwrap();
     assert!(read.is_ready());
     assert_eq!(read.wait().unwrap(), [1.0, 2.0]);
 }
 
-/// Reads a buffer in every way while its events are open, and returns what came of it.
+/// Reads a buffer in every way while its events are pending, and returns the outcomes.
 fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt::Error>> {
     let buffer = Arc::new(buffer(client));
     let theirs = buffer.clone();
@@ -210,7 +210,7 @@ fn there_is_more_than_one_way_to_wait() {
         for result in read_late(fake, &client) {
             assert_eq!(result.unwrap_err().message(), "fake error 13", "the operation's own error");
         }
-        // The operation's own error may also be that something is not implemented.
+        // The operation's own error may also be `UNIMPLEMENTED`.
         fake.event_error.store(12, SeqCst);
         assert_eq!(buffer(&client).to_host::<f32>().unwrap_err().message(), "fake error 12");
         fake.event_error.store(0, SeqCst);

@@ -1,4 +1,4 @@
-//! The end of a client and of the process while operations are pending.
+//! Tests the end of a client and of the process while operations are pending.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -124,7 +124,7 @@ mod shutdown {
     }
 }
 
-/// Runs a test of this program once more in a process of its own.
+/// Runs a test of this program again in a separate process.
 fn child(test: &str, what: &str) -> (bool, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", test, "--nocapture"]).env(CHILD, what).output().unwrap();
@@ -143,7 +143,7 @@ mod process {
 
     extern "C" fn exiting() {
         println!("the newest exit handler ran");
-        // The receiver may have given up.
+        // The receiver may no longer exist.
         let _ = EXITING.get().unwrap().send(());
     }
 
@@ -245,7 +245,7 @@ mod process {
         });
     }
 
-    /// Ends this process with work pending.
+    /// Ends this process while work is pending.
     fn pending(way: &str, path: &str) {
         const SQUARE: &str = "
         func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
@@ -284,7 +284,7 @@ mod limits {
 
     use super::*;
 
-    /// The largest numbers that are let through give an answer, and do not end the process.
+    /// The largest accepted numbers cause a result or an error, and do not end the process.
     #[test]
     fn real_plugins_survive_the_numbers_that_pass() {
         if let Ok(path) = std::env::var(CHILD) {

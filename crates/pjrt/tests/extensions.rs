@@ -1,4 +1,4 @@
-//! The optional groups of functions, on a device that offers all of them.
+//! Tests the optional groups of functions on a device that supports all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -25,8 +25,8 @@ use pjrt::{
     LoadedExecutable, Plugin, Program,
 };
 
-/// A device that offers everything. Its programs echo one array of two 32-bit integers; `later` ends when
-/// [`finish`] is called.
+/// A device that supports everything. Its programs return their argument, an array of two 32-bit integers. `later` ends
+/// when [`finish`] is called.
 struct All;
 
 #[device_plugin]
@@ -39,11 +39,11 @@ struct Device;
 
 type Memory = Arc<RwLock<Vec<u8>>>;
 
-/// Streams that were told to wait.
+/// Streams that received a request to wait.
 static WAITS: Mutex<Vec<isize>> = Mutex::new(Vec::new());
 /// Runs that have not ended.
 static RUNS: Mutex<Vec<Completer>> = Mutex::new(Vec::new());
-/// Addresses of user data that runs were given, for the type of that id.
+/// Addresses of the user data that runs received, for the type with that id.
 static DATA: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn finish() {
@@ -151,7 +151,7 @@ fn compile(client: &Client, code: &str) -> LoadedExecutable {
     client.compile(&Program::new("text", code.as_bytes()), &CompileOptions::default()).unwrap()
 }
 
-/// Another plugin, of the same functions: objects of one mean nothing to the other.
+/// Another plugin with the same functions. Objects of one plugin are not valid for the other.
 fn stranger() -> Client {
     struct Other;
     #[device_plugin]
@@ -222,7 +222,7 @@ fn a_raw_buffer_is_the_memory_and_keeps_it() {
     buffer.delete().unwrap();
     assert_eq!(raw_buffers.alias(&buffer).map(drop).unwrap_err().kind(), ErrorKind::InvalidArgument);
     drop((buffer, client));
-    // The alias keeps memory and client.
+    // The alias keeps the memory and the client alive.
     assert_eq!(raw.read(0, 4).unwrap(), 1i32.to_ne_bytes());
 }
 
@@ -278,7 +278,7 @@ fn custom_calls_and_their_data() {
     let run = compile(&client, "echo").execute_with([Input::from(&x)], &options).unwrap();
     run.done.wait().unwrap();
     assert_eq!(std::mem::take(&mut *DATA.lock().unwrap()), [data.as_ptr().addr()]);
-    // The context of one plugin is nothing to another.
+    // A context of one plugin is not valid for the other.
     let other = stranger();
     let theirs = other.buffer_from_host(&[5i32, 6], &[2]).unwrap();
     let refused = compile(&other, "echo").execute_with([Input::from(&theirs)], &options).unwrap_err();
@@ -309,7 +309,7 @@ fn shardings_and_memories_are_told() {
     assert!(memories.memories(&stranger().default_device().unwrap().description().unwrap()).is_err());
 }
 
-/// The text of a field that holds this, somewhere in a message.
+/// Finds a field that contains this text anywhere in a message.
 fn mentions(message: &[u8], text: &str) -> bool {
     message.windows(text.len()).any(|window| window == text.as_bytes())
 }
@@ -325,14 +325,14 @@ fn a_profile_shows_what_happened_while_it_ran() {
     assert_eq!((error.kind(), error.function()), (ErrorKind::Unsupported, Some("PLUGIN_Profiler_Start")));
     assert!(error.message().contains("this device is shy"), "{error}");
     let profile = profiler.start(&[]).unwrap();
-    // There is one at a time, and the second does no harm to the first.
+    // Only one profile runs at a time. The second request does not affect the first profile.
     assert_eq!(profiler.start(&[]).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
     run("during the profile");
     let space = profile.stop().unwrap();
     run("after the profile");
     assert!(mentions(&space, "/device:CUSTOM:all:0") && mentions(&space, "during the profile"));
     assert!(!mentions(&space, "before the profile") && !mentions(&space, "after the profile"));
-    // One that is dropped ends.
+    // A profile that is dropped ends.
     drop(profiler.start(&[]).unwrap());
     profiler.start(&[]).unwrap().stop().unwrap();
 }

@@ -1,4 +1,4 @@
-//! Lifetimes of handles, objects of different clients, and destroyed objects.
+//! Tests lifetimes of handles, objects of different clients, and destroyed objects.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -116,7 +116,7 @@ fn only_donated_inputs_are_taken() {
     let new = || client.buffer_from_host(&[1u8], &[1]).unwrap();
     let (a, b) = (new(), new());
     executable.execute(&[&a, &b]).unwrap();
-    // More arguments than fit the lists on the stack, and than the ready-made list of indices.
+    // More arguments than fit the lists on the stack and the constant list of indices.
     executable.execute(&[&a; 200]).unwrap();
     assert!(!a.is_deleted().unwrap() && !b.is_deleted().unwrap(), "inputs by reference stay");
     let run = executable.execute_with([Input::Borrow(&a), Input::Donate(b)], &ExecuteOptions::default()).unwrap();

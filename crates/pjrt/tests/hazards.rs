@@ -1,4 +1,4 @@
-//! Programs that XLA's plugins do not survive never reach a plugin.
+//! Tests that programs that crash XLA's plugins never reach a plugin.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -65,7 +65,7 @@ fn hazards_never_reach_the_plugin() {
 fn real_plugins_are_not_ended() {
     each_client("real_plugins_are_not_ended", |client| {
         refused(client);
-        // Other sizes pass.
+        // Other sizes are accepted.
         let program = Program::mlir(dimension_size(3));
         if let Err(error) = client.compile(&program, &CompileOptions::default()) {
             assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");

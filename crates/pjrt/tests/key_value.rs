@@ -1,4 +1,4 @@
-//! The key-value store of a client, called as a plugin calls it.
+//! Tests the key-value store of a client with the calls that a plugin makes.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "plays the plugin")]
@@ -38,7 +38,7 @@ impl KeyValueStore for Store {
     }
 }
 
-/// The last arguments of the plugin's function for errors.
+/// The arguments of the last call of the plugin's function for errors.
 static LAST: Mutex<Option<(u32, String)>> = Mutex::new(None);
 
 unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, size: usize) -> *mut PJRT_Error {
@@ -51,7 +51,7 @@ unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, s
 fn the_plugin_reaches_the_store_while_the_client_lives() {
     let fake = Fake::new();
     let store = Arc::new(Store::default());
-    // The options and this handle of the store are dropped before the plugin calls.
+    // The options and this handle of the store are dropped before the plugin calls the store.
     let client = plugin().client(&fake.options().with_key_value_store(store.clone())).unwrap();
     let create = fake.kv.lock().unwrap().unwrap();
     let mut callback_error: PJRT_CallbackError = Some(make_error);
@@ -75,7 +75,7 @@ fn the_plugin_reaches_the_store_while_the_client_lives() {
         let error = unsafe { callback(&mut args) };
         (error, args)
     };
-    // From another thread, as plugins do.
+    // The calls come from another thread, as those of plugins do.
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (error, args) = get(c"name");
@@ -96,7 +96,7 @@ fn the_plugin_reaches_the_store_while_the_client_lives() {
     args.user_arg = create.kv_try_get_user_arg;
     assert!(!unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
     assert_eq!(LAST.lock().unwrap().take(), Some((5, "absent".to_owned())));
-    // A plugin that gives no way to make errors.
+    // The plugin provides no function to create errors.
     args.callback_error = null_mut();
     assert!(unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
 

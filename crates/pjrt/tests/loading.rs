@@ -1,4 +1,4 @@
-//! Loading files: other files than plugins are errors, and the same file returns the same plugin.
+//! Tests loading files: files that are not plugins are errors, and the same file returns the same plugin.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -17,7 +17,7 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds a library from C, whose compiler is the linker Rust itself uses.
+/// Builds a library from C, with the compiler that Rust uses as its linker.
 fn build(name: &str, source: &str) -> PathBuf {
     let (c, library) = (directory().join(format!("{name}.c")), directory().join(format!("{name}.so")));
     std::fs::write(&c, source).unwrap();
@@ -27,7 +27,7 @@ fn build(name: &str, source: &str) -> PathBuf {
     library
 }
 
-/// A plugin with the functions nothing works without, and the given version and initialization.
+/// A plugin with the minimum of required functions, and the given version and initialization.
 fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
     format!(
         "#include <stddef.h>
@@ -108,7 +108,7 @@ fn what_is_no_plugin_is_refused_in_clear_words() {
 
 #[test]
 fn the_same_file_is_the_same_plugin() {
-    // Initializing twice would fail.
+    // A second initialization would fail.
     let path = build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"));
     let (symbolic, hard) = (directory().join("once_symbolic.so"), directory().join("once_hard.so"));
     for link in [&symbolic, &hard] {

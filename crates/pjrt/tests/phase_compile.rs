@@ -1,4 +1,4 @@
-//! A compiler with phases, in a table made by hand: no plugin at hand has one.
+//! Tests a compiler with phases, in a table written by hand because none of the available plugins has one.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
@@ -30,9 +30,9 @@ impl Backend for Device {
     device_plugin_testing::no_programs!();
 }
 
-/// Compilers and answers that are not destroyed.
+/// Number of compilers and results that are not destroyed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
-/// Functions fail with this error of the plugin, which is made for the test.
+/// Functions fail with this error of the plugin, which is created for the test.
 static ERROR: AtomicPtr<PJRT_Error> = AtomicPtr::new(null_mut());
 
 fn answer(texts: Vec<Vec<u8>>) -> (*mut *const c_char, *const usize, usize) {
@@ -63,7 +63,7 @@ unsafe extern "C" fn names(args: *mut PJRT_PhaseCompile_Get_PhaseNames_Args) -> 
     null_mut()
 }
 
-/// Gives for each program its text with the names of the phases behind it, and the length of the options.
+/// Returns each program's text, followed by the names of the phases and the length of the options.
 unsafe extern "C" fn run(args: *mut PJRT_PhaseCompile_Run_Phase_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     let list = |texts: *mut *const c_char, sizes: *const usize, count: usize| -> Vec<Vec<u8>> {
@@ -73,7 +73,7 @@ unsafe extern "C" fn run(args: *mut PJRT_PhaseCompile_Run_Phase_Args) -> *mut PJ
     };
     let phases = list(args.phases_to_run, args.phases_to_run_sizes, args.num_phases_to_run);
     for (i, phase) in phases.iter().enumerate() {
-        // Terminated, beyond what the size counts.
+        // The size does not count the terminating byte.
         assert_eq!(unsafe { *(*args.phases_to_run.add(i)).add(phase.len()) }, 0);
     }
     assert!(!args.topology.is_null() && args.compile_options_size > 0);
@@ -121,7 +121,7 @@ fn phases_are_named_and_run_and_nothing_is_left() {
     let options = CompileOptions::default();
     let run = |phases: &[&str]| compiler.run_phases(phases, &[b"one", b""], &options, &topology);
     assert_eq!(run(&["parse", "lower"]).unwrap(), [b"oneparselower".to_vec(), b"parselower".to_vec()]);
-    // An error made by the plugin itself.
+    // The plugin itself creates an error.
     let mut args = PJRT_Event_Await_Args::new();
     let error = unsafe { (*Plain::api().as_raw()).PJRT_Event_Await.unwrap()(&mut args) };
     ERROR.store(error, SeqCst);

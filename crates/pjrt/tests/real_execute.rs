@@ -1,4 +1,4 @@
-//! Programs on real plugins.
+//! Runs programs on real plugins.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -21,7 +21,7 @@ func.func @main(%a: tensor<f32>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor
   return %2 : tensor<4xf32>
 }";
 
-/// Adds 1 in place of its argument.
+/// Adds 1 to its argument, in place.
 const INCREMENT: &str = "
 func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf32> {
   %one = stablehlo.constant dense<1.0> : tensor<4xf32>
@@ -29,7 +29,7 @@ func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}) -> tensor<4xf3
   return %0 : tensor<4xf32>
 }";
 
-/// Large enough that the plugins run it on threads of their own.
+/// Large enough that the plugins run it on their own threads.
 const SQUARE: &str = "
 func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
   %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
@@ -44,13 +44,13 @@ fn axpy() {
         let a = client.buffer_from_host(&[2.0f32], &[]).unwrap();
         let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).unwrap();
         let y = client.buffer_from_host(&[0.5f32; 4], &[4]).unwrap();
-        // The same weights, run after run.
+        // Every run uses the same weights.
         for _ in 0..3 {
             let outputs = axpy.execute(&[&a, &x, &y]).unwrap();
             assert_eq!(outputs.len(), 1);
             assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.5, 4.5, 6.5, 8.5]);
         }
-        // Outputs are inputs.
+        // The outputs are the next inputs.
         let once = axpy.execute(&[&a, &x, &y]).unwrap();
         let twice = axpy.execute(&[&a, &once[0], &y]).unwrap();
         assert_eq!(twice[0].to_host::<f32>().unwrap(), [5.5, 9.5, 13.5, 17.5]);
@@ -73,7 +73,7 @@ fn wrong_arguments_never_reach_the_plugin() {
         };
         assert_eq!(refused(&[]), "the program has 3 parameters, but 0 arguments were given");
         assert_eq!(refused(&[&a, &x, &x, &x]), "the program has 3 parameters, but 4 arguments were given");
-        // The plugins take the first two for f32[4] and compute with other numbers.
+        // Plugins read the first two arrays as f32[4], and would compute with wrong numbers.
         let ints = client.buffer_from_host(&[1i32; 4], &[4]).unwrap();
         assert_eq!(refused(&[&a, &x, &ints]), "argument 2 is s32[4], but the program expects f32[4]");
         let square = client.buffer_from_host(&[1.0f32; 4], &[2, 2]).unwrap();
@@ -115,7 +115,7 @@ fn inputs_by_reference_are_never_donated() {
             assert!(!x.is_deleted().unwrap());
         }
         assert_eq!(x.to_host::<f32>().unwrap(), [1.0; 4]);
-        // A chain of donations works in one place.
+        // A chain of donations reuses one memory.
         let mut x = x;
         for _ in 0..10 {
             let mut run = increment.execute_with([Input::Donate(x)], &ExecuteOptions::default()).unwrap();
@@ -143,7 +143,7 @@ fn many_inputs_and_outputs() {
             let outputs = reverse.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
             let back: Vec<Vec<f32>> = outputs.iter().map(|output| output.to_host().unwrap()).collect();
             assert_eq!(back, data.iter().rev().map(|data| data.to_vec()).collect::<Vec<_>>());
-            // And with every second input given away.
+            // Donates every second input.
             let mixed: Vec<Input<'_>> = inputs
                 .iter()
                 .enumerate()
@@ -320,7 +320,7 @@ fn metadata_is_an_answer_or_unsupported() {
         if let Some(layouts) = client.plugin().extension::<pjrt::extensions::Layouts>() {
             let shape = pjrt::Shape::new(pjrt::ElementType::F32, [2, 3]);
             assert_eq!(layouts.default_layout(client, &shape).unwrap(), "{1,0}");
-            // Any of these would end the process.
+            // Each of these would end the process.
             let f32s = |extents: &[i64]| pjrt::Shape::new(pjrt::ElementType::F32, extents);
             let token = pjrt::Shape::new(pjrt::ElementType::Token, []);
             for shape in [f32s(&[-5]), f32s(&[i64::MAX, i64::MAX]), token] {
@@ -332,7 +332,7 @@ fn metadata_is_an_answer_or_unsupported() {
                 }
             }
             for _ in 0..3 {
-                // Asked again and again: the executable keeps its layouts.
+                // Query repeatedly, because the executable keeps its layouts.
                 assert_eq!(layouts.output_layouts(executable).unwrap(), ["{0}"]);
             }
             ok("parameter layouts", layouts.parameter_layouts(executable));
@@ -400,7 +400,7 @@ fn runs_and_copies_are_futures() {
         });
         assert_eq!(value.unwrap(), vec![256.0f32; n * n]);
         for _ in 0..50 {
-            // Begun and forgotten.
+            // The run is started and its results are dropped.
             let run = square.execute_with([Input::Borrow(&x)], &ExecuteOptions::default()).unwrap();
             drop(run.outputs[0].to_host_async::<f32>().unwrap());
             std::mem::forget(run.outputs[0].to_host_async::<f32>().unwrap());
@@ -466,7 +466,7 @@ fn an_error_goes_with_the_data() {
         told(block_on(broken.to_host_async::<f32>().unwrap()).unwrap_err());
         match increment.execute_with([Input::Borrow(&broken)], &ExecuteOptions::default()) {
             Ok(run) => {
-                // The run's own event, and what reads its outputs: no zeros instead of an error.
+                // The run's own event and all reads of its outputs return the error, instead of zeros.
                 told(run.done.wait().unwrap_err());
                 told(run.outputs[0].to_host::<f32>().unwrap_err());
             }

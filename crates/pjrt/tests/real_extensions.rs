@@ -1,4 +1,4 @@
-//! Optional groups of functions, on real plugins.
+//! Tests optional groups of functions on real plugins.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 

@@ -1,4 +1,4 @@
-//! Layouts other than row-major, on real plugins.
+//! Tests layouts other than row-major on real plugins.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -60,7 +60,7 @@ fn results_of_another_layout_arrive_row_major() {
         let mut place = [0.0f32; 6];
         columns.to_host_into(&mut place).unwrap();
         assert_eq!(place, expected);
-        // Three dimensions, in an order that is neither row-major nor its reverse.
+        // Three dimensions, in an order that is neither row-major nor column-major.
         let text = "module { func.func @main(%x: tensor<2x3x4xi16>)
               -> (tensor<2x3x4xi16> {mhlo.layout_mode = \"{1,2,0}\"}) {
            %0 = stablehlo.add %x, %x : tensor<2x3x4xi16>

@@ -1,4 +1,4 @@
-//! Data to and from real plugins, of every element type.
+//! Tests transfers to and from real plugins, for every element type.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -18,7 +18,7 @@ fn round_trip<T: Element + PartialEq>(client: &Client, data: &[T]) {
     let buffer = client.buffer_from_host(data, &dims).unwrap();
     assert_eq!(buffer.element_type().unwrap(), T::TYPE);
     assert_eq!(buffer.to_host::<T>().unwrap(), data, "{}", T::TYPE);
-    // Through a program, too.
+    // Also pass the data through a program.
     let ty = T::TYPE.stablehlo_name();
     let n = data.len();
     let text = format!("func.func @main(%x: tensor<{n}x{ty}>) -> tensor<{n}x{ty}> {{ return %x : tensor<{n}x{ty}> }}");
@@ -139,7 +139,7 @@ fn data_that_is_not_copied_lives_as_long_as_the_buffer() {
         let double = compile(client, text);
         let outputs = double.execute(&[&buffer]).unwrap();
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);
-        // Given away, but host data must not be written.
+        // The buffer is donated, but the program must not write to host memory.
         let run = double.execute_with([pjrt::Input::Donate(buffer)], &pjrt::ExecuteOptions::default()).unwrap();
         run.done.wait().unwrap();
         assert_eq!(run.outputs[0].to_host::<f32>().unwrap(), [4.0; 1024]);

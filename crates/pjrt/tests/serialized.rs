@@ -1,4 +1,4 @@
-//! Bytes that the plugin trusts: what reaches it, and what is refused before.
+//! Tests serialized bytes, which plugins trust: which bytes reach the plugin, and which are rejected before.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]

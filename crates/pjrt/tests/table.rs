@@ -1,4 +1,4 @@
-//! Tables a plugin might give: short, old, broken, and extension chains of all sorts.
+//! Tests tables that a plugin might return: short, old or invalid ones, and all kinds of extension chains.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(
@@ -26,7 +26,7 @@ unsafe extern "C" {
     fn mprotect(addr: *mut c_void, len: usize, prot: c_int) -> c_int;
 }
 
-/// The first `size` bytes of a table, right before memory that cannot be read.
+/// Places the first `size` bytes of a table directly before memory that cannot be read.
 fn at_page_end(table: &PJRT_Api, size: usize) -> *const PJRT_Api {
     const PAGE: usize = 4096;
     // PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS.
@@ -56,7 +56,7 @@ fn a_short_table_is_read_no_further_than_its_size() {
     assert!(!plugin.supports::<slot::PJRT_Error_ForEachPayload>(), "beyond the table's end");
     let client = Fake::new().client_of(&plugin);
     assert_eq!(client.platform_name().unwrap(), "fake");
-    // An error without payloads, whose function lies beyond the end.
+    // An error without payloads, because the function for them is beyond the end of the table.
     assert!(client.lookup_device(5).unwrap_err().payloads().is_empty());
     let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
     let error = executable.executable().parameter_memory_kinds().unwrap_err();
@@ -168,7 +168,7 @@ fn a_failed_initialization_is_remembered() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn fail(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
         CALLS.fetch_add(1, SeqCst);
-        // An error of the fake: ask for one through its own function.
+        // Creates an error of the fake through the function that returns one.
         let mut args = PJRT_Client_LookupDevice_Args::new();
         args.id = 14;
         unsafe { table().PJRT_Client_LookupDevice.unwrap()(&mut args) }
@@ -209,7 +209,7 @@ fn the_whole_chain_is_walked_and_unknown_types_are_kept() {
 
 #[test]
 fn a_short_extension_has_only_the_functions_within_its_size() {
-    // The layouts extension of API 0.81 has 72 bytes; the function at 72 came later.
+    // The layouts extension of API 0.81 has 72 bytes. The function at offset 72 was added later.
     let exact: &mut [usize] = vec![0usize; 9].leak();
     exact[0] = 72;
     exact[1] = 4;
@@ -223,7 +223,7 @@ fn a_short_extension_has_only_the_functions_within_its_size() {
     let error = layouts.parameter_layouts(executable.executable()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.function(), Some("PJRT_Layouts_PJRT_Executable_GetParameterLayouts"));
-    // And of another plugin's object.
+    // Also test an object of another plugin.
     let other = Fake::new().client();
     let buffer = other.buffer_from_host(&[1u8], &[1]).unwrap();
     assert_eq!(layouts.buffer_layout(&buffer).unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -247,13 +247,13 @@ fn broken_chains_are_cut() {
 
 #[test]
 fn short_extensions_of_every_group_have_only_what_lies_within_their_size() {
-    /// Cut after `words` words.
+    /// Cuts the extension after `words` words.
     fn cut<E: Extension>(words: usize) -> Plugin {
         let cut: &mut [usize] = vec![1usize; words].leak();
         cut[0] = words * 8;
         cut[1] = usize::try_from(E::TYPE.0).unwrap();
         cut[2] = 0;
-        // All functions are garbage that nothing calls.
+        // All functions are garbage, but nothing calls them.
         with_chain(cut.as_mut_ptr().cast())
     }
     let streams = cut::<PJRT_Stream_Extension>(4).extension::<Streams>().unwrap();
@@ -267,7 +267,7 @@ fn short_extensions_of_every_group_have_only_what_lies_within_their_size() {
     // SAFETY: the function is missing.
     let missing = unsafe { ffi.register_handler("x", "y", std::ptr::NonNull::dangling(), Default::default()) };
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unsupported);
-    // The profiler's functions are in a table behind the extension, which may be missing or short as well.
+    // The profiler's functions are in a table to which the extension points. The table may be missing or short as well.
     assert!(cut::<PJRT_Profiler_Extension>(3).extension::<Profiler>().is_none());
     let profiler = |table: *mut PLUGIN_Profiler_Api| {
         let mut extension = PJRT_Profiler_Extension::new();

@@ -1,4 +1,4 @@
-//! Host memory: lengths, types, layouts, and who owns it while it is on its way.
+//! Tests transfers of host memory: lengths, types, layouts, and ownership during the transfer.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -93,7 +93,7 @@ fn data_is_row_major_or_an_error() {
     let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.no_layouts.store(true, SeqCst);
     assert_eq!(buffer.to_host::<u8>().unwrap(), [1, 2, 3, 4, 5, 6], "the plugin's own layout is row-major");
-    // The fake gives the bytes as they lie, whichever layout it is asked for, as XLA 0.81 does.
+    // The fake returns the bytes as they are stored, whichever layout is requested, as XLA 0.81 does.
     let other = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
     fake.column_major.store(true, SeqCst);
     for no_layouts in [true, false] {
@@ -178,7 +178,7 @@ fn a_copy_outlives_its_future() {
         let dropped = buffer.to_host_async::<u64>().unwrap();
         let mut polled = pin!(buffer.to_host_async::<u64>().unwrap());
         assert!(polled.as_mut().poll(&mut cx).is_pending());
-        // Never dropped, but within reach of a leak checker.
+        // Never dropped, but reachable for a leak checker.
         static LEAKED: Mutex<Vec<HostRead<u64>>> = Mutex::new(Vec::new());
         LEAKED.lock().unwrap().push(buffer.to_host_async::<u64>().unwrap());
         drop(dropped);
@@ -232,7 +232,7 @@ fn owned_data_lives_until_the_plugin_is_done_with_it() {
     fake.manual.store(true, SeqCst);
     let dropped = Arc::new(AtomicBool::new(false));
     let data = Watched(vec![1.0, 2.0], dropped.clone());
-    // Returns although the plugin still has the data: nothing here waits for the event.
+    // Returns although the plugin still uses the data, because nothing here waits for the event.
     let buffer = client.buffer_from_owned::<f32, _>(data, &[2], Placement::Default).unwrap();
     assert!(!dropped.load(SeqCst));
     drop(buffer);
@@ -241,7 +241,7 @@ fn owned_data_lives_until_the_plugin_is_done_with_it() {
     fake.finish();
     assert!(dropped.load(SeqCst));
 
-    // Data that holds its elements itself, and data shared with the caller.
+    // Data that contains its elements directly, and data that is shared with the caller.
     fake.manual.store(false, SeqCst);
     let client = fake.client();
     let inline = client.buffer_from_owned::<f32, _>([1.0, 2.0], &[2], Placement::Default).unwrap();

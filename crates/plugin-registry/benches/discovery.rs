@@ -1,8 +1,9 @@
-//! What a search costs: 50 installed plugins among 150 other packages, none of them loaded.
+//! Measures a search: 50 installed plugins among 150 other packages. The search does not load any of them.
 //!
-//! `cargo bench -p plugin-registry --bench discovery [-- --assert 20]`. The baseline lists the same folders and reads the
-//! same small files and the first 4096 bytes of the same libraries, in turns with the search. Times are the
-//! fastest of many, with a warm file cache. With `--assert` a search that takes longer than that many milliseconds is a failure.
+//! `cargo bench -p plugin-registry --bench discovery [-- --assert 20]`. The baseline lists the same folders, and reads
+//! the same small files and the first 4096 bytes of the same libraries. It runs alternately with the search. Times are
+//! the shortest of many, with a warm file cache. With `--assert`, a search that takes longer than that many
+//! milliseconds is a failure.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a benchmark")]
 
 #[path = "../tests/discovery_common/mod.rs"]
@@ -21,7 +22,7 @@ use plugin_registry::discovery::{Discovery, inspect};
 const PLUGINS: usize = 50;
 const OTHERS: usize = 150;
 const ROUNDS: usize = 40;
-/// Size that libraries are extended to; only their headers and symbols are read.
+/// Size to which libraries are extended. Only their headers and symbols are read.
 const LIBRARY_SIZE: u64 = 200 << 20;
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
@@ -54,7 +55,7 @@ fn install(machine: &Machine) {
     }
 }
 
-/// Lists every folder, reads small files whole and of libraries the first bytes. Gives the number of bytes.
+/// Lists every folder, and reads small files completely and the first bytes of libraries. Returns the number of bytes.
 fn baseline(folder: &Path) -> u64 {
     let mut bytes = 0;
     let mut buffer = Vec::new();
@@ -77,7 +78,7 @@ fn time(run: &mut dyn FnMut()) -> Duration {
     start.elapsed()
 }
 
-/// Other programs only ever make a run slower, so the fastest one says what the work costs.
+/// Other programs can only make a run slower, so the shortest time is that of the work.
 fn fastest(times: Vec<Duration>) -> Duration {
     times.into_iter().min().unwrap_or_default()
 }

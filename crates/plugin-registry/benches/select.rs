@@ -1,5 +1,5 @@
-//! Choosing a plugin and getting at one that is loaded, among many, compared in the same run with the least a
-//! framework could do: read one environment variable and compare it with the names in a list.
+//! Measures the selection of a plugin and the access to a loaded one, among many plugins. The baseline in the same run
+//! is the minimum that a framework could do: read one environment variable and compare it with the names in a list.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::hint::black_box;
@@ -13,7 +13,7 @@ const PLUGINS: usize = 50;
 const ROUNDS: usize = 2000;
 
 fn main() {
-    // One plugin that can be loaded, the last of many.
+    // The last one of many plugins is the only one that can be loaded.
     let registry = PluginRegistry::builder().hardware(HardwareProbe::at("/nonexistent")).build();
     let mut names = Vec::new();
     for index in 0..PLUGINS - 1 {

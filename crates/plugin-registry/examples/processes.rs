@@ -1,4 +1,5 @@
-//! One of several processes: finds its place, configures a plugin for it, and creates a client that finds the others.
+//! One of several processes: detects its position, configures a plugin for it, and creates a client that finds the
+//! others.
 //!
 //! Arguments: the plugin's library, the address of a Redis server, and a name for this run that no other run has.
 #![forbid(unsafe_code)]
@@ -16,11 +17,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [library, address, run] = arguments.as_slice() else { return Err("arguments: library, address, run".into()) };
 
-    // Where does this process stand?
+    // Detect the position of this process among others.
     let environment = Environment::of_this_process();
     let topology = Detection::new(&environment).with_host(&ThisHost).run()?.topology;
 
-    // What does the plugin need? A manifest says it; here it is written out.
+    // Write the plugin's requirements for each process. A plugin's manifest would contain them.
     let plan = ProcessPlan::new()
         .with_option(OptionRule::new("node_id", OptionType::Int64, "{global_rank}").when([When::MultiProcess]))
         .with_option(OptionRule::new("num_nodes", OptionType::Int64, "{world_size}").when([When::MultiProcess]))

@@ -13,7 +13,8 @@ use crate::discovery::inspect;
 /// Returns the description that a library exports, or `None` if it exports none.
 ///
 /// The library is loaded only if its symbol table lists the function that returns the description, and it then stays
-/// loaded. Its PJRT table is not used. As with [`open`](crate::open), the caller vouches for the library.
+/// loaded. Its PJRT table is not used. As with [`open`](crate::open), the caller guarantees that the library may be
+/// loaded.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ impl fmt::Display for HardwarePresence {
 pub struct HardwareStatus {
     /// Whether the hardware is present.
     pub presence: HardwarePresence,
-    /// The devices found (`/dev/nvidia0`, `PCI 10de:2330`). If none was found, the devices looked for.
+    /// The devices found (`/dev/nvidia0`, `PCI 10de:2330`). If no device was found, the devices that were searched for.
     pub evidence: Vec<String>,
 }
 
@@ -90,14 +90,14 @@ impl HardwareProbe {
         Self::at(self.root.clone())
     }
 
-    /// Looks for the hardware that a manifest describes.
+    /// Searches for the hardware that a manifest describes.
     pub fn look_for(&self, hardware: &Hardware) -> HardwareStatus {
         if hardware.is_empty() {
             return HardwareStatus::unknown();
         }
         let mut seen: Vec<String> = Vec::new();
         for pattern in &hardware.device_nodes {
-            // One node of each pattern is enough. Machines with many devices have many.
+            // One node per pattern is enough. A machine may have many nodes.
             seen.extend(self.node(pattern));
         }
         let bus = if hardware.pci.is_empty() { None } else { self.pci() };

@@ -221,7 +221,7 @@ impl Drop for Lease {
         let mut labels = labels();
         // Release the file first, because a thread that finds no label must find the lock free.
         if let Some(file) = self.file.take() {
-            // A note that remains after a failure does no harm, because only the lock counts.
+            // A note that remains after a failure is harmless, because only the lock counts.
             let _ = file.set_len(0);
             // Closing is not enough: a child process that is being started has the file open until its program begins.
             let _ = file.unlock();

@@ -40,10 +40,10 @@
 //!
 //! # Trust
 //!
-//! A plugin is native code that runs in this process. Whoever makes a registry vouches for the libraries that it may
-//! load, so no function here is `unsafe` for that reason. [Contract](pjrt::contracts) R1 states what this means, and
-//! which checks of [`discovery`] make it possible to vouch for a whole machine. A caller of [`open`] vouches for the
-//! library that the caller names.
+//! A plugin is native code that runs in this process. The creator of a registry guarantees that its libraries may be
+//! loaded, so no function here is `unsafe` for that reason. [Contract](pjrt::contracts) R1 states what this means, and
+//! which checks of [`discovery`] allow such a guarantee for a whole machine. A caller of [`open`] guarantees it for the
+//! library that it names.
 
 mod describe;
 pub mod discovery;

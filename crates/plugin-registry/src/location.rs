@@ -18,7 +18,7 @@ pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> 
 #[non_exhaustive]
 pub enum Location {
     /// A file: an absolute path, or a bare file name that the dynamic loader searches for. Symbolic links are not
-    /// resolved, because a library may look for others beside itself.
+    /// resolved, because a library may search for others in its own folder.
     File(PathBuf),
     /// A function table that is linked into this program.
     Linked(StaticApi),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plugin_manifest::Manifest;
 
-/// Describes the plugin that a framework asks for: names or kinds in order of preference, conditions, and whether the
+/// Describes the plugin that a framework requests: names or kinds in order of preference, conditions, and whether the
 /// user's environment takes precedence.
 ///
 /// ```
@@ -60,22 +60,22 @@ impl Policy {
         Self { preferences: vec![Preference::Any], ..Self::default() }
     }
 
-    /// Adds a plugin of this kind, for the case that no earlier preference fits.
+    /// Adds a preference for a plugin of this kind. It applies if no earlier preference fits.
     #[must_use]
     pub fn or(mut self, kind: impl Into<String>) -> Self {
         self.preferences.push(Preference::Kind(kind.into()));
         self
     }
 
-    /// Adds any plugin, for the case that no earlier preference fits.
+    /// Adds a preference for any plugin. It applies if no earlier preference fits.
     #[must_use]
     pub fn or_any(mut self) -> Self {
         self.preferences.push(Preference::Any);
         self
     }
 
-    /// Adds the plugin with this name, for the case that no earlier preference fits. It need not meet the conditions of
-    /// [`Self::require`].
+    /// Adds a preference for the plugin with this name. It applies if no earlier preference fits. It need not meet the
+    /// conditions of [`Self::require`].
     #[must_use]
     pub fn fallback(mut self, name: impl Into<String>) -> Self {
         self.preferences.push(Preference::Named(name.into()));

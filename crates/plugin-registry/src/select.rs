@@ -4,9 +4,9 @@
 //! criteria, the most important first:
 //!
 //! 1. plugins registered by the program, then plugins named by the user in the environment, then all others;
-//! 2. plugins with the name asked for, then plugins with that alias or platform name;
-//! 3. plugins whose hardware was found, then plugins whose hardware cannot be looked for;
-//! 4. plugins that are not experimental, then experimental ones, unless the policy asks for those;
+//! 2. plugins with the requested name, then plugins with that alias or platform name;
+//! 3. plugins whose hardware was found, then plugins whose hardware cannot be detected;
+//! 4. plugins that are not experimental, then experimental ones, unless the policy requests those;
 //! 5. plugins with a higher priority;
 //! 6. plugins in the order of their names, then in the order in which they were found.
 //!

@@ -27,7 +27,7 @@ impl SelectError {
         &self.0.policy
     }
 
-    /// Returns the environment variable that decided, if one did, and the plugins it names.
+    /// Returns the environment variable that determined the selection, if one did, and the plugins that it names.
     pub fn hint(&self) -> Option<&SelectionHint> {
         self.0.hint.as_ref()
     }
@@ -46,7 +46,7 @@ pub struct Rejected {
     pub name: String,
     /// Its other names.
     pub aliases: Vec<String>,
-    /// Its library and where it was found, for people.
+    /// Its library and where it was found, for display.
     pub origin: String,
     /// Why it was not selected.
     pub reason: RejectReason,
@@ -62,7 +62,7 @@ impl Rejected {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum RejectReason {
-    /// It has none of the names asked for.
+    /// It has none of the requested names.
     OtherName,
     /// It cannot be used.
     Refused(Vec<Refusal>),

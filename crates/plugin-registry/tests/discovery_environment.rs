@@ -1,4 +1,5 @@
-//! Every environment variable, with its exact syntax and with wrong values; TensorFlow's folders and conventional names.
+//! Tests every environment variable, with its exact syntax and with invalid values. Also tests TensorFlow's folders and
+//! conventional names.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 mod discovery_common;
@@ -71,7 +72,8 @@ fn configuration_files() {
     let plain = config("plain.json", r#"{"library_path": "LIB"}"#);
     let value = format!("with:{},without:{},also:{}", good.display(), plain.display(), a.display());
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
-    // One library with two sets of options is two plugins; the same set is one plugin of two names.
+    // One library with two sets of options becomes two plugins. With the same set, it becomes one plugin with two
+    // names.
     assert_eq!(list(&machine, &found), ["with a.so", "without a.so"]);
     let mut options = found.candidates[0].create_options.clone();
     options.sort_by(|a, b| a.name.cmp(&b.name));
@@ -135,7 +137,7 @@ fn one_library_variables() {
 
         let gone = found_missing(&machine, variable);
         assert_eq!(gone, [format!("{name} lib/gone/pjrt_c_api_acme_plugin.so !missing")], "{variable}");
-        // An empty variable is an unset one.
+        // An empty variable counts as unset.
         assert!(search(&machine, &[(variable, String::new())]).candidates.is_empty(), "{variable}");
         let listed = variables().iter().any(|known| {
             known.name == variable || (known.name.ends_with("<PLATFORM>") && variable == "PJRT_PLUGIN_PATH_CUDA")
@@ -160,7 +162,7 @@ fn the_other_variables() {
     assert_eq!(lines("TT_PJRT_PLUGIN_DIR", machine.text("tt")), ["tt tt/pjrt_plugin_tt.so"]);
     assert_eq!(lines("PJRT_PLUGIN_PATH_", a.clone()), [""; 0]);
 
-    // A bare name is searched as the dynamic linker does, and never in the current folder.
+    // A bare name is searched for in the places of the dynamic linker, and never in the current folder.
     machine.plugin("usr/lib/libxpu.so");
     assert_eq!(lines("XPU_LIBRARY_PATH", "libxpu.so".to_owned()), ["xpu usr/lib/libxpu.so"]);
     assert_eq!(lines("XPU_LIBRARY_PATH", "Cargo.toml".to_owned()), ["xpu - !missing"]);
@@ -248,7 +250,7 @@ fn conventional_folders_and_names() {
     }
     #[cfg(unix)]
     {
-        // The same folder again, and a link whose target is gone.
+        // The same folder again, and a link whose target no longer exists.
         machine.link("usr/local/lib/pjrt", machine.path("usr/local/lib/gomlx/pjrt"));
         machine.link("ld/pjrt_plugin_gone.so", "/no/such/file");
     }
@@ -287,7 +289,7 @@ fn one_file_is_one_candidate_with_every_place() {
     let names: Vec<&str> = candidate.names.iter().map(|name| name.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "tpu", "y", "z"]);
     assert_eq!(candidate.provenances().count(), 5, "{:#?}", candidate.also);
-    // A copy is another library, though of the same name.
+    // A copy is another library, although it has the same name.
     let copy = machine.plugin("copy/pjrt_plugin_x.so");
     let value = format!("a:{}", copy.display());
     let found = search(

@@ -1,4 +1,4 @@
-//! Files that were made to hang or crash who reads them, and places where strangers lie in wait.
+//! Tests files that were made so that readers hang or crash, and folders in which other users prepared attacks.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 #![cfg(unix)]
 
@@ -15,7 +15,7 @@ use discovery_common::{Elf, Machine, named};
 use plugin_registry::discovery::{AllowList, Refusal, inspect};
 use plugin_registry::{Error, PluginRegistry, Policy};
 
-/// Runs what must come to an end soon.
+/// Runs work that must end soon.
 fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let done = work();
@@ -44,14 +44,14 @@ fn word(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Program headers of [`Elf`]: the segment, then the dynamic section. Of each, the places of offset and sizes.
+/// Program headers of [`Elf`]: the segment, then the dynamic section. For each, the positions of its offset and sizes.
 const SEGMENT: usize = 64;
 const DYNAMIC: usize = 64 + 56;
 
 #[test]
 fn hash_tables_without_an_end() {
     let machine = Machine::new("hostile-hash");
-    // A chain of symbols that leads to itself, said to be four billion long.
+    // A chain of symbols that leads to itself, with a length of four billion.
     let symbols = Elf { exports: vec!["other"], gnu_hash: false, ..Elf::new() };
     let mut bytes = symbols.bytes();
     let table: Vec<u8> = [1u32, 2, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -61,12 +61,12 @@ fn hash_tables_without_an_end() {
     let path = machine.file("circle.so", bytes);
     assert!(!soon("a chain in a circle", || inspect(&path)).unwrap().exports.get_pjrt_api);
 
-    // A chain that goes on through gigabytes of zeros.
+    // A chain that continues through gigabytes of zeros.
     let mut bytes = Elf { exports: vec!["other"], ..Elf::new() }.bytes();
     let table: Vec<u8> = [1u32, 1, 1, 6].iter().flat_map(|word| word.to_le_bytes()).collect();
     let at = bytes.windows(table.len()).position(|window| window == table).unwrap();
     let end = bytes.len();
-    // It is the last thing in the file, behind what it displaces.
+    // It is at the end of the file, after the part that it displaces.
     let (table, dynamic) = (bytes[at..at + 28].to_vec(), bytes[at + 32..].to_vec());
     let dynamic_at = bytes.len() as u64;
     bytes.extend(&dynamic);
@@ -101,12 +101,12 @@ fn lengths_beyond_reason() {
     let path = machine.file("dynamic.so", bytes);
     stretch(&path, 64 << 30);
     refused("a long dynamic section", &path);
-    // A million libraries that it needs, each looked for in every folder.
+    // A hundred thousand libraries that it needs, each of which would be searched for in every folder.
     let names: Vec<String> = (0..100_000).map(|index| format!("lib{index}.so")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let path = machine.library("needs.so", &Elf::plugin().needing(&names));
     assert!(refused("many needs", &path).contains("needs too many libraries"));
-    // Lengths of 32 bits in the other formats.
+    // 32-bit lengths in the other formats.
     let mut bytes = macho(MACHO_X86_64, &["GetPjrtApi"], &[], true);
     bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
     let path = machine.file("commands.dylib", bytes);
@@ -230,7 +230,7 @@ fn what_was_replaced_after_the_search_is_not_loaded() {
         Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::NotAllowed { .. }])),
         other => panic!("{other:?}"),
     }
-    // So is one whose manifest names a hash, where that is verified.
+    // The same applies to one whose manifest contains a hash that is verified.
     let manifest = format!(
         r#"{{"format_version": "1.0", "name": "hashed", "library": {{"path": "libhashed.so", "sha256": "{}"}}}}"#,
         fs::read_to_string(&list).unwrap()

@@ -1,4 +1,4 @@
-//! Libraries are recognised by their headers, of every format, and what they lack is told.
+//! Tests that libraries of every format are recognised by their headers, and that missing parts are reported.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 mod discovery_common;
@@ -39,7 +39,7 @@ fn elf_with_either_hash_table() {
         assert_eq!(facts.runpath, ["$ORIGIN/a", "$ORIGIN/b"]);
     }
     for gnu_hash in [true, false] {
-        // A plugin's user, not a plugin: the name is there and not defined.
+        // A user of a plugin and not a plugin, because the name is imported and not defined.
         let user = Elf { imports: vec!["GetPjrtApi"], exports: vec!["main_entry"], gnu_hash, ..Elf::new() };
         assert!(!facts(&machine, "user.so", user.bytes()).exports.get_pjrt_api);
         let none = Elf { gnu_hash, ..Elf::new() };
@@ -156,7 +156,7 @@ fn a_library_that_only_describes() {
     assert!(found.candidates[0].notes[0].contains("another file"));
 }
 
-/// Every prefix of every format, and every single damaged byte: an answer, never a panic.
+/// Every prefix of every format and every single damaged byte must cause a result or an error, never a panic.
 #[test]
 fn damage_is_survived() {
     let machine = Machine::new("damage");
@@ -216,7 +216,7 @@ fn missing_dependencies_are_found_the_linkers_way() {
             other => panic!("{other:?}"),
         }
     };
-    // System folders, and those of ld.so.conf with an include.
+    // The system's folders, and those of ld.so.conf with an include.
     machine.library("usr/lib/libsystem.so.6", &Elf::new());
     machine.library("opt/vendor/libconf.so.1", &Elf::new());
     machine.file("etc/ld.so.conf", "# comment\ninclude /etc/ld.so.conf.d/*.conf\n");
@@ -224,7 +224,7 @@ fn missing_dependencies_are_found_the_linkers_way() {
     assert!(check(&["libsystem.so.6", "libconf.so.1"], Elf::plugin(), &[]).is_empty());
     assert_eq!(check(&["libno.so", "libsystem.so.6", "libno2.so"], Elf::plugin(), &[]), ["libno.so", "libno2.so"]);
 
-    // RUNPATH with $ORIGIN; a library of another architecture is passed over.
+    // RUNPATH with $ORIGIN. A library of another architecture is ignored.
     machine.library("p/deps/libown.so", &Elf::new());
     machine.library("p/deps/libarm.so", &Elf { machine: other_machine(), ..Elf::new() });
     let runpath = || Elf { runpath: Some("$ORIGIN/deps".to_owned()), ..Elf::plugin() };
@@ -233,7 +233,8 @@ fn missing_dependencies_are_found_the_linkers_way() {
     assert_eq!(check(&["libown.so"], Elf::plugin(), &[]), ["libown.so"]);
     assert!(check(&["libown.so"], Elf::plugin(), &[("LD_LIBRARY_PATH", machine.text("p/deps"))]).is_empty());
 
-    // What a dependency needs counts too, and says who needs it. RPATH reaches dependencies, RUNPATH does not.
+    // Missing libraries of a dependency are also reported, with the library that needs them. RPATH applies to
+    // dependencies. RUNPATH does not.
     machine.library("p/deps/libdeep.so", &Elf::new().needing(&["libown.so", "libgone.so"]));
     assert_eq!(check(&["libdeep.so"], runpath(), &[]), ["libown.so", "libgone.so"]);
     let rpath = Elf { rpath: Some("${ORIGIN}/deps".to_owned()), ..Elf::plugin() };
@@ -242,7 +243,7 @@ fn missing_dependencies_are_found_the_linkers_way() {
     let text = found.candidates[0].refusals[0].to_string();
     assert!(text.contains("libgone.so (needed by ") && text.contains("deps/libdeep.so"), "{text}");
 
-    // A circle ends.
+    // A cycle of dependencies ends.
     machine.library("p/deps/liba.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["libb.so"]) });
     machine.library("p/deps/libb.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["liba.so"]) });
     assert!(check(&["liba.so"], runpath(), &[]).is_empty());

@@ -1,4 +1,5 @@
-//! Manifests in directories, override, add, select and disable; limited trust.
+//! Tests manifests in directories, and the variables for override, addition, selection and disabling. Also tests
+//! elevated privileges.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 mod discovery_common;
@@ -31,7 +32,7 @@ fn directories_in_order() {
     ];
     for (place, name) in places {
         let plugin = machine.plugin(&format!("lib/{name}.so"));
-        // Written in reverse order of their names.
+        // The files are written in reverse order of their names.
         machine.file(&format!("{place}/pjrt/plugins.d/z.json"), "{}");
         machine.file(&format!("{place}/pjrt/plugins.d/a.json"), manifest(name, &library(plugin.to_str().unwrap())));
         machine.file(&format!("{place}/pjrt/plugins.d/readme.txt"), "not a manifest");
@@ -42,7 +43,7 @@ fn directories_in_order() {
     assert_eq!(found.candidates.len(), 12, "each z.json is a refused candidate");
     assert_eq!(found.searched.iter().filter(|place| place.source == SourceKind::Manifest && place.exists).count(), 6);
 
-    // The variables replace the defaults; relative paths do not count.
+    // The variables replace the defaults. Relative paths are ignored.
     machine.plugin("x/l.so");
     machine.file("x/pjrt/plugins.d/x.json", manifest("x", &library("../../l.so")));
     let found = discovery(&machine)
@@ -264,7 +265,7 @@ fn hashes_and_the_allow_list() {
     assert!(named(&found, "good").is_usable());
     let text = named(&found, "other").refusals[0].to_string();
     assert!(text.contains("is not in the allow-list") && text.contains("allow"), "{text}");
-    // A list that cannot be used lets nothing through.
+    // A list that cannot be read permits no library.
     for bad in [machine.file("bad", "xyz good.so\n"), machine.path("nolist")] {
         let found = discovery(&machine).variable("PJRT_REGISTRY_ALLOWLIST", &bad).discover();
         assert!(found.candidates.iter().all(|candidate| !candidate.is_usable()), "{}", bad.display());
@@ -324,12 +325,12 @@ fn elevated_privileges_trust_only_the_machine() {
         let noted = found.notes.iter().any(|note| note.about == *variable && note.message.contains("elevated"));
         assert!(noted, "{variable}: {:?}", found.notes);
     }
-    // A filter can only take away.
+    // A filter can only exclude plugins.
     let found = elevated.clone().variable("PJRT_REGISTRY_DISABLE", "*").discover();
     assert!(!found.candidates.iter().any(Candidate::is_usable));
 }
 
-/// Folders and files of a machine below which everything belongs to root are needed for this, so it runs as root only.
+/// This requires folders and files below which everything belongs to root, so it runs only as root.
 #[cfg(unix)]
 #[test]
 fn elevated_privileges_refuse_what_others_can_change() {
@@ -367,7 +368,7 @@ fn elevated_privileges_refuse_what_others_can_change() {
             }
             other => panic!("{}: {other:?}", path.display()),
         }
-        // Without elevated privileges it is used; a file that everybody can change is noted.
+        // Without elevated privileges it is used, and a note reports a file that everyone can change.
         let found = discovery(&machine).discover();
         assert!(found.candidates[0].is_usable());
         assert_eq!(found.candidates[0].notes.iter().any(|note| note.contains("every user")), mode == 0o666);

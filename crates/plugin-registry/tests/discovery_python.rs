@@ -1,4 +1,4 @@
-//! Python environments are read as files: every way plugins are packaged, search order, shadowing.
+//! Tests that Python environments are read as files: every form of package, the search order, and shadowing.
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test")]
 
 mod discovery_common;
@@ -76,7 +76,7 @@ fn b_namespace_only() {
         ("jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so", plugin()),
     ];
     machine.wheel(SITE, "intel-extension-for-openxla", "0.8", &files, "");
-    // No distribution claims these: a plain module, and a folder that Python does not take for a module.
+    // No distribution contains these: a plain module, and a folder that Python does not accept as a module.
     machine.file(&format!("{SITE}/jax_plugins/plain.py"), CALL);
     machine.plugin(&format!("{SITE}/jax_plugins/no_init/x.so"));
     let found = found(&machine);
@@ -238,7 +238,7 @@ fn a_regular_package_hides_the_namespace() {
 #[test]
 fn the_whole_search_path_in_order() {
     let machine = Machine::new("py-order");
-    // Each place has its own plugin, and all have a common one.
+    // Each place has its own plugin, and all places have one in common.
     let place = |site: &str, name: &str| {
         let common = [("jax_plugins/common/__init__.py", Text("")), ("jax_plugins/common/common.so", plugin())];
         machine.wheel(site, "common", name, &common, "[jax_plugins]\ncommon = jax_plugins.common");
@@ -273,13 +273,14 @@ fn the_whole_search_path_in_order() {
     let found = discovery.discover();
     let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
     assert_eq!(own, ["p1", "v1", "pth", "u1", "b1", "local", "debian"]);
-    // Once in the virtual environment, once in the machine's own installation: PYTHONPATH comes first in both.
+    // It is found once in the virtual environment and once in the machine's own installation. PYTHONPATH comes first in
+    // both.
     let common = named(&found, "common");
     assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
     assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
     assert!(found.notes.iter().any(|note| note.about.ends_with("x.pth") && note.message.contains("not run")));
     assert_eq!(found, discovery.discover(), "the same machine gives the same list");
-    // Without the machine's and the user's packages.
+    // Excludes the machine's and the user's packages.
     machine.file("venv/pyvenv.cfg", "home = /nowhere\ninclude-system-site-packages = false\nversion = 3.12.0\n");
     let found = discovery.variable("PYTHONNOUSERSITE", "1").discover();
     let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
@@ -321,17 +322,18 @@ fn interpreters_on_path() {
 #[test]
 fn eggs_editable_installations_and_manifests_in_wheels() {
     let machine = venv("py-eggs");
-    // An old installation: a folder of metadata with its own list of files.
+    // An old installation, with a metadata folder that has its own list of files.
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/entry_points.txt"), "[jax_plugins]\nold = oldpkg\n");
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/installed-files.txt"), "../oldlib/old_plugin.so\n");
     machine.plugin(&format!("{SITE}/oldlib/old_plugin.so"));
-    // A development folder behind a .pth line.
+    // A development folder that a .pth line adds.
     machine.file("src/dev.egg-info/entry_points.txt", "[jax_plugins]\ndev = jax_plugins.dev\n");
     machine.file("src/dev.egg-info/PKG-INFO", "Name: dev\n");
     machine.file("src/jax_plugins/dev/__init__.py", "");
     machine.plugin("src/jax_plugins/dev/dev.so");
     machine.file(&format!("{SITE}/easy-install.pth"), machine.text("src"));
-    // An import hook of setuptools, whose dictionaries say where the modules are, and one that only Python can follow.
+    // An import hook of setuptools, whose dictionaries contain the paths of the modules, and one that only Python can
+    // evaluate.
     machine.file("src2/hooked/__init__.py", "");
     machine.plugin("src2/hooked/libhooked.so");
     machine.file("src2/jax_plugins/spaced/__init__.py", "");
@@ -355,7 +357,7 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
         &format!("{SITE}/hooked-1.dist-info/direct_url.json"),
         r#"{"url": "file:///src/hooked", "dir_info": {"editable": true}}"#,
     );
-    // A manifest beside the library, and one in the metadata.
+    // One manifest is beside the library, and one is in the metadata.
     let manifest = |name: &str, path: &str| {
         format!(r#"{{"format_version": "1.0", "name": "{name}", "priority": 7, "library": {{"path": "{path}"}}}}"#)
     };
@@ -381,7 +383,7 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
     assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
 }
 
-/// Hostile, but small on the disk: each entry point once cost a pass over the whole record.
+/// A hostile package that is small on disk. Each entry point once required a scan of the whole record.
 #[test]
 fn entry_points_of_one_distribution_are_bounded_and_share_its_record() {
     let machine = venv("py-many");
@@ -395,7 +397,7 @@ fn entry_points_of_one_distribution_are_bounded_and_share_its_record() {
     let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
     assert_eq!(notes.len(), 1, "{:#?}", found.notes);
     assert_eq!(notes[0].message, "announces 500 plugins by entry points; the first 256 are looked at");
-    // One library, announced by every entry point that is looked at.
+    // There is one library, announced by every entry point that is read.
     assert_eq!(found.candidates.len(), 1);
     assert_eq!(found.candidates[0].provenances().count(), 256);
 }

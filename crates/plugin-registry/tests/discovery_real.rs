@@ -1,11 +1,11 @@
-//! The real XLA CPU plugins of `PJRT_TEST_PLUGINS`, found in the package folders they lie in.
+//! Tests the real XLA CPU plugins of `PJRT_TEST_PLUGINS`, in their package folders.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::{Path, PathBuf};
 
 use plugin_registry::discovery::{Discovery, Place, inspect};
 
-/// The folder of packages that a library lies in: the one that holds a `*.dist-info`.
+/// The package folder that contains a library, which also contains a `*.dist-info`.
 fn site(library: &Path) -> Option<PathBuf> {
     let has_metadata = |folder: &Path| {
         std::fs::read_dir(folder)
@@ -35,7 +35,7 @@ fn real_plugins() {
         println!("SKIPPED real_plugins in packages: none of them lies beside a *.dist-info folder");
         return;
     }
-    // The system's libraries are needed to resolve what the plugins need, so the root is the real one.
+    // The plugins need libraries of the system, so the root is the real one.
     let discovery = Discovery::isolated("/").variable("PYTHONPATH", std::env::join_paths(&sites).unwrap());
     let found = discovery.discover();
     for library in libraries.iter().filter(|library| site(library).is_some()) {

@@ -1,4 +1,4 @@
-//! The crates that each feature adds.
+//! Tests which crates each feature adds.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Setting the variables a plugin needs, in a process whose environment nobody else uses: the only test of its program.
+//! Tests setting the variables that a plugin needs. It is the only test of its program, so no other thread uses the
+//! environment.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use device_plugin::process::{EnvRule, Position, ProcessPlan, ProcessTopology};
@@ -29,7 +30,7 @@ fn variables_are_set_where_the_program_vouches_for_it() {
     let topology = ProcessTopology::new(place, place, Position::SOLE).unwrap();
     let registry = PluginRegistry::empty();
     let refused = registry.register::<Ranked>().unwrap();
-    // A missing library is told before anything is set.
+    // A missing library is reported before any variable is set.
     let Error::Refused { .. } = refused.load().unwrap_err() else { panic!("{refused:?}") };
 
     // The loader searches this name, and finds nothing after the variables are set.

@@ -1,7 +1,7 @@
-//! Two processes whose clients find each other through a store on a Redis server.
+//! Tests two processes whose clients find each other through a store on a Redis server.
 //!
-//! The parent starts this very program twice; each child finds its place in its environment, as a program under
-//! torchrun does, and creates a client of the plugin `plugins/rendezvous.rs` of `device-plugin-testing`.
+//! The parent starts this program twice. Each child detects its position from its environment, like a program under
+//! torchrun, and creates a client of the plugin `plugins/rendezvous.rs` of `device-plugin-testing`.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -27,7 +27,7 @@ fn plugin() -> Plugin {
     unsafe { Plugin::load(library()) }.unwrap()
 }
 
-/// What the plugin needs of each process.
+/// The plugin's requirements for each process.
 fn plan() -> ProcessPlan {
     let many = [When::MultiProcess];
     ProcessPlan::new()
@@ -36,7 +36,7 @@ fn plan() -> ProcessPlan {
         .with_coordinator(CoordinatorNeed::MultiProcess)
 }
 
-/// A client, and what it sees of all processes: `id name addressable`, separated by `;`.
+/// Creates a client, and returns the data that it sees of all processes: `id name addressable`, separated by `;`.
 fn rendezvous(
     environment: &Environment,
     store: Arc<dyn KeyValueStore>,
@@ -59,17 +59,17 @@ fn rendezvous(
     Ok(devices.collect::<Result<Vec<_>, pjrt::Error>>()?.join(";"))
 }
 
-/// What the parent tells a child beyond its rank.
+/// Data that the parent passes to a child in addition to its rank.
 const ADDRESS: &str = "RENDEZVOUS_TEST_ADDRESS";
 const TIMEOUT: &str = "RENDEZVOUS_TEST_TIMEOUT_MS";
 
-/// What a test does in a process it started of itself; false in the test's own process.
+/// Does the work of a test in a process that the test started. Returns `false` in the test's own process.
 fn is_a_started_process() -> bool {
     let environment = Environment::of_this_process();
     let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else { return false };
     let rank = environment.get("RANK").unwrap();
     let store: Arc<dyn KeyValueStore> = Arc::new(Redis::open(address).unwrap());
-    // Two plugins with the same keys.
+    // Two plugins use the same keys.
     for plugin in ["red", "blue"] {
         let part = Arc::new(Prefixed::new(store.clone(), "run1", plugin));
         match rendezvous(&environment, part, &format!("{plugin}{rank}"), timeout.parse().unwrap()) {
@@ -80,7 +80,7 @@ fn is_a_started_process() -> bool {
     true
 }
 
-/// Starts this very test again, as one of several processes.
+/// Starts this test again as one of several processes.
 fn start(test: &str, server: &RedisServer, rank: u32, world: u32, timeout_ms: u32) -> Child {
     let (rank, world) = (rank.to_string(), world.to_string());
     Command::new(std::env::current_exe().unwrap())
@@ -93,7 +93,7 @@ fn start(test: &str, server: &RedisServer, rank: u32, world: u32, timeout_ms: u3
         .unwrap()
 }
 
-/// What a child printed for the test.
+/// The lines that a child printed for the test.
 fn finish(child: Child) -> Vec<String> {
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

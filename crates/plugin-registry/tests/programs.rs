@@ -1,5 +1,5 @@
-//! The example programs on the embedded CPU device and on every real plugin named in `PJRT_TEST_PLUGINS`, compared
-//! with what NumPy computes.
+//! Tests the example programs on the embedded CPU device and on every real plugin in `PJRT_TEST_PLUGINS`, and compares
+//! the results with NumPy's.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use plugin_registry::discovery::Refusal;
 use plugin_registry::{Error, PluginRegistry, RejectReason};
 
 const PROGRAMS: [(&str, usize, usize); 3] = [("axpy", 3, 1), ("mlp", 5, 1), ("mlp_train_step", 6, 5)];
-/// Largest difference to NumPy's double precision, relative to 1 or the expected value.
+/// Maximum difference from NumPy's double-precision result, relative to 1 or the expected value.
 const TOLERANCE: f32 = 2e-5;
 
 fn folder() -> PathBuf {
@@ -77,7 +77,7 @@ fn programs_compute_what_numpy_does() {
             let inputs: Vec<&Buffer> = inputs.iter().collect();
             let expected = arrays(name, "out", num_outputs);
             for (form, executable) in compile(&client, name) {
-                // The same inputs serve every run: nothing takes them.
+                // All runs use the same inputs, because no run donates them.
                 for run in 0..3 {
                     let outputs = executable.execute(&inputs).unwrap();
                     check(&format!("{plugin}, {name}.{form}, run {run}"), &outputs, &expected);
@@ -98,7 +98,7 @@ fn training_lowers_the_loss() {
         for _ in 0..10 {
             let mut outputs = step.execute(&inputs.iter().collect::<Vec<_>>()).unwrap();
             losses.push(outputs.pop().unwrap().to_host_array().unwrap().scalar::<f32>().unwrap());
-            // The outputs are the next step's weights; x and y stay.
+            // The outputs are the weights of the next step. x and y stay the same.
             inputs.splice(..4, outputs);
         }
         assert!(losses.windows(2).all(|pair| pair[1] < pair[0]), "{plugin}: {losses:?}");

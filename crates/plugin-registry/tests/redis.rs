@@ -1,4 +1,4 @@
-//! The key-value store on a Redis server, against real servers.
+//! Tests the key-value store on a Redis server, with real servers.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
@@ -42,7 +42,7 @@ fn get_waits_for_put_and_for_nothing_else() {
                 })
             })
             .collect();
-        // Waiting holds nothing that others need.
+        // Waiting for a key does not block other operations.
         store.put("unrelated", b"x").unwrap();
         for i in 0..8 {
             other.put(&format!("key{i}"), format!("value{i}").as_bytes()).unwrap();
@@ -68,7 +68,7 @@ fn a_waiting_process_asks_only_once_before_it_is_told() {
     let mut connection = redis::Client::open(server.address()).unwrap().get_connection().unwrap();
     let stats: String = redis::cmd("INFO").arg("commandstats").query(&mut connection).unwrap();
     let gets = stats.lines().find_map(|line| line.strip_prefix("cmdstat_get:calls=")?.split(',').next()?.parse().ok());
-    // Once before it listens, once after.
+    // It reads the key once before it subscribes and once after.
     assert_eq!(gets, Some(2), "{stats}");
 }
 
@@ -83,7 +83,7 @@ fn broken_connections_are_made_anew() {
         let waiting = scope.spawn(|| store.get("new", Duration::from_secs(60)));
         drop(server);
         let server = RedisServer::start_on(port, &[]).unwrap();
-        // The first command after the break.
+        // The first command after the connection broke.
         store.put("new", b"value").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"value");
         assert_eq!(store.try_get("key").unwrap_err().0, ErrorCode::NOT_FOUND, "it kept nothing");
@@ -103,7 +103,7 @@ fn broken_connections_are_made_anew() {
 fn a_server_that_says_nothing_keeps_nobody() {
     let Some(server) = RedisServer::start("a_server_that_says_nothing_keeps_nobody") else { return };
     let store = Redis::open(&server.address()).unwrap().with_operation_timeout(Duration::from_millis(300));
-    // SIGSTOP and SIGCONT through the shell's own kill.
+    // Sends SIGSTOP and SIGCONT with the shell's own kill.
     let signal = |name: &str| {
         let status =
             std::process::Command::new("sh").args(["-c", &format!("kill -{name} {}", server.process_id())]).status();

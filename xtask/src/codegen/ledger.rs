@@ -1,4 +1,4 @@
-//! The ledger: the API minor that added each slot and each later field.
+//! The version history: the API minor that added each slot and each later field.
 //!
 //! Slots come from the API's own CHANGELOG, which names most of them. [`SLOTS`] lists those that it describes without
 //! naming. [`FIELDS`] lists fields that were added to an existing struct. Each entry is checked against the CHANGELOG
@@ -28,7 +28,7 @@ const SLOTS: &[(&str, u64)] = &[
     ("PJRT_TopologyDescription_GetMemorySpaceKindIds", 110),
 ];
 
-/// First field added to a struct in that minor: struct, field, minor, a word of the CHANGELOG section.
+/// The first field that a minor version added to a struct: struct, field, minor, and a word of the CHANGELOG section.
 pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
     ("PJRT_Client_Create_Args", "kv_try_get_callback", 61, "PJRT_KeyValueTryGet"),
     ("PJRT_ExecuteOptions", "context", 64, "context"),
@@ -74,13 +74,13 @@ pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
 /// the fields. Each entry has the smallest observed size in bytes, and the number of bytes that such callers are known
 /// to have.
 pub(crate) const ANNOUNCED: &[(&str, u64, u64)] = &[
-    // Ends after `alias_size_in_bytes` in 0.81, where the struct had six fields more.
+    // The size ends after `alias_size_in_bytes` in 0.81, although the struct had six more fields.
     ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56),
     // The constant of 0.54 to 0.67 ends at `attributes`, but users read `num_attributes` after it.
     ("PJRT_Plugin_Attributes_Args", 24, 32),
 ];
 
-/// Minor of every slot; slots older than the CHANGELOG (0.29) get 0.
+/// Returns the minor version of every slot. Slots that are older than the CHANGELOG (0.29) get 0.
 pub(crate) fn slots(names: &[String], changelog: &str) -> Result<Vec<u64>, Error> {
     let added = added(changelog)?;
     let mut minors = Vec::new();

@@ -1,4 +1,4 @@
-//! How many findings of the language rules each file may still have. A file must not get worse, and an improvement is
+//! How many findings of the language rules each file may still have. The number must not grow. Lower numbers are
 //! written back, so that the list shrinks until it can be deleted.
 
 use std::collections::BTreeMap;
@@ -35,8 +35,8 @@ fn parse(text: &str) -> Result<Counts, Error> {
 ///
 /// # Errors
 ///
-/// If the findings of a crate became more. Within a crate they may move from file to file, because files are renamed and
-/// split.
+/// If the number of findings of a crate has grown. Within a crate they may move from file to file, because files are
+/// renamed and split.
 pub(super) fn write(allowed: &Counts, found: &Counts) -> Result<(), Error> {
     let worse = worse(allowed, found);
     if !worse.is_empty() {
@@ -53,7 +53,8 @@ pub(super) fn write(allowed: &Counts, found: &Counts) -> Result<(), Error> {
     Ok(fs::write(path, lines.concat())?)
 }
 
-/// Crates and top folders with more findings than allowed. Before a list exists, every folder may have any number.
+/// Crates and top folders with more findings than allowed. Without a list, every folder may have any number of
+/// findings.
 fn worse(allowed: &Counts, found: &Counts) -> Vec<String> {
     if allowed.is_empty() {
         return Vec::new();

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Folders of sources in which no file may import itself through others. The imports of tests do not count.
+/// Source folders in which files must not import each other in cycles, directly or through others. Imports in tests do
+/// not count.
 const CRATES: &[&str] = &["crates/stablehlo-cpu/src/"];
 
 /// A module's path, such as `["engine", "lower"]`.
@@ -90,7 +91,7 @@ fn expand(before: &[String], tree: &str, paths: &mut Vec<Vec<String>>) {
     }
 }
 
-/// Which file imports which.
+/// The files that each file imports.
 struct Graph<'m> {
     edges: BTreeMap<&'m Module, BTreeSet<&'m Module>>,
 }
@@ -106,7 +107,7 @@ impl<'m> Graph<'m> {
         let mut edges: BTreeMap<&Module, BTreeSet<&Module>> = BTreeMap::new();
         for (module, (file, _)) in modules {
             let own = edges.entry(module).or_default();
-            // A `mod.rs` only names its children, so that it is on no way between two files.
+            // A `mod.rs` only names its children, so it does not connect two files.
             if file.ends_with("mod.rs") || file.ends_with("lib.rs") {
                 continue;
             }
@@ -117,7 +118,7 @@ impl<'m> Graph<'m> {
         Self { edges }
     }
 
-    /// The sets of files that reach each other.
+    /// The sets of files that import each other in cycles.
     fn circles(&self) -> Vec<Vec<&'m Module>> {
         let reachable: BTreeMap<&Module, BTreeSet<&Module>> =
             self.edges.keys().map(|module| (*module, self.reachable(module))).collect();
@@ -151,7 +152,7 @@ fn absolute(module: &Module, path: Vec<String>) -> Option<Vec<String>> {
         "crate" => Some(path[1..].to_vec()),
         "self" => Some([module, &path[1..]].concat()),
         "super" => Some([module.get(..module.len().checked_sub(ups)?)?, &path[ups..]].concat()),
-        // In a `mod.rs`: a child.
+        // In a `mod.rs`, the path names a child.
         _ => Some([module, &path[..]].concat()),
     }
 }

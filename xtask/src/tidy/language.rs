@@ -6,10 +6,10 @@ use regex::Regex;
 
 use super::prose::{Kind, Paragraph, regex};
 
-/// A pattern and what to write instead. A space in a pattern matches any white space.
+/// A pattern, with a remedy. A space in a pattern matches any white space.
 struct Rule {
     name: &'static str,
-    /// Matched against each sentence.
+    /// The pattern that is matched against each sentence.
     pattern: &'static str,
     /// The exceptions. A match of `pattern` that overlaps with a match of this is good English. Empty if there are
     /// none.
@@ -272,7 +272,7 @@ pub(super) fn check(paragraphs: &[Paragraph]) -> Vec<Finding> {
 }
 
 impl Compiled {
-    /// Where the pattern matches, outside the exceptions.
+    /// The positions at which the pattern matches, outside the exceptions.
     fn matches(&self, sentence: &str) -> Vec<usize> {
         let allowed: Vec<_> =
             self.except.iter().flat_map(|except| except.find_iter(sentence)).map(|found| found.range()).collect();

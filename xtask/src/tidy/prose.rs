@@ -1,4 +1,4 @@
-//! Extracts what people read from a file: paragraphs of comments, doc comments, string literals and Markdown.
+//! Extracts the text that people read from a file: paragraphs of comments, doc comments, string literals and Markdown.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -7,7 +7,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use ra_ap_rustc_lexer::{DocStyle, FrontmatterAllowed, LiteralKind, TokenKind, tokenize};
 use regex::Regex;
 
-/// Where a paragraph comes from. Some rules apply to some kinds only.
+/// The origin of a paragraph. Some rules apply only to some kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// A comment, a doc comment or a paragraph of Markdown.
@@ -79,7 +79,7 @@ pub(super) fn rust(source: &str) -> Vec<Paragraph> {
                 let marks = if doc_style.is_some() { 3 } else { 2 };
                 block.text.push_str(&text[marks..]);
                 block.text.push('\n');
-                // A comment at the end of a line of code is a paragraph of its own.
+                // A comment at the end of a line of code is a separate paragraph.
                 block.next = if code_line == line { 0 } else { line + 1 };
             }
             TokenKind::Whitespace => {}
@@ -111,7 +111,7 @@ fn is_inner(style: DocStyle) -> bool {
 /// Adjacent comment lines of one style.
 #[derive(Default)]
 struct Block {
-    /// Whether doc comments are inner ones; `None` for plain comments.
+    /// Whether doc comments are inner ones, or `None` for plain comments.
     doc: Option<bool>,
     start: usize,
     next: usize,

@@ -1,16 +1,17 @@
-//! Checks the folders of some crates, called rooms here: which folder may import which, and what a `mod.rs` may define.
+//! Checks the folders of some crates, which are called rooms here: which folders may import each other, and which items
+//! a `mod.rs` may define.
 
 /// A folder of sources with rooms.
 struct Source {
     folder: &'static str,
     /// The folder as a path in the crate.
     path: &'static str,
-    /// (room, rooms that its files must not import).
+    /// Pairs of a room and the rooms that its files must not import.
     rooms: &'static [(&'static str, &'static [&'static str])],
 }
 
 const SOURCES: &[Source] = &[
-    // The order is: `table` and `reclaim` below, then `lend`, `objects` and `extensions`.
+    // The order from the bottom up: `table` and `reclaim`, then `lend`, `objects` and `extensions`.
     Source {
         folder: "crates/device-plugin/src/abi/",
         path: "crate::abi::",
@@ -21,7 +22,8 @@ const SOURCES: &[Source] = &[
             ("objects", &["extensions"]),
         ],
     },
-    // The order is: `sharding` below, then `engine` and `spmd`, which do not know each other, then `passes` and `compile`.
+    // The order from the bottom up: `sharding`, then `engine` and `spmd`, which do not import each other, then `passes`
+    // and `compile`.
     Source {
         folder: "crates/stablehlo-cpu/src/",
         path: "crate::",
@@ -32,7 +34,7 @@ const SOURCES: &[Source] = &[
             ("passes", &["spmd", "compile"]),
         ],
     },
-    // The order is: `elementwise` below, then `kernels`, then `lower`.
+    // The order from the bottom up: `elementwise`, then `kernels`, then `lower`.
     Source {
         folder: "crates/stablehlo-cpu/src/engine/",
         path: "crate::engine::",
@@ -41,8 +43,8 @@ const SOURCES: &[Source] = &[
             ("kernels", &["graph", "program", "lower"]),
         ],
     },
-    // The IR is below everything else. The verifier and the printer do not know where a program came from, and the
-    // readers do not know each other.
+    // The IR is below all other rooms. The verifier and the printer do not import the readers, and the readers do not
+    // import each other.
     Source {
         folder: "crates/stablehlo/src/",
         path: "crate::",
@@ -62,7 +64,7 @@ const SOURCES: &[Source] = &[
 /// Items that a `mod.rs` of the rooms must not define, because its children would import them from above.
 const ITEMS: &[&str] = &["fn ", "struct ", "enum ", "trait ", "const ", "static ", "type ", "impl", "macro_rules!"];
 
-/// The contracts of docs/safety.md that `device-plugin` and `plugin-manifest` cite, with the words that follow the number.
+/// The contracts of docs/safety.md that `device-plugin` and `plugin-manifest` cite, each with its short name.
 const CONTRACTS: &[(&str, &str)] = &[
     ("V1", "argument structs"),
     ("V2", "handles"),
@@ -130,7 +132,7 @@ fn definitions(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// A SAFETY comment that cites a contract by number also names it: `V3 (arrays and text)`.
+/// Checks that a SAFETY comment that cites a contract by number also names it, as in `V3 (arrays and text)`.
 fn contracts(name: &str, text: &str, faults: &mut Vec<String>) {
     for (at, line) in text.lines().enumerate() {
         let Some((_, comment)) = line.split_once("// SAFETY:") else { continue };

@@ -1,4 +1,4 @@
-//! Single elements as text, read from literals and printed in results.
+//! Single elements as text, which literals contain and results show.
 
 use std::str::FromStr;
 
@@ -6,8 +6,8 @@ use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
 use serde_json::{Value, json};
 
-/// The element at a row-major index as a JSON number (complex numbers as pairs). Returns `None` for element types that
-/// have no number form here, and for an index outside the array.
+/// Returns the element at a row-major index as a JSON number (complex numbers as pairs). Returns `None` for element
+/// types that have no number form here, and for an index outside the array.
 pub(super) fn at(array: &HostArray, index: usize) -> Option<Value> {
     let ty = array.shape().element_type;
     let size = ty.host_size();

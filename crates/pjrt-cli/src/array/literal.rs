@@ -4,7 +4,7 @@ use pjrt::{ElementType, HostArray, Shape};
 
 use super::element;
 
-/// Deepest nesting of a list.
+/// Maximum nesting of a list.
 const MAX_RANK: usize = 64;
 
 /// The values of a literal in row-major order, and the extents that a nested list has.
@@ -73,7 +73,7 @@ impl<'a> Values<'a> {
     /// Reads a list of values or of lists, all of the same extents.
     fn nested(text: &'a str) -> Result<Self, String> {
         let mut items = Vec::new();
-        // The entries of each list that is open, and the extents that lists of each depth have.
+        // The number of entries of each open list, and the extent of the lists at each depth.
         let mut open: Vec<usize> = Vec::new();
         let mut extents: Vec<Option<usize>> = Vec::new();
         let mut leaves_at = None;

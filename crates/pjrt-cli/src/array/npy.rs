@@ -51,7 +51,8 @@ pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArra
     super::new(shape, data)
 }
 
-/// The element type of a file. NumPy's own types have names; other types are plain bytes, which `named` gives a type.
+/// The element type of a file. NumPy's own types have names. Other types are plain bytes, to which `named` assigns a
+/// type.
 fn element_type(descr: &str, named: Option<ElementType>) -> Result<ElementType, String> {
     // `|` stands for no byte order, `=` for this machine's.
     let known = NAMES.iter().find(|(_, name)| *name == descr || name[1..] == descr[1..] && !descr.starts_with('>'));

@@ -10,7 +10,7 @@ use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
 use super::npy;
 
-/// Most bytes that are read of an array, because a small archive may expand without limit.
+/// Maximum bytes that are read of an array, because a small archive may expand without limit.
 const MAX_ENTRY: u64 = 1 << 36;
 
 /// Saves arrays as `out0`, `out1`, …: as one file if the path ends in `.npz`, else as `.npy` files in that folder.
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     npy::parse(&bytes, None).map_err(|error| fault(format!("array {name:?}: {error}")))
 }
 
-/// The names of a file's arrays, as a list for a person.
+/// The names of a file's arrays, as a list for display.
 pub(super) fn names(path: &Path) -> Result<String, String> {
     open(path).map(|archive| list(&archive))
 }

@@ -1,4 +1,4 @@
-//! Arrays as text for a person, in NumPy's form: one line for each row, extents from the outside in.
+//! Arrays as text for display, in NumPy's form: one line for each row, from the outermost dimension to the innermost.
 
 use pjrt::HostArray;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub(crate) fn values(array: &HostArray) -> Option<Vec<Value>> {
 }
 
 fn extents(array: &HostArray) -> Vec<usize> {
-    // The array's data has the shape's size, so that each extent of a nonempty array fits.
+    // The array's data has the shape's size, so each extent of a nonempty array fits `usize`.
     array.shape().dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect()
 }
 
@@ -83,7 +83,7 @@ fn nested(
     };
     let separator = match inner.len() {
         0 => ", ".to_owned(),
-        // Matrices of a larger array are set apart by an empty line.
+        // An empty line separates the matrices of a larger array.
         lines => format!(",{}  {}", "\n".repeat(lines.min(2)), " ".repeat(depth + 1)),
     };
     out.push('[');

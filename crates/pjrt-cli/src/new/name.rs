@@ -5,7 +5,7 @@ use device_plugin::{Manifest, builtin};
 
 use crate::package::JAX_NAMES;
 
-/// Words that cannot name a crate, module or type: the keywords of Rust, then those that only Python has.
+/// Words that cannot name a crate, module or type: the keywords of Rust, then the keywords that only Python has.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",

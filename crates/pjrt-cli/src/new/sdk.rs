@@ -50,7 +50,7 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
         return Ok(Sdk::Version(version.clone()));
     }
     let built_from = Path::new(BUILT_FROM);
-    // Cargo keeps fetched repositories in a folder of this name, and may remove them again.
+    // Cargo keeps fetched repositories in a folder with this name, and may remove them.
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {
@@ -119,7 +119,7 @@ impl Sdk {
         })
     }
 
-    /// A description for people.
+    /// A description for display.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Path(path, true) => {

@@ -25,7 +25,7 @@ const SYSTEM: &[&str] = &[
     "ld64.so.1",
 ];
 
-/// Patch number of libstdc++'s `GLIBCXX_3.4.N`, and the minor version of the glibc of the oldest system that has it.
+/// Patch number of libstdc++'s `GLIBCXX_3.4.N`, and the minor version of glibc on the oldest system with it.
 const LIBSTDCXX: &[(u32, u32)] =
     &[(13, 12), (19, 17), (22, 24), (24, 27), (25, 28), (28, 31), (29, 34), (30, 35), (32, 38), (33, 39)];
 
@@ -65,7 +65,7 @@ fn macos(library: &Library) -> String {
         ["aarch64"] => "arm64",
         _ => "x86_64",
     };
-    // The first macOS of each architecture; from 11 on Python's tags do not count minor versions.
+    // The first macOS of each architecture. From 11 on, Python's tags do not count minor versions.
     let first = if architecture == "x86_64" { (10, 9) } else { (11, 0) };
     let (major, minor) = library.macos.unwrap_or(first).max(first);
     format!("macosx_{major}_{}_{architecture}", if major >= 11 { 0 } else { minor })

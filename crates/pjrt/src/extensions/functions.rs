@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::handle::Foreign;
 use crate::plugin::Plugin;
 
-/// A plugin's extension: a copy of its struct. If it is shorter than ours, the rest is zero.
+/// A plugin's extension: a copy of its struct. If it is shorter than ours, the remaining fields are zero.
 #[derive(Clone)]
 pub(crate) struct Functions<E> {
     pub(crate) plugin: Plugin,

@@ -1,8 +1,9 @@
-//! A plugin in the test program: a hand-built function table over objects in memory.
+//! A plugin in the test program: a function table written by hand, and objects in memory.
 //!
-//! A test leaks a [`Fake`], hands its address to the client as the option `fake`, and steers and watches the plugin
-//! through it. Buffers are bytes, a program copies its inputs to its outputs, and events are ready at once unless
-//! [`Fake::manual`] is set: then they wait for [`Fake::finish`], which completes them from another thread.
+//! A test leaks a [`Fake`] and passes its address to the client as the option `fake`. Through the `Fake`, it controls
+//! and observes the plugin. Buffers are bytes, and a program copies its inputs to its outputs. Events are ready
+//! immediately unless [`Fake::manual`] is set. In that case they wait for [`Fake::finish`], which completes them from
+//! another thread.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
@@ -20,36 +21,36 @@ use pjrt_sys::*;
 /// The plugin's settings and its log.
 #[derive(Default)]
 pub(crate) struct Fake {
-    /// Events wait for [`Fake::finish`].
+    /// Whether events wait for [`Fake::finish`].
     pub(crate) manual: AtomicBool,
-    /// Code of the error events end with; 0 for none.
+    /// Code of the error that events end with, or 0 for success.
     pub(crate) event_error: AtomicU32,
-    /// Registering a callback fails.
+    /// Whether the registration of a callback fails.
     pub(crate) refuse_callbacks: AtomicBool,
-    /// A host layout is refused instead of ignored, and the buffer's own layout is column-major or tiled.
+    /// Whether a host layout is rejected instead of ignored. The buffer's own layout is then column-major or tiled.
     pub(crate) no_layouts: AtomicBool,
     pub(crate) column_major: AtomicBool,
     pub(crate) tiled: AtomicBool,
-    /// Value every byte of a copy to the host has, if not -1.
+    /// Value of every byte that a copy to the host writes, or -1 for the actual bytes.
     pub(crate) garbage: AtomicI64,
-    /// An execution gives null for its outputs.
+    /// Whether an execution returns null for its outputs.
     pub(crate) null_outputs: AtomicBool,
-    /// Inputs that are not listed are taken.
+    /// Whether inputs that are not listed are donated.
     pub(crate) donate: AtomicBool,
-    /// Number of parameters that the program reports; -1 if it does not report it.
+    /// Number of parameters that the program reports, or -1 if it does not report it.
     pub(crate) parameters: AtomicI64,
-    /// Format of the optimized program; no format if empty.
+    /// Format of the optimized program. Empty if the program has no format.
     pub(crate) program_format: Mutex<&'static str>,
-    /// Calls that ask for the optimized program's size, and calls that copy the program.
+    /// Number of calls that query the optimized program's size, and of calls that copy the program.
     pub(crate) program_sizes: AtomicU32,
     pub(crate) program_copies: AtomicU32,
-    /// Objects alive.
+    /// Number of live objects.
     pub(crate) live: AtomicIsize,
     /// The destroyed objects, in order.
     pub(crate) destroyed: Mutex<Vec<&'static str>>,
-    /// Calls of the execute function.
+    /// Number of calls of the execute function.
     pub(crate) runs: AtomicU32,
-    /// Bytes of host memory the plugin still reads.
+    /// Ranges of host memory that the plugin still reads.
     borrowed: Mutex<Vec<(usize, usize)>>,
     events: Mutex<Vec<Arc<EventState>>>,
     device: AtomicPtr<Object>,
@@ -60,22 +61,22 @@ unsafe impl Send for Fake {}
 unsafe impl Sync for Fake {}
 
 impl Fake {
-    /// A fake for one test.
+    /// Creates a fake for one test.
     pub(crate) fn new() -> &'static Self {
         let fake = Self { garbage: AtomicI64::new(-1), parameters: AtomicI64::new(-1), ..Self::default() };
         let fake: &'static Self = Box::leak(Box::new(fake));
-        // Within reach, for leak checkers.
+        // Keeps the fakes reachable, for leak checkers.
         static ALL: Mutex<Vec<&'static Fake>> = Mutex::new(Vec::new());
         ALL.lock().expect("fakes").push(fake);
         fake
     }
 
-    /// A client of the full table.
+    /// Creates a client of the full table.
     pub(crate) fn client(&'static self) -> Client {
         self.client_of(&plugin())
     }
 
-    /// A client of a plugin made from a changed table.
+    /// Creates a client of a plugin that was made from a changed table.
     pub(crate) fn client_of(&'static self, plugin: &Plugin) -> Client {
         plugin.client(&self.options()).expect("client")
     }
@@ -85,7 +86,7 @@ impl Fake {
         ClientOptions::new().with("fake", i64::try_from(address).expect("an address"))
     }
 
-    /// Completes all events, from another thread; returns when the callbacks have run.
+    /// Completes all events from another thread. Returns when the callbacks have run.
     pub(crate) fn finish(&'static self) {
         std::thread::spawn(|| {
             let events = std::mem::take(&mut *self.events.lock().expect("events"));
@@ -97,8 +98,8 @@ impl Fake {
         .expect("callbacks do not unwind");
     }
 
-    /// Waits until everything is destroyed. A client whose last handle went in a callback is destroyed by a thread of
-    /// its own, soon after.
+    /// Waits until everything is destroyed. A client whose last handle was dropped in a callback is destroyed on
+    /// another thread, a moment later.
     pub(crate) fn all_gone(&self) -> bool {
         let start = std::time::Instant::now();
         while self.live.load(SeqCst) != 0 && start.elapsed().as_secs() < 30 {
@@ -116,7 +117,7 @@ impl Fake {
         self.destroyed.lock().expect("log").push(what);
     }
 
-    /// An event for `work`, which runs when it completes.
+    /// Creates an event that runs `work` when it completes.
     fn event(&'static self, work: impl FnOnce() + Send + 'static) -> *mut PJRT_Event {
         let state = Arc::new(EventState { fake: self, state: Mutex::default(), ready: Condvar::new() });
         state.state.lock().expect("event").work = Some(Box::new(work));
@@ -159,7 +160,7 @@ impl EventState {
     }
 }
 
-/// Clients, devices, memories, descriptions, executables.
+/// A client, device, memory, description or executable.
 struct Object {
     fake: &'static Fake,
     parts: Vec<*mut Object>,
@@ -176,7 +177,7 @@ struct BufferState {
 
 unsafe impl Send for BufferState {}
 
-/// An error with a payload; any code.
+/// An error with a payload and any code.
 #[repr(C)]
 struct FakeError {
     vtable: *const c_void,
@@ -324,7 +325,7 @@ unsafe extern "C" fn client_addressable_devices(args: *mut PJRT_Client_Addressab
 }
 
 unsafe extern "C" fn client_lookup_device(args: *mut PJRT_Client_LookupDevice_Args) -> *mut PJRT_Error {
-    // The code is the id, so that a test can ask for any error.
+    // The id is used as the code, so that a test can request any error.
     make_error(Some(unsafe { (*args).id }.cast_unsigned()))
 }
 
@@ -370,7 +371,7 @@ unsafe extern "C" fn num_outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> 
     null_mut()
 }
 
-/// Gives four bytes that are not an HLO module.
+/// Returns four bytes that are not an HLO module.
 pub(crate) unsafe extern "C" fn optimized_program(args: *mut PJRT_Executable_OptimizedProgram_Args) -> *mut PJRT_Error {
     let args = unsafe { &mut *args };
     let fake = unsafe { fake(args.executable.cast()) };
@@ -515,7 +516,7 @@ unsafe extern "C" fn buffer_type(args: *mut PJRT_Buffer_ElementType_Args) -> *mu
 unsafe extern "C" fn buffer_dimensions(args: *mut PJRT_Buffer_Dimensions_Args) -> *mut PJRT_Error {
     let dims = &unsafe { buffer((*args).buffer) }.dims;
     unsafe {
-        // A plugin may well give null for the dimensions of a scalar.
+        // A plugin may return null for the dimensions of a scalar.
         (*args).dims = if dims.is_empty() { null() } else { dims.as_ptr() };
         (*args).num_dims = dims.len();
     }
@@ -597,7 +598,7 @@ unsafe extern "C" fn buffer_ready_event(args: *mut PJRT_Buffer_ReadyEvent_Args) 
     null_mut()
 }
 
-/// The full table; tests change a copy of it.
+/// Returns the full table. Tests change a copy of it.
 pub(crate) fn table() -> PJRT_Api {
     let mut table = PJRT_Api::new();
     table.pjrt_api_version.struct_size = PJRT_Api_Version::STRUCT_SIZE;
@@ -639,7 +640,7 @@ pub(crate) fn table() -> PJRT_Api {
     table
 }
 
-/// A plugin with that table, which is leaked.
+/// Creates a plugin with that table, which is leaked.
 pub(crate) fn plugin_of(table: PJRT_Api) -> Result<Plugin, pjrt::LoadError> {
     // SAFETY: the table is the fake's, with functions taken away at most.
     Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) })

@@ -11,7 +11,8 @@ pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
     let list = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
     let paths: Vec<&str> = list.split(':').filter(|path| !path.is_empty()).collect();
     if paths.is_empty() {
-        // Not with `eprintln`, which the test harness keeps to itself; in one piece, as tests run side by side.
+        // Does not use `eprintln`, which the test harness captures. Writes the line in one piece, because tests run
+        // concurrently.
         let line = format!("SKIPPED {test}: PJRT_TEST_PLUGINS names no plugin\n");
         std::io::stderr().write_all(line.as_bytes()).expect("stderr");
     }

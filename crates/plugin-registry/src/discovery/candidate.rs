@@ -97,8 +97,8 @@ impl Candidate {
         self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
     }
 
-    /// Returns the plugin's own manifest, or a generic one with the names and the priority that are known. A generic
-    /// manifest is not checked. Its names are spelled as in the source that named the plugin.
+    /// Returns the plugin's own manifest, or a generic one with the known names and priority. A generic manifest is not
+    /// checked. Its names are spelled as in the source that named the plugin.
     pub fn manifest(&self) -> Manifest {
         if let Some(manifest) = &self.manifest {
             return manifest.clone();

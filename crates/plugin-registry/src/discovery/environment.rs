@@ -164,7 +164,7 @@ impl Collector<'_> {
         self.placeholder_without_path();
     }
 
-    /// Adds the plugins that the environment asks for.
+    /// Adds the plugins that the environment requests.
     pub(super) fn hints(&mut self) {
         for variable in ["PJRT_DEVICE", "JAX_PLATFORMS"] {
             let Some(value) = self.discovery.get(variable) else { continue };
@@ -182,7 +182,7 @@ impl Collector<'_> {
         Provenance::new(SourceKind::Environment, place)
     }
 
-    /// Makes the candidate of a library that a variable names.
+    /// Creates the candidate of a library that a variable names.
     pub(super) fn candidate_of_variable(
         &mut self,
         provenance: Provenance,
@@ -293,7 +293,7 @@ impl Collector<'_> {
     }
 }
 
-/// Makes the refusal of an item of a variable.
+/// Creates the refusal of an item of a variable.
 pub(super) fn bad_item(variable: &str, item: &str, message: &str) -> Refusal {
     Refusal::BadEnvironmentItem { variable: variable.to_owned(), item: item.to_owned(), message: message.to_owned() }
 }

@@ -23,7 +23,7 @@ pub(super) fn files_named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<P
     files
 }
 
-/// Opens a regular file. Refuses other files: a pipe would block, and a device may never end.
+/// Opens a regular file. Rejects other files, because a pipe would block, and a device may never end.
 pub(super) fn open(path: &Path) -> std::io::Result<File> {
     let plain = |metadata: fs::Metadata| if metadata.is_file() { Ok(()) } else { Err(Error::other("not a file")) };
     plain(fs::metadata(path)?)?;
@@ -49,7 +49,7 @@ pub(super) fn read_text(path: &Path, largest: u64) -> Option<String> {
     read(path, largest).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Largest manifest, configuration or list that is read, in bytes.
+/// Maximum bytes of a manifest, configuration or list that are read.
 pub(super) const LARGEST_SETTINGS: u64 = 1 << 20;
 
 /// Returns the name of a file, or an empty text if the name is not UTF-8.

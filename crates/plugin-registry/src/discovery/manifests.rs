@@ -80,7 +80,7 @@ impl Collector<'_> {
         self.add(candidate);
     }
 
-    /// Makes the candidate that a manifest describes.
+    /// Creates the candidate that a manifest describes.
     pub(super) fn manifest_candidate(&self, path: &Path, provenance: Provenance) -> Candidate {
         let manifest = match read(path) {
             Ok(manifest) => manifest,

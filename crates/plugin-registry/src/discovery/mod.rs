@@ -36,16 +36,16 @@
 //!
 //! A registry puts the plugins that the program registers before all of these.
 //!
-//! A file that is found again, also through a link, is one candidate with several provenances. Its first name is the most
-//! reliable one ([`NameOrigin`]). Two libraries with one name both stay. A manifest named `pjrt_plugin.json` beside a
-//! library describes it, wherever the library was found.
+//! If a file is found again, including through a link, it remains one candidate and gets another provenance. Its first
+//! name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two candidates. A manifest
+//! named `pjrt_plugin.json` beside a library describes it, wherever the library was found.
 //!
 //! # Filters and trust
 //!
 //! `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE` hold patterns with `*` and `?`, separated by commas, for names,
-//! aliases and manifests' file names. A plugin must match the first, if it is set, and must not match the second. `~all~`
-//! in the second disables all plugins that are not selected. A manifest may name a variable of its own that disables its
-//! plugin.
+//! aliases and manifests' file names. A plugin must match the first variable, if it is set, and must not match the
+//! second one. `~all~` in the second disables all plugins that are not selected. A manifest may name a variable of its
+//! own that disables its plugin.
 //!
 //! `PJRT_REGISTRY_ALLOWLIST`, or `/etc/pjrt/plugins.allow`, is an [`AllowList`] of sha256 sums.
 //!

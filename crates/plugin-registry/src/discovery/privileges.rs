@@ -53,7 +53,7 @@ fn marked_secure() -> bool {
     false
 }
 
-/// There is no known way to ask these systems, so the process counts as elevated.
+/// These systems have no known function for this, so the process counts as elevated.
 #[cfg(not(any(
     windows,
     target_os = "linux",

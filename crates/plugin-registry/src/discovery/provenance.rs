@@ -124,7 +124,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Makes a provenance that shadows nothing.
+    /// Creates a provenance that shadows nothing.
     pub fn new(source: SourceKind, place: Place) -> Self {
         Self { source, place, shadowed: Vec::new() }
     }

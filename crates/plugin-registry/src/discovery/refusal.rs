@@ -144,14 +144,14 @@ pub enum Refusal {
         /// The fault and the remedy.
         message: String,
     },
-    /// The same variable gives the name again. The last item counts.
+    /// The same variable gives the name again. The last item is used.
     #[error("{variable} gives the name {name:?} again, to {winner:?}, and the last one counts: use another name")]
     DuplicateName {
         /// The variable.
         variable: String,
         /// The name.
         name: String,
-        /// The item that counts.
+        /// The item that is used.
         winner: String,
     },
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::candidate::Candidate;
 use super::provenance::SourceKind;
 
-/// Plugins that an environment variable asks for.
+/// Plugins that an environment variable requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct SelectionHint {
@@ -61,7 +61,7 @@ impl Searched {
 pub struct Discovered {
     /// Candidates in order of search. See the [module's documentation](super).
     pub candidates: Vec<Candidate>,
-    /// Plugins that the environment asks for, in order of precedence of the variables.
+    /// Plugins that the environment requests, in order of precedence of the variables.
     pub hints: Vec<SelectionHint>,
     /// Findings that concern no single candidate.
     pub notes: Vec<Note>,

@@ -16,7 +16,7 @@ use crate::variables::ALLOWLIST;
 /// The allow-list of the machine. It applies with elevated privileges, and if the variable is not set.
 const SYSTEM_ALLOWLIST: &str = "/etc/pjrt/plugins.allow";
 
-/// Largest list that is read, in bytes.
+/// Maximum bytes of a list that are read.
 const LARGEST: u64 = 16 << 20;
 
 /// The libraries that may be loaded, by their sha256. If a list is in force, all others are refused.
@@ -79,7 +79,7 @@ impl Discovery {
     ///
     /// # Errors
     ///
-    /// The fault of the list. No library may be loaded then.
+    /// The fault of the list. In this case, no library may be loaded.
     pub fn allow_list(&self) -> Result<Option<AllowList>, Refusal> {
         if !self.elevated
             && let Some(path) = self.get(ALLOWLIST)
@@ -96,8 +96,8 @@ impl Discovery {
 }
 
 impl Discovery {
-    /// Returns why a candidate's library must not be loaded, judging by the file as it is now: other users can change it,
-    /// the allow-list excludes it, or its sha256 is not that of the manifest.
+    /// Returns the reasons why a candidate's library must not be loaded now: other users can change the file, the
+    /// allow-list excludes it, or its sha256 differs from the manifest's.
     pub(crate) fn refusals_of(&self, candidate: &Candidate, library: &Path) -> Vec<Refusal> {
         let mut refusals: Vec<Refusal> = insecure(library).filter(|_| self.elevated).into_iter().collect();
         match self.allow_list() {

@@ -18,7 +18,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// Makes an empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }

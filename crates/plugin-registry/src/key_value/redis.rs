@@ -181,7 +181,7 @@ impl Redis {
             channel.set_read_timeout(Some(deadline.left(Duration::from_secs(3600)))).map_err(broken)?;
             match channel.get_message() {
                 Ok(_) => found = self.fetch(key, deadline).map_err(Wait::Failed)?,
-                // Time is up, or an hour has passed.
+                // The timeout has been reached, or an hour has passed.
                 Err(error) if error.is_timeout() => break,
                 Err(error) => return Err(broken(error)),
             }

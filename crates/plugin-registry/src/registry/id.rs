@@ -11,7 +11,7 @@ pub struct PluginId {
 }
 
 impl PluginId {
-    /// Makes an id from its parts.
+    /// Creates an id from its parts.
     pub const fn new(index: u32, generation: u32) -> Self {
         Self { index, generation }
     }

@@ -53,7 +53,7 @@ struct Loaded {
 pub(super) struct Load {
     pub(super) guard: Arc<ShutdownGuard>,
     pub(super) setup: Setup,
-    /// Variables that the plugin asked for and the process did not have when this call loaded the library.
+    /// Variables that the plugin requires and the process did not have when this call loaded the library.
     pub(super) missing: Vec<MissingVariable>,
 }
 
@@ -106,8 +106,8 @@ impl ProcessLibrary {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Loads the library with the setup it needs, unless it is loaded. Only callers that ask for the same library wait
-    /// for each other. `check` may still refuse a file right before it is loaded.
+    /// Loads the library with the setup it needs, unless it is loaded. Only callers that load the same library wait for
+    /// each other. `check` may still refuse a file right before it is loaded.
     pub(super) fn load(
         self: &Arc<Self>,
         location: &Location,

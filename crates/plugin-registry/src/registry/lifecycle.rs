@@ -45,7 +45,7 @@ impl PluginRegistry {
         Ok(self.entry(id, record))
     }
 
-    /// Returns the plugins that the environment asks for, in order of precedence of the variables.
+    /// Returns the plugins that the environment requests, in order of precedence of the variables.
     pub fn hints(&self) -> Vec<SelectionHint> {
         self.ensure_searched();
         self.read().hints.clone()
@@ -106,8 +106,8 @@ impl PluginRegistry {
         Ok(chosen.into_iter().map(|index| (rows[index].0, rows[index].2.clone())).collect())
     }
 
-    /// Disables a plugin, so that it is not selected and its handles become stale. Its clients live on. Returns the new id of
-    /// the disabled plugin.
+    /// Disables a plugin, so that it is not selected and its handles become stale. Its clients remain usable. Returns
+    /// the new id of the disabled plugin.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl PluginRegistry {
         Ok(self.entry(id, record))
     }
 
-    /// Removes a plugin from the registry. Its handles become stale. Its clients live on, and it is shut down after the
-    /// last of them.
+    /// Removes a plugin from the registry. Its handles become stale. Its clients remain usable, and it is shut down
+    /// after the last one is destroyed.
     ///
     /// # Errors
     ///
@@ -171,8 +171,9 @@ impl PluginRegistry {
         Ok(id)
     }
 
-    /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now, and
-    /// any other after its last client. Returns the plugins that have clients, with their number.
+    /// Ends the registry's use of its plugins. All handles become stale. A plugin without clients is shut down now. Any
+    /// other plugin is shut down after its last client is destroyed. Returns the plugins that have clients, with their
+    /// number.
     ///
     /// Call this, or [`Self::shutdown_within`], before the process ends. A plugin that has pending work at that time
     /// may crash.

@@ -52,7 +52,7 @@ pub enum IfReplaced {
 }
 
 impl<'a> LoadOptions<'a> {
-    /// Creates options for a process on its own, with the environment it has. A plugin that is already loaded keeps its
+    /// Creates options for a single process, with its current environment. A plugin that is already loaded keeps its
     /// setup.
     pub fn new() -> Self {
         Self::default()

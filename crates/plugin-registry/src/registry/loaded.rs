@@ -41,17 +41,17 @@ pub struct ClientLease {
 }
 
 impl PluginEntry {
-    /// Loads the plugin for a process on its own. Does the same as [`Self::load_with`] with the default options.
+    /// Loads the plugin as a single process. Does the same as [`Self::load_with`] with the default options.
     ///
     /// # Errors
     ///
-    /// Those of [`Self::load_with`].
+    /// In the cases of [`Self::load_with`].
     pub fn load(&self) -> Result<LoadedPlugin, Error> {
         self.load_with(&LoadOptions::new())
     }
 
-    /// Loads the plugin's library and initializes it, unless this process has done so. A library is loaded once,
-    /// however many registries and threads ask for it, and the setup of the first load applies to all of them.
+    /// Loads the plugin's library and initializes it, unless this process has done so. A library is loaded once, even
+    /// if several registries and threads load it. The setup of the first load applies to all of them.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl LoadedPlugin {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::client`].
+    /// In the cases of [`Self::client`].
     pub fn client_labelled(&self, label: &str, options: &ClientOptions) -> Result<Client, Error> {
         let (entry, name) = (&self.entry, self.entry.name());
         entry.registry().check(entry.id(), name)?;

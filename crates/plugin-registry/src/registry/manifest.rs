@@ -32,7 +32,7 @@ pub(super) fn generic_manifest(candidate: &Candidate) -> Manifest {
 }
 
 /// Converts a text to a valid plugin name: lower-case letters, digits and underscores, with a letter first. Names of
-/// files and modules that are too long for a plugin name are cut.
+/// files and modules that are too long for a plugin name are truncated.
 fn as_name(text: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
     let letter = if text.starts_with(|c: char| c.is_ascii_alphabetic()) { "" } else { "x" };

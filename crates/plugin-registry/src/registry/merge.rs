@@ -43,8 +43,8 @@ impl PluginRegistry {
         self.merge_discovered(discovered.unwrap_or_default(), probe)
     }
 
-    /// Replaces the results of the last search: makes the records without a lock, and merges them into the table. Returns
-    /// the records that were taken out.
+    /// Replaces the results of the last search. Creates the records without a lock, and merges them into the table.
+    /// Returns the records that were taken out.
     fn merge_discovered(&self, discovered: Discovered, probe: Arc<HardwareProbe>) -> Vec<Arc<Record>> {
         let Discovered { candidates, hints, notes, searched, .. } = discovered;
         let records = candidates.into_iter().map(|candidate| self.found(candidate, &probe)).collect();
@@ -56,7 +56,7 @@ impl PluginRegistry {
         table.merge(records)
     }
 
-    /// Makes the record of a candidate that a search found.
+    /// Creates the record of a candidate that a search found.
     fn found(&self, candidate: Candidate, probe: &HardwareProbe) -> Record {
         let has_own_manifest = candidate.manifest.is_some();
         let precedence = match candidate.provenance.source {
@@ -78,7 +78,7 @@ fn release(removed: Vec<Arc<Record>>) {
     }
 }
 
-/// Makes the description of a candidate. If its manifest has faults, they become refusals of the candidate.
+/// Creates the description of a candidate. If its manifest has faults, they become refusals of the candidate.
 fn describe(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest>) {
     let manifest = generic_manifest(&candidate);
     let Some(path) = candidate.location.path().map(Path::to_owned) else { return (candidate, Err(manifest)) };

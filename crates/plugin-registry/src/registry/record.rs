@@ -31,7 +31,7 @@ pub(crate) struct Record {
     /// Whether the manifest is the plugin's own.
     pub(crate) has_own_manifest: bool,
     pub(crate) precedence: Precedence,
-    /// Position in the order in which records were made.
+    /// Position in the order in which the records were created.
     pub(crate) order: usize,
     /// Updated when the registry is refreshed.
     hardware: RwLock<Arc<HardwareStatus>>,
@@ -78,7 +78,7 @@ impl Record {
         self.candidate.names.first().is_some_and(|name| name.origin == NameOrigin::File)
     }
 
-    /// Describes its library and where it was found, for people.
+    /// Describes its library and where it was found, for display.
     pub(crate) fn origin(&self) -> String {
         let library = self.candidate.location.path().map(|path| format!("{}; ", path.display())).unwrap_or_default();
         format!("{library}{}", self.candidate.provenance)

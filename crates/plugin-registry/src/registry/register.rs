@@ -44,7 +44,7 @@ impl PluginRegistry {
         }
     }
 
-    /// Registers a plugin written in Rust. Registering the same plugin again changes nothing.
+    /// Registers a plugin written in Rust. Registering the same plugin again has no effect.
     ///
     /// # Errors
     ///
@@ -55,7 +55,7 @@ impl PluginRegistry {
         self.register_descriptor(described.map_err(|faults| Error::Description { name: P::NAME.to_owned(), faults })?)
     }
 
-    /// Registers a plugin by its description. Registering the same plugin again changes nothing.
+    /// Registers a plugin by its description. Registering the same plugin again has no effect.
     ///
     /// # Errors
     ///
@@ -67,10 +67,10 @@ impl PluginRegistry {
     }
 
     /// Registers a library by its path, described by `manifest`. Without one, the manifest file beside the library
-    /// describes it, if there is one. The library is not loaded. The entry lists the faults of its file. Registering the
-    /// same library again changes nothing.
+    /// describes it, if there is one. The library is not loaded. The entry lists the faults of its file. Registering
+    /// the same library again has no effect.
     ///
-    /// Whoever registers a library vouches for it. See [contract](pjrt::contracts) R1.
+    /// The caller guarantees that the library may be loaded. See [contract](pjrt::contracts) R1.
     ///
     /// # Errors
     ///
@@ -94,8 +94,8 @@ impl PluginRegistry {
         known.map_or_else(|| self.register_library(path, None), Ok)
     }
 
-    /// Puts a plugin in the place of another, whatever their names. Handles of the other one become stale. Its clients
-    /// live on.
+    /// Replaces a plugin by another one. Their names may differ. Handles of the replaced plugin become stale. Its
+    /// clients remain usable.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl PluginRegistry {
         Ok(self.entry(id, record))
     }
 
-    /// Makes the record of a plugin that a program describes.
+    /// Creates the record of a plugin that a program describes.
     fn describe(&self, descriptor: Descriptor, by: &str, precedence: Precedence) -> Record {
         let mut candidate = program_candidate(Location::from(descriptor.library()), by);
         candidate.names = names(descriptor.manifest());
@@ -158,7 +158,7 @@ impl PluginRegistry {
         self.record(candidate, Ok(descriptor), precedence, &self.probe())
     }
 
-    /// Makes a record, with the capabilities overridden by the user's environment variable.
+    /// Creates a record, with the capabilities overridden by the user's environment variable.
     pub(super) fn record(
         &self,
         mut candidate: Candidate,
@@ -197,7 +197,7 @@ impl PluginRegistry {
         record
     }
 
-    /// Makes the record of a library that a program names.
+    /// Creates the record of a library that a program names.
     fn library(&self, path: &Path, manifest: Option<Manifest>) -> Result<Record, Error> {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let manifest = match manifest {

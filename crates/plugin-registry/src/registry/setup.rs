@@ -75,8 +75,8 @@ impl Setup {
 }
 
 /// Returns an error if an essential variable is missing. A variable is essential if it must replace another value, or
-/// if several processes share the work, because they would otherwise take each other's devices. In a process on its
-/// own, values that a plan sets only if the variable is unset are recommendations, because the plugin has defaults.
+/// if several processes share the work, because they would otherwise take each other's devices. In a single process,
+/// values that a plan sets only if the variable is unset are recommendations, because the plugin has defaults.
 fn require_essential(name: &str, topology: &ProcessTopology, missing: &[&EnvStep]) -> Result<(), Error> {
     let shares = topology.is_multi_process() || topology.local_world_size() > 1;
     let essential = missing.iter().filter(|step| shares || step.set == SetMode::Override);

@@ -22,7 +22,7 @@ pub(super) struct Table {
     pub(super) searched: Vec<Searched>,
     /// Plugins whose use this registry has ended while they had clients.
     pub(super) ended: EndedPlugins,
-    /// Number of records made, which orders records that are otherwise equal.
+    /// Number of records that were created. It orders records that are otherwise equal.
     made: usize,
 }
 

@@ -1,4 +1,4 @@
-//! A Redis server of a test's own.
+//! A Redis server for a single test.
 
 #![allow(dead_code, reason = "each test program uses its part")]
 
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A server on a free port of this host, which keeps nothing and ends with the value.
+/// A server on a free port of this host. It stores no files, and ends when this value is dropped.
 pub(crate) struct RedisServer {
     process: Child,
     port: u16,
@@ -18,7 +18,7 @@ pub(crate) struct RedisServer {
 static STARTED: AtomicU32 = AtomicU32::new(0);
 
 impl RedisServer {
-    /// A running server; none where the program is not installed, which is printed.
+    /// Starts a server. Returns `None` and prints a line if the program is not installed.
     pub(crate) fn start(test: &str) -> Option<Self> {
         // Another program may take the port before the server does.
         for _ in 0..5 {
@@ -35,7 +35,7 @@ impl RedisServer {
         panic!("redis-server does not start");
     }
 
-    /// A server on that port, with further arguments.
+    /// Starts a server on that port, with further arguments.
     pub(crate) fn start_on(port: u16, arguments: &[&str]) -> std::io::Result<Self> {
         let count = STARTED.fetch_add(1, Ordering::Relaxed);
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("redis-{}-{count}", std::process::id()));
@@ -49,7 +49,7 @@ impl RedisServer {
             .spawn()?;
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
-        // A server whose pipe is full would stop.
+        // The server would block if its pipe were full.
         std::thread::spawn(move || lines.for_each(drop));
         let server = Self { process, port, folder };
         if ready { Ok(server) } else { Err(std::io::Error::other("it ended")) }

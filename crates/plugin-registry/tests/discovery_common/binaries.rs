@@ -6,7 +6,7 @@ pub struct Elf {
     pub machine: u16,
     pub kind: u16,
     pub exports: Vec<&'static str>,
-    /// Names that are used and not defined.
+    /// Names that the library uses but does not define.
     pub imports: Vec<&'static str>,
     pub needed: Vec<String>,
     pub rpath: Option<String>,
@@ -53,7 +53,7 @@ impl Elf {
     }
 
     pub fn bytes(&self) -> Vec<u8> {
-        // Names, with their places in the string table.
+        // Names, with their positions in the string table.
         let mut strings = vec![0u8];
         let mut text = |text: &str| {
             let at = strings.len() as u64;
@@ -61,7 +61,7 @@ impl Elf {
             strings.push(0);
             at
         };
-        // Undefined symbols stand before the hashed ones.
+        // Undefined symbols precede the hashed ones.
         let symbols: Vec<(u64, &str, bool)> = (self.imports.iter().map(|name| (*name, false)))
             .chain(self.exports.iter().map(|name| (*name, true)))
             .map(|(name, defined)| (text(name), name, defined))
@@ -114,7 +114,7 @@ impl Elf {
     }
 }
 
-/// One bucket, one filter word that lets everything through.
+/// One bucket, and one filter word that accepts every name.
 fn gnu_table(symbols: &[(u64, &str, bool)]) -> Vec<u8> {
     let undefined = symbols.iter().filter(|(_, _, defined)| !defined).count() as u32;
     let defined: Vec<&str> = symbols.iter().filter(|(_, _, defined)| *defined).map(|(_, name, _)| *name).collect();
@@ -203,7 +203,7 @@ pub fn pe(machine: u16, exports: &[&str], imports: &[&str]) -> Vec<u8> {
 pub const MACHO_ARM64: u32 = 0x0100_000c;
 pub const MACHO_X86_64: u32 = 0x0100_0007;
 
-/// A macOS library that exports these names and needs these libraries; its exports in a symbol table, or in a trie.
+/// A macOS library that exports these names and needs these libraries. Its exports are in a symbol table, or in a trie.
 pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8> {
     let mut commands: Vec<Vec<u8>> = Vec::new();
     for (command, name) in [(0xdu32, "libself.dylib")].into_iter().chain(needed.iter().map(|name| (0xc, *name))) {
@@ -218,7 +218,7 @@ pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8>
     let data_at = header + commands.iter().map(Vec::len).sum::<usize>() as u32 + if trie { 16 } else { 24 };
     let mut data = Vec::new();
     if trie {
-        // A root whose children are whole names, each with a terminal node of two bytes.
+        // A root whose children have whole names as labels, each with a terminal node of two bytes.
         let root: usize = 2 + exports.iter().map(|name| name.len() + 3).sum::<usize>();
         data.extend([0, exports.len() as u8]);
         for (i, name) in exports.iter().enumerate() {
@@ -252,7 +252,7 @@ pub fn macho(cpu: u32, exports: &[&str], needed: &[&str], trie: bool) -> Vec<u8>
     bytes
 }
 
-/// A universal file of these slices.
+/// A universal file with these slices.
 pub fn fat(slices: &[(u32, Vec<u8>)]) -> Vec<u8> {
     let mut at = 4096u32;
     let mut bytes: Vec<u8> = 0xcafe_babeu32.to_be_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! A machine in a temporary folder: files, packages and small libraries.
+//! A simulated machine in a temporary folder: files, packages and small libraries.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test program uses a part")]
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the files are small")]
 
@@ -11,7 +11,7 @@ use plugin_registry::discovery::{Candidate, Discovered, Discovery};
 
 pub use binaries::Elf;
 
-/// A machine's files, below a folder of its own under the build's target folder.
+/// A machine's files, in a folder below the build's target folder.
 pub struct Machine {
     pub root: PathBuf,
 }
@@ -24,7 +24,7 @@ pub enum Content<'a> {
 }
 
 impl Machine {
-    /// An empty machine. The name must be the test's own.
+    /// An empty machine. The name must be unique to the test.
     pub fn new(name: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("discovery-{name}"));
         let _ = fs::remove_dir_all(&root);

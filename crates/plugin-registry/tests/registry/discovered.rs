@@ -1,4 +1,4 @@
-//! Plugins found on a machine.
+//! Tests plugins that are found on a machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use plugin_registry::{Error, PluginRegistry, Policy, RejectReason, Status};
 
 use crate::fakes::{closing_plugin, folder};
 
-/// A folder with a manifest for each name, all of one library copied for each.
+/// A folder with a manifest for each name. All of them use copies of one library.
 fn installed(test: &str, names: &[&str]) -> PathBuf {
     let folder = folder(test);
     for name in names {
@@ -28,7 +28,7 @@ fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
 }
 
 fn machine(folder: &Path) -> Discovery {
-    // The libraries need those of the system.
+    // The libraries need libraries of the system.
     Discovery::isolated("/").variable("PJRT_REGISTRY_MANIFESTS", folder)
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use device_plugin::{Backend, CreateOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
 use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
 
-/// A device in host memory, without programs.
+/// A device in host memory that runs no programs.
 pub(crate) struct FakeDevice;
 
 impl Backend for FakeDevice {
@@ -21,7 +21,7 @@ impl Backend for FakeDevice {
     }
 }
 
-/// Defines plugins over the fake device.
+/// Defines plugins with the fake device.
 macro_rules! fake {
     ($($plugin:ident $name:literal { $($more:tt)* })*) => {
         $(
@@ -38,7 +38,7 @@ macro_rules! fake {
 }
 pub(crate) use fake;
 
-/// How often a shutdown hook ran.
+/// Counts the calls of a shutdown hook.
 #[derive(Default)]
 pub(crate) struct Count(AtomicUsize);
 
@@ -64,14 +64,14 @@ pub(crate) fn folder(test: &str) -> PathBuf {
     folder
 }
 
-/// A registry that sees nothing of this machine.
+/// A registry that finds nothing on this machine.
 pub(crate) fn registry(test: &str) -> PluginRegistry {
     let folder = folder(test);
     let (machine, locks) = (HardwareProbe::at(folder.join("root")), LockFolder::at(folder.join("locks")));
     PluginRegistry::builder().hardware(machine).locks(locks).build()
 }
 
-/// The table of a fake plugin under another manifest.
+/// The table of a fake plugin with another manifest.
 pub(crate) fn described<P: DevicePlugin>(change: impl FnOnce(&mut Manifest)) -> Descriptor {
     let own = device_plugin::descriptor::<P>().unwrap();
     let Library::Static(table) = own.library() else { panic!("{own:?}") };
@@ -87,7 +87,7 @@ pub(crate) fn of_file(name: &str, change: impl FnOnce(&mut Manifest)) -> Descrip
     Descriptor::new(manifest, Library::path(format!("lib{name}_which_no_loader_finds.so")), Arc::new(())).unwrap()
 }
 
-/// The library with a function to shut it down.
+/// The library that has a function to shut it down.
 pub(crate) fn closing_plugin() -> PathBuf {
     device_plugin_testing::library("closing_plugin")
 }

@@ -1,4 +1,4 @@
-//! Devices that support one client.
+//! Tests devices that support only one client.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -44,7 +44,7 @@ fn second_client_is_refused_with_the_first_ones_label() {
     let other = second.client_labelled("the trainer", &ClientOptions::new()).unwrap();
     assert_eq!(conflict(first.client(&ClientOptions::new()).unwrap_err()).holder.label, "the trainer");
     drop(other);
-    // A client that failed to be created holds no lease.
+    // If the creation of a client fails, it holds no lease.
     assert!(first.client(&ClientOptions::new().with("bogus", 1i64)).is_err());
     first.client(&ClientOptions::new()).unwrap();
 }

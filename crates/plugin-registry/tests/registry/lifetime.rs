@@ -1,4 +1,4 @@
-//! Shutting plugins down: once, after the last client.
+//! Tests the shutdown of plugins, which runs once, after the last client is destroyed.
 
 use std::fs;
 use std::time::Duration;
@@ -117,7 +117,7 @@ fn unloading_waits_for_nobody() {
     let id = registry.unload(entry.id()).unwrap();
     assert_eq!(UNLOADED.get(), 1);
     assert!(matches!(loaded.client(&ClientOptions::new()).unwrap_err(), Error::Stale { .. }));
-    // The table is still mapped: an old plugin handle is no crash.
+    // The table is still mapped, so an old plugin handle does not crash.
     assert!(loaded.plugin().attributes().is_ok());
     registry.get(id).unwrap().load().unwrap().client(&ClientOptions::new()).unwrap();
 }
@@ -148,7 +148,7 @@ fn a_c_function_shuts_a_library_down_once() {
     assert_eq!(fs::read_to_string(&log).unwrap(), "hook\nclosed\n");
 }
 
-/// What the test above does in the process it starts of itself.
+/// The work of the test above in the process that it starts.
 fn in_a_child_process(library: &std::ffi::OsStr) {
     let registry = registry("closing-child");
     let mut manifest = device_plugin::Manifest::new("closing");
@@ -187,7 +187,7 @@ fn options_are_those_of_the_schema() {
 fn a_replaced_library_is_noticed_and_can_be_loaded_beside() {
     let folder = folder("replaced");
     let (library, next) = (folder.join("libreplaced.so"), folder.join("next"));
-    // Bytes behind its end make another file of a library, with the same code.
+    // Bytes after the end of the file make it a different file of the library, with the same code.
     let put = |extra: &[u8]| {
         fs::write(&next, [&fs::read(closing_plugin()).unwrap(), extra].concat()).unwrap();
         fs::rename(&next, &library).unwrap();

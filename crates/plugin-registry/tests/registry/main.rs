@@ -1,4 +1,4 @@
-//! The registry on plugins that the tests define, without the machine's own plugins, environment and locks.
+//! Tests the registry with plugins that the tests define, without the machine's own plugins, environment and locks.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 mod discovered;

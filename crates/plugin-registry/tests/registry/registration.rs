@@ -1,4 +1,4 @@
-//! Plugins come in once, and go out for good.
+//! Tests that plugins are registered once and removed permanently.
 
 use std::fs;
 
@@ -37,7 +37,7 @@ fn the_same_plugin_again_is_no_change() {
     assert_eq!(by_path.status(), Status::Available);
     assert!(by_path.candidate().facts.as_ref().unwrap().exports.get_pjrt_api);
 
-    // The same table under another name is a contradiction, and so is a name for two plugins.
+    // The same table under another name is a contradiction. Two plugins with the same name are also one.
     let error = registry.register_descriptor(described::<Once>(|m| m.name = "twice".to_owned())).unwrap_err();
     assert!(matches!(&error, Error::DescribedOtherwise { name, .. } if name == "once"), "{error}");
     let error = registry.register_descriptor(of_file("once", |_| {})).unwrap_err();
@@ -53,7 +53,7 @@ fn opened_files_belong_to_the_global_registry() {
     let global = PluginRegistry::global();
     assert!(opened.entry().registry().is(global));
     assert_eq!(plugin_registry::find(path).unwrap().id(), opened.entry().id());
-    // The search that lists the entries leaves it as it is.
+    // The search that lists the entries does not change it.
     assert!(global.entries().iter().any(|entry| entry.id() == opened.entry().id()));
     assert_eq!(plugin_registry::open(path).unwrap().plugin(), opened.plugin());
 }
@@ -105,7 +105,7 @@ fn stale_handles_are_errors() {
     let error = registry.get(disabled).unwrap().load().unwrap_err();
     assert!(matches!(&error, Error::Disabled { reason, .. } if reason == "maintenance"), "{error}");
     assert!(registry.select(&Policy::named("brief")).is_err());
-    // What was made lives on.
+    // Existing clients remain usable.
     assert_eq!(client.devices().unwrap().len(), 1);
 
     let enabled = registry.enable(disabled).unwrap();
@@ -121,12 +121,12 @@ fn stale_handles_are_errors() {
     assert!(registry.entries().is_empty());
     assert!(matches!(replaced.load().unwrap_err(), Error::Stale { .. }));
     assert!(matches!(registry.get(PluginId::new(77, 0)).unwrap_err(), Error::Unknown { .. }));
-    // The place may be taken again; old handles stay stale.
+    // The row may be used again. Old handles remain stale.
     let next = registry.register::<Back>().unwrap();
     assert_ne!(next.id(), replaced.id());
     assert!(replaced.load().is_err());
 
-    // What was switched off and removed leaves nothing behind for the plugin that takes its place.
+    // A plugin that was disabled and removed does not affect the plugin that takes its row.
     let disabled = registry.disable(next.id(), "maintenance").unwrap();
     registry.remove(disabled).unwrap();
     let newcomer = registry.register::<Newcomer>().unwrap();

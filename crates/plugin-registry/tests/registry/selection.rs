@@ -1,4 +1,4 @@
-//! Which plugin a policy takes, and what is said where it takes none.
+//! Tests which plugin a policy selects, and the error if it selects none.
 
 use std::fs;
 
@@ -39,7 +39,7 @@ fn plugins_rank_by_name_then_readiness_then_priority_then_alphabet() {
     assert_eq!(chosen(&registry, &Policy::named("ZETA")), "zeta");
     assert_eq!(chosen(&registry, &Policy::named("eager").experimental(false)), "eager");
     assert_eq!(chosen(&registry, &Policy::prefer("tpu").or("low").or("gpu")), "low");
-    // Whose name was asked for comes before whose alias it is, whatever the priority.
+    // A plugin with the requested name comes before one with that alias, whatever their priorities.
     let gpu = of_file("gpu", |manifest| manifest.priority = -5);
     registry.register_descriptor(gpu).unwrap();
     assert_eq!(chosen(&registry, &Policy::prefer("gpu")), "gpu");
@@ -105,13 +105,13 @@ fn hardware_decides_unless_a_plugin_is_named() {
     let absent = error.rejected().iter().find(|rejected| rejected.name == "b_absent").unwrap();
     assert!(matches!(&absent.reason, RejectReason::NoHardware(s) if s.evidence == ["/dev/accel*"]), "{error}");
 
-    // A device that is plugged in is seen when the registry looks again.
+    // A device that is plugged in is found when the registry is refreshed.
     fs::write(root.join("dev/accel0"), "").unwrap();
     registry.refresh();
     let entry = registry.select(&Policy::prefer("b_absent")).unwrap();
     assert_eq!(entry.hardware().evidence, ["/dev/accel0"]);
 
-    // A system that lists no PCI devices cannot say that one is absent.
+    // If a system does not list PCI devices, none of them is known to be absent.
     let blind = HardwareProbe::at(root.join("nothing"));
     assert_eq!(blind.look_for(&pci("10de", &[], &[])).presence, HardwarePresence::Unknown);
     assert_eq!(blind.look_for(&nodes("/dev/accel*")).presence, HardwarePresence::Unknown);

@@ -1,4 +1,4 @@
-//! What a plugin needs of the process before it is loaded.
+//! Tests the setup that a plugin needs before it is loaded.
 
 use device_plugin::process::{CoordinatorNeed, EnvRule, Environment, Position, ProcessPlan, ProcessTopology};
 use pjrt::ClientOptions;

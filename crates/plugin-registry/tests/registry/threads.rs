@@ -1,4 +1,4 @@
-//! Many threads on one registry.
+//! Tests many threads that use one registry.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn sixteen_threads_register_select_load_and_disable() {
                     let name = ["thread_one", "thread_two", "thread_three"][(thread + round) % 3];
                     let entry = match registry.select(&Policy::named(name)) {
                         Ok(entry) => entry,
-                        // Another thread switched it off.
+                        // Another thread has disabled it.
                         Err(error) => {
                             assert!(error.to_string().contains("disabled: thread"), "{error}");
                             for entry in registry.entries() {

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 
-#: The content of `pjrt_plugin.json`.
+# : The content of `pjrt_plugin.json`.
 MANIFEST: Dict[str, Any] = json.loads((FOLDER / "pjrt_plugin.json").read_text(encoding="utf-8"))
 
 #: Name by which frameworks register the plugin.

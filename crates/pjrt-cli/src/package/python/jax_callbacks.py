@@ -42,10 +42,10 @@ class _Callback:
         raise RuntimeError(f"the callback is called through the custom call {TARGET}")
 
 
-#: The callbacks that an executable or a run holds, by number.
+# : The callbacks that an executable or a run keeps alive, by number.
 _callbacks: "weakref.WeakValueDictionary[int, _Callback]" = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
-#: Distinguishes programs compiled in this process from those of others.
+# : Distinguishes programs that this process compiled from those of other processes.
 _process = random.SystemRandom().getrandbits(62)
 _running = threading.Condition()
 _count = 0
@@ -84,7 +84,7 @@ def _call(frame: jax_ffi.Frame) -> None:
     for index, (dtype, shape) in enumerate(callback.arguments):
         buffer = frame.arguments.buffers[index].contents
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        # Copy, because the program may reuse the memory once the callback has returned.
+        # Copy the data, because the program may reuse the memory once the callback has returned.
         arguments.append(np.frombuffer(bytes(_bytes(buffer, shape, size)), dtype=dtype).reshape(shape))
     results = tuple(callback.function(*arguments))
     if len(results) != len(callback.results):
@@ -138,7 +138,8 @@ def _finish() -> None:
     """Waits for arrays that are still being computed and for callbacks in progress, both of which need Python."""
     from jax._src import xla_bridge
 
-    # Look the client up rather than ask JAX for it: JAX would create one, or fail if the user excluded the platform.
+    # Look the client up instead of requesting it from JAX. JAX would create one, or fail if the user excluded the
+    # platform.
     client = getattr(xla_bridge, "_backends", {}).get(NAME)
     for array in client.live_arrays() if client is not None else ():
         try:
@@ -158,8 +159,8 @@ def _hold_for_runs(module: Any, held: _Callback) -> None:
     from jax._src.lib import xla_client
 
     if hasattr(xla_client.Client, "get_emit_python_callback_descriptor"):
-        # In old versions of JAX, a host callback is an object of the runtime. This one has no channels to send or receive
-        # data through, so the runtime holds it and never calls it.
+        # In old versions of JAX, a host callback is an object of the runtime. This one has no channels to send or
+        # receive data, so the runtime keeps it alive and never calls it.
         make = module.get_backend().make_python_callback_from_host_send_and_recv
         held = make(held, [], [], [], [], _refuse_to_serialize)
     module.add_host_callback(held)

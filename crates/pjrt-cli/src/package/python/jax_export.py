@@ -39,7 +39,7 @@ def for_platform(exported: Any, platform: str = NAME, instead_of: str = "cpu") -
     gradient = exported._get_vjp
 
     def gradient_for_platform(_: Any) -> Any:
-        # Of the original: JAX may have to lower it, for the platforms of its argument.
+        # Use the gradient of the original for the platforms of its argument, because JAX may have to lower it.
         return for_platform(gradient(exported), platform, instead_of)
 
     return dataclasses.replace(exported, platforms=platforms, _get_vjp=gradient and gradient_for_platform)

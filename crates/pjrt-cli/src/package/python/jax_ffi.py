@@ -32,7 +32,7 @@ class _Api(ctypes.Structure):
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
         ("extension_start", ctypes.POINTER(_Base)),
-        # `PJRT_Api_Version`: its size, its extensions, two numbers.
+        # `PJRT_Api_Version`: its size, its extensions, and two numbers.
         ("version_size", ctypes.c_size_t),
         ("version_extensions", ctypes.c_void_p),
         ("version", ctypes.c_int * 2),

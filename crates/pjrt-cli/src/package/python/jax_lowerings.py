@@ -7,7 +7,8 @@ gets JAX's own rules.
 
 from typing import Any, Callable, Iterable, List
 
-#: The primitive in `jax._src.lax.linalg` whose rule calls a routine, by the routine's name without its type's letter.
+# : The primitives in `jax._src.lax.linalg` whose rules call a routine, by the routine's name without the letter of its
+# type.
 LAPACK = {
     "geev": "eig_p",
     "gees": "schur_p",

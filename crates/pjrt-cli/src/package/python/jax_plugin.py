@@ -14,7 +14,7 @@ from . import jax_callbacks, jax_ffi, jax_lowerings
 
 logger = logging.getLogger(__name__)
 
-#: What JAX was asked to do and cannot, each with the reason; also logged.
+# : Requests to JAX that it cannot fulfil, each with the reason. They are also logged.
 NOTES: List[str] = []
 
 
@@ -44,7 +44,7 @@ def _register() -> None:
     from jax._src import xla_bridge
 
     plan = MANIFEST.get("process", {})
-    # What the plugin reads when it is loaded must be set now: registration loads it.
+    # Variables that the plugin reads when it is loaded must be set now, because registration loads it.
     process.resolve(plan, _topology()).apply()
     if NAME in getattr(xla_bridge, "_backend_factories", {}):
         logger.info("%s is registered with JAX already", NAME)
@@ -53,7 +53,8 @@ def _register() -> None:
     arguments: Dict[str, Any] = {
         "library_path": library_path(),
         "priority": MANIFEST.get("priority", 400),
-        # Even without options: JAX drops those of the user in programs of several processes where there is none.
+        # Pass options even if there are none. Without any, JAX drops the user's options in programs of several
+        # processes.
         "options": _client_options(plan, typed),
     }
     known = inspect.signature(xla_bridge.register_plugin).parameters
@@ -85,7 +86,7 @@ def _topology() -> process.Topology:
 def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
     """The options for a client before JAX adds the user's."""
     planned = process.resolve(plan, _topology()).options
-    # JAX's options would not be converted, so that at least the defaults are there.
+    # Options from JAX would not be converted, so pass at least the defaults.
     return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
 
 
@@ -133,7 +134,7 @@ def _alias(xla_bridge: Any, alias: str) -> None:
     platforms = xla_bridge._alias_to_platforms.setdefault(alias, [])
     if NAME not in platforms:
         platforms.append(NAME)
-    # Where JAX looks whether a name is known.
+    # JAX checks here whether a name is known.
     xla_bridge._platform_aliases.setdefault(NAME, alias)
 
 
@@ -154,9 +155,9 @@ def _tell_capabilities() -> None:
             _expect("callbacks", jax_callbacks.enable, [NAME], _warn)
     elif told.get("host_callbacks"):
         _note("host_callbacks", "JAX's own work on its platforms alone; the plugin calls no handlers (custom_calls.ffi)")
-    # The vendor's own, the last word.
+    # The vendor's own lowerings come last, so that they take precedence.
     _expect("the vendor's lowerings", _hook)
-    # JAX decides these inside of functions, or in jaxlib.
+    # JAX decides these inside functions, or in jaxlib.
     for field in (
         "cache_key_strip_device_assignment",
         "dlpack_device",
@@ -212,8 +213,8 @@ def _cache() -> None:
     def is_cache_used_here(backend: Any) -> bool:
         if backend.platform not in platform_names():
             return is_cache_used(backend)
-        # JAX counts the processes that use its cache, and those that disabled it. Its answer is kept for the whole process,
-        # so it may be the one for another platform.
+        # JAX counts the processes that use its cache, and those that disabled it. It keeps the answer for the whole
+        # process, so the answer may be that for another platform.
         is_cache_used(_KnownToCache(backend))
         return is_enabled() and getattr(backend, "supports_executable_serialization", True)
 

@@ -4,7 +4,7 @@ import difflib
 import re
 from typing import Any, Dict, List, Mapping
 
-#: What frameworks add for programs of several processes; a plugin that does not list them does not get them.
+# : Options that frameworks add for programs of several processes. A plugin that does not list them does not get them.
 DISTRIBUTED = ("node_id", "num_nodes", "partition_index")
 
 
@@ -41,7 +41,7 @@ def _convert(kind: str, value: Any) -> Any:
     """The value in a type, where nothing is lost; ValueError otherwise."""
     if isinstance(value, str):
         return parse(kind, value)
-    # bool is a kind of int in Python, and is not in PJRT.
+    # In Python, bool is a subtype of int. In PJRT it is not.
     whole = isinstance(value, int) and not isinstance(value, bool)
     if kind == "bool" and isinstance(value, bool):
         return value
@@ -67,7 +67,7 @@ def resolve(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, An
 
     Raises ValueError with all that is wrong."""
     options = {option["name"]: option for option in schema.get("options", [])}
-    # Nothing written means nothing known, and then everything passes.
+    # Without a schema the options are unknown, so every option is passed.
     is_open = schema.get("open", not schema)
     resolved: Dict[str, Any] = {}
     faults: List[str] = []

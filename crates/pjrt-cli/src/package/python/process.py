@@ -24,13 +24,13 @@ class Topology:
     host_count: int = 1
     slice_index: int = 0
     slice_count: int = 1
-    #: Host, and port where it is known, of the process of rank 0.
+    # : Host of the process with rank 0, and its port if it is known.
     coordinator: Optional[Tuple[str, Optional[int]]] = None
     #: Names of the hosts of this process's slice.
     hosts: Tuple[str, ...] = ()
-    #: Whether the process takes one device of its host, rather than all.
+    # : Whether the process takes one device of its host instead of all.
     one_device: bool = False
-    #: What else is known, by the name of the variable that would say it.
+    # : Other known values, by the name of the variable that would contain them.
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -173,7 +173,7 @@ class Resolved:
 
     steps: List[Step]
     options: Dict[str, Any]
-    #: `host:port`, where clients need a key-value store that all processes share.
+    # : `host:port`, if clients need a key-value store that all processes share.
     coordinator: Optional[str]
 
     def apply(self, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -199,7 +199,7 @@ def resolve(plan: Mapping[str, Any], topology: Topology, environment: Mapping[st
         try:
             value = scope.fill(rule["value"])
         except ValueError as fault:
-            # A variable that stays as it is needs no value.
+            # A variable that keeps its value needs no new one.
             if override or current is None:
                 faults.append(f"environment[{index}] {variable}: {fault}")
             continue
@@ -307,7 +307,7 @@ class _Scope:
 
     def fill(self, template: str) -> str:
         """Fills in the slots of `{host_in_slice*local_world_size+local_rank}` and the like."""
-        # Quoted text may hold braces, which is why a slot is not simply `{[^}]*}`.
+        # Quoted text may contain braces, so the pattern for a slot is not simply `{[^}]*}`.
         token = re.compile(r"\{\{|\}\}|\{((?:[^'}]|'[^']*')*)\}|([{}])")
 
         def replace(match: "re.Match[str]") -> str:

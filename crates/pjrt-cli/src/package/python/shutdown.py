@@ -22,7 +22,7 @@ class _Descriptor(ctypes.Structure):
         ("struct_size", ctypes.c_size_t),
         ("version", ctypes.c_uint32),
         ("library_kind", ctypes.c_uint32),
-        # Four texts, each an address and a length.
+        # Four texts, each consisting of an address and a length.
         ("texts", ctypes.c_size_t * 8),
         ("capabilities", ctypes.c_void_p),
         ("get_pjrt_api", ctypes.c_void_p),
@@ -44,10 +44,10 @@ def _find() -> Optional[int]:
         return None
     describe.argtypes, describe.restype = [], ctypes.POINTER(_Descriptor)
     descriptor = describe().contents
-    # A shorter one has no such function.
+    # A shorter descriptor has no such function.
     if descriptor.version != VERSION or descriptor.struct_size < ctypes.sizeof(_Descriptor):
         return None
-    # An address, or nothing.
+    # An address, or no value.
     return descriptor.shutdown
 
 
@@ -66,7 +66,7 @@ def register() -> None:
     if address is None:
         return
     try:
-        # Python has ended when it runs, so that it must be no function of Python's.
+        # Python has already ended when the function runs, so it must not be a Python function.
         if sys.platform.startswith("linux"):
             at_exit = ctypes.CDLL(None)["__cxa_atexit"]
             arguments = [ctypes.c_void_p(address), None, None]

@@ -17,7 +17,7 @@ from . import FOLDER, MANIFEST, NAME, disabled_by, library_path, options, proces
 
 logger = logging.getLogger(__name__)
 
-#: Variables that stand for capabilities, and capabilities that no variable stands for.
+# : Variables that correspond to capabilities, and capabilities without a variable.
 LEGACY: Dict[str, Any] = json.loads((FOLDER / "torch_xla.json").read_text(encoding="utf-8"))
 
 _PLAN: Dict[str, Any] = MANIFEST.get("process", {})
@@ -28,7 +28,8 @@ class Plugin(plugins.DevicePlugin):
 
     def __init__(self) -> None:
         super().__init__()
-        # Where a process is set up, PyTorch/XLA cuts PJRT_DEVICE at its first underscore and looks for a plugin of that name.
+        # To set up a process, PyTorch/XLA cuts PJRT_DEVICE at its first underscore and looks for a plugin with that
+        # name.
         device = NAME.upper()
         registry = getattr(plugins, "_plugin_registry", {})
         if os.environ.get("PJRT_DEVICE", "").upper() == device:
@@ -63,7 +64,7 @@ class Plugin(plugins.DevicePlugin):
 
     def physical_chip_count(self) -> int:
         """Number of devices of this host, and so of processes to start."""
-        # Without a device there is still one process, which tells what is missing.
+        # Without a device there is still one process, which reports the missing device.
         return process.chip_count(_PLAN) or 1
 
     def client_create_options(self) -> Dict[str, Any]:
@@ -76,8 +77,8 @@ class Plugin(plugins.DevicePlugin):
         """Whether the processes need a key-value store that they share."""
         return process.needs_coordinator(_PLAN, self._topology())
 
-    # The place of this process, as PyTorch/XLA set it up. It belongs to the class, because PyTorch/XLA makes an object for
-    # each name of the plugin and may ask another one than it configured.
+    # The position of this process, as PyTorch/XLA configured it. It belongs to the class, because PyTorch/XLA creates
+    # an object for each name of the plugin and may query another one than it configured.
     _place: Optional[process.Topology] = None
 
     def _configure(self, topology: process.Topology) -> None:

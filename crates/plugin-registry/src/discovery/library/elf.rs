@@ -10,10 +10,10 @@ use super::limited::{Limited, MOST_NAMES};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Largest number of symbols examined for one name. Linkers make tables in which two or three symbols share a bucket. In a
-/// damaged table, the walk might never end.
+/// Maximum number of symbols that are examined for one name. Linkers create tables in which two or three symbols share
+/// a bucket. In a damaged table, the walk might never end.
 const MOST_STEPS: u32 = 1 << 16;
-/// Longest name of a library or folder that is read, in bytes.
+/// Maximum bytes of the name of a library or folder.
 const LONGEST: u64 = 4096;
 
 fn architecture(machine: u16, wide: bool) -> Architecture {

@@ -10,9 +10,9 @@ const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 const HEADER: usize = 48;
 /// Bytes of an entry: flags, offset of the name, offset of the path, and 12 bytes that do not matter here.
 const ENTRY: usize = 24;
-/// Largest cache that is read, in bytes.
+/// Maximum bytes of a cache that are read.
 const LARGEST: u64 = 64 << 20;
-/// Deepest nesting of `include` lines.
+/// Maximum nesting of `include` lines.
 const DEEPEST: usize = 8;
 
 /// Paths of the libraries in the linker's cache, by name. A name may have several, for several architectures.

@@ -5,11 +5,12 @@ use std::ops::Range;
 
 use object::read::ReadRef;
 
-/// Longest range that is read at once, in bytes. The longest in practice are the exported names of a Mach-O or PE library.
+/// Maximum bytes of a range that is read at once. The longest ranges in practice are the exported names of a Mach-O or
+/// PE library.
 const LONGEST: u64 = 64 << 20;
-/// Largest number of libraries and folders that a library may list. A library that lists more is damaged.
+/// Maximum number of libraries and folders that a library may list. A library that lists more is damaged.
 pub(super) const MOST_NAMES: usize = 4096;
-/// Longest name that is compared with those looked for, in bytes.
+/// Maximum bytes of a name that is compared with those that are searched for.
 const LONGEST_NAME: usize = 64;
 
 /// Data from which only short ranges are read.
@@ -30,7 +31,8 @@ impl<'data, R: ReadRef<'data>> ReadRef<'data> for Limited<R> {
     }
 }
 
-/// Returns the name at an offset in a list of names that end in 0. Cuts a name that is longer than any name looked for.
+/// Returns the name at an offset in a list of names that end in 0. Truncates a name that is longer than any name that
+/// is searched for.
 pub(super) fn short_name(names: &[u8], at: usize) -> &[u8] {
     let rest = names.get(at..).unwrap_or_default();
     let rest = &rest[..rest.len().min(LONGEST_NAME)];

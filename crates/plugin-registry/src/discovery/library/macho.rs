@@ -10,7 +10,7 @@ use super::limited::{Limited, MOST_NAMES, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Largest number of slices in a universal file. A Java class file starts with the same four bytes and a larger number.
+/// Maximum number of slices in a universal file. A Java class file starts with the same four bytes and a larger number.
 const MOST_SLICES: u32 = 32;
 
 fn architecture(cpu: u32) -> Architecture {

@@ -10,9 +10,9 @@ use super::limited::{Limited, short_name};
 use super::reader::Reader;
 use crate::discovery::target::{Architecture, OperatingSystem, Target};
 
-/// Largest number of libraries that a file may import. A file that imports more is damaged.
+/// Maximum number of libraries that a file may import. A file that imports more is damaged.
 const MOST_IMPORTS: u64 = 4096;
-/// Longest name of a library, in bytes.
+/// Maximum bytes of a library's name.
 const LONGEST: u64 = 512;
 
 type Data<'data> = Limited<&'data ReadCache<Reader>>;

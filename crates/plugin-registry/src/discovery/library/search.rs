@@ -31,7 +31,7 @@ struct Step {
 }
 
 impl LibrarySearch {
-    /// Makes the search of the machine below `root`, with the folders of `LD_LIBRARY_PATH`.
+    /// Creates the search of the machine below `root`, with the folders of `LD_LIBRARY_PATH`.
     pub(in crate::discovery) fn new(root: &Path, host: Target, library_path: Vec<PathBuf>) -> Self {
         Self {
             root: root.to_owned(),

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use crate::discovery::folder;
 
-/// Largest metadata file that is read, in bytes. The record of the largest packages is about a megabyte.
+/// Maximum bytes of a metadata file that are read. The record of the largest packages is about a megabyte.
 const LARGEST: u64 = 16 << 20;
 
-/// Largest number of requirements that are read.
+/// Maximum number of requirements that are read.
 const MOST_REQUIRED: usize = 4096;
 
 /// One distribution.
@@ -84,7 +84,7 @@ impl Distribution {
             stem.rsplit_once('-').map_or((stem, None), |(name, version)| (name, Some(version)))
         };
         if name.is_empty() || name.starts_with('~') {
-            // pip renames files that it could not delete, to a name with a tilde.
+            // If pip cannot delete a file, it renames it to a name with a tilde.
             return None;
         }
         Some(Self {

@@ -1,9 +1,9 @@
 //! Source: Python environments, read as files without running Python.
 //!
-//! In each environment, in order: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`; modules
-//! of the namespace packages `jax_plugins` and `xla_plugins`; manifests in distributions' metadata; packages that announce
-//! no plugin. The library is looked for in the module's folder, then among the files of the distribution, then among those
-//! of the distributions it requires.
+//! In each environment, in order: entry points of the groups `jax_plugins`, `torch_xla.plugins` and `xla_plugins`;
+//! modules of the namespace packages `jax_plugins` and `xla_plugins`; manifests in distributions' metadata; packages
+//! that announce no plugin. The library is searched for in the module's folder, then among the files of the
+//! distribution, then among those of the distributions that it requires.
 
 mod distribution;
 mod environment;
@@ -30,9 +30,9 @@ use crate::location::Location;
 const GROUPS: &[&str] = &["jax_plugins", "torch_xla.plugins", "xla_plugins"];
 /// Namespace packages whose modules are plugins.
 const NAMESPACES: &[&str] = &["jax_plugins", "xla_plugins"];
-/// Largest number of entry points of one distribution that are read. Real distributions have one or two.
+/// Maximum number of entry points that are read of one distribution. Real distributions have one or two.
 const MOST_ENTRY_POINTS: usize = 256;
-/// Largest module source that is scanned, in bytes.
+/// Maximum bytes of a module's source that are scanned.
 const LARGEST_SOURCE: u64 = 1 << 20;
 
 /// An environment and its installed distributions.

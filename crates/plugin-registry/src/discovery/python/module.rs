@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::environment::PythonEnvironment;
 use crate::discovery::folder;
 
-/// Deepest folder below a module in which its library is looked for.
+/// Maximum depth of the folders below a module in which its library is searched for.
 const DEEPEST: usize = 3;
 
 /// A module that was found.

@@ -1,7 +1,7 @@
 //! Reads Python source without running it: a `register_plugin("name", priority=N)` call, and the dictionaries of an editable
 //! installation.
 
-/// Largest number of uses of a name that are examined. Each may lead through the whole file.
+/// Maximum number of uses of a name that are examined. Examining one may require a scan of the whole file.
 const MOST_USES: usize = 256;
 
 /// A call that was found.
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_long_file_takes_a_short_time() {
-        // A megabyte of each took minutes.
+        // Each of these took minutes for a megabyte of source.
         let start = std::time::Instant::now();
         for part in ["a ", "MAPPING ", "MAPPING = ", "register_plugin(", "register_plugin(x) ", "(", "'", "\\"] {
             let source = part.repeat((1 << 20) / part.len());
