@@ -337,8 +337,8 @@ typedef struct dp_error dp_error;
 typedef struct dp_lease dp_lease;
 
 /**
- * Names and typed values in order, each name once. A framework fills them for a client. `dp_plugin_client_options`
- * converts them by the plugin's schema to the values for `PJRT_NamedValue`.
+ * Options as names and typed values, in order. Each name occurs once. A framework fills them for a client.
+ * `dp_plugin_client_options` converts them by the plugin's schema to the values for `PJRT_NamedValue`.
  */
 typedef struct dp_options dp_options;
 
@@ -887,8 +887,8 @@ dp_code dp_discovery_set_conventional(dp_discovery *discovery,
                                       dp_error **error);
 
 /**
- * Sets whether the content of every library is compared with the sha256 in its manifest, which reads whole files. Off by
- * default.
+ * Sets whether the content of every library is compared with the sha256 in its manifest. This reads whole files. Off
+ * by default.
  */
 dp_code dp_discovery_set_verify_sha256(dp_discovery *discovery,
                                        bool verify,

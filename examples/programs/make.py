@@ -1,4 +1,4 @@
-"""Writes the example programs, their inputs and the outputs NumPy computes for them.
+"""Writes the example programs, their inputs, and the outputs that NumPy computes for them.
 
 Run with JAX 0.10.2 (the environment `cargo xtask test` makes): python make.py
 Each program NAME gets NAME.mlir (StableHLO text as JAX lowers it), NAME.mlirbc (the same as a portable artifact of
@@ -44,7 +44,7 @@ def numpy_mlp(w1, b1, w2, b2, x):
 
 
 def numpy_mlp_train_step(w1, b1, w2, b2, x, y):
-    """The gradient by hand: cross-entropy, then back through both layers."""
+    """The gradient, written by hand: cross-entropy, then back through both layers."""
     hidden = np.tanh(x @ w1 + b1)
     logits = hidden @ w2 + b2
     shifted = logits - logits.max(axis=-1, keepdims=True)

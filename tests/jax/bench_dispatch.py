@@ -1,9 +1,9 @@
-"""How long JAX takes to run a tiny program on our plugin and on XLA's CPU plugin, both loaded in one process.
+"""Measures how long JAX takes to run a tiny program on our plugin and on XLA's CPU plugin, both loaded in one process.
 
 Usage: python bench_dispatch.py OUR_PLUGIN.so XLA_CPU_PLUGIN.so [ROUNDS]
 
-Batches of both plugins alternate, so that whatever else the machine does meets both. Prints the medians per call in
-microseconds and their ratio; below 1 ours is the faster one. JAX's own CPU backend is measured along.
+Batches of both plugins alternate, so that other load on the machine affects both. Prints the medians per call in
+microseconds and their ratio. Below 1, our plugin is faster. JAX's own CPU backend is also measured.
 """
 
 import os
@@ -35,7 +35,7 @@ def many(*xs):
 
 
 def chained(device):
-    """Each call takes what the last one returned; waits for the last."""
+    """Each call takes the result of the previous one. Waits for the last call."""
     f = jax.jit(one)
     x = jax.device_put(np.zeros(4, np.float32), device)
     f(x).block_until_ready()
@@ -63,7 +63,7 @@ def blocking(device):
 
 
 def chained_32(device):
-    """32 arrays in, 32 out, which are the next call's."""
+    """Each call takes 32 arrays and returns 32, which the next call takes."""
     f = jax.jit(many)
     xs = [jax.device_put(np.zeros(4, np.float32), device) for _ in range(32)]
     jax.block_until_ready(f(*xs))
@@ -78,7 +78,7 @@ def chained_32(device):
 
 
 def blocking_32(device):
-    """32 arrays in, 32 out; waits for each call."""
+    """Each call takes 32 arrays and returns 32. Waits for each call."""
     f = jax.jit(many)
     xs = [jax.device_put(np.zeros(4, np.float32), device) for _ in range(32)]
     jax.block_until_ready(f(*xs))

@@ -1,4 +1,4 @@
-"""JAX, unchanged, with the plugin named by PJRT_CPU_PLUGIN beside its own CPU backend."""
+"""Runs unchanged JAX with the plugin in PJRT_CPU_PLUGIN, in addition to its own CPU backend."""
 
 import os
 import sys

@@ -1,6 +1,7 @@
-"""What a JAX program does, step by step, each announced in the file that holds the calls. Ends with `done`.
+"""The actions of a JAX program, step by step. Writes the name of each step to the file that holds the calls. Ends with
+`done`.
 
-Run as a program of its own with the plugin in PJRT_NAMES_AND_LIBRARY_PATHS; PJRT_TRACED_CALLS names the file.
+Run it as a separate program, with the plugin in PJRT_NAMES_AND_LIBRARY_PATHS. PJRT_TRACED_CALLS names the file.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""Callbacks stay alive while a run may call them, and no longer."""
+"""Tests that callbacks stay alive while a run may call them, and no longer."""
 
 import contextlib
 import gc
@@ -34,14 +34,14 @@ def like(x):
 
 
 def forget():
-    """Collects what nothing but JAX's caches refers to."""
+    """Frees the objects to which only JAX's caches refer."""
     jax.clear_caches()
     for _ in range(3):
         gc.collect()
 
 
 def on(devices):
-    """An array of `SHAPE`, its rows distributed over that many devices."""
+    """An array of `SHAPE` whose rows are distributed over that many devices."""
     x = np.arange(np.prod(SHAPE), dtype=np.float32).reshape(SHAPE)
     if devices == 1:
         return jax.device_put(x, OURS[0])
@@ -49,7 +49,7 @@ def on(devices):
 
 
 class Gate:
-    """Holds a run in its first callback until the test lets it go on."""
+    """Holds a run in its first callback until the test lets it continue."""
 
     def __init__(self):
         self.entered, self.opened = threading.Event(), threading.Event()

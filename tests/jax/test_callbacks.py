@@ -1,4 +1,6 @@
-"""Callbacks into Python and handlers of custom calls, on a device whose package registers them; donation."""
+"""Tests callbacks into Python and handlers of custom calls, on a device whose package registers them. Also tests
+donation.
+"""
 
 import contextlib
 import os
@@ -269,7 +271,7 @@ def test_a_check_that_is_not_functionalized():
 
 @contextlib.contextmanager
 def runtime_errors(enabled):
-    """Lets checks that are not functionalized fail when the program runs, by a callback."""
+    """Makes checks that are not functionalized fail when the program runs, through a callback."""
     jax.config.update("jax_experimental_unsafe_xla_runtime_errors", enabled)
     try:
         yield
@@ -298,7 +300,7 @@ def test_python_may_end_while_callbacks_run():
 
 
 def lapack_handlers():
-    """Handlers in C++ that jaxlib has: those of LAPACK's routines."""
+    """Handlers in C++ that jaxlib contains: those of LAPACK's routines."""
     from jaxlib import lapack
 
     lapack._lapack.initialize()

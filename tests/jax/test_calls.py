@@ -1,5 +1,6 @@
-"""Which functions of a plugin JAX calls, and which it does without: the tables of the book's chapter
-"What frameworks demand", held against this version of JAX."""
+"""Tests which functions of a plugin JAX calls and which it does not need. Compares the tables of the book's chapter
+"What frameworks demand" with this version of JAX.
+"""
 
 import concurrent.futures
 import os
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def table(heading):
-    """Cells of the first table under a heading of the chapter, without its own headings."""
+    """Cells of the first table under a heading of the chapter, without the table's own headings."""
     section = CHAPTER.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [line.strip("|\n ").split("|") for line in section.splitlines() if line.startswith("|")]
     assert len(rows) > 2, heading
@@ -32,7 +33,7 @@ def table(heading):
 
 
 def holds(span):
-    """Whether a remark such as `0.9.2 on`, `until 0.7.2` or `0.7.2 to 0.9.2` is about this version."""
+    """Whether a remark such as `0.9.2 on`, `until 0.7.2` or `0.7.2 to 0.9.2` applies to this version."""
     versions = [tuple(int(part) for part in text.split(".")) for text in re.findall(r"\d[\d.]*\d", span)]
     if span.endswith(" on"):
         return VERSION >= versions[0]
@@ -43,7 +44,7 @@ def holds(span):
 
 
 def names(cell):
-    """The functions a cell names that concern this version, and those of them that may be called or not."""
+    """The functions in a cell that apply to this version, and those among them that JAX may or may not call."""
     sure, perhaps = set(), set()
     for name, remark in re.findall(r"`(\w+)`(?: \(([^)]*)\))?", cell):
         spans = [part for part in remark.split(", ") if part and part != "perhaps"]
@@ -53,7 +54,7 @@ def names(cell):
 
 
 def run(calls=None, without=()):
-    """Runs the scenario in a process of its own, with some functions taken away."""
+    """Runs the scenario in a separate process, with some functions removed."""
     inherited = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     environment = {
         **inherited,
@@ -76,7 +77,8 @@ def succeeds(without):
 
 @pytest.fixture(scope="module")
 def observed(tmp_path_factory):
-    """The functions called in each step, on a device whose memory the host sees and on one where it does not."""
+    """The functions that were called in each step, on a device with memory that the host can access and on one without.
+    """
     steps = {}
     for without in ([], ["host_view"]):
         path = tmp_path_factory.mktemp("calls") / "calls"
@@ -111,7 +113,7 @@ def test_jax_calls_in_each_step_what_the_chapter_lists(observed):
 
 
 def left_out(kind):
-    """The functions the chapter says may be left out in that way."""
+    """The functions that may be omitted in that way, according to the chapter."""
     cells = [cell for name, cell, *_ in table("What a plugin may leave out") if name == kind]
     assert len(cells) == 1, kind
     return sorted(names(cells[0])[0])

@@ -1,4 +1,4 @@
-"""What `compiler_options` of `jax.jit` does: options of XLA are accepted, others refused in XLA's words."""
+"""Tests `compiler_options` of `jax.jit`: options of XLA are accepted, and others are rejected with XLA's messages."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Several devices, memory kinds, donation, statistics and asynchronous execution, as JAX uses them."""
+"""Tests several devices, memory kinds, donation, statistics and asynchronous execution, as JAX uses them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def in_memory(kind, device=DEVICES[0]):
 
 
 def fresh(code, options=None, **variables):
-    """Runs Python with the plugin in a process of its own; returns what it printed."""
+    """Runs Python with the plugin in a separate process. Returns its output."""
     environment = {**os.environ, "JAX_PLATFORMS": "pjrt_cpu", "PYTHONDONTWRITEBYTECODE": "1", **variables}
     if "PJRT_CPU_DEVICES" not in variables:
         del environment["PJRT_CPU_DEVICES"]
@@ -99,7 +99,7 @@ def test_results_go_to_the_memory_the_program_names():
 
 @pytest.fixture
 def donation():
-    """JAX passes donation on for the platforms of a list of its own."""
+    """JAX only passes on donations for the platforms of its own list."""
     from jax._src.interpreters import mlir
 
     platforms = mlir._platforms_with_donation

@@ -1,4 +1,4 @@
-"""Processes that end while work is under way, with and without JAX's own clean-up."""
+"""Tests processes that end during work in progress, with and without JAX's own clean-up."""
 
 import pytest
 from conftest import needs_package

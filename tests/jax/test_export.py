@@ -1,4 +1,4 @@
-"""Artifacts of `jax.export`: made for the device, for several platforms, and for JAX's own `cpu`."""
+"""Tests artifacts of `jax.export` that were made for the device, for several platforms, and for JAX's own `cpu`."""
 
 import importlib.util
 

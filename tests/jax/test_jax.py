@@ -1,4 +1,4 @@
-"""What a JAX user does, on our device and on JAX's own CPU backend, with equal results."""
+"""Compares typical work of JAX users on our device and on JAX's own CPU backend."""
 
 import threading
 
@@ -14,7 +14,7 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "bfloat16": 2e-2, "float16": 2e-
 
 
 def on(device, function, *args):
-    """Runs a jitted function with its arguments on one device; returns NumPy arrays."""
+    """Runs a jitted function with its arguments on one device. Returns NumPy arrays."""
     args = jax.device_put(args, device)
     with jax.default_device(device):
         out = jax.jit(function)(*args)
@@ -24,7 +24,7 @@ def on(device, function, *args):
 
 
 def assert_same(function, *args, rtol=None, atol=0.0):
-    """Our device and JAX's CPU backend agree within the result type's tolerance."""
+    """Checks that our device and JAX's CPU backend agree within the tolerance of the result's type."""
     ours, theirs = on(OURS, function, *args), on(THEIRS, function, *args)
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs)):

@@ -1,4 +1,4 @@
-"""Arrays that a program wants stored in another order, against JAX with its own CPU backend."""
+"""Tests arrays for which a program requests another storage order, compared with JAX's own CPU backend."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,6 @@
-"""What JAX lowers for its own platforms alone, on a device whose package registers it: the factorisations."""
+"""Tests the factorisations. JAX lowers them only for its own platforms, and the device's package registers the
+lowerings.
+"""
 
 import inspect
 
@@ -30,7 +32,7 @@ def tolerance(dtype):
 
 
 def ours(function, *arguments, device=OURS):
-    """Runs on our device; gives NumPy arrays, wide, so that what the tests compute of them adds no error."""
+    """Runs on our device. Returns NumPy arrays of a wider type, so that computations of the tests add no error."""
     with jax.default_device(device):
         out = jax.jit(function)(*jax.device_put(arguments, device))
     for leaf in jax.tree.leaves(out):
@@ -145,7 +147,7 @@ def test_eigenvalues_of_a_real_matrix_come_in_pairs(dtype):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_schur_forms_of_small_matrices_are_lapacks(n):
-    """Rounding decides on the signs of larger ones, and on the phases of complex ones."""
+    """Rounding determines the signs for larger matrices, and the phases for complex ones."""
     scipy_linalg = pytest.importorskip("scipy.linalg")
     for _ in range(5):
         a = matrix("float64", n, n)
@@ -282,7 +284,7 @@ def test_what_is_made_of_them(name):
 
 
 def test_programs_exported_for_the_platform_cpu():
-    """What JAX lowers for `cpu` calls the same routines, and QR is two of them."""
+    """The programs that JAX lowers for `cpu` call the same routines. QR consists of two of them."""
     try:
         from jax import export
     except ImportError as error:

@@ -1,7 +1,7 @@
-"""Every op with every element type on our device and on JAX's CPU backend, from the same StableHLO text.
+"""Tests every op with every element type on our device and on JAX's CPU backend, from the same StableHLO text.
 
-A case is a program with inputs that hold the type's edge values; both devices get it in one process. Where JAX's
-backend refuses a combination there is nothing to compare with: those are counted, and listed with `-rP`.
+A case is a program with inputs that contain the type's edge values. Both devices run it in one process. If JAX's
+backend rejects a combination, there is no result to compare with. Such combinations are counted, and listed with `-rP`.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, -7.25, 100.0, np.nan,
 
 
 def values(name, count, seed=0, low=-4.0, high=4.0, special=True):
-    """`count` values of a type, its edges first."""
+    """`count` values of a type. The edge values come first."""
     rng = np.random.default_rng(seed)
     dtype = ALL[name]
     if name == "i1":
@@ -78,7 +78,7 @@ def values(name, count, seed=0, low=-4.0, high=4.0, special=True):
 
 
 def pairs(name, **kwargs):
-    """All pairs of edge values, and random ones."""
+    """All pairs of edge values, and random pairs."""
     a = values(name, 24, **kwargs)
     grid = np.array(list(itertools.product(a, a)), dtype=a.dtype)
     return np.ascontiguousarray(grid[:, 0]), np.ascontiguousarray(grid[:, 1])
@@ -95,7 +95,7 @@ def ty(x):
 
 @dataclasses.dataclass
 class Program:
-    """A function's body, its arguments `%a0`, `%a1`, .. and the types of what it returns."""
+    """A function's body, its arguments `%a0`, `%a1`, .. and its result types."""
 
     body: str
     inputs: list
@@ -107,7 +107,7 @@ def program(body, inputs, results):
 
 
 def merged(programs):
-    """One module of several programs side by side: compiling it costs much less than compiling each."""
+    """Combines several programs into one module, because compiling it costs much less than compiling each program."""
     arguments, bodies, returned, types = [], [], [], []
     for k, p in enumerate(programs):
         body, _, last = p.body.rpartition("\n")
@@ -135,7 +135,7 @@ def run(device, programs):
 
 
 def outcomes(device, programs):
-    """The results of each program, or the error of one that is refused: found by halving."""
+    """The results of each program, or its error if it is rejected. Rejected programs are found by bisection."""
     try:
         return run(device, programs)
     except Exception as error:  # noqa: BLE001: whatever it refuses
@@ -156,8 +156,9 @@ class Report:
         self.cases = []
 
     def case(self, label, text, inputs, ulp=0.0, atol=0.0, specials=True, moves=None):
-        """`moves` names a type of less than a byte that is only moved: XLA's backend aborts the process on some such
-        programs, so there its elements are bytes."""
+        """`moves` names a type narrower than a byte whose elements are only moved. XLA's backend aborts the process on
+        some such programs, so its elements are bytes there.
+        """
         self.cases.append((label, text, ulp, atol, specials, moves))
 
     def close(self):
@@ -221,7 +222,7 @@ def over(names):
 
 @dataclasses.dataclass
 class Limit:
-    """How far an op may be from XLA's: ulp for real and complex types, and epsilons besides."""
+    """The allowed difference from XLA's result: ulp for real and complex types, and additional epsilons."""
 
     real: float
     complex: float
@@ -255,7 +256,8 @@ BINARY = [
 
 
 def ulp_of(op, name):
-    """Ulp by which an elementwise op may differ: narrow types are computed wider and rounded once."""
+    """The allowed difference of an elementwise op in ulp. Narrow types are computed in a wider type and rounded once.
+    """
     limit = LIMITS[op]
     if name in COMPLEX:
         return limit.complex
@@ -263,7 +265,7 @@ def ulp_of(op, name):
 
 
 def sum_of(op, name):
-    """Ulp and absolute error by which an op that adds up may differ."""
+    """The allowed difference of an op that computes sums: ulp and absolute error."""
     limit = LIMITS[op]
     return (limit.complex if name in COMPLEX else limit.real), limit.absolute * EPSILON.get(name, 0)
 
@@ -376,7 +378,7 @@ def test_convert(name):
 
 @over(list(FLOATS | NARROW))
 def test_convert_rounds_every_pattern(name):
-    """From f32 near every value and halfway between: rounding, overflow, infinity and NaN."""
+    """Converts f32 values near every value and halfway between values: rounding, overflow, infinity and NaN."""
     report = Report()
     dtype = ALL[name]
     if np.dtype(dtype).itemsize > 2 or name == "f8E8M0FNU":

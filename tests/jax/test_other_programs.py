@@ -1,4 +1,6 @@
-"""Programs that do not use the plugin notice nothing of its package, installed alone or beside another."""
+"""Tests that programs that do not use the plugin are not affected by its package, installed alone or beside another
+one.
+"""
 
 import json
 import os
@@ -29,7 +31,7 @@ jax.debug.print("printed {}", np.float32(1))
 
 @pytest.fixture(scope="module")
 def two_packages(tmp_path_factory):
-    """The package, and a copy of it for a plugin of another name."""
+    """The package, and a copy of it for a plugin with another name."""
     folder = tmp_path_factory.mktemp("packages")
     shutil.copytree(PACKAGE, folder, dirs_exist_ok=True)
     other = folder / "pjrt_plugin_other"

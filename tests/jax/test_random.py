@@ -1,7 +1,7 @@
-"""Ops with random shapes, attributes and element types on our device and on JAX's CPU backend.
+"""Tests ops with random shapes, attributes and element types on our device and on JAX's CPU backend.
 
-`PJRT_CPU_RANDOM_CASES` is the number of programs (400), `PJRT_CPU_RANDOM_SEED` where they start (0). A failure names the
-seed of its program: the same seed makes the same program again.
+`PJRT_CPU_RANDOM_CASES` is the number of programs (400), and `PJRT_CPU_RANDOM_SEED` is the first seed (0). A failure
+names the seed of its program. The same seed creates the same program again.
 """
 
 import os
@@ -180,7 +180,7 @@ def body(op, name):
 
 
 def reducer(rng, name):
-    """An op to reduce with, and where it starts."""
+    """An op for a reduction, and its initial value."""
     if name in BOOL:
         ops = ["and", "or"]
     else:
@@ -348,7 +348,7 @@ def sort(rng):
 
 
 def chain(rng):
-    """Elementwise ops one after another, with broadcasts and reductions in between: what is fused."""
+    """A chain of elementwise ops, with broadcasts and reductions between them, which the engine fuses."""
     name = pick(rng, ["f32", "f32", "f64", "bf16", "i32", "i64", "ui8", "i16"])
     x = array(rng, name, shape(rng, most=20, rank=int(rng.integers(1, 4)), empty=False), special=False)
     y = array(rng, name, x.shape, special=False)
@@ -430,5 +430,5 @@ def test_random_programs(batch):
 
 
 def test_float_types_are_all_covered():
-    """The lists above hold types by name: a new one must be put there."""
+    """Checks that the lists above contain all types, so that new ones must be added."""
     assert set(FLOATS) <= set(WIDE)

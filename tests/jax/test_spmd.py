@@ -1,4 +1,6 @@
-"""Programs over four devices: JAX with our plugin against JAX with its own CPU backend, both partitioners."""
+"""Tests programs over four devices: compares JAX with our plugin and JAX with its own CPU backend, with both
+partitioners.
+"""
 
 from functools import partial
 
@@ -35,7 +37,7 @@ def mesh_of(devices, shape, names):
 
 
 def both(build, shape=(2, 2), names=("x", "y"), rtol=2e-5):
-    """Runs `build(mesh)` on each platform's mesh and compares the arrays it returns, their shardings too."""
+    """Runs `build(mesh)` on each platform's mesh, and compares the arrays that it returns and their shardings."""
     results = []
     for devices in (OURS, THEIRS):
         mesh = mesh_of(devices, shape, names)

@@ -1,4 +1,5 @@
-"""Arrays that move between meshes of the same devices in another order, and what indexing leaves cut."""
+"""Tests arrays that move between meshes with other orders of the same devices, and the shardings that indexing returns.
+"""
 
 import itertools
 

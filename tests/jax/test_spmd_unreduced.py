@@ -1,4 +1,4 @@
-"""Values of which each device holds a summand, and programs that are split but return nothing."""
+"""Tests values of which each device holds a summand, and partitioned programs without results."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Wheels made by `pjrt package`, installed by pip into fresh environments beside an unchanged JAX."""
+"""Wheels that `pjrt package` creates and pip installs into new environments with an unchanged JAX."""
 
 import json
 import os
@@ -25,7 +25,7 @@ CPU = _file("PJRT_CPU_PLUGIN")
 
 
 class Environment:
-    """A Python environment without network: wheels are installed, JAX is that of the tests."""
+    """A Python environment without network access. It has the JAX of the tests, and wheels can be installed into it."""
 
     def __init__(self, folder, other_paths):
         venv.create(folder, with_pip=False)
@@ -55,7 +55,7 @@ class Environment:
 
 
 def package(folder, *arguments):
-    """Makes a wheel."""
+    """Creates a wheel."""
     command = [PJRT, "package", "--output", str(folder), "--force", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -64,7 +64,7 @@ def package(folder, *arguments):
 
 @pytest.fixture(scope="session")
 def cpu_wheel(tmp_path_factory):
-    """The CPU plugin as it describes itself."""
+    """The wheel of the CPU plugin, with its own description."""
     return package(tmp_path_factory.mktemp("cpu"), "--library", CPU)
 
 
@@ -83,20 +83,21 @@ def make_wheel(tmp_path):
 
 @pytest.fixture
 def jax_environment(tmp_path):
-    """A fresh environment with JAX."""
+    """A new environment with JAX."""
     return Environment(tmp_path / "venv", [sysconfig.get_path("purelib")])
 
 
 @pytest.fixture
 def torch_environment(tmp_path):
-    """A fresh environment with the stub of PyTorch/XLA."""
+    """A new environment with the stub of PyTorch/XLA."""
     return Environment(tmp_path / "venv", [FOLDER / "stub"])
 
 
 @pytest.fixture(scope="session")
 def with_cpp_plugin(tmp_path_factory, cpu_wheel):
-    """JAX, the CPU plugin, and one written in C++: XLA's CPU plugin of the newest API there is, which refuses options
-    it does not know and values of another type."""
+    """JAX, the CPU plugin, and a plugin in C++. The latter is XLA's CPU plugin of the newest available API, which
+    rejects unknown options and values of another type.
+    """
     paths = [path for path in os.environ.get("PJRT_TEST_PLUGINS", "").split(":") if path]
     if not paths:
         pytest.skip("PJRT_TEST_PLUGINS names no real plugin")

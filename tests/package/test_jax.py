@@ -1,4 +1,4 @@
-"""JAX finds, uses and loses a plugin by nothing but pip."""
+"""Tests that JAX finds, uses and no longer finds a plugin after only pip has installed and uninstalled it."""
 
 import pytest
 

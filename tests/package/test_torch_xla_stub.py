@@ -1,4 +1,4 @@
-"""The class for PyTorch/XLA, against a stub of PyTorch/XLA; the real one is too large for a test of every change."""
+"""Tests the class for PyTorch/XLA with a stub, because the real package is too large for a test of every change."""
 
 import json
 
@@ -42,7 +42,7 @@ def variables(*names):
 
 @pytest.fixture
 def example(torch_environment, make_wheel):
-    """An environment with a plugin that uses everything."""
+    """An environment with a plugin that uses every feature."""
     torch_environment.install(make_wheel(CPU, **EXAMPLE))
 
     def run(code, **given):

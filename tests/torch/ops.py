@@ -1,4 +1,6 @@
-"""Single operations of PyTorch, each a function and its arguments; the results and gradients must be those of PyTorch's CPU."""
+"""Single operations of PyTorch, each with a function and its arguments. The results and gradients must equal those of
+PyTorch's CPU.
+"""
 
 import torch
 import torch.nn.functional as F

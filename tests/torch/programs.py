@@ -1,4 +1,4 @@
-"""Whole programs of PyTorch: each takes a device and gives tensors, the same on every device."""
+"""Whole programs of PyTorch. Each takes a device and returns tensors, which are the same on every device."""
 
 import torch
 import torch.nn as nn
@@ -28,7 +28,7 @@ def sync(device):
 
 
 def train(device, make, optimizer, inputs, targets, steps=4, loss=F.cross_entropy, autocast=None):
-    """The losses of all steps, then the parameters."""
+    """The losses of all steps, followed by the parameters."""
     torch.manual_seed(0)
     model = make().to(device)
     update = optimizer(model.parameters())
@@ -61,7 +61,7 @@ def cnn():
 
 
 class Transformer(nn.Module):
-    """Tokens to classes: embedding, two encoder layers, a mean."""
+    """Maps tokens to classes: embedding, two encoder layers and a mean."""
 
     def __init__(self):
         super().__init__()
@@ -125,7 +125,7 @@ def mlp_autocast_bf16(device):
 
 @program
 def transformer_bf16(device):
-    """The whole model in bf16, forward."""
+    """The forward pass of the whole model in bf16."""
     torch.manual_seed(0)
     model = Transformer().to(torch.bfloat16).to(device)
     return [model(sequences().to(device)).detach()]
@@ -148,7 +148,9 @@ PROGRAMS["rnn"] = recurrent(nn.RNN)
 
 @program
 def gru_cells(device):
-    """PyTorch/XLA replaces `GRU` by its own class, which PyTorch's CPU has no use for; the cell is the same everywhere."""
+    """PyTorch/XLA replaces `GRU` by its own class, which PyTorch's CPU does not support. The cell is the same
+    everywhere.
+    """
     torch.manual_seed(0)
     cell = nn.GRUCell(6, 8).to(device)
     state = torch.zeros(3, 8, device=device)
@@ -168,7 +170,7 @@ def evaluation(device):
 
 @program
 def python_control_flow(device):
-    """Values that decide in Python what comes next."""
+    """Values that determine the control flow in Python."""
     x, steps = data(6).to(device), 0
     while x.norm().item() > 0.5 and steps < 20:
         x = x * 0.7 if x.sum().item() > 0 else x * 0.6 + 0.01
@@ -178,7 +180,7 @@ def python_control_flow(device):
 
 @program
 def control_flow_on_the_device(device):
-    """A loop and a branch in the program, where PyTorch/XLA can trace them."""
+    """A loop and a branch within the program, which PyTorch/XLA can trace."""
     x, count = data(4).to(device), torch.tensor(0.0, device=device)
     if device.type != "xla":
         for _ in range(5):
@@ -211,7 +213,9 @@ def scan_on_the_device(device):
 
 @program
 def dropout(device):
-    """Random: that some are dropped, the others scaled, and no gradient flows through the former."""
+    """The result is random, so only checks that some elements are dropped, the others are scaled, and no gradient flows
+    through the dropped ones.
+    """
     x = torch.ones(200, 100, device=device, requires_grad=True)
     out = F.dropout(x, 0.25)
     out.sum().backward()
@@ -242,7 +246,7 @@ def permutations(device):
 
 @program
 def compiled_with_dynamo(device):
-    """`torch.compile`, whose graphs PyTorch/XLA compiles once and then only runs."""
+    """`torch.compile`: PyTorch/XLA compiles its graphs once and then only runs them."""
     torch.manual_seed(0)
     model = mlp().eval().to(device)
     if device.type == "xla":
@@ -253,7 +257,7 @@ def compiled_with_dynamo(device):
 
 @program
 def transfers(device):
-    """Every type and awkward strides, there and back."""
+    """Transfers every type and unusual strides to the device and back."""
     tensors = [
         torch.tensor(3.5), torch.zeros(0, 3), data(4, 5).T, data(4, 5)[:, ::2], torch.arange(6, dtype=torch.uint8),
         torch.tensor([True, False]), data(3).to(torch.bfloat16), data(3).to(torch.float16), data(3).double(),

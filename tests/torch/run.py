@@ -3,10 +3,11 @@
 
     python tests/torch/run.py target/release/libpjrt_plugin_cpu.so [--format hlo|stablehlo] [NAME...]
 
-needs `pip install torch==2.9.0 torch_xla==2.9.0` (a few gigabytes, so that no test of every change runs it). Without them it
-says that it skips. PyTorch/XLA sends HLO unless XLA_STABLEHLO_COMPILE is set: by default both are tried, one after the other.
-Every name of `ops.py` and `programs.py` is a case. A case that ends the process is noted, and the others go on. What fails is
-tried once more on the CPU device that PyTorch/XLA holds within itself: what fails there too is not the plugin's fault.
+needs `pip install torch==2.9.0 torch_xla==2.9.0` (a few gigabytes, so it is not part of the tests of every change).
+Without them, it prints that it skips. PyTorch/XLA sends HLO unless XLA_STABLEHLO_COMPILE is set. By default both forms
+are tried, one after the other. Every name of `ops.py` and `programs.py` is a case. If a case ends the process, this is
+recorded and the other cases continue. A case that fails is tried again on the CPU device within PyTorch/XLA. If it
+fails there too, the plugin is not the cause.
 """
 
 import argparse
@@ -48,7 +49,7 @@ def leaf(tensor, device, grad):
 
 
 def operation(case, device):
-    """Results, then gradients of a weighted sum of them."""
+    """The results, followed by the gradients of a weighted sum of them."""
     import torch
 
     function, arguments, grad = case
@@ -95,7 +96,7 @@ def run(name, device):
 
 
 def child(names):
-    """Runs cases, one line of JSON for each before and after."""
+    """Runs cases. Prints one line of JSON before and after each of them."""
     import torch
     import torch_xla
     import torch_xla.debug.metrics as metrics
@@ -121,12 +122,12 @@ def child(names):
 
 
 def fallbacks(metrics):
-    """Operations PyTorch/XLA handed to PyTorch's CPU, with counts."""
+    """Operations that PyTorch/XLA ran on PyTorch's CPU, with their counts."""
     return {name: metrics.counter_value(name) for name in metrics.counter_names() if name.startswith("aten::")}
 
 
 def drive(plugin, form, names):
-    """Results by name; on PyTorch/XLA's own device where there is no plugin."""
+    """The results by name. Without a plugin, those of PyTorch/XLA's own device."""
     chosen = dict(PJRT_DEVICE="LIBRARY", PJRT_LIBRARY_PATH=str(plugin)) if plugin else dict(PJRT_DEVICE="CPU")
     environment = dict(os.environ, **chosen)
     environment["XLA_STABLEHLO_COMPILE"] = "1" if form == "stablehlo" else "0"

@@ -9,7 +9,7 @@ BAD = ("failed", "crashed", "timeout")
 
 
 def read(path):
-    """Reads a file of outcomes; raises `ValueError` with the remedy if it is not one."""
+    """Reads a file of outcomes. Raises `ValueError` with the remedy if it is not one."""
     try:
         outcomes = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
     except (OSError, json.JSONDecodeError) as error:
@@ -31,7 +31,7 @@ def cases_of(files):
 
 
 def counts(cases):
-    """How many cases have each outcome."""
+    """The number of cases with each outcome."""
     found = {}
     for record in cases.values():
         found[record["outcome"]] = found.get(record["outcome"], 0) + 1
@@ -41,8 +41,9 @@ def counts(cases):
 def compare(before, now):
     """Cases that passed before and do not pass now, and cases that pass now and did not before.
 
-    A case that is skipped now is a regression only if it passed before. A case without an earlier outcome is a regression if
-    it is bad. Files that were not run now are left out; a case that is missing from a file that was run is a regression.
+    A case that is skipped now is a regression only if it passed before. A case without an earlier outcome is a
+    regression if it is bad. Files that were not run now are ignored. A case that is missing from a file that was run is
+    a regression.
     """
     regressions, progress = {}, {}
     earlier = {key: record for key, record in cases_of(before).items() if key[0] in now}
@@ -60,7 +61,8 @@ def compare(before, now):
 
 
 def read_expected(path):
-    """Reads a list of cases that are expected to fail, with the reason of each; raises `ValueError` if it is not one."""
+    """Reads a list of cases that are expected to fail, with the reason of each. Raises `ValueError` if it is not one.
+    """
     try:
         listed = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
         files = listed["expected_failures"]
@@ -72,7 +74,7 @@ def read_expected(path):
 
 
 def compare_with_expected(expected, now):
-    """Cases that fail and are not expected to, with their records; and those that pass although they are expected to fail."""
+    """Cases that fail unexpectedly, with their records, and cases that pass although they are expected to fail."""
     found = cases_of(now)
     unexpected = {key: record for key, record in found.items() if record["outcome"] in BAD and key not in expected}
     mended = {key: record for key, record in found.items() if record["outcome"] == "passed" and key in expected}
@@ -80,7 +82,7 @@ def compare_with_expected(expected, now):
 
 
 def only_on_references(now, references):
-    """Cases that do not pass now, and pass on one of the references at least."""
+    """Cases that do not pass now but pass on at least one of the references."""
     records = [item for reference in references for item in cases_of(reference).items()]
     passed = {key for key, record in records if record["outcome"] == "passed"}
     return {key: record for key, record in cases_of(now).items() if record["outcome"] in BAD and key in passed}

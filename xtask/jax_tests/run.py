@@ -1,10 +1,11 @@
 """Runs test files of JAX on a PJRT plugin, case by case, and survives cases that crash or hang.
 
-Each file runs in a worker process. If the worker crashes, or a case takes longer than allowed, that case gets the outcome
-`crashed` or `timeout`, and a new worker runs the cases after it. The outcomes are written as JSON, which a later run compares
-itself with (`--baseline`). With `--reference`, the cases that did not pass run again on JAX's own CPU or on another plugin.
+Each file runs in a worker process. If the worker crashes or a case takes too long, the case gets the outcome `crashed`
+or `timeout`, and a new worker runs the remaining cases. The outcomes are written as JSON. A later run compares its
+outcomes with them (`--baseline`). With `--reference`, the cases that did not pass run again on JAX's own CPU or on
+another plugin.
 
-`cargo xtask jax-tests` makes the environment and calls this program. It needs nothing but the standard library itself.
+`cargo xtask jax-tests` creates the environment and calls this program, which only needs the standard library.
 """
 
 import argparse
@@ -30,7 +31,7 @@ IMPORT, EXIT = "(import)", "(exit)"
 
 
 class Target:
-    """What tests run on: a name, and the variables that select it."""
+    """The device on which the tests run: a name, and the variables that select it."""
 
     def __init__(self, name, variables, device_under_test):
         self.name, self.variables, self.device_under_test = name, variables, device_under_test
@@ -42,7 +43,7 @@ class Target:
 
 
 class Worker:
-    """A process that runs cases of a file, and the pipe it reports through."""
+    """A process that runs the cases of a file, and the pipe for its reports."""
 
     def __init__(self, target, file, names, options, log):
         reports, writer = os.pipe()
@@ -77,7 +78,9 @@ class Worker:
         return json.loads(line)
 
     def end(self, seconds=0.0):
-        """Waits for the worker, kills what is left of it after that time, and returns how it ended; `None` for well."""
+        """Waits for the worker and kills its remaining processes after that time. Returns how it ended, or `None` if it
+        succeeded.
+        """
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -136,7 +139,7 @@ def overdue(listed, current, records, options):
 
 
 def follow(worker, records, options):
-    """Records what a worker reports. Returns the cases it has, and how it failed, if it did."""
+    """Records the reports of a worker. Returns its cases, and how it failed if it did."""
     listed, current = None, None
     while True:
         try:

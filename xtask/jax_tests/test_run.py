@@ -1,4 +1,4 @@
-"""Tests of the runner, on files with cases that pass, fail, crash and hang. Needs the standard library alone."""
+"""Tests the runner with files whose cases pass, fail, crash and hang. Needs only the standard library."""
 
 import contextlib
 import io

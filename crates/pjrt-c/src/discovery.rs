@@ -142,8 +142,8 @@ pub unsafe extern "C" fn dp_discovery_set_conventional(
     unsafe { change("dp_discovery_set_conventional", discovery, error, |discovery| Ok(discovery.conventional(search))) }
 }
 
-/// Sets whether the content of every library is compared with the sha256 in its manifest, which reads whole files. Off by
-/// default.
+/// Sets whether the content of every library is compared with the sha256 in its manifest. This reads whole files. Off
+/// by default.
 ///
 /// # Safety
 ///

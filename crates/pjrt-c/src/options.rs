@@ -27,8 +27,8 @@ pub const DP_VALUE_FLOAT: dp_value_type = 3;
 /// A boolean.
 pub const DP_VALUE_BOOL: dp_value_type = 4;
 
-/// Names and typed values in order, each name once. A framework fills them for a client. `dp_plugin_client_options`
-/// converts them by the plugin's schema to the values for `PJRT_NamedValue`.
+/// Options as names and typed values, in order. Each name occurs once. A framework fills them for a client.
+/// `dp_plugin_client_options` converts them by the plugin's schema to the values for `PJRT_NamedValue`.
 #[derive(Default)]
 pub struct dp_options {
     given: Vec<Entry>,

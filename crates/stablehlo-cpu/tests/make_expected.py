@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes programs with inputs and the results JAX's own CPU backend computes for them.
+"""Writes programs with inputs, and with the results that JAX's own CPU backend computes for them.
 
     python make_expected.py OUT_DIR [--seed N] [--rounds N] [--only REGEX] [--small]
 
-needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case is two files: NAME.mlir, whose first line gives the
-tolerances, and NAME.bin, the inputs and then the expected outputs, each row-major, one byte per truth value.
-`tests/expected.rs` runs them: those committed in tests/data (made with
---small --only "$(cat data/selection)"), and any directory named
-by PJRT_CPU_CASES.
+needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case has two files. The first line of NAME.mlir contains the
+tolerances. NAME.bin contains the inputs and then the expected outputs, each row-major, with one byte per truth value.
+`tests/expected.rs` runs them: those in tests/data (created with --small --only "$(cat data/selection)"), and those of
+any directory in PJRT_CPU_CASES.
 """
 import argparse, os, re
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -61,7 +60,7 @@ def data(shape, dtype, special=True, low=None, high=None):
 
 
 def program(lowered):
-    """The program as plugins receive it: without chlo ops, which JAX's serializer expands."""
+    """The program in the form that plugins receive: without chlo ops, which JAX's serializer expands."""
     module = lowered.compiler_ir("stablehlo")
     with module.context:
         PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)

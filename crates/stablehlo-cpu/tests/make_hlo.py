@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes programs in XLA's own form with inputs and the results JAX's CPU backend computes for them.
+"""Writes programs in XLA's own form with inputs, and with the results that JAX's CPU backend computes for them.
 
     python make_hlo.py OUT_DIR
 
-needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case is two files: NAME.hlo, a serialized HloModuleProto, and
-NAME.bin, the inputs and then the expected outputs, each row-major, one byte per truth value. `tests/hlo.rs` runs them.
+needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Every case has two files. NAME.hlo is a serialized HloModuleProto.
+NAME.bin contains the inputs and then the expected outputs, each row-major, with one byte per truth value.
+`tests/hlo.rs` runs them.
 
-NAME@RxP.hlo is a program for R replicas of P partitions, whose data is that of the first member, then of the second, and so
-on; NAME@RxP.split.hlo one for all partitions together, with shardings. The part after the lowered programs is optimized ones,
-as XLA would have run them, and the last HLO as text, for what JAX does not send.
+NAME@RxP.hlo is a program for R replicas of P partitions. Its data is that of the first member, then that of the second,
+and so on. NAME@RxP.split.hlo is a program for all partitions together, with shardings. After the lowered programs come
+optimized ones, in the form in which XLA would run them. Last comes HLO that is written as text, for forms that JAX does
+not send.
 """
 import os, sys
 os.environ["JAX_PLATFORMS"] = "cpu"

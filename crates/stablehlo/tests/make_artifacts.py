@@ -1,11 +1,11 @@
-"""Makes the programs under tests/data: our own small JAX programs, lowered and serialized.
+"""Creates the programs under tests/data: small JAX programs of this repository, lowered and serialized.
 
     python3 -m venv venv && venv/bin/pip install jax==0.10.2 jaxlib==0.10.2 numpy
     JAX_PLATFORMS=cpu venv/bin/python crates/stablehlo/tests/make_artifacts.py
 
-For each program: NAME.VERSION.bc for every version it can be serialized to, and NAME.mlir, the text of the
-artifact of the newest version (so both hold the same ops). With --corpus DIR the text JAX itself prints is written
-too, and every program goes to every version.
+For each program, writes NAME.VERSION.bc for every version that it can be serialized to. Also writes NAME.mlir, the text
+of the artifact of the newest version, so that both contain the same ops. With --corpus DIR, also writes the text that
+JAX itself prints, and every program in every version.
 """
 
 import argparse
@@ -177,7 +177,7 @@ def manual(a):
 
 @program(f32(8), mixed=True)
 def manual_token(a):
-    """A token that Shardy's op takes has StableHLO's own type, beside the artifact's."""
+    """A token that is an operand of a Shardy op has StableHLO's own type, in addition to the artifact's."""
 
     def local(a):
         io_callback(lambda a: None, None, a, ordered=True)
@@ -215,7 +215,7 @@ def transformer(layers, x):
 
 
 def nested(depth=60):
-    """Regions as deep as the reader allows."""
+    """Regions nested as deeply as the reader allows."""
     lines = ["func.func @main(%p: tensor<i1>, %x: tensor<f32>) -> tensor<f32> {"]
     lines += [f'%r{i} = "stablehlo.if"(%p) ({{' for i in range(depth)]
     lines.append("stablehlo.return %x : tensor<f32>")

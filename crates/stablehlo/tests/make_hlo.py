@@ -1,9 +1,10 @@
-"""Makes the HLO protos under tests/data, NAME.hlo, which `tests/hlo.rs` reads.
+"""Creates the HLO protos under tests/data, NAME.hlo, which `tests/hlo.rs` reads.
 
     JAX_PLATFORMS=cpu venv/bin/python crates/stablehlo/tests/make_hlo.py
 
-needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. Programs are our own: a step of training, as JAX lowers it and as XLA's
-CPU compiler leaves it, and one written as text, of what JAX does not send.
+needs `pip install jax==0.10.2 jaxlib==0.10.2 numpy`. The programs are this repository's own: a training step, as JAX
+lowers it and as XLA's CPU compiler optimizes it, and a program that is written as text, with forms that JAX does not
+send.
 """
 
 import pathlib
@@ -30,7 +31,7 @@ def step(parameters, x, labels):
 
 
 def write(name, text):
-    """As a proto without places in source files, which would hold this machine's paths."""
+    """Writes a proto without places in source files, because they would contain paths of this machine."""
     text = re.sub(r", (metadata|backend_config|stack_frame_id)=\{[^}]*\}+", "", text)
     text = re.sub(r"(FileNames|FunctionNames|FileLocations|StackFrames)\n(\d+ .*\n)+", "", text)
     (DATA / f"{name}.hlo").write_bytes(_hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto())

@@ -1,11 +1,12 @@
-"""Makes the programs under tests/newest: what StableHLO has said since 1.18.0, which the jaxlib of `make_artifacts.py` does not know.
+"""Creates the programs under tests/newest: StableHLO features since 1.18.0, which the jaxlib of `make_artifacts.py`
+does not support.
 
     python3 -m venv venv && venv/bin/pip install jax==0.12.0.1 jaxlib==0.12.0.1
     venv/bin/python crates/stablehlo/tests/make_newest.py
 
-For each program: NAME.VERSION.bc of the first version that can hold it and of the newest, and NAME.mlir, the text of the latter.
-With `--check DIR`, reads every artifact and every text in DIR, which `tests/newest.rs` wrote, and compares it with the program
-here.
+For each program, writes NAME.VERSION.bc of the first version that can represent it and of the newest one, and
+NAME.mlir, the text of the latter. With `--check DIR`, reads every artifact and every text in DIR, which
+`tests/newest.rs` wrote, and compares it with the program here.
 """
 
 import pathlib

@@ -1,10 +1,11 @@
-"""The oracle of tests/round_trip.rs: makes programs with JAX, and compares what this crate made of them.
+"""The reference for tests/round_trip.rs: creates programs with JAX, and compares the files that this crate wrote for
+them.
 
     python round_trip.py make DIRECTORY            writes NAME.mlir (JAX's text) and NAME.VERSION.bc (artifacts)
     python round_trip.py compare ORIGINALS OURS    every OURS/FILE~FORM must be the program ORIGINALS/FILE
 
-Both programs go through jaxlib, and the StableHLO it prints must be the same to the letter. Prints one line per
-difference and a count at the end; exits with 1 if there is a difference.
+Both programs are read by jaxlib, and the StableHLO that it prints must be identical. Prints one line per difference and
+a count at the end. Exits with 1 if there is a difference.
 """
 
 import functools
@@ -241,7 +242,7 @@ def context():
 
 
 def load(data):
-    """The StableHLO jaxlib sees in an artifact or text."""
+    """The StableHLO that jaxlib reads from an artifact or text."""
     made = context()
     with made:
         if data[:4] == b"ML\xefR":

@@ -94,8 +94,8 @@ fn work(main: &Func, op: &Op) -> Result<Option<Work>> {
 /// For each element of a broadcast's result, in row-major order, the element of the operand.
 fn sources(from: &Shape, to: &Shape, dimensions: &[usize]) -> Result<Vec<usize>> {
     let extents = to.dimensions.iter().map(|extent| usize::try_from(*extent).unwrap_or(0)).collect::<Vec<_>>();
-    // The distance by which each dimension of the result moves in the operand. It is 0 if the operand's element is
-    // repeated.
+    // How far the position in the operand moves with each step along a dimension of the result. It is 0 if the
+    // operand's element is repeated.
     let mut strides = vec![0; extents.len()];
     let mut stride = 1;
     for (extent, dimension) in from.dimensions.iter().zip(dimensions).rev() {

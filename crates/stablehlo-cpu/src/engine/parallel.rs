@@ -51,7 +51,7 @@ pub(crate) fn chunks_until<T: Send>(
     each_chunk(stop, out, unit, bytes, &f);
 }
 
-/// Takes `f` as an object, so that the compiler translates this function once for each type of element.
+/// Takes `f` as a trait object, so that this function is compiled only once for each element type.
 fn each_chunk<T: Send>(
     stop: Option<&Stop>,
     out: &mut [T],

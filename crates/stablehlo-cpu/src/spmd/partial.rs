@@ -53,7 +53,7 @@ impl Builder<'_> {
         if axes.is_empty() { Ok(value) } else { self.all_reduce(value, Binary::Add, &axes.axes()) }
     }
 
-    /// Turns parts along dimensions that `to` leaves whole into summands. Each summand is the part, with zeros
+    /// For dimensions that `to` leaves whole, converts the parts to summands. Each summand is the part, with zeros
     /// elsewhere.
     fn spread(
         &mut self,

@@ -170,7 +170,7 @@ impl Reader {
         let mut last = 0;
         for bytes in encoded {
             let size = bytes.len();
-            // In a box, because nested computations recurse, and the struct is large.
+            // The struct is boxed, because it is large and nested computations are read recursively.
             let i: Box<Instruction> = decode(bytes).map(Box::new).map_err(|e| e.with_func(&name))?;
             let place = |e: Error| named(e, &i.name, &i.opcode).with_func(&name);
             self.budget.charge(size.saturating_mul(8).saturating_add(OP_WEIGHT)).map_err(place)?;

@@ -1,4 +1,4 @@
-"""A PJRT plugin: its library, what it says of itself, and how JAX and PyTorch/XLA take it."""
+"""A PJRT plugin: its library, its manifest, and its registration with JAX and PyTorch/XLA."""
 
 import json
 import os
@@ -20,16 +20,17 @@ def library_path() -> str:
 
 
 def platform_names() -> List[str]:
-    """The names a client may give as its platform."""
+    """The names that a client may report as its platform."""
     return [NAME, *MANIFEST.get("platform_names", [])]
 
 
 def capabilities() -> Dict[str, Any]:
-    """What the devices can do and want; what is left out is what frameworks assume of any device."""
+    """The capabilities of the devices. Omitted fields have the values that frameworks assume about an unknown device.
+    """
     return MANIFEST.get("capabilities", {})
 
 
 def disabled_by(environment: Mapping[str, str] = os.environ) -> str:
-    """The variable that disables the plugin, if it is set to anything but `0` or nothing; else nothing."""
+    """The variable that disables the plugin, if it is set, not empty and not `0`; otherwise None."""
     variable = MANIFEST.get("disable_env") or ""
     return variable if environment.get(variable, "") not in ("", "0") else ""

@@ -38,7 +38,7 @@ class _Callback:
         self.results: List[Tuple[Any, Tuple[int, ...]]] = [(aval.dtype, tuple(aval.shape)) for aval in results]
 
     def __call__(self, *_: Any) -> Any:
-        """JAX's runtime requires host callbacks to be callable. It calls only those it has a handler for."""
+        """JAX's runtime requires host callbacks to be callable. It calls only those that have a handler."""
         raise RuntimeError(f"the callback is called through the custom call {TARGET}")
 
 
@@ -130,7 +130,7 @@ _handler = jax_ffi.Handler(_handle)
 
 @functools.lru_cache(maxsize=None)
 def _finish_at_exit() -> None:
-    """Registers `_finish`, once. Programs that lower no callback for the device never run it."""
+    """Registers `_finish`, once. Programs that do not lower a callback for the device never run it."""
     atexit.register(_finish)
 
 
@@ -167,7 +167,7 @@ def _hold_for_runs(module: Any, held: _Callback) -> None:
 
 
 def _emit(platforms: Sequence[str], original: Callable[..., Any]) -> Callable[..., Any]:
-    """Replaces `emit_python_callback` of JAX, which supports JAX's own platforms only."""
+    """Replaces JAX's `emit_python_callback`, which supports only JAX's own platforms."""
     from jax._src import ffi
     from jax._src.interpreters import mlir
 
@@ -212,7 +212,7 @@ def _emit(platforms: Sequence[str], original: Callable[..., Any]) -> Callable[..
 
 
 def enable(platforms: Sequence[str], note: Callable[[str, object], None]) -> None:
-    """Makes callbacks work on those platforms."""
+    """Makes callbacks work on these platforms."""
     from jax._src import callback, checkify, debugging
 
     jax_ffi.register_handler(TARGET, ctypes.cast(_handler, ctypes.c_void_p).value)

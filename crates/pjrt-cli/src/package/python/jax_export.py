@@ -1,14 +1,14 @@
 """JAX: artifacts of `jax.export` that were made for another platform.
 
-JAX records the platforms that an artifact was exported for, and refuses to call it on any other. Their programs are often
-the same: those for JAX's platform `cpu` are StableHLO and calls of LAPACK's routines. `for_platform` lets an artifact run
-on this plugin's platform:
+JAX records the platforms for which an artifact was exported, and refuses to call it on any other. The programs are
+often the same: those for JAX's platform `cpu` consist of StableHLO and calls of LAPACK's routines. `for_platform` lets
+an artifact run on this plugin's platform:
 
     from jax import export
     from pjrt_plugin_NAME import jax_export
 
-    exported = jax_export.for_platform(export.deserialize(data))
-    exported.call(x)
+To create an artifact for both platforms, use `jax.export.export(function, platforms=["cpu", NAME])`. This works only
+where the plugin is installed.
 
 To make an artifact for both, export it with `jax.export.export(function, platforms=["cpu", NAME])`. That works only where
 the plugin is installed.
@@ -23,8 +23,9 @@ from . import NAME
 def for_platform(exported: Any, platform: str = NAME, instead_of: str = "cpu") -> Any:
     """Returns a copy of a `jax.export.Exported` whose program for the platform `instead_of` runs on `platform`.
 
-    The copy no longer runs on `instead_of`. Gradients exported with the artifact are for `platform`, too. If the program
-    calls something that only `instead_of` has, compiling it for `platform` fails with an error that names the call.
+    The copy no longer runs on `instead_of`. Gradients that were exported with the artifact are also for `platform`. If
+    the program calls a function that only `instead_of` supports, compiling it for `platform` fails with an error that
+    names the call.
 
     Raises `ValueError` if the artifact was exported for neither of the two.
     """

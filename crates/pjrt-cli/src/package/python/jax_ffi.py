@@ -1,7 +1,7 @@
 """JAX: custom call handlers, passed to the plugin through the FFI extension of PJRT's C API.
 
-jaxlib queues the handlers of `jax.ffi.register_ffi_target(name, capsule, platform=NAME)` until someone asks for those of
-the platform. `forward_registrations` asks, and registers each of them with the plugin.
+jaxlib queues the handlers of `jax.ffi.register_ffi_target(name, capsule, platform=NAME)` until a client requests those
+of the platform. `forward_registrations` requests them, and registers each of them with the plugin.
 """
 
 import ctypes
@@ -67,7 +67,7 @@ class _RegisterArgs(ctypes.Structure):
 
 
 class _ErrorArgs(ctypes.Structure):
-    """The arguments of `PJRT_Error_Destroy`, the start of those of `PJRT_Error_Message`."""
+    """The arguments of `PJRT_Error_Destroy`, which are also the start of those of `PJRT_Error_Message`."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -204,7 +204,7 @@ def _message(api: _Api, error: int) -> str:
 def register_handler(target: str, address: int, platform: str = NAME) -> None:
     """Registers the address of an `XLA_FFI_Handler` with the plugin.
 
-    Raises `ValueError` with the plugin's message if the plugin refuses it.
+    Raises `ValueError` with the plugin's message if the plugin rejects it.
     """
     library, api, ffi = _table()
     del library  # loaded by the framework, and never unloaded
@@ -217,7 +217,7 @@ def register_handler(target: str, address: int, platform: str = NAME) -> None:
 
 
 def _address(target: str, handler: Any) -> int:
-    """The address in a capsule. Of a dictionary with a capsule per stage, that of the stage `execute`."""
+    """The address in a capsule. For a dictionary with a capsule per stage, the address for the stage `execute`."""
     if isinstance(handler, dict):
         others = sorted(stage for stage, capsule in handler.items() if capsule is not None and stage != "execute")
         if others or "execute" not in handler:

@@ -1,8 +1,8 @@
-"""JAX: operations that JAX lowers for its own platforms alone, on devices that say they know what JAX sends to those.
+"""JAX: lowerings that JAX has only for its own platforms, for devices that declare support for them.
 
-JAX lowers eigenvalues, singular values and the like to calls of LAPACK's routines by name on its platform `cpu`, and has
-no rule for a platform it does not know. A device whose manifest lists routines in the feature `custom_calls.lapack`
-gets JAX's own rules.
+On its platform `cpu`, JAX lowers eigenvalues, singular values and the like to calls of LAPACK's routines by name. For
+an unknown platform it has no rule. A device whose manifest lists routines in the feature `custom_calls.lapack` gets
+JAX's own rules.
 """
 
 from typing import Any, Callable, Iterable, List
@@ -24,7 +24,7 @@ LAPACK = {
 
 
 def register(primitive: Any, rule: Callable[..., Any], platform: str, cacheable: bool = True) -> None:
-    """Registers a rule unless there is one: who came first knows more of the platform."""
+    """Registers a rule unless one exists, because an earlier rule is more specific to the platform."""
     from jax._src.interpreters import mlir
 
     if primitive in mlir._platform_specific_lowerings.get(platform, {}):
@@ -47,7 +47,7 @@ def rule_of_cpu(primitive: Any) -> Callable[..., Any]:
 
 
 def lapack(routines: Iterable[str], platform: str, note: Callable[[str, object], None]) -> List[str]:
-    """Gives a platform JAX's rules for those routines; tells which are there."""
+    """Registers JAX's rules for these routines on a platform. Returns the routines for which it has rules."""
     from jax._src.lax import linalg
 
     done = []

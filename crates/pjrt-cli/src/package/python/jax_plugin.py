@@ -1,7 +1,8 @@
-"""JAX: registers the plugin, and tells JAX what it keeps in lists of platform names.
+"""JAX: registers the plugin, and adds it to the lists of platform names that JAX keeps.
 
-JAX calls `initialize` before it makes its first client. JAX has no interface for what a device can do, so part of this
-changes private parts of JAX; where a version of JAX has no such part, that is logged and everything else still works.
+JAX calls `initialize` before it creates its first client. JAX has no interface for a device's capabilities, so part of
+this module changes private parts of JAX. If a version of JAX lacks such a part, this is logged and everything else
+still works.
 """
 
 import functools
@@ -29,7 +30,7 @@ def _warn(what: str, why: object) -> None:
 
 
 def initialize() -> None:
-    """Registers the plugin with JAX. Called by JAX; never raises, so that no plugin spoils another."""
+    """Registers the plugin with JAX. Called by JAX. It never raises, so that one plugin cannot break another."""
     variable = disabled_by()
     if variable:
         logger.info("%s is disabled by %s", NAME, variable)
@@ -71,7 +72,7 @@ def _register() -> None:
 
 
 def _topology() -> process.Topology:
-    """The place of this process, as far as JAX knows."""
+    """The position of this process among others, if JAX knows it."""
     try:
         from jax._src import distributed
 
@@ -84,7 +85,7 @@ def _topology() -> process.Topology:
 
 
 def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
-    """The options for a client before JAX adds the user's."""
+    """The options for a client, before JAX adds the user's options."""
     planned = process.resolve(plan, _topology()).options
     # Options from JAX would not be converted, so pass at least the defaults.
     return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
@@ -100,7 +101,7 @@ def _attempt(what: str, change: Callable[..., Any], *arguments: Any) -> bool:
 
 
 def _expect(what: str, change: Callable[..., Any], *arguments: Any) -> None:
-    """What users miss when it is not there: says so where they see it, and leaves the rest working."""
+    """Runs a step. If it fails, warns the user about the missing feature and leaves everything else working."""
     try:
         change(*arguments)
     except Exception as error:
@@ -108,7 +109,7 @@ def _expect(what: str, change: Callable[..., Any], *arguments: Any) -> None:
 
 
 def _convert_options(xla_bridge: Any) -> None:
-    """JAX_PJRT_CLIENT_CREATE_OPTIONS holds text, and plugins take numbers and refuse options they do not know."""
+    """Converts JAX_PJRT_CLIENT_CREATE_OPTIONS, which holds text. Plugins take numbers and reject unknown options."""
     xla_client = xla_bridge.xla_client
     make_client = xla_client.make_c_api_client
 
@@ -192,7 +193,7 @@ def _donate() -> None:
 
 
 class _KnownToCache:
-    """A client under the name of a platform that JAX's persistent cache supports."""
+    """A client with the name of a platform that JAX's persistent cache supports."""
 
     platform = "cpu"
 

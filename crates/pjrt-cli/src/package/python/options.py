@@ -1,4 +1,4 @@
-"""The options of a client: names, types and defaults, as the manifest lists them."""
+"""The options of a client, as the manifest lists them: names, types and defaults."""
 
 import difflib
 import re
@@ -9,9 +9,10 @@ DISTRIBUTED = ("node_id", "num_nodes", "partition_index")
 
 
 def parse(kind: str, text: str) -> Any:
-    """Text as a value of a type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`, anything.
+    """Parses text as a value of a type: `3`, `0.5`, `true` or `1`, `1,2` or `[1, 2]`. Any text is a valid string.
 
-    Raises ValueError where it is none."""
+    Raises ValueError if the text is not valid.
+    """
     trimmed = text.strip()
     if kind == "string":
         return text
@@ -38,7 +39,7 @@ def _int64(text: str) -> int:
 
 
 def _convert(kind: str, value: Any) -> Any:
-    """The value in a type, where nothing is lost; ValueError otherwise."""
+    """Converts a value to a type. Raises ValueError if this would lose information."""
     if isinstance(value, str):
         return parse(kind, value)
     # In Python, bool is a subtype of int. In PJRT it is not.
@@ -62,10 +63,11 @@ def defaults(schema: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def resolve(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, Any]:
-    """What to pass to the plugin for what a user and a framework gave: values in the types of the schema, and the
-    defaults of options not given.
+    """Returns the options to pass to the plugin: the values of the user and the framework in the types of the schema,
+    and the defaults of the other options.
 
-    Raises ValueError with all that is wrong."""
+    Raises ValueError with all faults.
+    """
     options = {option["name"]: option for option in schema.get("options", [])}
     # Without a schema the options are unknown, so every option is passed.
     is_open = schema.get("open", not schema)

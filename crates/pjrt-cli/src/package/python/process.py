@@ -1,4 +1,5 @@
-"""What a plugin needs of each process: the plan of the manifest, filled in for the place of one process."""
+"""The setup that a plugin needs for each process: the plan of the manifest, resolved for the position of one process.
+"""
 
 import dataclasses
 import fnmatch
@@ -14,7 +15,7 @@ _U64 = 2**64 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """The place of a process among those that run one program together."""
+    """The position of a process among those that run one program together."""
 
     global_rank: int = 0
     world_size: int = 1
@@ -57,7 +58,7 @@ class Topology:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> "Topology":
-        """A topology as the Rust crates write it."""
+        """A topology in the form that the Rust crates write."""
         position = lambda name: (json[name]["index"], json[name]["count"])  # noqa: E731
         global_rank, world_size = position("global")
         local_rank, local_world_size = position("local")
@@ -80,7 +81,7 @@ class Topology:
 
 
 def of_torch(local_rank: int, local_world_size: int, environment: Mapping[str, str] = os.environ) -> Topology:
-    """The place of a process started by torchrun or by PyTorch/XLA's spawn."""
+    """The position of a process that torchrun or PyTorch/XLA's spawn started."""
     count = lambda name: _count(environment, name)  # noqa: E731
     names = tuple(name.strip() for name in environment.get("TPU_WORKER_HOSTNAMES", "").split(",") if name.strip())
     world_size = count("WORLD_SIZE")
@@ -111,7 +112,9 @@ def of_torch(local_rank: int, local_world_size: int, environment: Mapping[str, s
 def of_jax(
     process_id: int, processes: int, coordinator: Optional[str], environment: Mapping[str, str] = os.environ
 ) -> Topology:
-    """The place of a process that called `jax.distributed.initialize`. JAX knows no local ranks; launchers do."""
+    """The position of a process that called `jax.distributed.initialize`. JAX does not know local ranks, but launchers
+    do.
+    """
     local_rank, local_world_size = 0, 1
     for rank, size in (
         ("OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
@@ -147,7 +150,7 @@ def _address(text: str) -> Tuple[str, Optional[int]]:
 
 
 def _count(environment: Mapping[str, str], name: str) -> Optional[int]:
-    """A variable that is set to a whole number; none where it is not set."""
+    """The integer in a variable, or None if it is not set."""
     text = environment.get(name, "").strip()
     if not text:
         return None
@@ -158,7 +161,7 @@ def _count(environment: Mapping[str, str], name: str) -> Optional[int]:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """A variable of the plan: `set` and `replace` change it, `keep` and `unchanged` do not."""
+    """A variable of the plan. `set` and `replace` change it, `keep` and `unchanged` do not."""
 
     variable: str
     value: str
@@ -169,7 +172,7 @@ class Step:
 
 @dataclasses.dataclass(frozen=True)
 class Resolved:
-    """What a plan makes of one process. Nothing is set until `apply`."""
+    """The result of a plan for one process. Only `apply` sets variables."""
 
     steps: List[Step]
     options: Dict[str, Any]
@@ -184,9 +187,10 @@ class Resolved:
 
 
 def resolve(plan: Mapping[str, Any], topology: Topology, environment: Mapping[str, str] = os.environ) -> Resolved:
-    """Fills in the plan for one process, against the variables it has now.
+    """Resolves the plan for one process with its current variables.
 
-    Raises ValueError with all values that the topology and the environment do not give."""
+    Raises ValueError with all values that neither the topology nor the environment provides.
+    """
     port = plan.get("coordinator", {}).get("default_port", PORT)
     scope = _Scope(topology, environment, port)
     faults: List[str] = []
@@ -240,7 +244,7 @@ def chip_count(
     environment: Mapping[str, str] = os.environ,
     folder: Optional[Callable[[str], List[str]]] = None,
 ) -> Optional[int]:
-    """Number of devices of this host: what the first probe that finds any says."""
+    """Number of devices of this host, from the first probe that finds any."""
     for probe in plan.get("chips", [{"from": "constant", "count": 1}]):
         if probe["from"] == "constant":
             count = probe["count"]
@@ -263,7 +267,7 @@ def _folder(path: str) -> List[str]:
 
 
 def host_index(plan: Mapping[str, Any], topology: Topology, environment: Mapping[str, str] = os.environ) -> int:
-    """Index of the host as the plugin counts."""
+    """Index of the host in the plugin's numbering."""
     for name in plan.get("host_index", {}).get("names", []):
         index = _count(environment, name)
         if index is not None:
@@ -286,7 +290,7 @@ def _holds(rule: Mapping[str, Any], topology: Topology, environment: Mapping[str
 
 
 class _Unknown(ValueError):
-    """A choice that is not known; the next one counts."""
+    """A choice whose value is not known, so the next one is used."""
 
 
 def _url_host(host: str) -> str:
@@ -298,7 +302,7 @@ def _show(address: Tuple[str, Optional[int]], port: int) -> str:
 
 
 class _Scope:
-    """What templates are filled in from."""
+    """The values that templates refer to."""
 
     def __init__(self, topology: Topology, environment: Mapping[str, str], port: int) -> None:
         self.topology = topology
@@ -306,7 +310,7 @@ class _Scope:
         self.port = port
 
     def fill(self, template: str) -> str:
-        """Fills in the slots of `{host_in_slice*local_world_size+local_rank}` and the like."""
+        """Replaces slots such as `{host_in_slice*local_world_size+local_rank}` by their values."""
         # Quoted text may contain braces, so the pattern for a slot is not simply `{[^}]*}`.
         token = re.compile(r"\{\{|\}\}|\{((?:[^'}]|'[^']*')*)\}|([{}])")
 

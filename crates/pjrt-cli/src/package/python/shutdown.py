@@ -16,7 +16,7 @@ _registered = False
 
 
 class _Descriptor(ctypes.Structure):
-    """The start of `dp_descriptor`, by which a library describes itself."""
+    """The start of `dp_descriptor`, the struct in which a library describes its plugin."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),
@@ -33,7 +33,7 @@ class _Descriptor(ctypes.Structure):
 
 
 def _find() -> Optional[int]:
-    """Address of the function; none where the plugin has none."""
+    """The address of the function, or None if the plugin has none."""
     library = ctypes.CDLL(library_path())
     symbol = MANIFEST.get("shutdown_symbol")
     if symbol:
@@ -52,8 +52,10 @@ def _find() -> Optional[int]:
 
 
 def register() -> None:
-    """To be called once the framework has loaded the library. Frameworks end their clients, where they do at all, when
-    Python ends or later, so the function runs after Python has ended, and before the library's own clean-up."""
+    """Registers the function. Call this once, after the framework has loaded the library. If frameworks destroy their
+    clients at all, they do so when Python ends or later. The function therefore runs after Python has ended, and before
+    the library's own clean-up.
+    """
     global _registered
     if _registered:
         return

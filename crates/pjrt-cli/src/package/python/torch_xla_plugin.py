@@ -1,7 +1,7 @@
-"""PyTorch/XLA: the plugin's class, which `import torch_xla` finds by its entry point.
+"""PyTorch/XLA: the plugin's class, which `import torch_xla` finds through its entry point.
 
-PyTorch/XLA makes an object of every installed plugin's class, whether the program uses it or not, so that making one
-sets nothing; what is to be set is set when the library is about to be loaded.
+PyTorch/XLA creates an object of every installed plugin's class, even if the program does not use it. Creating one
+therefore sets no variables. They are set when the library is about to be loaded.
 """
 
 import functools
@@ -24,7 +24,7 @@ _PLAN: Dict[str, Any] = MANIFEST.get("process", {})
 
 
 class Plugin(plugins.DevicePlugin):
-    """What PyTorch/XLA asks of a plugin, answered from the manifest."""
+    """Implements the queries of PyTorch/XLA with the data of the manifest."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Plugin(plugins.DevicePlugin):
             registry.setdefault(device.split("_")[0], self)
 
     def library_path(self) -> str:
-        """The library. PyTorch/XLA asks once, before it loads it: the last moment to set variables."""
+        """The library. PyTorch/XLA queries it once, before it loads it, so this is the last moment to set variables."""
         variable = disabled_by()
         if variable:
             raise RuntimeError(f"the PJRT plugin {NAME} is disabled by {variable}")
@@ -55,7 +55,7 @@ class Plugin(plugins.DevicePlugin):
         return process.host_index(_PLAN, self._topology())
 
     def configure_single_process(self) -> None:
-        """Sets up a process that runs alone, with one device."""
+        """Sets up a single process with one device."""
         self._configure(process.Topology(one_device=True))
 
     def configure_multiprocess(self, local_rank: int, local_world_size: int) -> None:
@@ -63,18 +63,18 @@ class Plugin(plugins.DevicePlugin):
         self._configure(process.of_torch(local_rank, local_world_size))
 
     def physical_chip_count(self) -> int:
-        """Number of devices of this host, and so of processes to start."""
+        """Number of devices of this host, which is also the number of processes to start."""
         # Without a device there is still one process, which reports the missing device.
         return process.chip_count(_PLAN) or 1
 
     def client_create_options(self) -> Dict[str, Any]:
-        """The options for a client, in the types the plugin wants. Asked once the library is loaded."""
+        """The options for a client, in the types that the plugin takes. Queried after the library is loaded."""
         shutdown.register()
         planned = process.resolve(_PLAN, self._topology()).options
         return options.resolve(MANIFEST.get("create_options", {}), planned)
 
     def requires_xla_coordinator(self) -> bool:
-        """Whether the processes need a key-value store that they share."""
+        """Whether the processes need a shared key-value store."""
         return process.needs_coordinator(_PLAN, self._topology())
 
     # The position of this process, as PyTorch/XLA configured it. It belongs to the class, because PyTorch/XLA creates
@@ -95,7 +95,7 @@ class Plugin(plugins.DevicePlugin):
 
 
 def _read_any_device_name() -> None:
-    """PyTorch/XLA's spawn reads devices such as `TPU:0`, whose names have capital letters alone."""
+    """Lets PyTorch/XLA's spawn read all names of devices. It reads only names in capital letters, such as `TPU:0`."""
     try:
         from torch_xla._internal import utils
 

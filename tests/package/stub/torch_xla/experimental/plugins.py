@@ -4,7 +4,7 @@ import importlib.metadata
 
 
 class DevicePlugin:
-    """What PyTorch/XLA answers where a plugin does not."""
+    """The defaults of PyTorch/XLA for functions that a plugin does not implement."""
 
     def library_path(self):
         raise NotImplementedError()
@@ -32,6 +32,6 @@ _plugin_registry = {}
 
 
 def register_installed_plugins():
-    """As PyTorch/XLA does when it is imported: any exception here would break the import."""
+    """Behaves like the import of PyTorch/XLA, which any exception here would break."""
     for entry_point in importlib.metadata.entry_points(group="torch_xla.plugins"):
         _plugin_registry[entry_point.name.upper()] = entry_point.load()()
