@@ -307,7 +307,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** The devices cannot run the program. */
 #define DP_SUPPORT_NO 2
 
-/** A check with more effort is needed. */
+/** This check cannot tell. A more expensive check is needed. */
 #define DP_SUPPORT_MAYBE 3
 
 /**
@@ -1023,7 +1023,7 @@ size_t dp_plugin_alias_count(const dp_plugin *plugin);
 /** Returns one of its other names, such as `gpu`. Absent beyond the end. */
 dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
 
-/** Returns whether `name` is the plugin's name, an alias or a platform name, in any case. */
+/** Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case. */
 bool dp_plugin_answers_to(const dp_plugin *plugin, const char *name);
 
 /**
@@ -1229,8 +1229,9 @@ dp_code dp_registry_plugins(const dp_registry *registry,
                             dp_error **error);
 
 /**
- * Returns the plugin with that name, alias or platform name, in any case. If several plugins have it, returns the best
- * one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
+ * Returns the plugin with that name, alias or platform name, regardless of letter case. If several plugins have it,
+ * returns the best one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not
+ * fit.
  */
 dp_code dp_registry_find(const dp_registry *registry,
                          const char *name,

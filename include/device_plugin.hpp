@@ -106,7 +106,7 @@ void run(F call) {
 // Version of the library in use.
 inline std::string_view version() noexcept { return view(dp_version()); }
 
-// The capabilities of a plugin's devices. This object keeps the plugin's handle alive, to which the struct belongs.
+// The capabilities of a plugin's devices. This object keeps the plugin's handle alive, which owns the struct.
 class Capabilities {
 public:
     // `owner` keeps the struct alive. Without an owner, the caller must keep the struct alive longer than this object.

@@ -1,5 +1,5 @@
 /* A PJRT plugin's execution path without a device, as one would write it in C by hand: malloc for every buffer and
- * event, an atomic count in each, no checks beyond null. The structs are cut to the fields in use. */
+ * event, an atomic count in each, no checks beyond null. The structs have only the fields in use. */
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -178,7 +178,7 @@ pub unsafe extern "C" fn dp_plugin_alias_at(plugin: Option<&dp_plugin>, index: u
     text(plugin, |plugin| plugin.aliases.get(index))
 }
 
-/// Returns whether `name` is the plugin's name, an alias or a platform name, in any case.
+/// Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case.
 ///
 /// # Safety
 ///

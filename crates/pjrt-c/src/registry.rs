@@ -172,8 +172,9 @@ pub unsafe extern "C" fn dp_registry_plugins(
     unsafe { guard::call("dp_registry_plugins", out, error, body) }
 }
 
-/// Returns the plugin with that name, alias or platform name, in any case. If several plugins have it, returns the best
-/// one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not fit.
+/// Returns the plugin with that name, alias or platform name, regardless of letter case. If several plugins have it,
+/// returns the best one. `DP_NOT_FOUND` if no usable plugin has it. The message lists all plugins, and why they do not
+/// fit.
 ///
 /// # Safety
 ///

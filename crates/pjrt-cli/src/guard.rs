@@ -109,7 +109,7 @@ mod system {
     };
 
     pub(super) fn adopt_orphans() {
-        // Kernels before 3.4 do not support this. With those the guard only finds children.
+        // Kernels before 3.4 do not support this. On such a kernel, the guard finds only direct children.
         let _ = set_child_subreaper(Some(getpid()));
     }
 

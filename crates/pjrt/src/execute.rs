@@ -23,7 +23,8 @@ use crate::read::{self, Malformed};
 pub enum Input<'a> {
     /// The program reads the buffer and does not change it, even if the program could update it in place.
     Borrow(&'a Buffer),
-    /// The program may reuse the buffer's memory for its outputs. The buffer is deleted in any case.
+    /// The program may reuse the buffer's memory for its outputs. The buffer is deleted even if the program does not
+    /// reuse the memory.
     Donate(Buffer),
 }
 

@@ -135,7 +135,7 @@ impl Client {
         let elements: &[T] = unsafe { &*owned.0 }.as_ref();
         let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
             let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
-            // SAFETY: the data is freed when the event is ready, and no thread writes it before.
+            // SAFETY: the data is freed when the event is ready, and no thread changes it before then.
             unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) }
         });
         match sent {

@@ -316,7 +316,7 @@ impl Manifest {
         })
     }
 
-    /// Whether `name` selects this plugin: its name, an alias or a platform name, in any case.
+    /// Whether `name` selects this plugin: its name, an alias or a platform name, regardless of letter case.
     pub fn answers_to(&self, name: &str) -> bool {
         let names = [&self.name].into_iter().chain(&self.aliases).chain(&self.platform_names);
         names.into_iter().any(|known| known.eq_ignore_ascii_case(name))

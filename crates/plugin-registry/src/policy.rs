@@ -44,7 +44,8 @@ pub(crate) struct Condition {
 }
 
 impl Policy {
-    /// Selects the plugin with this name, alias or platform name, in any case, even if its hardware was not found.
+    /// Selects the plugin with this name, alias or platform name, regardless of letter case, even if its hardware was
+    /// not found.
     pub fn named(name: impl Into<String>) -> Self {
         Self { preferences: vec![Preference::Named(name.into())], ..Self::default() }
     }

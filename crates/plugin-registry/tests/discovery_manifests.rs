@@ -84,7 +84,7 @@ fn where_a_manifest_says_its_library_is() {
     let lines: Vec<String> =
         list(&machine, &found).iter().map(|line| line.replace("etc/pjrt/plugins.d", "P")).collect();
     let expected = [
-        // The last one names the same file.
+        // The plugin `i` names the same file.
         "a P/beside.so",
         "b P/../lib/below.so",
         "c usr/lib/libsearched.so",

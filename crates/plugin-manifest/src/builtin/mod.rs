@@ -40,7 +40,7 @@ pub fn all() -> Vec<Manifest> {
     vec![tpu(), cuda(), rocm(), oneapi(), neuron(), tenstorrent(), cpu()]
 }
 
-/// The first manifest with this name, alias or platform name, in any case.
+/// The first manifest with this name, alias or platform name, regardless of letter case.
 pub fn find(name: &str) -> Option<Manifest> {
     all().into_iter().find(|manifest| manifest.answers_to(name))
 }

@@ -117,7 +117,7 @@ mod tests {
         let capabilities = tpu().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
-        // JAX cache_key.py:121: only for gpu.
+        // JAX cache_key.py:121 strips the assignment only for the platform `gpu`.
         assert!(!capabilities.cache_key_strip_device_assignment);
         // JAX callback.py:800-846: neither partitioned nor with empty arrays.
         assert_eq!(capabilities.host_callbacks, Some(HostCallbacks::new(false, false)));

@@ -123,7 +123,7 @@ impl Capabilities {
     }
 
     /// The order in which a collective operation should visit the devices of this kind in a mesh with these bounds.
-    /// Returns `None` if the logical order is suitable. Kinds match in any case.
+    /// Returns `None` if the logical order is suitable. Kinds are compared regardless of letter case.
     pub fn replica_order(&self, device_kind: &str, bounds: &[u32]) -> Option<&[u32]> {
         let fits =
             |order: &&ReplicaOrder| order.device_kind.eq_ignore_ascii_case(device_kind) && order.bounds == bounds;

@@ -92,7 +92,7 @@ impl Candidate {
         self.names.first().map(|name| name.name.as_str())
     }
 
-    /// Whether the candidate has this name, in any case.
+    /// Whether the candidate has this name, regardless of letter case.
     pub fn is_named(&self, name: &str) -> bool {
         self.names.iter().any(|known| known.name.eq_ignore_ascii_case(name))
     }

@@ -1,6 +1,7 @@
 //! Patterns with `*` and `?`, as the select and disable variables use them.
 
-/// Whether the whole text matches the pattern, in any case. `*` matches any characters, and `?` matches one.
+/// Whether the whole text matches the pattern, regardless of letter case. `*` matches any characters, and `?` matches
+/// one.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let lower = |text: &str| text.chars().flat_map(char::to_lowercase).collect::<Vec<_>>();
     let (pattern, text) = (lower(pattern), lower(text));

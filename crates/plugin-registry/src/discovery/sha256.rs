@@ -5,7 +5,7 @@ use std::path::Path;
 use super::folder;
 use super::refusal::Refusal;
 
-/// Compares the content of a library with the sha256 in a manifest (hexadecimal, in any case).
+/// Compares the content of a library with the sha256 in a manifest (hexadecimal, in upper or lower case).
 ///
 /// # Errors
 ///

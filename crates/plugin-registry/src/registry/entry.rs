@@ -76,7 +76,7 @@ impl PluginEntry {
         self.record.hardware()
     }
 
-    /// Whether the plugin has this name, alias or platform name, in any case.
+    /// Whether the plugin has this name, alias or platform name, regardless of letter case.
     pub fn answers_to(&self, name: &str) -> bool {
         self.record.answers_to(name)
     }

@@ -68,7 +68,7 @@ impl Record {
         }
     }
 
-    /// Whether the plugin has this name, alias or platform name, in any case.
+    /// Whether the plugin has this name, alias or platform name, regardless of letter case.
     pub(crate) fn answers_to(&self, name: &str) -> bool {
         self.manifest.answers_to(name) || self.candidate.is_named(name)
     }

@@ -347,7 +347,7 @@ impl<'m> Plan<'m> {
         let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
         // The body may make a value device-varying although its initial value is not.
         let mut first = edges.len();
-        // A value remains a sum throughout the loop only if every iteration leaves it one.
+        // A value remains a sum throughout the loop only if it is still a sum at the end of every iteration.
         let mut sums: Vec<AxisSet> = op.operands.iter().map(|&init| self.state(init).unreduced).collect();
         for round in 0.. {
             edges.truncate(first);

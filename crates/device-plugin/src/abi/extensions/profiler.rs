@@ -234,7 +234,8 @@ entries! {
             // instead.
             args.buffer = space.as_ptr().cast_mut();
         } else if args.buffer.cast_const() != space.as_ptr() {
-            // SAFETY: V3 (arrays and text), a buffer of the size that an earlier call gave, which stays what it was.
+            // SAFETY: V3 (arrays and text): the buffer has the size that an earlier call returned, which has not
+            // changed since.
             unsafe { ffi_read::slice_mut(args.buffer, space.len(), "buffer") }?.copy_from_slice(space);
         }
         Ok(())

@@ -146,7 +146,8 @@ pub(crate) unsafe fn copy_struct<T: AbiStruct>(from: *const u8, to: *mut u8, siz
         return unsafe { from.copy_to_nonoverlapping(to, size) };
     }
     // The usual case. Copy single words, because the other side has just written them. A wider load has to wait until
-    // the processor has retired those writes, which takes longer than the whole copy. Volatile reads stay narrow.
+    // the processor has retired those writes, which takes longer than the whole copy. The compiler does not merge
+    // volatile reads into wider ones.
     const WORD: usize = size_of::<u64>();
     let words = T::STRUCT_SIZE / WORD;
     for word in 0..words {

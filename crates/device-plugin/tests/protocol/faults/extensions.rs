@@ -20,7 +20,7 @@ fn alias(world: &World) -> *mut PJRT_RawBuffer {
     alias.unwrap().raw_buffer
 }
 
-/// Calls a function with an alias, and destroys the alias in any case.
+/// Calls a function with an alias, and destroys the alias even if the call fails.
 fn with_alias(world: &World, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
     let raw = alias(world);
     let answer = call(raw);

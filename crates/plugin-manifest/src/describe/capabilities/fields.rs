@@ -49,7 +49,7 @@ macro_rules! fields {
         ///
         /// # Safety
         ///
-        /// V8 for what the fields point to.
+        /// V8 for all data that the fields point to.
         pub(super) unsafe fn read_fields(from: &dp_capabilities) -> Result<Capabilities> {
             let mut read = Capabilities::default();
             $(

@@ -29,7 +29,7 @@ pub(super) trait CForm<const FIELDS: usize>: Sized {
     ///
     /// # Safety
     ///
-    /// V8 for what the fields point to.
+    /// V8 for all data that the fields point to.
     unsafe fn read(raw: Self::Raw, names: [&str; FIELDS]) -> Result<Self>;
 
     /// Returns the fields. They point to memory of `owned`.

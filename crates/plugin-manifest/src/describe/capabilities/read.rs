@@ -87,7 +87,7 @@ pub(super) unsafe fn text(string: dp_string, field: &str) -> Result<Option<Strin
 ///
 /// # Safety
 ///
-/// V8 for what the feature points to.
+/// V8 for all data that the feature points to.
 pub(super) unsafe fn named(feature: &dp_feature) -> Result<(String, Value)> {
     // SAFETY: the caller's contract.
     let name = unsafe { text(feature.name, "features.name") }?.unwrap_or_default();

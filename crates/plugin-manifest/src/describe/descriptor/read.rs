@@ -66,7 +66,7 @@ fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
 
 /// # Safety
 ///
-/// D1 and D2 for what the descriptor leads to.
+/// D1 and D2 for all data that the descriptor points to.
 unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
     // SAFETY: the caller's contract.
     let json = unsafe { strings::read(raw.manifest, "manifest") };
@@ -88,7 +88,7 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
 
 /// # Safety
 ///
-/// D2 and D3 for what the descriptor leads to.
+/// D2 and D3 for all data that the descriptor points to.
 unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     let file = || -> Result<&str, Faults> {
         // SAFETY: the caller's contract.

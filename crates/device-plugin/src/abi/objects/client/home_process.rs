@@ -7,8 +7,8 @@ static FORKS: AtomicU32 = AtomicU32::new(0);
 
 /// The process in which a client was created.
 ///
-/// A forked process has copies of its parent's clients and locks, in the state of the moment of the fork. It lacks their
-/// threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another
+/// A forked process has copies of its parent's clients and locks, as they were at the moment of the fork. It lacks
+/// their threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another
 /// process, where they could wait forever. [`HomeProcess::is_current`] is one load from memory, so it suits every call.
 ///
 /// On Unix, this detects the C library's `fork`, but not a raw `clone` system call.
