@@ -8,7 +8,6 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::diagnostic::{Fault, Faults};
-use crate::manifest_parse::{read, unknown_field};
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
 /// The version of the format this crate writes. Readers accept the same major version.
@@ -195,39 +194,6 @@ impl Manifest {
             disable_env: None,
             shutdown_symbol: None,
         }
-    }
-
-    /// Reads a manifest and checks it. Unknown fields are faults, unless the manifest has a newer minor version of the
-    /// format. Such versions add fields that readers may ignore.
-    ///
-    /// # Errors
-    ///
-    /// The position at which the text is not valid, or all faults of the manifest.
-    pub fn from_json(text: &str) -> Result<Self, Faults> {
-        if !text.trim_start().starts_with('{') {
-            return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
-        }
-        let mut parser = serde_json::Deserializer::from_str(text);
-        let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
-            if fault.message.starts_with("missing field `format_version`") {
-                fault.message.push_str(&format!("; write \"format_version\": {FORMAT_VERSION:?}"));
-            }
-            fault
-        })?;
-        parser.end().map_err(|error| Fault::new("manifest", error.to_string()))?;
-        manifest.create_options.normalize();
-        let mut faults = manifest.validate().err().map(Faults::into_vec).unwrap_or_default();
-        if !manifest.is_newer() {
-            faults.extend(unknown.iter().map(|field| unknown_field(field)));
-        }
-        Faults::check(faults)?;
-        Ok(manifest)
-    }
-
-    /// Whether the manifest has a later minor version of the format than this crate.
-    fn is_newer(&self) -> bool {
-        let minor = |version: &str| version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
-        minor(&self.format_version) > minor(FORMAT_VERSION)
     }
 
     /// The text of `pjrt_plugin.json`.

@@ -1,6 +1,6 @@
 //! XLA's CPU plugin.
 
-use super::{linux, owned};
+use super::lists::{linux, owned};
 use crate::capabilities::{Capabilities, DlpackDevice, DotAlgorithm, HostCallbacks};
 use crate::{Manifest, OptionSchema, OptionSpec, OptionType};
 

@@ -1,6 +1,7 @@
 //! NVIDIA GPUs, through XLA's CUDA plugin.
 
-use super::{gpu, linux, owned, pci};
+use super::gpu;
+use super::lists::{linux, owned, pci};
 use crate::capabilities::{
     Autocast, AutocastDispatchKey, Capabilities, DlpackDevice, EagerFallback, HostCallbacks, MemoryKinds,
     MemoryStatsReport, RngBitGenerator,

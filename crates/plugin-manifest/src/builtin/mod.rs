@@ -16,13 +16,12 @@
 mod cpu;
 mod cuda;
 mod gpu;
+mod lists;
 mod neuron;
 mod oneapi;
 mod rocm;
 mod tenstorrent;
 mod tpu;
-
-use std::path::PathBuf;
 
 pub use cpu::cpu;
 pub use cuda::cuda;
@@ -33,7 +32,6 @@ pub use tenstorrent::tenstorrent;
 pub use tpu::tpu;
 
 use crate::Manifest;
-use crate::manifest::{LibraryFile, PciId};
 
 /// All manifests. Those with a common name, such as `gpu`, are in the order in which JAX tries them.
 pub fn all() -> Vec<Manifest> {
@@ -54,21 +52,6 @@ pub fn library_variables(name: &str) -> &'static [&'static str] {
         "neuron" => &["NEURON_LIBRARY_PATH"],
         _ => &[],
     }
-}
-
-/// Files for Linux, by the names under which packages ship them.
-fn linux(files: &[&str]) -> Vec<LibraryFile> {
-    let file =
-        |name: &&str| LibraryFile { path: PathBuf::from(name), os: Some("linux".to_owned()), ..Default::default() };
-    files.iter().map(file).collect()
-}
-
-fn pci(vendor: &str, devices: &[&str], classes: &[&str]) -> PciId {
-    PciId { vendor: vendor.to_owned(), devices: owned(devices), classes: owned(classes) }
-}
-
-fn owned(words: &[&str]) -> Vec<String> {
-    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 #[cfg(test)]

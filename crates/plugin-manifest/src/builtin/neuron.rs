@@ -1,6 +1,6 @@
 //! AWS Neuron: Inferentia and Trainium, through libneuronpjrt.
 
-use super::{linux, owned, pci};
+use super::lists::{linux, owned, pci};
 use crate::capabilities::{Autocast, Capabilities, MasterAddress, Spmd};
 use crate::manifest::Hardware;
 use crate::process::builtin_plans;

@@ -1,6 +1,7 @@
 //! Intel GPUs, through XLA's oneAPI plugin.
 
-use super::{gpu, linux, owned, pci};
+use super::gpu;
+use super::lists::{linux, owned, pci};
 use crate::Manifest;
 use crate::capabilities::{Capabilities, DlpackDevice};
 use crate::manifest::Hardware;

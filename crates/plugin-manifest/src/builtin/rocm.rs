@@ -1,6 +1,7 @@
 //! AMD GPUs, through XLA's ROCm plugin.
 
-use super::{gpu, linux, owned, pci};
+use super::gpu;
+use super::lists::{linux, owned, pci};
 use crate::Manifest;
 use crate::capabilities::{Capabilities, DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport};
 use crate::manifest::Hardware;

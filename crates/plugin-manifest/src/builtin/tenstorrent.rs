@@ -1,6 +1,6 @@
 //! Tenstorrent, through tt-xla.
 
-use super::{linux, owned, pci};
+use super::lists::{linux, owned, pci};
 use crate::capabilities::{Capabilities, ProgramFormat, ProgramFormats};
 use crate::manifest::Hardware;
 use crate::{Manifest, Ownership};

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::{linux, owned, pci};
+use super::lists::{linux, owned, pci};
 use crate::capabilities::{
     Autocast, Capabilities, DlpackDevice, HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds,
     MemoryStatsReport, MixedDot, ReplicaOrder,

@@ -17,6 +17,18 @@ use crate::{ElementType, Value};
 #[must_use]
 pub struct CapabilitiesBuilder(Capabilities);
 
+impl Capabilities {
+    /// Returns a builder that starts from the values that frameworks assume about an unknown device.
+    pub fn builder() -> CapabilitiesBuilder {
+        CapabilitiesBuilder::default()
+    }
+
+    /// Returns a builder that starts from these capabilities.
+    pub fn into_builder(self) -> CapabilitiesBuilder {
+        CapabilitiesBuilder::from(self)
+    }
+}
+
 impl From<Capabilities> for CapabilitiesBuilder {
     fn from(capabilities: Capabilities) -> Self {
         Self(capabilities)

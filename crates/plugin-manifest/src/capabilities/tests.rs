@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use super::*;
+use crate::ElementType;
 
 /// Capabilities in which every field differs from its default.
 pub(crate) fn full() -> Capabilities {

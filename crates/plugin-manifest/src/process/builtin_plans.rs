@@ -3,8 +3,8 @@
 //! They express as data what PyTorch/XLA's plugin classes do in code. Each of them names the functions that it
 //! replaces.
 
-use super::chips::{ChipProbe, HostIndex};
 use super::plan::{CoordinatorNeed, EnvRule, OptionRule, ProcessPlan, When};
+use super::probe::{ChipProbe, HostIndex};
 use crate::OptionType;
 
 fn nodes(glob: &str) -> ChipProbe {

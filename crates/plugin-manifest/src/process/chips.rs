@@ -1,48 +1,10 @@
 //! Counts a plugin's devices, and numbers its hosts, before the plugin is loaded.
 
-use serde::{Deserialize, Serialize};
-
 use super::environment::{Environment, Host};
 use super::plan::ProcessPlan;
+use super::probe::{ChipProbe, HostIndex};
 use super::topology::ProcessTopology;
 use crate::{Fault, Faults};
-
-/// A method to count the devices of this host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ChipProbe {
-    /// A constant number.
-    Constant {
-        /// The number.
-        count: u32,
-    },
-    /// The value of an environment variable.
-    Variable {
-        /// The variable.
-        name: String,
-    },
-    /// The number of device nodes.
-    DeviceNodes {
-        /// Path of the nodes. Its last part may contain `*`, `?` and `[0-9]`, as in `/dev/accel[0-9]*`.
-        glob: String,
-    },
-}
-
-/// The source of the index of a host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "from", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum HostIndex {
-    /// The topology.
-    #[default]
-    Topology,
-    /// The first of these environment variables that is set, or else the topology.
-    Variables {
-        /// The variables.
-        names: Vec<String>,
-    },
-}
 
 /// Splits a glob into its folder and the pattern of the name.
 pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {

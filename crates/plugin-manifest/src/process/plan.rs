@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::chips::{ChipProbe, HostIndex};
+use super::probe::{ChipProbe, HostIndex};
 use super::topology::{DeviceShare, ProcessTopology};
 use crate::OptionType;
 

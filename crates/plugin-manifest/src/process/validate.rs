@@ -1,7 +1,8 @@
 //! Checks a plan and reports all of its faults at once.
 
-use super::chips::{ChipProbe, HostIndex, split_glob};
+use super::chips::split_glob;
 use super::plan::{ProcessPlan, When};
+use super::probe::{ChipProbe, HostIndex};
 use super::template::{Template, is_variable};
 use crate::{Fault, Faults};
 

@@ -4,9 +4,9 @@ use std::mem::offset_of;
 
 use pjrt_sys::AbiStruct;
 
-use super::dp_capabilities;
 use super::forms::CForm;
-use super::write::Owned;
+use super::owned::Owned;
+use super::structs::dp_capabilities;
 use crate::capabilities::for_each_capability;
 use crate::{Capabilities, Result};
 
@@ -18,8 +18,7 @@ pub(super) struct Field {
     pub(super) end: usize,
 }
 
-/// The pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row. The
-/// pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row.
+/// The pattern of `complete` has no `..`, so the code does not compile if a field of the struct is in no row.
 macro_rules! fields {
     ($(
         $(#[$doc:meta])*

@@ -8,9 +8,9 @@ use super::constants::{
     DP_LAYOUT_DESCENDING, DP_LAYOUT_TILED, DP_MASTER_ADDRESS_METADATA, DP_MASTER_ADDRESS_UNKNOWN,
     DP_MASTER_ADDRESS_VARIABLE,
 };
-use super::read::{decode, decoded, flag, named, text};
-use super::write::{Owned, feature, parts};
-use super::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
+use super::decode::{decode, decoded, flag, named, text};
+use super::owned::{Owned, feature, parts};
+use super::structs::{dp_dtype_remap, dp_feature, dp_replica_order, dp_string};
 use crate::capabilities::{
     Autocast, AutocastDispatchKey, AutocastKind, Bf16Policy, DlpackDevice, DotAlgorithm, DynamicShapes, EagerFallback,
     HostCallbacks, Int64Policy, LayoutPolicy, MasterAddress, MemoryKinds, MemoryStatsReport, MixedDot,

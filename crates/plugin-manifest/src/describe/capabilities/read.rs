@@ -2,11 +2,9 @@
 
 use pjrt_sys::AbiStruct;
 
-use super::constants::{DP_FEATURE_BOOL, DP_FEATURE_FLOAT, DP_FEATURE_INT64, DP_FEATURE_INT64_LIST, DP_FEATURE_STRING};
 use super::fields::{read_fields, whole_fields};
-use super::{dp_capabilities, dp_feature, dp_string};
-use crate::describe::foreign;
-use crate::{Capabilities, Error, Result, Value};
+use super::structs::dp_capabilities;
+use crate::{Capabilities, Error, Result};
 
 /// Reads and checks capabilities of any size that another library created.
 ///
@@ -38,75 +36,4 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
     let read = unsafe { read_fields(&local) }?;
     read.validate()?;
     Ok(read)
-}
-
-/// Converts a number to a value, or returns an error that names the field.
-pub(super) fn decode<T>(field: &str, number: u32, from_code: fn(u32) -> Option<T>) -> Result<T> {
-    from_code(number).ok_or_else(|| {
-        let remedy = "a newer plugin needs a newer reader, else correct the number";
-        Error::invalid_argument(format!("{field} = {number} is not a known value; {remedy}"))
-    })
-}
-
-pub(super) fn flag(field: &str, number: u32) -> Result<bool> {
-    match number {
-        0 => Ok(false),
-        1 => Ok(true),
-        _ => Err(Error::invalid_argument(format!("{field} = {number} is not a flag; write 0 or 1"))),
-    }
-}
-
-/// Reads a list of numbers as values. Returns an empty list if the length is 0.
-///
-/// # Safety
-///
-/// V8 for the list.
-pub(super) unsafe fn decoded<T>(
-    (data, size): (*const u32, usize),
-    field: &str,
-    from_code: fn(u32) -> Option<T>,
-) -> Result<Vec<T>> {
-    // SAFETY: the caller's contract.
-    let numbers = unsafe { foreign::slice(data, size, field) }?;
-    let element = |(index, &number): (usize, &u32)| decode(&format!("{field}[{index}]"), number, from_code);
-    numbers.iter().enumerate().map(element).collect()
-}
-
-/// Reads text. Returns `None` if it is empty.
-///
-/// # Safety
-///
-/// V8 for the text.
-pub(super) unsafe fn text(string: dp_string, field: &str) -> Result<Option<String>> {
-    // SAFETY: the caller's contract.
-    let text = unsafe { foreign::text(string.data, string.size, field) }?;
-    Ok((!text.is_empty()).then(|| text.to_owned()))
-}
-
-/// Reads a feature as its name and value.
-///
-/// # Safety
-///
-/// V8 for all data that the feature points to.
-pub(super) unsafe fn named(feature: &dp_feature) -> Result<(String, Value)> {
-    // SAFETY: the caller's contract.
-    let name = unsafe { text(feature.name, "features.name") }?.unwrap_or_default();
-    let field = |part: &str| format!("features.{name}.{part}");
-    let value = match feature.kind {
-        DP_FEATURE_STRING => {
-            // SAFETY: the caller's contract.
-            let value = unsafe { text(feature.string_value, &field("string_value")) }?;
-            Value::String(value.unwrap_or_default())
-        }
-        DP_FEATURE_INT64 => Value::Int64(feature.int64_value),
-        DP_FEATURE_INT64_LIST => {
-            let (data, size) = (feature.int64_list, feature.int64_list_size);
-            // SAFETY: the caller's contract.
-            Value::Int64List(unsafe { foreign::slice(data, size, &field("int64_list")) }?.to_vec())
-        }
-        DP_FEATURE_FLOAT => Value::Float(feature.float_value),
-        DP_FEATURE_BOOL => Value::Bool(flag(&field("bool_value"), feature.bool_value)?),
-        other => return decode(&field("kind"), other, |_| None),
-    };
-    Ok((name, value))
 }

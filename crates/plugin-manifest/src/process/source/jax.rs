@@ -1,6 +1,6 @@
 //! JAX's own variables. They precede every launcher, as in JAX. None of them contains the rank.
 
-use super::{Input, Reading};
+use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 

@@ -1,7 +1,7 @@
 //! An indexed Job of Kubernetes, with one process in each pod. Values that only the API server knows must be set
 //! explicitly.
 
-use super::{Input, Reading};
+use super::input::{Input, Reading};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Known, Partial};
 use crate::process::provenance::Origin;

@@ -1,5 +1,6 @@
 //! The sources that describe processes to their programs, one file each.
 
+mod input;
 pub(super) mod jax;
 pub(super) mod kubernetes;
 pub(super) mod neuron;
@@ -10,92 +11,4 @@ pub(super) mod torchrun;
 pub(super) mod tpu_metadata;
 pub(super) mod tpu_variables;
 
-use super::address::Address;
-use super::environment::{Environment, Host};
-use super::partial_topology::{Known, Partial};
-use super::provenance::{Origin, Source};
-use crate::{Fault, Faults};
-
-/// The result of reading a source.
-pub(super) enum Reading {
-    /// The source is not present.
-    Absent,
-    /// The source is partly present, but does not describe this process. The text is the reason.
-    Incomplete(String),
-    /// The source describes this process.
-    Present(Box<Partial>),
-}
-
-impl Reading {
-    fn present(partial: Partial) -> Result<Self, Faults> {
-        Ok(Self::Present(Box::new(partial)))
-    }
-}
-
-/// The inputs of a source.
-pub(super) struct Input<'a> {
-    pub(super) environment: &'a Environment,
-    pub(super) host: &'a dyn Host,
-    pub(super) source: Source,
-}
-
-impl Input<'_> {
-    /// A variable's value, if it is set and not empty.
-    fn text(&self, name: &str) -> Option<&str> {
-        self.environment.value(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.text(name).is_some()
-    }
-
-    fn known<T>(&self, name: &str, value: T) -> Known<T> {
-        Known::new(value, Origin::named(self.source, name))
-    }
-
-    /// A whole number, if the variable is set.
-    fn number(&self, name: &str) -> Result<Option<Known<u32>>, Faults> {
-        self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
-    }
-
-    /// A whole number that is required. `remedy` explains how to set the variable.
-    fn required(&self, name: &str, remedy: &str) -> Result<Option<Known<u32>>, Faults> {
-        match self.number(name)? {
-            Some(number) => Ok(Some(number)),
-            None => Err(Fault::new(name, format!("not set, though {} is in use; {remedy}", self.source)).into()),
-        }
-    }
-
-    /// An address, if the variable is set.
-    fn address(&self, name: &str) -> Result<Option<Known<Address>>, Faults> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let address = text.parse::<Address>().map_err(|faults| about(name, text, &faults))?;
-        Ok(Some(self.known(name, address)))
-    }
-
-    /// A port, if the variable is set.
-    pub(super) fn port(&self, name: &str) -> Result<Option<u16>, Faults> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let port = text.trim().parse().ok().filter(|port| *port > 0);
-        port.map(Some).ok_or_else(|| Fault::new(name, format!("{text:?} is no port; ports are from 1 to 65535")).into())
-    }
-}
-
-fn number(name: &str, text: &str) -> Result<u32, Faults> {
-    text.trim().parse().map_err(|_| {
-        Fault::new(name, format!("{text:?} is no whole number from 0 to {}; correct or unset it", u32::MAX)).into()
-    })
-}
-
-/// Faults of a variable's value.
-fn about(name: &str, text: &str, faults: &Faults) -> Faults {
-    let message = faults.all().iter().map(|fault| fault.message.as_str()).collect::<Vec<_>>().join("; ");
-    Fault::new(name, format!("{text:?}: {message}")).into()
-}
-
-/// A port for a job that specifies none, from the 4096 highest ports. As in JAX, it depends on the job number, so that
-/// jobs on one host get different ports.
-fn port_of_job(job: u64) -> u16 {
-    const FIRST: u16 = 61440;
-    FIRST + u16::try_from(job % 4096).unwrap_or(0)
-}
+pub(super) use input::{Input, Reading};

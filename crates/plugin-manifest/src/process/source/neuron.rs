@@ -1,6 +1,6 @@
 //! AWS Neuron's own variables, which users set by hand: one process for each index.
 
-use super::{Input, Reading};
+use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::address::Address;
 use crate::process::partial_topology::{Known, Partial};

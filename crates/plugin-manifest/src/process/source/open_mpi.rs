@@ -1,6 +1,6 @@
 //! Open MPI's `mpirun`.
 
-use super::{Input, Reading, port_of_job};
+use super::input::{Input, Reading, port_of_job};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Known, Partial};
 use crate::{Fault, Faults};

@@ -1,7 +1,7 @@
 //! `PJRT_LOCAL_PROCESS_RANK` and `PJRT_LOCAL_PROCESS_COUNT`, which PyTorch/XLA sets for the processes that it spawns on
 //! a host.
 
-use super::{Input, Reading};
+use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 

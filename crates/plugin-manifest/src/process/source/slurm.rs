@@ -1,6 +1,6 @@
 //! A Slurm job step, started by `srun`.
 
-use super::{Input, Reading, about, number, port_of_job};
+use super::input::{Input, Reading, about, number, port_of_job};
 use crate::process::address::Address;
 use crate::process::node_list;
 use crate::process::partial_topology::Partial;

@@ -1,6 +1,6 @@
 //! torchrun and programs that set the same variables, such as the training operator of Kubeflow.
 
-use super::{Input, Reading};
+use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::partial_topology::Partial;
 

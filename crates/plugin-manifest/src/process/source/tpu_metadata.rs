@@ -1,6 +1,7 @@
 //! Metadata of a Google TPU VM, read through [`Host::metadata`](crate::process::Host::metadata).
 
-use super::{Input, Reading, number, tpu_variables};
+use super::input::{Input, Reading, number};
+use super::tpu_variables;
 use crate::process::partial_topology::Known;
 use crate::process::provenance::Origin;
 use crate::{Fault, Faults};

@@ -1,7 +1,7 @@
 //! Variables of a TPU worker, set by Kubernetes Engine. There is one process on each host, unless local ranks are also
 //! set.
 
-use super::{Input, Reading, about};
+use super::input::{Input, Reading, about};
 use crate::process::address::Address;
 use crate::process::partial_topology::{Known, Partial};
 use crate::{Fault, Faults};
