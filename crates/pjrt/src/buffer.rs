@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
+use crate::external_reference::CountedReference;
 use crate::handle::{Foreign, Handle, Owned};
 use crate::layout;
 use crate::memory::Memory;
@@ -35,6 +36,8 @@ pub struct Buffer {
     non_default: OnceLock<Option<Layout>>,
     device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
     deleted: AtomicBool,
+    /// Number of external references to the memory.
+    external: AtomicUsize,
 }
 
 impl Buffer {
@@ -53,6 +56,7 @@ impl Buffer {
             non_default: OnceLock::new(),
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             deleted: AtomicBool::new(false),
+            external: AtomicUsize::new(0),
         }
     }
 
@@ -62,10 +66,16 @@ impl Buffer {
 
     /// Returns the handle for an operation on the contents, or an error if the buffer has been deleted.
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
-        if self.deleted.load(Ordering::Acquire) {
+        if self.deleted.load(Ordering::SeqCst) {
             return Err(Error::invalid("the buffer has been deleted"));
         }
         Ok(&self.raw)
+    }
+
+    /// Counts an external reference, which keeps the buffer from being deleted.
+    pub(crate) fn count_external(&self) -> CountedReference<'_> {
+        self.external.fetch_add(1, Ordering::SeqCst);
+        CountedReference { count: &self.external }
     }
 
     /// The client this buffer belongs to.
@@ -224,10 +234,19 @@ impl Buffer {
 
     /// Frees the device's memory when pending operations no longer use it. Handles remain valid. Dropping the buffer
     /// does the same.
+    ///
+    /// # Errors
+    ///
+    /// An [`ExternalReference`](crate::ExternalReference) to the memory, or an error of the plugin.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
-        if self.deleted.swap(true, Ordering::AcqRel) {
+        if self.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
+        }
+        // The order matters: `external_reference` counts first and then looks whether the buffer is deleted.
+        if self.external.load(Ordering::SeqCst) > 0 {
+            self.deleted.store(false, Ordering::SeqCst);
+            return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
         }
         self.raw.query::<slot::PJRT_Buffer_Delete>()
     }

@@ -115,6 +115,46 @@ impl Buffer {
         Ok(HostRead::of(&event, memory, reorder))
     }
 
+    /// Starts copying `len` bytes at byte `offset` of the buffer as it is on the device, in its layout. If the future is
+    /// dropped, the copy continues into its own memory.
+    ///
+    /// # Errors
+    ///
+    /// A range that is not within the buffer's [`on_device_size`](Buffer::on_device_size), a deleted buffer, or an error
+    /// of the plugin. The future returns errors of the copy itself.
+    #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
+    pub fn copy_raw_to_host(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
+        type Function = slot::PJRT_Buffer_CopyRawToHost;
+        let size = self.on_device_size()?;
+        let within = offset.checked_add(len).is_some_and(|end| end <= size);
+        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
+        let (offset, transfer_size) = numbers.filter(|_| within).ok_or_else(|| {
+            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of the buffer"))
+        })?;
+        let raw = self.live()?;
+        let mut memory = zeroed::<u8>(len);
+        let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
+        args.buffer = raw.as_ptr();
+        args.dst = memory.as_mut_ptr().cast::<c_void>();
+        args.offset = offset;
+        args.transfer_size = transfer_size;
+        // SAFETY: C2, C5: the buffer is live; `HostRead` keeps the memory until the event is ready. Its address does not
+        // change when its owner moves.
+        unsafe { raw.api().call::<Function>(&mut args) }?;
+        match read::object(args.event) {
+            Ok(event) => {
+                // SAFETY: C3: the plugin created the event for this caller.
+                let event = unsafe { Event::new(event, raw.owner().clone()) };
+                Ok(HostRead::of(&event, memory, None))
+            }
+            Err(broken) => {
+                // The end of the copy is unknown, so the memory must stay valid.
+                std::mem::forget(memory);
+                Err(Error::malformed(Function::NAME, broken))
+            }
+        }
+    }
+
     fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
         let wanted = element::type_of::<T>();
         let shape = self.shape()?;

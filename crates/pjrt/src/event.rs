@@ -15,7 +15,7 @@ use crate::api::contain;
 use crate::client::ClientInner;
 use crate::error::Error;
 use crate::exit;
-use crate::handle::{Owned, Owner};
+use crate::handle::{Handle, Owned, Owner};
 use crate::in_flight::Ticket;
 
 /// A handle of an asynchronous operation, such as a transfer, an execution, or the computation of a buffer.
@@ -58,6 +58,10 @@ impl Event {
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Event>, client: Arc<ClientInner>) -> Self {
         // SAFETY: this function's contract: the event is live, and the caller owned it.
         Self { raw: unsafe { Owned::new(raw, client) }, completion: None }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Event, Arc<ClientInner>> {
+        &self.raw
     }
 
     /// Whether the operation has ended, with or without an error.

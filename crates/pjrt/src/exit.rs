@@ -84,7 +84,8 @@ fn called_by_exit() -> bool {
             // The call may be the last instruction of its function, and the return address the begin of the next one.
             let call = std::ptr::without_provenance_mut(return_address.wrapping_sub(1));
             // SAFETY: the function takes any address, and returns null if it belongs to no function it knows.
-            if unsafe { _Unwind_FindEnclosingFunction(call) } as usize == exit as *const () as usize {
+            let function = unsafe { _Unwind_FindEnclosingFunction(call) };
+            if std::ptr::addr_eq(function, exit as *const ()) {
                 // SAFETY: `called_by_exit` passes a pointer to its `bool`, and waits for `_Unwind_Backtrace`.
                 unsafe { *found.cast::<bool>() = true };
                 return NORMAL_STOP;

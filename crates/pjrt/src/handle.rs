@@ -122,6 +122,10 @@ destroy! {
     PJRT_LoadedExecutable(PJRT_LoadedExecutable_Destroy, PJRT_LoadedExecutable_Destroy_Args, executable);
     PJRT_TopologyDescription(PJRT_TopologyDescription_Destroy, PJRT_TopologyDescription_Destroy_Args, topology);
     PJRT_AsyncTrackingEvent(PJRT_AsyncTrackingEvent_Destroy, PJRT_AsyncTrackingEvent_Destroy_Args, event);
+    PJRT_AsyncHostToDeviceTransferManager(
+        PJRT_AsyncHostToDeviceTransferManager_Destroy, PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
+        transfer_manager
+    );
     PJRT_ExecuteContext(PJRT_ExecuteContext_Destroy, PJRT_ExecuteContext_Destroy_Args, context);
 }
 

@@ -1,6 +1,46 @@
-//! Comparison of layouts, and conversion to row-major order.
+//! Layouts: comparison, conversion to row-major order, and the C struct.
 
+use pjrt_sys::*;
 use pjrt_types::{Layout, Shape};
+
+use crate::error::Error;
+
+/// A layout in the form of the C struct.
+pub(crate) struct MemoryLayout<'a> {
+    layout: &'a Layout,
+    tile_dims: Vec<i64>,
+    tile_dim_sizes: Vec<usize>,
+}
+
+impl<'a> MemoryLayout<'a> {
+    /// Returns an error if the order is not a permutation of the shape's dimensions.
+    pub(crate) fn new(layout: &'a Layout, shape: &Shape) -> Result<Self, Error> {
+        let mut order = layout.minor_to_major.clone();
+        order.sort_unstable();
+        if !order.iter().copied().eq((0i64..).take(shape.dimensions.len())) {
+            return Err(Error::invalid(format!("{layout} is not a layout of {shape}: name each dimension once")));
+        }
+        Ok(Self {
+            layout,
+            tile_dims: layout.tiles.concat(),
+            tile_dim_sizes: layout.tiles.iter().map(Vec::len).collect(),
+        })
+    }
+
+    /// The C struct, which points into `self`.
+    pub(crate) fn raw(&self) -> PJRT_Buffer_MemoryLayout {
+        let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+        tiled.minor_to_major = self.layout.minor_to_major.as_ptr();
+        tiled.minor_to_major_size = self.layout.minor_to_major.len();
+        tiled.tile_dims = self.tile_dims.as_ptr();
+        tiled.tile_dim_sizes = self.tile_dim_sizes.as_ptr();
+        tiled.num_tiles = self.tile_dim_sizes.len();
+        let mut layout = PJRT_Buffer_MemoryLayout::new();
+        layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        layout.__bindgen_anon_1.tiled = tiled;
+        layout
+    }
+}
 
 /// Whether the order differs from row-major. Tiles are ignored, because only the device uses them.
 pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {

@@ -37,6 +37,7 @@ mod api;
 mod buffer;
 mod client;
 mod device;
+mod dma;
 mod download;
 mod element;
 mod envelope;
@@ -47,6 +48,7 @@ mod execute;
 mod execute_context;
 mod exit;
 pub mod extensions;
+mod external_reference;
 mod handle;
 #[cfg(feature = "hazards")]
 mod hazards;
@@ -58,20 +60,25 @@ mod layout;
 mod library;
 mod load_error;
 mod loaded_executable;
+mod loan;
 mod memory;
 mod named_value;
 mod options;
+mod pending_buffer;
 mod plugin;
 mod program;
 mod query;
 mod read;
 mod serialized;
+mod settable_event;
 mod topology;
+mod transfer_manager;
 mod upload;
 
 pub use buffer::Buffer;
 pub use client::Client;
 pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
+pub use dma::DmaMapping;
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
@@ -79,6 +86,7 @@ pub use executable::{Executable, OptimizedProgram};
 pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
 pub use execute_context::ExecuteContext;
 pub use exit::set_exit_wait;
+pub use external_reference::{ExternalReference, HostView};
 pub use host_array::HostArray;
 pub use key_value::KeyValueStore;
 pub use library::LoaderError;
@@ -86,6 +94,7 @@ pub use load_error::{LoadError, LoadErrorKind};
 pub use loaded_executable::{LoadedExecutable, Parameter};
 pub use memory::Memory;
 pub use options::ClientOptions;
+pub use pending_buffer::{AliasFulfillment, ControlDependency};
 #[doc(inline)]
 pub use pjrt_sys::contracts;
 pub use pjrt_types::{
@@ -95,7 +104,9 @@ pub use pjrt_types::{
 pub use plugin::Plugin;
 pub use program::Program;
 pub use serialized::{SerializedExecutable, SerializedTopology};
+pub use settable_event::SettableEvent;
 pub use topology::TopologyDescription;
+pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
 
 /// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.

@@ -3,7 +3,7 @@
 //! One table defines how to read each output, so that the other files need no unsafe code for this.
 
 use std::borrow::Cow;
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 
 use pjrt_sys::*;
@@ -106,6 +106,21 @@ queries! {
     PJRT_Event_IsReady(PJRT_Event_IsReady_Args, event: PJRT_Event) => flag(is_ready);
     PJRT_Event_Error(PJRT_Event_Error_Args, event: PJRT_Event) => done();
     PJRT_Event_Await(PJRT_Event_Await_Args, event: PJRT_Event) => done();
+
+    PJRT_Buffer_UnsafePointer(PJRT_Buffer_UnsafePointer_Args, buffer: PJRT_Buffer) => value(buffer_pointer: usize);
+    PJRT_Buffer_OpaqueDeviceMemoryDataPointer(PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args, buffer: PJRT_Buffer)
+        => value(device_memory_ptr: *mut c_void);
+    PJRT_Buffer_IncreaseExternalReferenceCount(PJRT_Buffer_IncreaseExternalReferenceCount_Args, buffer: PJRT_Buffer)
+        => done();
+    PJRT_Buffer_DecreaseExternalReferenceCount(PJRT_Buffer_DecreaseExternalReferenceCount_Args, buffer: PJRT_Buffer)
+        => done();
+
+    PJRT_AsyncHostToDeviceTransferManager_Device(
+        PJRT_AsyncHostToDeviceTransferManager_Device_Args, transfer_manager: PJRT_AsyncHostToDeviceTransferManager
+    ) => object(device_out: PJRT_Device);
+    PJRT_AsyncHostToDeviceTransferManager_BufferCount(
+        PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args, transfer_manager: PJRT_AsyncHostToDeviceTransferManager
+    ) => value(buffer_count: usize);
 
     PJRT_Client_PlatformName(PJRT_Client_PlatformName_Args, client: PJRT_Client)
         => text(platform_name, platform_name_size);

@@ -1,0 +1,80 @@
+//! `PJRT_Client_DmaMap`: host memory that devices access directly.
+
+use std::ffi::c_void;
+use std::fmt;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+
+use crate::client::{Client, ClientInner};
+use crate::error::Error;
+use crate::handle::Owner;
+use crate::loan::Loan;
+
+/// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. It is
+/// unregistered when the mapping is dropped.
+pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static> {
+    /// `None` only within `drop`.
+    data: Option<Loan<D>>,
+    client: Arc<ClientInner>,
+}
+
+impl Client {
+    /// Registers host memory with this client's devices. To upload from it, pass an `Arc` of the mapping to
+    /// [`Client::buffer_from_owned`].
+    ///
+    /// # Errors
+    ///
+    /// Empty memory, or an error of the plugin, such as memory that is registered already or not aligned to pages.
+    #[doc(alias = "PJRT_Client_DmaMap")]
+    pub fn dma_map<D: AsRef<[u8]> + Send + Sync + 'static>(&self, data: D) -> Result<DmaMapping<D>, Error> {
+        let data = Loan::new(data);
+        let bytes: &[u8] = data.data().as_ref();
+        let mut args = PJRT_Client_DmaMap_Args::new();
+        args.client = self.inner().raw().as_ptr();
+        args.data = bytes.as_ptr().cast::<c_void>().cast_mut();
+        args.size = bytes.len();
+        let mapped = if bytes.is_empty() {
+            Err(Error::invalid("there are no bytes to register"))
+        } else {
+            // SAFETY: C2, C5: the client is live, and the loan keeps the memory until it is unregistered.
+            unsafe { self.api().call::<slot::PJRT_Client_DmaMap>(&mut args) }
+        };
+        match mapped {
+            Ok(()) => Ok(DmaMapping { data: Some(data), client: self.inner().clone() }),
+            Err(error) => {
+                data.give_back();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<D: AsRef<[u8]> + Send + Sync + 'static> AsRef<[u8]> for DmaMapping<D> {
+    fn as_ref(&self) -> &[u8] {
+        self.data.as_ref().map_or(&[], |data| data.data().as_ref())
+    }
+}
+
+impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for DmaMapping<D> {
+    #[doc(alias = "PJRT_Client_DmaUnmap")]
+    fn drop(&mut self) {
+        let Some(data) = self.data.take() else { return };
+        let bytes: &[u8] = data.data().as_ref();
+        let mut args = PJRT_Client_DmaUnmap_Args::new();
+        args.client = self.client.raw().as_ptr();
+        args.data = bytes.as_ptr().cast::<c_void>().cast_mut();
+        // SAFETY: C2: the client is live, and the memory is registered with it.
+        match unsafe { self.client.api().call::<slot::PJRT_Client_DmaUnmap>(&mut args) } {
+            Ok(()) => data.give_back(),
+            // Devices may still access the memory, so it is leaked.
+            Err(error) => tracing::warn!(%error, "host memory is leaked, because it could not be unregistered"),
+        }
+    }
+}
+
+impl<D: AsRef<[u8]> + Send + Sync + 'static> fmt::Debug for DmaMapping<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DmaMapping").field("bytes", &self.as_ref().len()).finish()
+    }
+}

@@ -1,0 +1,102 @@
+//! `PJRT_Event_Create` and `PJRT_Event_Set`: events that the caller ends.
+
+use std::ffi::c_char;
+
+use pjrt_sys::*;
+use pjrt_types::ErrorCode;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::Event;
+use crate::read;
+
+/// An event that the caller ends, for operations of the caller that others wait for. If it is dropped before, the event
+/// ends with an error of code `CANCELLED`.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let upload = client.create_event()?;
+/// upload.event().on_ready(|result| assert!(result.is_ok()))?;
+/// let event = upload.set()?;
+/// assert!(event.is_ready()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SettableEvent {
+    /// `None` once the event has ended.
+    event: Option<Event>,
+}
+
+impl Client {
+    /// Creates an event that the caller ends.
+    ///
+    /// # Errors
+    ///
+    /// An error of the plugin.
+    #[doc(alias = "PJRT_Event_Create")]
+    pub fn create_event(&self) -> Result<SettableEvent, Error> {
+        type Function = slot::PJRT_Event_Create;
+        let mut args = PJRT_Event_Create_Args::new();
+        // SAFETY: C2: the function takes no input.
+        unsafe { self.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin created the event for this caller.
+        Ok(SettableEvent { event: Some(unsafe { Event::new(raw, self.inner().clone()) }) })
+    }
+}
+
+impl SettableEvent {
+    /// The event, to wait for it or to register callbacks.
+    pub fn event(&self) -> &Event {
+        self.event.as_ref().unwrap_or_else(|| unreachable!("only functions that take `self` end the event"))
+    }
+
+    /// Ends the event without an error.
+    ///
+    /// # Errors
+    ///
+    /// An error of the plugin. The event may then never end.
+    #[doc(alias = "PJRT_Event_Set")]
+    pub fn set(self) -> Result<Event, Error> {
+        self.end(ErrorCode::OK, "")
+    }
+
+    /// Ends the event with an error.
+    ///
+    /// # Errors
+    ///
+    /// The code `OK`, or an error of the plugin.
+    pub fn set_error(self, code: ErrorCode, message: &str) -> Result<Event, Error> {
+        if code == ErrorCode::OK {
+            return Err(Error::invalid("an event cannot end with an error whose code is OK"));
+        }
+        self.end(code, message)
+    }
+
+    fn end(mut self, code: ErrorCode, message: &str) -> Result<Event, Error> {
+        let Some(event) = self.event.take() else { unreachable!("only functions that take `self` end the event") };
+        set(&event, code, message)?;
+        Ok(event)
+    }
+}
+
+impl Drop for SettableEvent {
+    fn drop(&mut self) {
+        if let Some(event) = &self.event
+            && let Err(error) = set(event, ErrorCode::CANCELLED, "the event was dropped before it was set")
+        {
+            tracing::warn!(%error, "an event that was dropped could not be ended");
+        }
+    }
+}
+
+fn set(event: &Event, code: ErrorCode, message: &str) -> Result<(), Error> {
+    let mut args = PJRT_Event_Set_Args::new();
+    args.event = event.handle().as_ptr();
+    args.error_code = PJRT_Error_Code(code.as_raw());
+    args.error_message = message.as_ptr().cast::<c_char>();
+    args.error_message_size = message.len();
+    // SAFETY: C2: the event is live, was created by `create_event` and is set once; the text lives through the call.
+    unsafe { event.handle().api().call::<slot::PJRT_Event_Set>(&mut args) }
+}

@@ -1,0 +1,468 @@
+//! `PJRT_AsyncHostToDeviceTransferManager_*`: buffers that receive their contents in pieces.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pjrt_sys::*;
+use pjrt_types::{Element, ErrorCode, Layout, NamedValue, Shape};
+
+use crate::buffer::Buffer;
+use crate::client::{Client, ClientInner};
+use crate::device::Device;
+use crate::element;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::{Handle, Owned};
+use crate::layout::MemoryLayout;
+use crate::loan::Loan;
+use crate::memory::Memory;
+use crate::named_value;
+use crate::read;
+
+type RawManager = PJRT_AsyncHostToDeviceTransferManager;
+
+/// Buffers whose contents are sent in pieces, for example while a file is being read. The buffers can be used before
+/// their contents have arrived. Programs and copies then wait for the contents.
+///
+/// Each buffer receives its contents by [`transfer_data`](Self::transfer_data), the last piece by
+/// [`transfer_last_data`](Self::transfer_last_data), or all at once by [`transfer_literal`](Self::transfer_literal).
+/// When the manager is dropped, each buffer that has not received its last piece gets an error of code `CANCELLED`.
+///
+/// ```
+/// # use pjrt::{ClientOptions, ElementType, Shape};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let memory = client.default_device()?.default_memory()?;
+/// let manager = client.create_buffers_for_async_host_to_device(&[Shape::new(ElementType::U8, [4])], &memory)?;
+/// let weights = manager.retrieve_buffer(0)?;
+/// manager.transfer_data(0, 0, vec![1u8, 2])?.wait()?;
+/// manager.transfer_last_data(0, 2, vec![3u8, 4])?.wait()?;
+/// assert_eq!(weights.to_host::<u8>()?, [1, 2, 3, 4]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct AsyncHostToDeviceTransferManager {
+    raw: Owned<RawManager, Arc<ClientInner>>,
+    buffers: Vec<Mutex<Progress>>,
+}
+
+/// What has happened to one of the buffers.
+struct Progress {
+    shape: Shape,
+    /// Whether the buffer has neither received its last piece nor an error.
+    is_open: bool,
+    /// Number of calls that are sending a piece which is not the last one.
+    calls: usize,
+    is_retrieved: bool,
+}
+
+/// A call that sends data or an error to a buffer. No lock is held meanwhile, because the plugin may run callbacks of the
+/// buffer, which may use the manager.
+struct Sending<'a> {
+    buffer: &'a Mutex<Progress>,
+    is_last: bool,
+    is_accepted: bool,
+}
+
+impl Drop for Sending<'_> {
+    fn drop(&mut self) {
+        let mut progress = lock(self.buffer);
+        if !self.is_last {
+            progress.calls -= 1;
+        } else if !self.is_accepted {
+            progress.is_open = true;
+        }
+    }
+}
+
+fn lock(buffer: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    buffer.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Client {
+    /// Creates buffers in `memory`, row-major, whose contents are sent later.
+    ///
+    /// # Errors
+    ///
+    /// No shapes, a shape with negative extents, a memory of another client, or an error of the plugin.
+    #[doc(alias = "PJRT_Client_CreateBuffersForAsyncHostToDevice")]
+    pub fn create_buffers_for_async_host_to_device(
+        &self,
+        shapes: &[Shape],
+        memory: &Memory,
+    ) -> Result<AsyncHostToDeviceTransferManager, Error> {
+        AsyncHostToDeviceTransferManager::create(self, shapes, &[], memory)
+    }
+
+    /// Creates buffers with these layouts in `memory`, whose contents are sent later. Pieces are bytes of the buffer in
+    /// its layout.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::create_buffers_for_async_host_to_device`]. In addition, a layout whose order is not a
+    /// permutation of the shape's dimensions.
+    pub fn create_buffers_with_layouts_for_async_host_to_device(
+        &self,
+        buffers: &[(Shape, Layout)],
+        memory: &Memory,
+    ) -> Result<AsyncHostToDeviceTransferManager, Error> {
+        let (shapes, layouts): (Vec<_>, Vec<_>) = buffers.iter().cloned().unzip();
+        AsyncHostToDeviceTransferManager::create(self, &shapes, &layouts, memory)
+    }
+}
+
+impl AsyncHostToDeviceTransferManager {
+    /// `layouts` is empty or as long as `shapes`.
+    fn create(client: &Client, shapes: &[Shape], layouts: &[Layout], memory: &Memory) -> Result<Self, Error> {
+        type Function = slot::PJRT_Client_CreateBuffersForAsyncHostToDevice;
+        if shapes.is_empty() {
+            return Err(Error::invalid("no buffers to create; pass at least one shape"));
+        }
+        if c_int::try_from(shapes.len()).is_err() {
+            return Err(Error::invalid(format!("{} buffers are more than PJRT can number", shapes.len())));
+        }
+        for shape in shapes {
+            element::check_data(shape.element_type, client.api().version())?;
+            if shape.host_size().is_none() {
+                return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
+            }
+        }
+        if !Arc::ptr_eq(memory.handle().owner(), client.inner()) {
+            return Err(Error::invalid("the memory belongs to another client"));
+        }
+        let mut specs: Vec<_> = shapes.iter().map(spec).collect();
+        let layouts: Vec<_> = layouts
+            .iter()
+            .zip(shapes)
+            .map(|(layout, shape)| MemoryLayout::new(layout, shape))
+            .collect::<Result<_, _>>()?;
+        let mut layouts: Vec<_> = layouts.iter().map(MemoryLayout::raw).collect();
+        let mut layouts: Vec<_> = layouts.iter_mut().map(|layout| &raw mut *layout).collect();
+        let mut args = PJRT_Client_CreateBuffersForAsyncHostToDevice_Args::new();
+        args.client = client.inner().raw().as_ptr();
+        args.shape_specs = specs.as_mut_ptr();
+        args.num_shape_specs = specs.len();
+        if !layouts.is_empty() {
+            args.device_layouts = layouts.as_mut_ptr();
+            args.num_device_layouts = layouts.len();
+        }
+        args.memory = memory.handle().as_ptr();
+        // SAFETY: C2: client and memory are live and belong to one client; shapes and layouts live through the call.
+        unsafe { client.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.transfer_manager).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin created the manager for this caller.
+        let raw = unsafe { Owned::new(raw, client.inner().clone()) };
+        if raw.api().supports::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>() {
+            let count = raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>()?;
+            if count != shapes.len() {
+                let message = format!("{} buffers were requested, and the plugin created {count}", shapes.len());
+                return Err(Error::malformed_text(Function::NAME, message));
+            }
+        }
+        let progress =
+            |shape: &Shape| Mutex::new(Progress { shape: shape.clone(), is_open: true, calls: 0, is_retrieved: false });
+        Ok(Self { raw, buffers: shapes.iter().map(progress).collect() })
+    }
+
+    /// The client of the buffers.
+    pub fn client(&self) -> Client {
+        Client::from_inner(self.raw.owner().clone())
+    }
+
+    /// The device whose memory holds the buffers.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_Device")]
+    pub fn device(&self) -> Result<Device, Error> {
+        let raw = self.raw.query::<slot::PJRT_AsyncHostToDeviceTransferManager_Device>()?;
+        // SAFETY: C3: the device belongs to the manager's client.
+        Ok(unsafe { Device::new(raw, self.raw.owner().clone()) })
+    }
+
+    /// Number of buffers.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferCount")]
+    pub fn buffer_count(&self) -> usize {
+        self.buffers.len()
+    }
+
+    /// Size of a buffer on the device, in bytes. The pieces must cover it.
+    ///
+    /// # Errors
+    ///
+    /// An index of no buffer, or an error of the plugin.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferSize")]
+    pub fn buffer_size(&self, index: usize) -> Result<usize, Error> {
+        self.buffer(index)?;
+        self.size(index)
+    }
+
+    /// Takes a buffer out of the manager. The buffer can be used at once. Operations on it wait for its contents.
+    ///
+    /// # Errors
+    ///
+    /// An index of no buffer, a buffer that was retrieved before, or an error of the plugin.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer")]
+    pub fn retrieve_buffer(&self, index: usize) -> Result<Buffer, Error> {
+        type Function = slot::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer;
+        let buffer = self.buffer(index)?;
+        if std::mem::replace(&mut lock(buffer).is_retrieved, true) {
+            return Err(Error::invalid(format!("buffer {index} was retrieved before")));
+        }
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.buffer_index = number(index)?;
+        // SAFETY: C2: the manager is live, and the index is one of its buffers, which was not retrieved before.
+        if let Err(error) = unsafe { self.raw.api().call::<Function>(&mut args) } {
+            lock(buffer).is_retrieved = false;
+            return Err(error);
+        }
+        let raw = read::object(args.buffer_out).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin hands the buffer to this caller.
+        Ok(unsafe { Buffer::new(raw, self.raw.owner().clone(), None) })
+    }
+
+    /// Starts sending a piece of a buffer to byte `offset`. The transfer owns `data` until the event is ready.
+    ///
+    /// Pieces are bytes of the buffer on the device, in its layout, and may be sent in any order and by several threads
+    /// at once. Bytes that no piece covers have unspecified contents.
+    ///
+    /// # Errors
+    ///
+    /// An index of no buffer, a piece that is not within the buffer, a buffer that has received its last piece or an
+    /// error, or an error of the plugin. The event returns errors of the transfer itself.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferData")]
+    pub fn transfer_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
+    where
+        D: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        self.transfer(index, offset, data, false)
+    }
+
+    /// Sends a piece like [`transfer_data`](Self::transfer_data), after which the buffer receives no more. Its contents
+    /// are ready when all pieces have arrived.
+    ///
+    /// # Errors
+    ///
+    /// As for [`transfer_data`](Self::transfer_data).
+    pub fn transfer_last_data<D>(&self, index: usize, offset: usize, data: D) -> Result<Event, Error>
+    where
+        D: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        self.transfer(index, offset, data, true)
+    }
+
+    fn transfer<D>(&self, index: usize, offset: usize, data: D, is_last: bool) -> Result<Event, Error>
+    where
+        D: AsRef<[u8]> + Send + Sync + 'static,
+    {
+        type Function = slot::PJRT_AsyncHostToDeviceTransferManager_TransferData;
+        let mut sending = self.begin(index, is_last)?;
+        let loan = Loan::new(data);
+        let bytes: &[u8] = loan.data().as_ref();
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_TransferData_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.data = bytes.as_ptr().cast::<c_void>();
+        args.is_last_transfer = is_last.into();
+        let started = self.range(index, offset, bytes.len()).and_then(|(number, offset, size)| {
+            (args.buffer_index, args.offset, args.transfer_size) = (number, offset, size);
+            // SAFETY: C2, C5: the manager is live, the piece is within the buffer, and the loan keeps the data until
+            // the event is ready.
+            unsafe { self.raw.api().call::<Function>(&mut args) }
+        });
+        if let Err(error) = started {
+            // By C5 the plugin does not read the data after a failed call.
+            loan.give_back();
+            return Err(error);
+        }
+        sending.is_accepted = true;
+        drop(sending);
+        self.lend(loan, args.done_with_h2d_transfer, Function::NAME)
+    }
+
+    /// Starts sending all contents of a buffer, as row-major elements. The transfer owns `data` until the event is
+    /// ready.
+    ///
+    /// # Errors
+    ///
+    /// An index of no buffer, an element type or a number of elements other than the buffer's, a buffer that has
+    /// received its last piece or an error, or an error of the plugin. The event returns errors of the transfer itself.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral")]
+    pub fn transfer_literal<T: Element, D>(&self, index: usize, data: D) -> Result<Event, Error>
+    where
+        D: AsRef<[T]> + Send + Sync + 'static,
+    {
+        type Function = slot::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral;
+        let shape = lock(self.buffer(index)?).shape.clone();
+        let wanted = element::type_of::<T>();
+        if shape.element_type != wanted {
+            return Err(Error::invalid(format!("buffer {index} is {shape}, not of element type {wanted}")));
+        }
+        // XLA's plugins end the process if the layout is absent.
+        let layout = Layout::row_major(shape.dimensions.len());
+        let layout = MemoryLayout::new(&layout, &shape)?;
+        let mut layout = layout.raw();
+        let loan = Loan::new(data);
+        let elements: &[T] = loan.data().as_ref();
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.data = elements.as_ptr().cast::<c_void>();
+        args.shape_dims = shape.dimensions.as_ptr();
+        args.shape_num_dims = shape.dimensions.len();
+        args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.shape_layout = &raw mut layout;
+        let mut start = || {
+            args.buffer_index = number(index)?;
+            if shape.num_elements() != Some(elements.len()) {
+                let len = elements.len();
+                return Err(Error::invalid(format!("buffer {index} is {shape}, but the data has {len} elements")));
+            }
+            let mut sending = self.begin(index, true)?;
+            // SAFETY: C2, C5: the manager is live, the data has the size of the shape, which is the buffer's, and the
+            // loan keeps the data until the event is ready.
+            unsafe { self.raw.api().call::<Function>(&mut args) }?;
+            sending.is_accepted = true;
+            Ok(())
+        };
+        if let Err(error) = start() {
+            // By C5 the plugin does not read the data after a failed call.
+            loan.give_back();
+            return Err(error);
+        }
+        self.lend(loan, args.done_with_h2d_transfer, Function::NAME)
+    }
+
+    /// Ends a buffer with an error instead of contents. Operations on the buffer fail with that error.
+    ///
+    /// # Errors
+    ///
+    /// An index of no buffer, the code `OK`, a buffer that has received its last piece or an error, or an error of the
+    /// plugin.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_SetBufferError")]
+    pub fn set_buffer_error(&self, index: usize, code: ErrorCode, message: &str) -> Result<(), Error> {
+        type Function = slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError;
+        if code == ErrorCode::OK {
+            return Err(Error::invalid("a buffer cannot end with an error whose code is OK"));
+        }
+        let mut sending = self.begin(index, true)?;
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.buffer_index = number(index)?;
+        args.error_code = PJRT_Error_Code(code.as_raw());
+        args.error_message = message.as_ptr().cast::<c_char>();
+        args.error_message_size = message.len();
+        // SAFETY: C2: the manager is live, the index is one of its buffers, and the text lives through the call.
+        unsafe { self.raw.api().call::<Function>(&mut args) }?;
+        sending.is_accepted = true;
+        Ok(())
+    }
+
+    /// Describes the transfers, for the plugin's profiler.
+    ///
+    /// # Errors
+    ///
+    /// An error of the plugin.
+    #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_AddMetadata")]
+    pub fn add_metadata(&self, metadata: &[NamedValue]) -> Result<(), Error> {
+        let values = named_value::raw(metadata);
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.transfer_metadata = values.as_ptr();
+        args.num_metadata = values.len();
+        // SAFETY: C2: the manager is live, and the values live through the call.
+        unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata>(&mut args) }
+    }
+
+    fn buffer(&self, index: usize) -> Result<&Mutex<Progress>, Error> {
+        self.buffers.get(index).ok_or_else(|| {
+            let count = self.buffers.len();
+            Error::invalid(format!("the transfer manager has no buffer {index}; it has {count}, numbered from 0"))
+        })
+    }
+
+    /// Begins to send data or an error to a buffer. XLA's plugins end the process if data follows the last piece.
+    fn begin(&self, index: usize, is_last: bool) -> Result<Sending<'_>, Error> {
+        let buffer = self.buffer(index)?;
+        let mut progress = lock(buffer);
+        if !progress.is_open {
+            return Err(Error::invalid(format!("buffer {index} has received its last data or an error")));
+        }
+        if is_last && progress.calls > 0 {
+            return Err(Error::invalid(format!(
+                "another thread is sending a piece to buffer {index}; send the last data after that call has returned"
+            )));
+        }
+        if is_last {
+            progress.is_open = false;
+        } else {
+            progress.calls += 1;
+        }
+        drop(progress);
+        Ok(Sending { buffer, is_last, is_accepted: false })
+    }
+
+    fn size(&self, index: usize) -> Result<usize, Error> {
+        let mut args = PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args::new();
+        args.transfer_manager = self.raw.as_ptr();
+        args.buffer_index = number(index)?;
+        // SAFETY: C2: the manager is live, and the index is one of its buffers.
+        unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(&mut args) }?;
+        Ok(args.buffer_size)
+    }
+
+    /// Converts the place of a piece, if it is within the buffer.
+    fn range(&self, index: usize, offset: usize, len: usize) -> Result<(c_int, i64, i64), Error> {
+        let size = self.size(index)?;
+        let within = offset.checked_add(len).is_some_and(|end| end <= size);
+        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
+        let (offset, len) = numbers.filter(|_| within).ok_or_else(|| {
+            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of buffer {index}"))
+        })?;
+        Ok((number(index)?, offset, len))
+    }
+
+    /// Keeps the data until the transfer has ended.
+    fn lend<D>(&self, loan: Loan<D>, done: *mut PJRT_Event, function: &'static str) -> Result<Event, Error>
+    where
+        D: Send + Sync + 'static,
+    {
+        // Without an event the end of the transfer is unknown, so the data is leaked.
+        let done = read::object(done).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: C3: the plugin created the event for this caller.
+        let done = unsafe { Event::new(done, self.raw.owner().clone()) };
+        loan.until(&done);
+        Ok(done)
+    }
+
+    pub(crate) fn handle(&self) -> &Handle<RawManager, Arc<ClientInner>> {
+        &self.raw
+    }
+}
+
+impl Drop for AsyncHostToDeviceTransferManager {
+    fn drop(&mut self) {
+        for index in 0..self.buffers.len() {
+            let is_open = lock(&self.buffers[index]).is_open;
+            let message = "the transfer manager was dropped before the buffer received its last data";
+            // Plugins without this function end the buffers by themselves when the manager is destroyed.
+            if is_open && let Err(error) = self.set_buffer_error(index, ErrorCode::CANCELLED, message) {
+                tracing::debug!(%error, index, "a buffer without its last data could not be ended");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for AsyncHostToDeviceTransferManager {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut debug = f.debug_struct("AsyncHostToDeviceTransferManager");
+        debug.field("buffers", &self.buffers.len()).field("raw", self.handle()).finish()
+    }
+}
+
+fn spec(shape: &Shape) -> PJRT_ShapeSpec {
+    let mut spec = PJRT_ShapeSpec::new();
+    spec.dims = shape.dimensions.as_ptr();
+    spec.num_dims = shape.dimensions.len();
+    spec.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+    spec
+}
+
+fn number(index: usize) -> Result<c_int, Error> {
+    c_int::try_from(index).map_err(|_| Error::invalid(format!("{index} is more than PJRT can number")))
+}
