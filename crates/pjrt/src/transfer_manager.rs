@@ -45,7 +45,7 @@ pub struct AsyncHostToDeviceTransferManager {
     buffers: Vec<Mutex<Progress>>,
 }
 
-/// What has happened to one of the buffers.
+/// The state of one of the buffers.
 struct Progress {
     shape: Shape,
     /// Whether the buffer has neither received its last piece nor an error.

@@ -361,7 +361,7 @@ mod events {
         refused(client.create_event().unwrap().set_error(ErrorCode::OK, ""), "whose code is OK");
     }
 
-    /// Nobody waits for ever for an event that was forgotten.
+    /// A caller that waits for an event gets an error when the event is dropped.
     fn ends_when_dropped(client: &Client) {
         let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
         let (sender, receiver) = std::sync::mpsc::channel();
