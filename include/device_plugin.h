@@ -1020,7 +1020,7 @@ dp_string dp_plugin_name(const dp_plugin *plugin);
 /** Returns the number of its other names, or 0 for NULL. */
 size_t dp_plugin_alias_count(const dp_plugin *plugin);
 
-/** Returns one of its other names, such as `gpu`. Absent beyond the end. */
+/** Returns one of its other names, such as `gpu`, or absent text if `index` is too large. */
 dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
 
 /** Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case. */
@@ -1038,7 +1038,7 @@ dp_string dp_plugin_provenance(const dp_plugin *plugin);
 /** Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL. */
 size_t dp_plugin_refusal_count(const dp_plugin *plugin);
 
-/** Returns a reason why it cannot be used, with a remedy. Absent beyond the end. */
+/** Returns a reason why it cannot be used, with a remedy, or absent text if `index` is too large. */
 dp_string dp_plugin_refusal_at(const dp_plugin *plugin, size_t index);
 
 /** Returns the state of the plugin. */
@@ -1184,7 +1184,7 @@ dp_code dp_registry_new(const dp_discovery *discovery,
 /** Creates a registry without plugins, for plugins that the program registers. */
 dp_code dp_registry_new_empty(dp_registry **out, dp_error **error);
 
-/** Creates another handle of the same registry. It is freed like the first one. */
+/** Creates another handle of the same registry. The new handle must be freed like the first. */
 dp_code dp_registry_clone(const dp_registry *registry,
                           dp_registry **out,
                           dp_error **error);
@@ -1333,7 +1333,10 @@ uint32_t dp_support_answer(const dp_support *support);
 /** Returns the number of reasons. */
 size_t dp_support_reason_count(const dp_support *support);
 
-/** Returns a reason for display: the operation, the problem, and the place in the source. Absent beyond the last one. */
+/**
+ * Returns a reason for display: the operation, the problem, and the place in the source. Returns absent text if
+ * `index` is too large.
+ */
 dp_string dp_support_reason_at(const dp_support *support,
                                       size_t index);
 

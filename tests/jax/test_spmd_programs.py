@@ -1,4 +1,4 @@
-"""What JAX users write, over arrays that are spread over four devices: equal to the same program on one device."""
+"""Tests that typical JAX programs give the same results on arrays spread over four devices as on one device."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,9 @@ def f32(*shape):
 
 
 def agrees(function, arguments, specs, tolerance=1e-4, mesh=None):
-    """The function of arrays cut like that gives what it gives on one device, of the same type."""
+    """Checks that the function's results on arrays with these shardings equal its results on one device, and have the
+    same types.
+    """
     mesh = mesh or Mesh(np.array(OURS[:4]).reshape(2, 2), ("x", "y"))
     with jax.default_device(OURS[0]):
         want = jax.tree.leaves(jax.jit(function)(*jax.device_put(arguments, OURS[0])))

@@ -49,7 +49,7 @@ pub(crate) fn available() -> Result<(), Error> {
         .map_err(|_| "there is no `c++` to build libFuzzer; install a C++ compiler".into())
 }
 
-/// Builds all targets and runs the named ones, or all, for some seconds each. Returns the number of run targets.
+/// Builds all targets and runs the named ones, or all, for some seconds each. Returns how many targets it ran.
 pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
     available()?;
     let target = sh::target().join("fuzz");

@@ -31,7 +31,7 @@ struct Traced {
     calls: Option<File>,
 }
 
-// SAFETY: tables do not change once made.
+// SAFETY: tables do not change after they are created.
 unsafe impl Send for Traced {}
 // SAFETY: as above.
 unsafe impl Sync for Traced {}

@@ -168,7 +168,7 @@ pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> us
     guard::get(0, || Ok(guard::required(plugin, "plugin")?.aliases.len()))
 }
 
-/// Returns one of its other names, such as `gpu`. Absent beyond the end.
+/// Returns one of its other names, such as `gpu`, or absent text if `index` is too large.
 ///
 /// # Safety
 ///
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> 
     guard::get(0, || Ok(guard::required(plugin, "plugin")?.refusals.len()))
 }
 
-/// Returns a reason why it cannot be used, with a remedy. Absent beyond the end.
+/// Returns a reason why it cannot be used, with a remedy, or absent text if `index` is too large.
 ///
 /// # Safety
 ///

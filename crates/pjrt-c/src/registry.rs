@@ -59,7 +59,7 @@ pub unsafe extern "C" fn dp_registry_new_empty(out: *mut *mut dp_registry, error
     unsafe { guard::call("dp_registry_new_empty", out, error, body) }
 }
 
-/// Creates another handle of the same registry. It is freed like the first one.
+/// Creates another handle of the same registry. The new handle must be freed like the first.
 ///
 /// # Safety
 ///

@@ -105,7 +105,8 @@ pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -
     guard::get(0, || Ok(guard::required(support, "support")?.reasons.len()))
 }
 
-/// Returns a reason for display: the operation, the problem, and the place in the source. Absent beyond the last one.
+/// Returns a reason for display: the operation, the problem, and the place in the source. Returns absent text if
+/// `index` is too large.
 ///
 /// # Safety
 ///

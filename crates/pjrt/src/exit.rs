@@ -81,7 +81,8 @@ fn called_by_exit() -> bool {
         extern "C" fn is_exit(frame: *mut c_void, found: *mut c_void) -> c_int {
             // SAFETY: `_Unwind_Backtrace` passes a frame that is valid during this call.
             let return_address = unsafe { _Unwind_GetIP(frame) };
-            // The call may be the last instruction of its function, and the return address the begin of the next one.
+            // The call may be the last instruction of its function. The return address is then the start of the next
+            // function.
             let call = std::ptr::without_provenance_mut(return_address.wrapping_sub(1));
             // SAFETY: the function takes any address, and returns null if it belongs to no function it knows.
             let function = unsafe { _Unwind_FindEnclosingFunction(call) };

@@ -1,4 +1,4 @@
-//! `PJRT_LoadedExecutable_*`: a compiled program on its devices. Running it is in `execute.rs`.
+//! `PJRT_LoadedExecutable_*`: a compiled program on its devices. The code that runs it is in `execute.rs`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -43,8 +43,8 @@ const SOURCES: &[Source] = &[
             ("kernels", &["graph", "program", "lower"]),
         ],
     },
-    // The IR is below all other rooms. The verifier and the printer do not import the readers, and the readers do not
-    // import each other.
+    // The IR must not import any other room. The verifier and the printer do not import the readers, and the readers do
+    // not import each other.
     Source {
         folder: "crates/stablehlo/src/",
         path: "crate::",

@@ -22,7 +22,7 @@ fn token_is_not_an_array() {
     let error = outputs[0].to_host::<bool>().unwrap_err().to_string();
     assert!(error.contains("token"), "{error}");
     assert!(outputs[0].to_host_array().is_err());
-    // A token that a program returned is the argument of the next one.
+    // Pass the token that the first execution returned to the next execution.
     let next = program.execute(&[&outputs[0], &outputs[1]]).unwrap();
     next[0].wait().unwrap();
     assert_eq!(next[1].to_host::<f32>().unwrap(), [1.0; 4]);

@@ -86,8 +86,8 @@ impl LoadedPlugin {
         &self.entry
     }
 
-    /// Returns the plugin's description: the entry's, or, for a library found without a manifest, the one that the
-    /// library exports (`DevicePlugin_GetDescriptor`).
+    /// Returns the plugin's description. If the library was found without a manifest, this is the description that the
+    /// library exports (`DevicePlugin_GetDescriptor`). Otherwise it is the entry's description.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }

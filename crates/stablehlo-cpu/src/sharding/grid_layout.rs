@@ -191,7 +191,8 @@ impl Layout {
         let mut more = cuts.clone();
         more.extend(fit.digits.iter().flatten().flat_map(|&(stride, size)| [stride, stride * size]));
         for &(axis, (before, size)) in &self.parts {
-            // Parts cut an axis of one digit. An axis of several digits already has its own cuts.
+            // A part of an axis adds boundaries only if the axis is one digit. If it is several digits, their
+            // boundaries suffice.
             if let [(stride, whole)] = fit.digits[axis][..] {
                 more.extend([stride * (whole / before), stride * (whole / (before * size))]);
             }

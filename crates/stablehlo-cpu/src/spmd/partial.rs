@@ -9,7 +9,8 @@ use crate::sharding::grid::{Axis, AxisSet, Spec};
 type Result<T> = std::result::Result<T, CompileError>;
 
 impl Builder<'_> {
-    /// Converts a value with sharding `from`, a sum over the axes `partial`, to sharding `to`, a sum over `wanted`.
+    /// Converts a value from one sharding to another. `from` and `to` each hold a sharding and the axes over which the
+    /// value remains to be summed.
     pub(super) fn convert(
         &mut self,
         mut value: ValueId,

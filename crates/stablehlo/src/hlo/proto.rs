@@ -319,7 +319,7 @@ pub(super) struct WindowDimension {
     pub(super) window_reversal: bool,
 }
 
-/// Dimension numbers of gather. Those of scatter have the same field numbers, so they use this message too.
+/// Dimension numbers of gather, and also of scatter, whose message has the same field numbers.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct IndexDimensionNumbers {
     /// For scatter: `update_window_dims`.

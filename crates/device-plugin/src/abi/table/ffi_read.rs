@@ -229,7 +229,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
     for i in 0..len {
         // SAFETY: V3 (arrays and text), fewer than `len` values lie before this one.
         let value = unsafe { nested(at, field) }?;
-        // SAFETY: V3 (arrays and text) for what the value points to.
+        // SAFETY: V3 (arrays and text) for all data that the value points to.
         read.push(unsafe { named_value(&value) }.map_err(|error| error.context(format_args!("{field}[{i}]")))?);
         at = next(at, value.struct_size);
     }
@@ -238,7 +238,7 @@ pub(crate) unsafe fn named_values(values: *const PJRT_NamedValue, len: usize, fi
 
 /// # Safety
 ///
-/// V3 for what the value points to.
+/// V3 for all data that the value points to.
 unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
     // SAFETY: V3 (arrays and text), which the caller promises.
     let name = unsafe { text(value.name, value.name_size, "name") }?;

@@ -173,7 +173,7 @@ on_both_devices! {
         let (plugin, add) = (world.framework, world.compile("add 2"));
         let (manager, arriving) = world.arriving(0);
         let (never, stuck) = world.arriving(0);
-        // One failed argument is enough, whatever the state of the other one.
+        // The launch fails if one argument has failed, whatever the state of the other.
         let (output, event) = world.run(add, &[stuck, arriving]);
         let mut last = output;
         let mut all = vec![output];

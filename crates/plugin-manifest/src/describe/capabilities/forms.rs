@@ -383,7 +383,7 @@ impl CForm<2> for BTreeMap<String, Value> {
     unsafe fn read((data, size): Self::Raw, [name, _]: [&str; 2]) -> Result<Self> {
         // SAFETY: the caller's contract.
         let features = unsafe { foreign::slice(data, size, name) }?;
-        // SAFETY: V8 (descriptors) for what the elements point to.
+        // SAFETY: V8 (descriptors) for all data that the elements point to.
         features.iter().map(|feature| unsafe { named(feature) }).collect()
     }
 

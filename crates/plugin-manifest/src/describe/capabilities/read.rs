@@ -32,7 +32,7 @@ pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities>
     // SAFETY: V8 (descriptors), the struct is readable for `struct_size` bytes. `size` is at most that and the size of
     // `local`.
     unsafe { capabilities.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), size) };
-    // SAFETY: V8 (descriptors) for what the fields point to; fields beyond the size are null and 0.
+    // SAFETY: V8 (descriptors) for all data that the fields point to; fields beyond the size are null and 0.
     let read = unsafe { read_fields(&local) }?;
     read.validate()?;
     Ok(read)

@@ -20,7 +20,7 @@ impl Descriptor {
     ///
     /// # Safety
     ///
-    /// The pointer and what it leads to keep D1 to D3 of `docs/safety.md`.
+    /// The pointer and all data that it refers to satisfy D1 to D3 of `docs/safety.md`.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl ProcessTopology {
     ///
     /// # Safety
     ///
-    /// The pointer and what it leads to keep D1 and D2 of `docs/safety.md`.
+    /// The pointer and all data that it refers to satisfy D1 and D2 of `docs/safety.md`.
     ///
     /// # Errors
     ///

@@ -29,7 +29,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         let remedy = "start the program with torchrun, or set both RANK and WORLD_SIZE";
         if input.has("RANK") || input.has("WORLD_SIZE") { input.required(name, remedy) } else { Ok(None) }
     };
-    // If the world size is set but no group, the hosts are derived from the ranks.
+    // If the world size is set but no group rank is, the hosts are derived from the ranks.
     Reading::present(Partial {
         global_rank: world("RANK")?,
         world_size: world("WORLD_SIZE")?,

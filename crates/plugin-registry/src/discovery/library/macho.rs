@@ -131,7 +131,7 @@ fn add(list: &mut Vec<String>, item: String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Looks for one name in a trie of exports. Finds no name in a damaged trie.
+/// Whether a trie of exports contains a name. Returns `false` if damage prevents the search.
 fn in_trie(trie: &[u8], name: &[u8]) -> bool {
     let (mut at, mut rest) = (0, name);
     // Each step consumes part of the name, except steps along empty labels, which only a damaged trie has.

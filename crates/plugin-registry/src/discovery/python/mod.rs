@@ -219,7 +219,7 @@ impl Collector<'_> {
         }
     }
 
-    /// Adds a candidate for each library. Without a library, adds one with the reason.
+    /// Adds a candidate for each library. If there is no library, adds a candidate that holds the reason.
     fn libraries_of(
         &mut self,
         installed: &Installed,

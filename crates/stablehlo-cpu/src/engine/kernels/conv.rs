@@ -128,7 +128,7 @@ impl Patches {
             stride *= extent;
             fits
         });
-        // The only index of an axis may be in the padding, which is not part of the matrix.
+        // If an axis has only one index, that index may be in the padding, which is not part of the matrix.
         let inside = self.axes.iter().all(|axis| axis.first == 0 && axis.base == 1 && axis.size > 0);
         let plain = self.tap_count == 1 && self.feature == 1 && self.taps.iter().all(|&tap| tap == 0);
         plain && inside && follows

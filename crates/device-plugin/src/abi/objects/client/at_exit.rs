@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// The hooks of the existing clients.
 static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { process: None, next: 0, all: Vec::new() });
 
-/// Deferred launches of clients without a hook.
+/// Number of deferred launches of clients without a hook.
 static LAUNCHES: AtomicUsize = AtomicUsize::new(0);
 
 struct Hooks {

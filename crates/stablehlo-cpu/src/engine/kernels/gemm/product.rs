@@ -195,8 +195,8 @@ impl<W: Wide> Panels<'_, W> {
         let ((mr, nr), (from, kd)) = (self.shape, self.depth);
         let (lines_a, lines_b) = (task.rows.len().next_multiple_of(mr), task.columns.next_multiple_of(nr));
         let own = if self.a.is_some() { 0 } else { lines_a * self.kc };
-        // Compute the block in a separate buffer and copy it row by row. Writing the tiles' short lines to rows far
-        // apart would wait for memory each time.
+        // Compute the block in a separate buffer and copy it row by row. Without that buffer, each write of a tile's
+        // short lines would wait for memory, because the output's rows are far apart.
         with_panel(&BLOCK, lines_a * lines_b + own, |corner: &mut [W]| {
             let (block, own) = corner.split_at_mut(lines_a * lines_b);
             for start in (0..kd).step_by(self.kc) {
