@@ -99,7 +99,7 @@ def test_results_go_to_the_memory_the_program_names():
 
 @pytest.fixture
 def donation():
-    """JAX only passes on donations for the platforms of its own list."""
+    """JAX passes donations on only if the platform is in JAX's own list."""
     from jax._src.interpreters import mlir
 
     platforms = mlir._platforms_with_donation

@@ -1,4 +1,6 @@
-"""Tests that JAX finds, uses and no longer finds a plugin after only pip has installed and uninstalled it."""
+"""Tests that JAX finds and uses a plugin that pip installed, without further setup, and no longer finds it once pip has
+uninstalled it.
+"""
 
 import pytest
 

@@ -24,7 +24,7 @@ def short_name(case):
 
 
 def reason_of(error):
-    """The type and first line of an exception, as a reader would quote them."""
+    """The type and the first line of an exception."""
     lines = "".join(traceback.format_exception_only(error[0], error[1])).strip().splitlines()
     return (lines[0] if lines else error[0].__name__)[:400]
 

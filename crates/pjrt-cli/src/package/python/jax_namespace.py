@@ -1,4 +1,4 @@
-"""JAX finds this module by its place and by an entry point of the same name, and so once."""
+"""JAX searches for this module by its location and by an entry point. Both have the same name, so JAX finds it once."""
 
 from {package}.jax_plugin import initialize
 
