@@ -86,10 +86,6 @@ pub trait Backend: Sized + Send + Sync + 'static {
 
     /// Copies a buffer to the host, in dense row-major form, with sub-byte types in one byte per element. `to` has the
     /// size of the buffer's shape.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the device reports.
     fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()>;
 
     /// Compiles a program.

@@ -87,7 +87,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// An element type that this crate does not know, or an error of the plugin.
+    /// An element type that this crate does not know.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     pub fn shape(&self) -> Result<&Shape, Error> {
@@ -237,7 +237,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// An [`ExternalReference`](crate::ExternalReference) to the memory, or an error of the plugin.
+    /// An [`ExternalReference`](crate::ExternalReference) to the memory.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
         if self.deleted.swap(true, Ordering::SeqCst) {
@@ -312,7 +312,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or an error of the plugin.
+    /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_ReadyEvent")]
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;

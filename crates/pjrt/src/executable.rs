@@ -167,7 +167,7 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// An element type that this crate does not know, or an error of the plugin.
+    /// An element type that this crate does not know.
     #[doc(alias = "PJRT_Executable_OutputElementTypes")]
     #[doc(alias = "PJRT_Executable_OutputDimensions")]
     pub fn output_shapes(&self) -> Result<Vec<Shape>, Error> {
@@ -239,7 +239,7 @@ impl Executable {
     ///
     /// # Errors
     ///
-    /// Bytes that are not a `CompileOptionsProto`, or an error of the plugin.
+    /// Bytes that are not a `CompileOptionsProto`.
     #[doc(alias = "PJRT_Executable_GetCompileOptions")]
     pub fn compile_options(&self) -> Result<CompileOptions, Error> {
         type Function = slot::PJRT_Executable_GetCompileOptions;

@@ -19,7 +19,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or an error of the plugin.
+    /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
         // The order matters: `delete` marks the buffer first and then looks for references.
@@ -33,7 +33,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or an error of the plugin.
+    /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_UnsafePointer")]
     pub fn unsafe_pointer(&self) -> Result<usize, Error> {
         self.live()?.query::<slot::PJRT_Buffer_UnsafePointer>()
@@ -96,10 +96,6 @@ impl ExternalReference<'_> {
     ///
     /// Code that reads the memory must wait until the buffer is ready. It must not write it, because a buffer is
     /// immutable for everyone else.
-    ///
-    /// # Errors
-    ///
-    /// An error of the plugin.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn address(&self) -> Result<*mut c_void, Error> {
         self.buffer.handle().query::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>()

@@ -170,7 +170,7 @@ impl LoadedExecutable {
     ///
     /// # Errors
     ///
-    /// Bytes that are not a `DeviceAssignmentProto`, or an error of the plugin.
+    /// Bytes that are not a `DeviceAssignmentProto`.
     #[doc(alias = "PJRT_LoadedExecutable_GetDeviceAssignment")]
     pub fn device_assignment(&self) -> Result<DeviceAssignment, Error> {
         type Function = slot::PJRT_LoadedExecutable_GetDeviceAssignment;

@@ -150,7 +150,7 @@ impl AliasFulfillment {
     ///
     /// # Errors
     ///
-    /// The code `OK`, or an error of the plugin.
+    /// The code `OK`.
     pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("a buffer cannot end with an error whose code is OK"));

@@ -30,10 +30,6 @@ pub struct SettableEvent {
 
 impl Client {
     /// Creates an event that the caller ends.
-    ///
-    /// # Errors
-    ///
-    /// An error of the plugin.
     #[doc(alias = "PJRT_Event_Create")]
     pub fn create_event(&self) -> Result<SettableEvent, Error> {
         type Function = slot::PJRT_Event_Create;
@@ -66,7 +62,7 @@ impl SettableEvent {
     ///
     /// # Errors
     ///
-    /// The code `OK`, or an error of the plugin.
+    /// The code `OK`.
     pub fn set_error(self, code: ErrorCode, message: &str) -> Result<Event, Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("an event cannot end with an error whose code is OK"));

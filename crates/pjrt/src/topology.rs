@@ -100,7 +100,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// A topology of another plugin or of another build of it, or an error of the plugin.
+    /// A topology of another plugin or of another build of it.
     #[doc(alias = "PJRT_TopologyDescription_Deserialize")]
     pub fn deserialize(plugin: &Plugin, topology: &SerializedTopology) -> Result<Self, Error> {
         topology.check(&identity(plugin, None, None))?;
@@ -191,7 +191,7 @@ impl TopologyDescription {
     ///
     /// # Errors
     ///
-    /// Invalid options as in [`Client::compile`](crate::Client::compile), or an error of the plugin.
+    /// Invalid options as in [`Client::compile`](crate::Client::compile).
     #[doc(alias = "PJRT_Compile")]
     pub fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Executable, Error> {
         let options = encode(options)?;

@@ -186,7 +186,7 @@ impl AsyncHostToDeviceTransferManager {
     ///
     /// # Errors
     ///
-    /// An index of no buffer, or an error of the plugin.
+    /// An index of no buffer.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_BufferSize")]
     pub fn buffer_size(&self, index: usize) -> Result<usize, Error> {
         self.buffer(index)?;
@@ -354,10 +354,6 @@ impl AsyncHostToDeviceTransferManager {
     }
 
     /// Describes the transfers, for the plugin's profiler.
-    ///
-    /// # Errors
-    ///
-    /// An error of the plugin.
     #[doc(alias = "PJRT_AsyncHostToDeviceTransferManager_AddMetadata")]
     pub fn add_metadata(&self, metadata: &[NamedValue]) -> Result<(), Error> {
         let values = named_value::raw(metadata);

@@ -52,7 +52,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A number of elements that does not match the dimensions, or an error of the plugin.
+    /// A number of elements that does not match the dimensions.
     #[doc(alias = "PJRT_Client_BufferFromHostBuffer")]
     pub fn buffer_from_host<T: Element>(&self, data: &[T], dims: &[i64]) -> Result<Buffer, Error> {
         self.buffer_from_host_to(data, dims, Placement::Default)
@@ -78,7 +78,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// A number of bytes that does not match the shape, or an error of the plugin.
+    /// A number of bytes that does not match the shape.
     pub fn buffer_from_bytes<'a>(
         &self,
         bytes: &[u8],
@@ -94,7 +94,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// Elements outside `data`, or an error of the plugin.
+    /// Elements outside `data`.
     pub fn buffer_from_strided<'a, T: Element>(
         &self,
         data: &[T],

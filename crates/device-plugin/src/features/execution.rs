@@ -39,10 +39,6 @@ pub trait Poisoning: Backend {
     /// as well. For a separate device, reset it or abort its queue. Code on the host checks a flag in each iteration of
     /// a loop. The event completes once the execution no longer uses its arguments and outputs. An execution that has
     /// not begun fails at once.
-    ///
-    /// # Errors
-    ///
-    /// Any error that the device reports.
     fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
 }
 

@@ -58,7 +58,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// A buffer of another plugin, or an error of the plugin.
+    /// A buffer of another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Buffer_MemoryLayout")]
     pub fn buffer_layout(&self, buffer: &Buffer) -> Result<String, Error> {
         self.0.check(buffer.handle().api())?;
@@ -94,7 +94,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, or an error of the plugin.
+    /// An executable of another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetOutputLayouts")]
     pub fn output_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         type Function = function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts;
@@ -114,7 +114,7 @@ impl Layouts {
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, or an error of the plugin.
+    /// An executable of another plugin.
     #[doc(alias = "PJRT_Layouts_PJRT_Executable_GetParameterLayouts")]
     pub fn parameter_layouts(&self, executable: &Executable) -> Result<Vec<String>, Error> {
         // SAFETY: C3: the executable is live.

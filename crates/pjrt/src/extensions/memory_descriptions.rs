@@ -43,7 +43,7 @@ impl MemoryDescriptions {
     ///
     /// # Errors
     ///
-    /// A description of another plugin, or an error of the plugin.
+    /// A description of another plugin.
     #[doc(alias = "PJRT_DeviceDescription_MemoryDescriptions")]
     pub fn memories(&self, device: &DeviceDescription) -> Result<Vec<MemoryDescription>, Error> {
         type Function = function::PJRT_DeviceDescription_MemoryDescriptions;

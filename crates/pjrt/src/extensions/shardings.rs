@@ -34,7 +34,7 @@ impl Shardings {
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, or an error of the plugin.
+    /// An executable of another plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_ParameterShardings")]
     pub fn parameter_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_ParameterShardings;
@@ -52,7 +52,7 @@ impl Shardings {
     ///
     /// # Errors
     ///
-    /// An executable of another plugin, or an error of the plugin.
+    /// An executable of another plugin.
     #[doc(alias = "PJRT_Shardings_PJRT_Executable_OutputShardings")]
     pub fn output_shardings(&self, executable: &Executable) -> Result<Option<Vec<Vec<u8>>>, Error> {
         type Function = function::PJRT_Shardings_PJRT_Executable_OutputShardings;

@@ -65,7 +65,7 @@ impl Streams {
     ///
     /// # Errors
     ///
-    /// A device of another plugin, or an error of the plugin.
+    /// A device of another plugin.
     #[doc(alias = "PJRT_Get_Stream_For_External_Ready_Events")]
     pub fn stream_for_external_ready_events(&self, device: &Device) -> Result<Stream, Error> {
         self.0.check(device.handle().api())?;

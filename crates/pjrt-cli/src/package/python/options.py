@@ -29,13 +29,13 @@ def parse(kind: str, text: str) -> Any:
         if trimmed.startswith("[") and trimmed.endswith("]"):
             trimmed = trimmed[1:-1]
         return [_int64(item.strip()) for item in trimmed.split(",") if item.strip()]
-    raise ValueError(f"{text!r} is no {kind}")
+    raise ValueError(f"{text!r} is not of type {kind}")
 
 
 def _int64(text: str) -> int:
     if re.fullmatch(r"[+-]?[0-9]+", text) and -(2**63) <= int(text) < 2**63:
         return int(text)
-    raise ValueError(f"{text!r} is no int64")
+    raise ValueError(f"{text!r} is not of type int64")
 
 
 def _convert(kind: str, value: Any) -> Any:
@@ -54,7 +54,7 @@ def _convert(kind: str, value: Any) -> Any:
         return [value]
     if kind == "int64_list" and isinstance(value, (list, tuple)):
         return [int(item) for item in value]
-    raise ValueError(f"{value!r} is no {kind}")
+    raise ValueError(f"{value!r} is not of type {kind}")
 
 
 def defaults(schema: Mapping[str, Any]) -> Dict[str, Any]:

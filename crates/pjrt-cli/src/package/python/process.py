@@ -328,7 +328,7 @@ class _Scope:
                 return self._choice(choice.strip())
             except _Unknown as gap:
                 unknown.append(str(gap))
-        raise ValueError(", and ".join(unknown) or f"{slot!r} is no placeholder")
+        raise ValueError(", and ".join(unknown) or f"{slot!r} is not a placeholder")
 
     def _choice(self, text: str) -> str:
         topology = self.topology
@@ -395,7 +395,7 @@ class _Scope:
             "slice_count",
         ):
             return getattr(self.topology, name)
-        raise ValueError(f"{name!r} is no placeholder")
+        raise ValueError(f"{name!r} is not a placeholder")
 
     def _variable(self, name: str) -> str:
         value = self.environment.get(name) or self.topology.attributes.get(name)
@@ -413,7 +413,7 @@ class _Scope:
                 continue
             first, last = int(span[1]), int(span[2])
             if not first <= last < first + 65536:
-                raise ValueError(f"{name}={text!r}: {item!r} is no range; write the lower number first")
+                raise ValueError(f"{name}={text!r}: {item!r} is not a range; write the lower number first")
             items.extend(str(number) for number in range(first, last + 1))
         if index >= len(items):
             raise ValueError(f"{name}={text!r}: the list has {len(items)} items, and item {index} is asked for")
@@ -431,7 +431,7 @@ class _Scope:
         for name in (left, right):
             text = self._variable(name)
             if not re.fullmatch(r"\s*\+?[0-9]+\s*(,\s*\+?[0-9]+\s*)*", text):
-                raise ValueError(f"{name}={text!r} is no mesh such as 2,2,1")
+                raise ValueError(f"{name}={text!r} is not a mesh such as 2,2,1")
             meshes.append([int(axis) for axis in text.split(",")])
         if len(meshes[0]) != len(meshes[1]):
             raise ValueError(f"{left} has {len(meshes[0])} axes and {right} has {len(meshes[1])}")
