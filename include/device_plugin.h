@@ -28,7 +28,7 @@ typedef struct PJRT_Api PJRT_Api;
 /* The function of a shared library that describes its plugin: `const dp_descriptor *(void)`. It never returns NULL. */
 #define DP_GET_DESCRIPTOR "DevicePlugin_GetDescriptor"
 
-/** RngBitGenerator default: Chosen by the compiler. */
+/** RngBitGenerator default: The compiler chooses the algorithm. */
 #define DP_RNG_BIT_GENERATOR_DEFAULT 0
 
 /** RngBitGenerator philox: Philox 4x32. */
@@ -55,13 +55,13 @@ typedef struct PJRT_Api PJRT_Api;
 /** EagerFallback cuda: On the framework's own CUDA device, sharing memory through DLPack. */
 #define DP_EAGER_FALLBACK_CUDA 1
 
-/** Int64Policy native: Computes with them. */
+/** Int64Policy native: The device computes with 64-bit integers. */
 #define DP_INT64_NATIVE 0
 
-/** Int64Policy dot_on_host: Computes with them, but dot products of integers with a 64-bit operand run on the host. */
+/** Int64Policy dot_on_host: Like native, but integer dot products with a 64-bit operand run on the host. */
 #define DP_INT64_DOT_ON_HOST 1
 
-/** Int64Policy remapped: Frameworks store and compute them as 32-bit integers. */
+/** Int64Policy remapped: Frameworks store 64-bit integers as 32-bit integers and compute with those. */
 #define DP_INT64_REMAPPED 2
 
 /** Bf16Policy native: Types stay as the program declares them. */
@@ -76,10 +76,10 @@ typedef struct PJRT_Api PJRT_Api;
 /** MixedDot converted: Frameworks convert both operands to the result's type first. */
 #define DP_MIXED_DOT_CONVERTED 0
 
-/** MixedDot float_and_integer: The device takes float and integer operands of different types as they are. */
+/** MixedDot float_and_integer: The device takes float and integer operands of different types without a conversion. */
 #define DP_MIXED_DOT_FLOAT_AND_INTEGER 1
 
-/** DotAlgorithm default: Chosen from the types. */
+/** DotAlgorithm default: The types determine the algorithm. */
 #define DP_DOT_ALGORITHM_DEFAULT 1
 
 /** DotAlgorithm any_f8_any_f8_f32: Any 8-bit floats, summed in f32. */
@@ -136,28 +136,28 @@ typedef struct PJRT_Api PJRT_Api;
 /** ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact. */
 #define DP_PROGRAM_FORMAT_MLIR 3
 
-/** OptimizedProgram available: PJRT_Executable_OptimizedProgram returns it, as PyTorch/XLA requires. */
+/** OptimizedProgram available: PJRT_Executable_OptimizedProgram returns the program, as PyTorch/XLA requires. */
 #define DP_OPTIMIZED_PROGRAM_AVAILABLE 0
 
-/** OptimizedProgram unavailable: It does not. */
+/** OptimizedProgram unavailable: The function returns no program. */
 #define DP_OPTIMIZED_PROGRAM_UNAVAILABLE 1
 
-/** DynamicShapes none: None. */
+/** DynamicShapes none: All extents are static. */
 #define DP_DYNAMIC_SHAPES_NONE 0
 
-/** DynamicShapes bounded: Extents up to a bound in the program. */
+/** DynamicShapes bounded: A dynamic extent has a bound in the program. */
 #define DP_DYNAMIC_SHAPES_BOUNDED 1
 
-/** DynamicShapes unbounded: Any extents. */
+/** DynamicShapes unbounded: A dynamic extent needs no bound. */
 #define DP_DYNAMIC_SHAPES_UNBOUNDED 2
 
-/** Spmd supported: It does. */
+/** Spmd supported: The compiler partitions programs. */
 #define DP_SPMD_SUPPORTED 0
 
-/** Spmd unsupported: It does not; frameworks compile one program for each device. */
+/** Spmd unsupported: Frameworks compile one program for each device. */
 #define DP_SPMD_UNSUPPORTED 1
 
-/** Spmd reinitialize: It does, and the plugin's set-up must run again when the framework switches to it. */
+/** Spmd reinitialize: Like supported, but the plugin's set-up must run again when the framework switches to SPMD. */
 #define DP_SPMD_REINITIALIZE 2
 
 /** DlpackDevice cpu: The host. */
@@ -214,13 +214,13 @@ typedef struct PJRT_Api PJRT_Api;
 /** MemoryStatsReport unstated: Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not. */
 #define DP_MEMORY_STATS_UNSTATED 0
 
-/** MemoryStatsReport none: Nothing. */
+/** MemoryStatsReport none: The function returns no statistics. */
 #define DP_MEMORY_STATS_NONE 1
 
-/** MemoryStatsReport in_use: How much memory is in use. */
+/** MemoryStatsReport in_use: The amount of memory in use. */
 #define DP_MEMORY_STATS_IN_USE 2
 
-/** MemoryStatsReport with_limit: How much memory is in use, and the limit (bytes_limit). */
+/** MemoryStatsReport with_limit: The amount of memory in use, and the limit (bytes_limit). */
 #define DP_MEMORY_STATS_WITH_LIMIT 3
 
 /** Row-major. */
@@ -277,16 +277,16 @@ typedef struct PJRT_Api PJRT_Api;
 /** The process takes all devices of its host. */
 #define DP_DEVICE_SHARE_ALL 2
 
-/** Answer by the names of the program's operations. */
+/** Check the names of the program's operations. */
 #define DP_EFFORT_NAMES 1
 
-/** And by their attributes. */
+/** Check the names and attributes of the operations. */
 #define DP_EFFORT_ATTRIBUTES 2
 
-/** And by their types. */
+/** Check the names, attributes and types of the operations. */
 #define DP_EFFORT_TYPES 3
 
-/** And by everything that compiling checks. */
+/** Check everything that the compiler checks. */
 #define DP_EFFORT_COMPILE 4
 
 /** Applying the step changes the variable. Without this flag, the variable already has its value. */

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::c_library::{self, Installed};
 use crate::{Error, sh};
 
-/// Counts of run and skipped tests.
+/// Number of tests that ran, and number of skipped tests.
 #[derive(Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: u64,

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::package::PLUGINS;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
-/// Counts of run and skipped tests.
+/// Number of tests that ran, and number of skipped tests.
 #[derive(Default)]
 struct Report {
     passed: u64,

@@ -18,8 +18,8 @@ pub(super) enum Kind {
     Message,
 }
 
-/// One paragraph. Line breaks within it are kept, so that a position leads back to a line. Inline code and placeholders of
-/// format strings are replaced by `_`.
+/// One paragraph. Line breaks within it are kept, so that the line of each position can be found. Inline code and
+/// placeholders of format strings are replaced by `_`.
 #[derive(Debug)]
 pub(super) struct Paragraph {
     pub(super) line: usize,

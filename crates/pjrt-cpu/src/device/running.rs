@@ -27,7 +27,7 @@ struct Executions {
     frozen: bool,
 }
 
-/// Identifies an execution, and holds the world needed to stop it.
+/// Identifies an execution, and holds the [`World`] that is needed to stop it.
 #[derive(Default)]
 pub(crate) struct Target {
     pub(crate) device: usize,

@@ -9,7 +9,7 @@ codes! {
     /// Algorithm of StableHLO's `rng_bit_generator` that suits the device.
     #[derive(Default)]
     pub enum RngBitGenerator, "a bit generator" {
-        /// Chosen by the compiler.
+        /// The compiler chooses the algorithm.
         #[default]
         Default = 0 "default",
         /// Philox 4x32.
@@ -93,12 +93,12 @@ codes! {
     /// How a device handles 64-bit integers.
     #[derive(Default)]
     pub enum Int64Policy, "a policy for 64-bit integers" {
-        /// Computes with them.
+        /// The device computes with 64-bit integers.
         #[default]
         Native = 0 "native",
-        /// Computes with them, but dot products of integers with a 64-bit operand run on the host.
+        /// Like native, but integer dot products with a 64-bit operand run on the host.
         DotOnHost = 1 "dot_on_host",
-        /// Frameworks store and compute them as 32-bit integers.
+        /// Frameworks store 64-bit integers as 32-bit integers and compute with those.
         Remapped = 2 "remapped",
     }
 }
@@ -124,7 +124,7 @@ codes! {
         /// Frameworks convert both operands to the result's type first.
         #[default]
         Converted = 0 "converted",
-        /// The device takes float and integer operands of different types as they are.
+        /// The device takes float and integer operands of different types without a conversion.
         FloatAndInteger = 1 "float_and_integer",
     }
 }
@@ -132,7 +132,7 @@ codes! {
 codes! {
     /// Algorithms of StableHLO's `dot_general`, by the names JAX gives them: types of the operands and of the sum.
     pub enum DotAlgorithm, "a dot algorithm" {
-        /// Chosen from the types.
+        /// The types determine the algorithm.
         Default = 1 "default",
         /// Any 8-bit floats, summed in `f32`.
         AnyF8AnyF8F32 = 2 "any_f8_any_f8_f32",

@@ -89,11 +89,11 @@ codes! {
         /// Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not.
         #[default]
         Unstated = 0 "unstated",
-        /// Nothing.
+        /// The function returns no statistics.
         None = 1 "none",
-        /// How much memory is in use.
+        /// The amount of memory in use.
         InUse = 2 "in_use",
-        /// How much memory is in use, and the limit (`bytes_limit`).
+        /// The amount of memory in use, and the limit (`bytes_limit`).
         WithLimit = 3 "with_limit",
     }
 }

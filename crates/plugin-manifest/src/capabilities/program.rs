@@ -88,10 +88,10 @@ codes! {
     /// Whether an executable can return its optimized program.
     #[derive(Default)]
     pub enum OptimizedProgram, "an answer about optimized programs" {
-        /// `PJRT_Executable_OptimizedProgram` returns it, as PyTorch/XLA requires.
+        /// `PJRT_Executable_OptimizedProgram` returns the program, as PyTorch/XLA requires.
         #[default]
         Available = 0 "available",
-        /// It does not.
+        /// The function returns no program.
         Unavailable = 1 "unavailable",
     }
 }
@@ -100,12 +100,12 @@ codes! {
     /// Arrays whose extents are known only at run time.
     #[derive(Default)]
     pub enum DynamicShapes, "a kind of dynamic shapes" {
-        /// None.
+        /// All extents are static.
         #[default]
         None = 0 "none",
-        /// Extents up to a bound in the program.
+        /// A dynamic extent has a bound in the program.
         Bounded = 1 "bounded",
-        /// Any extents.
+        /// A dynamic extent needs no bound.
         Unbounded = 2 "unbounded",
     }
 }
@@ -114,12 +114,12 @@ codes! {
     /// Whether the compiler partitions one program for several devices.
     #[derive(Default)]
     pub enum Spmd, "an answer about SPMD" {
-        /// It does.
+        /// The compiler partitions programs.
         #[default]
         Supported = 0 "supported",
-        /// It does not; frameworks compile one program for each device.
+        /// Frameworks compile one program for each device.
         Unsupported = 1 "unsupported",
-        /// It does, and the plugin's set-up must run again when the framework switches to it.
+        /// Like supported, but the plugin's set-up must run again when the framework switches to SPMD.
         Reinitialize = 2 "reinitialize",
     }
 }

@@ -308,7 +308,7 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
-    /// `None` in a world of one member.
+    /// `None` if the world has only one member.
     member: Option<&'p Member>,
     /// `None` if the run cannot be stopped.
     stop: Option<&'p Stop>,

@@ -2,7 +2,7 @@
 //!
 //! A test compares each with its Rust enumeration.
 
-/// RngBitGenerator default: Chosen by the compiler.
+/// RngBitGenerator default: The compiler chooses the algorithm.
 pub const DP_RNG_BIT_GENERATOR_DEFAULT: u32 = 0;
 /// RngBitGenerator philox: Philox 4x32.
 pub const DP_RNG_BIT_GENERATOR_PHILOX: u32 = 1;
@@ -20,11 +20,11 @@ pub const DP_AUTOCAST_DISPATCH_KEY_AUTOCAST_CUDA: u32 = 1;
 pub const DP_EAGER_FALLBACK_CPU: u32 = 0;
 /// EagerFallback cuda: On the framework's own CUDA device, sharing memory through DLPack.
 pub const DP_EAGER_FALLBACK_CUDA: u32 = 1;
-/// Int64Policy native: Computes with them.
+/// Int64Policy native: The device computes with 64-bit integers.
 pub const DP_INT64_NATIVE: u32 = 0;
-/// Int64Policy dot_on_host: Computes with them, but dot products of integers with a 64-bit operand run on the host.
+/// Int64Policy dot_on_host: Like native, but integer dot products with a 64-bit operand run on the host.
 pub const DP_INT64_DOT_ON_HOST: u32 = 1;
-/// Int64Policy remapped: Frameworks store and compute them as 32-bit integers.
+/// Int64Policy remapped: Frameworks store 64-bit integers as 32-bit integers and compute with those.
 pub const DP_INT64_REMAPPED: u32 = 2;
 /// Bf16Policy native: Types stay as the program declares them.
 pub const DP_BF16_NATIVE: u32 = 0;
@@ -34,9 +34,9 @@ pub const DP_BF16_DOWNCAST: u32 = 1;
 pub const DP_BF16_REPLACE: u32 = 2;
 /// MixedDot converted: Frameworks convert both operands to the result's type first.
 pub const DP_MIXED_DOT_CONVERTED: u32 = 0;
-/// MixedDot float_and_integer: The device takes float and integer operands of different types as they are.
+/// MixedDot float_and_integer: The device takes float and integer operands of different types without a conversion.
 pub const DP_MIXED_DOT_FLOAT_AND_INTEGER: u32 = 1;
-/// DotAlgorithm default: Chosen from the types.
+/// DotAlgorithm default: The types determine the algorithm.
 pub const DP_DOT_ALGORITHM_DEFAULT: u32 = 1;
 /// DotAlgorithm any_f8_any_f8_f32: Any 8-bit floats, summed in f32.
 pub const DP_DOT_ALGORITHM_ANY_F8_ANY_F8_F32: u32 = 2;
@@ -74,21 +74,21 @@ pub const DP_PROGRAM_FORMAT_HLO: u32 = 1;
 pub const DP_PROGRAM_FORMAT_HLO_WITH_CONFIG: u32 = 2;
 /// ProgramFormat mlir: StableHLO: MLIR text, bytecode, or a portable artifact.
 pub const DP_PROGRAM_FORMAT_MLIR: u32 = 3;
-/// OptimizedProgram available: PJRT_Executable_OptimizedProgram returns it, as PyTorch/XLA requires.
+/// OptimizedProgram available: PJRT_Executable_OptimizedProgram returns the program, as PyTorch/XLA requires.
 pub const DP_OPTIMIZED_PROGRAM_AVAILABLE: u32 = 0;
-/// OptimizedProgram unavailable: It does not.
+/// OptimizedProgram unavailable: The function returns no program.
 pub const DP_OPTIMIZED_PROGRAM_UNAVAILABLE: u32 = 1;
-/// DynamicShapes none: None.
+/// DynamicShapes none: All extents are static.
 pub const DP_DYNAMIC_SHAPES_NONE: u32 = 0;
-/// DynamicShapes bounded: Extents up to a bound in the program.
+/// DynamicShapes bounded: A dynamic extent has a bound in the program.
 pub const DP_DYNAMIC_SHAPES_BOUNDED: u32 = 1;
-/// DynamicShapes unbounded: Any extents.
+/// DynamicShapes unbounded: A dynamic extent needs no bound.
 pub const DP_DYNAMIC_SHAPES_UNBOUNDED: u32 = 2;
-/// Spmd supported: It does.
+/// Spmd supported: The compiler partitions programs.
 pub const DP_SPMD_SUPPORTED: u32 = 0;
-/// Spmd unsupported: It does not; frameworks compile one program for each device.
+/// Spmd unsupported: Frameworks compile one program for each device.
 pub const DP_SPMD_UNSUPPORTED: u32 = 1;
-/// Spmd reinitialize: It does, and the plugin's set-up must run again when the framework switches to it.
+/// Spmd reinitialize: Like supported, but the plugin's set-up must run again when the framework switches to SPMD.
 pub const DP_SPMD_REINITIALIZE: u32 = 2;
 /// DlpackDevice cpu: The host.
 pub const DP_DLPACK_CPU: u32 = 1;
@@ -126,11 +126,11 @@ pub const DP_DLPACK_TRN: u32 = 18;
 pub const DP_DLPACK_TPU_HOST: u32 = 20;
 /// MemoryStatsReport unstated: Unknown before the call. PyTorch/XLA assumes that there is a limit, JAX does not.
 pub const DP_MEMORY_STATS_UNSTATED: u32 = 0;
-/// MemoryStatsReport none: Nothing.
+/// MemoryStatsReport none: The function returns no statistics.
 pub const DP_MEMORY_STATS_NONE: u32 = 1;
-/// MemoryStatsReport in_use: How much memory is in use.
+/// MemoryStatsReport in_use: The amount of memory in use.
 pub const DP_MEMORY_STATS_IN_USE: u32 = 2;
-/// MemoryStatsReport with_limit: How much memory is in use, and the limit (bytes_limit).
+/// MemoryStatsReport with_limit: The amount of memory in use, and the limit (bytes_limit).
 pub const DP_MEMORY_STATS_WITH_LIMIT: u32 = 3;
 /// Row-major.
 pub const DP_LAYOUT_DESCENDING: u32 = 0;

@@ -47,13 +47,13 @@ pub const DP_DEVICE_SHARE_ONE: u32 = 1;
 /// The process takes all devices of its host.
 pub const DP_DEVICE_SHARE_ALL: u32 = 2;
 
-/// Answer by the names of the program's operations.
+/// Check the names of the program's operations.
 pub const DP_EFFORT_NAMES: u32 = 1;
-/// And by their attributes.
+/// Check the names and attributes of the operations.
 pub const DP_EFFORT_ATTRIBUTES: u32 = 2;
-/// And by their types.
+/// Check the names, attributes and types of the operations.
 pub const DP_EFFORT_TYPES: u32 = 3;
-/// And by everything that compiling checks.
+/// Check everything that the compiler checks.
 pub const DP_EFFORT_COMPILE: u32 = 4;
 
 /// An environment variable. It never grows, because it is used in arrays.

@@ -145,7 +145,7 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
     let mut local = T::empty();
     // If a size ends within a pointer, ignore that pointer.
     let known = size.min(size_of::<T>()) / size_of::<usize>() * size_of::<usize>();
-    // SAFETY: D1 for `size` bytes of one, and the other is ours; all bytes of a field come over, or none.
+    // SAFETY: D1 for `size` bytes of `from`, and `local` is ours; each field is copied completely or not at all.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping((&raw mut local).cast(), known) };
     Ok(local)
 }

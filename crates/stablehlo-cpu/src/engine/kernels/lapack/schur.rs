@@ -14,7 +14,7 @@ use crate::engine::kernels::linalg::{C64, Scalar};
 /// Maximum number of steps for one eigenvalue. The routine fails if it takes more.
 const STEPS: usize = 300;
 
-/// Number of steps for the same eigenvalue after which the shift is an exceptional one, because the usual shifts may
+/// Number of steps for the same eigenvalue after which an exceptional shift is used, because the usual shifts may
 /// cycle.
 const EXCEPTIONAL: usize = 10;
 
