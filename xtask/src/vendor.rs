@@ -2,6 +2,7 @@
 //! with JAX. Its library and its dependencies must stay within limits.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -34,30 +35,74 @@ impl Project {
         fs::create_dir_all(&root)?;
         sh::run(Command::new(pjrt).args(["new", NAME, "--output"]).arg(&project.folder))?;
         fs::copy(sh::root().join("Cargo.lock"), project.folder.join("Cargo.lock"))?;
+        sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
+        // Cargo also reads the settings of the folders around a project.
+        fs::create_dir_all(root.join(".cargo"))?;
+        fs::write(root.join(".cargo/config.toml"), settings(&source_folders()?)?)?;
         Ok(project)
     }
 
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).env("CARGO_TARGET_DIR", &self.build);
+        // Flags from the environment would replace those of the project.
+        for flags in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "CARGO_BUILD_RUSTFLAGS"] {
+            command.env_remove(flags);
+        }
         command
     }
 
     fn cargo(&self, args: &[&str]) -> Command {
-        let mut cargo = self.command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut cargo = self.command(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         cargo.args(args);
         cargo
     }
 
     /// Checks the size of the library and the number of its crates.
     fn check_size(&self) -> Result<(), Error> {
-        let name = format!("{}pjrt_plugin_{NAME}{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-        let size = fs::metadata(self.build.join("release").join(name))?.len();
+        let name = format!("{}pjrt_plugin_{NAME}{}", env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+        let library = fs::read(self.build.join("release").join(name))?;
+        for (folder, _) in source_folders()? {
+            without(&library, &folder)?;
+        }
+        let size = library.len() as u64;
         let tree = sh::output(&mut self.cargo(&["tree", "--edges=normal,build", "--prefix=none", "--format={p}"]))?;
         let crates: BTreeSet<_> = tree.lines().filter_map(|line| line.split(" (").next()).collect();
         println!("library: {size} bytes of at most {MAX_SIZE}; crates: {} of at most {MAX_CRATES}", crates.len());
         within(size, crates.len())
     }
+}
+
+/// The folders from which the library is compiled, and what its panic messages call them. The last one that contains a
+/// file applies.
+fn source_folders() -> Result<Vec<(PathBuf, &'static str)>, Error> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
+    let sources = home.ok_or("set CARGO_HOME: this user has no home folder")?.join("registry/src");
+    let mut folders = vec![(sh::root(), "/sdk")];
+    // One folder for each registry, because the mirrors of a registry have folders of their own.
+    for entry in fs::read_dir(&sources).map_err(|error| format!("{}: {error}", sources.display()))? {
+        folders.push((entry?.path(), "/crates"));
+    }
+    Ok(folders)
+}
+
+/// Settings for cargo with which the paths in a library, and so its size, do not depend on where the folders are.
+fn settings(folders: &[(PathBuf, &str)]) -> Result<String, Error> {
+    let flags = folders.iter().map(|(folder, name)| {
+        let folder = folder.to_str().filter(|folder| !folder.contains('\''));
+        let folder = folder.ok_or("a folder's path has a quotation mark or is not UTF-8: move it")?;
+        Ok(format!("    '--remap-path-prefix={folder}={name}',\n"))
+    });
+    Ok(format!("[build]\nrustflags = [\n{}]\n", flags.collect::<Result<String, Error>>()?))
+}
+
+/// Checks that a library does not contain the path of a folder.
+fn without(library: &[u8], folder: &Path) -> Result<(), Error> {
+    let path = folder.as_os_str().as_encoded_bytes();
+    if library.windows(path.len()).any(|bytes| bytes == path) {
+        return Err(format!("the library contains the path {}, so its size depends on it", folder.display()).into());
+    }
+    Ok(())
 }
 
 /// Checks that a library and its dependency tree are small enough.
@@ -74,7 +119,7 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
 /// Builds the `pjrt` command.
 fn pjrt() -> Result<PathBuf, Error> {
     sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cli"]))?;
-    Ok(sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)))
+    Ok(sh::target().join(format!("debug/pjrt{}", env::consts::EXE_SUFFIX)))
 }
 
 /// Checks that a new plugin passes its own CI. `seen` receives every line of the output.
@@ -95,7 +140,6 @@ pub(crate) fn size() -> Result<(), Error> {
     if project.build.exists() {
         fs::remove_dir_all(&project.build)?;
     }
-    sh::run(&mut project.cargo(&["fetch", "--quiet"]))?;
     for (what, args) in [("debug", &["build", "--quiet"][..]), ("release", &["build", "--quiet", "--release"])] {
         let start = Instant::now();
         sh::run(&mut project.cargo(args))?;
@@ -108,6 +152,24 @@ pub(crate) fn size() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_in_the_library_are_found() {
+        assert!(without(b"at /sdk/crates/x.rs", Path::new("/home/me")).is_ok());
+        assert!(
+            without(b"at /home/me/crates/x.rs", Path::new("/home/me")).unwrap_err().to_string().contains("/home/me")
+        );
+    }
+
+    #[test]
+    fn each_folder_is_renamed() {
+        let folders =
+            [(PathBuf::from("/home/me"), "/sdk"), (PathBuf::from("/home/me/.cargo/registry/src/x"), "/crates")];
+        let text = settings(&folders).unwrap();
+        let first = text.find("'--remap-path-prefix=/home/me=/sdk'").unwrap();
+        assert!(text.find("'--remap-path-prefix=/home/me/.cargo/registry/src/x=/crates'").unwrap() > first, "{text}");
+        assert!(settings(&[(PathBuf::from("/it's"), "/sdk")]).is_err());
+    }
 
     #[test]
     fn bounds_can_be_broken() {

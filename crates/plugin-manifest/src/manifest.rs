@@ -1,11 +1,11 @@
 //! The description of a plugin as data: the content of `pjrt_plugin.json`.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::diagnostic::{Fault, Faults};
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
@@ -93,6 +93,7 @@ pub struct Manifest {
 pub struct LibraryFile {
     /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest.
     /// The dynamic loader searches for any other bare name.
+    #[serde(serialize_with = "path_as_text")]
     pub path: PathBuf,
     /// Operating system, as `std::env::consts::OS` spells it; any if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +135,11 @@ pub struct PciId {
     /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+}
+
+/// Writes a path as text. JSON cannot hold other bytes than UTF-8, so they are replaced instead of failing the manifest.
+fn path_as_text<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&path.to_string_lossy())
 }
 
 const fn default_priority() -> i32 {

@@ -23,13 +23,26 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Creates an error without a position.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { message: message.into(), ..Inner::default() }))
+    pub(crate) fn new(message: impl fmt::Display) -> Self {
+        Self::written(&message)
+    }
+
+    /// Writes the message. One function for all messages, because the crate has hundreds of them.
+    #[cold]
+    #[inline(never)]
+    fn written(message: &dyn fmt::Display) -> Self {
+        Self(Box::new(Inner { message: message.to_string(), ..Inner::default() }))
     }
 
     /// Creates an error at this byte of the program.
-    pub(crate) fn at(offset: usize, message: impl Into<String>) -> Self {
-        Self::new(message).with_offset(offset)
+    pub(crate) fn at(offset: usize, message: impl fmt::Display) -> Self {
+        Self::written_at(offset, &message)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn written_at(offset: usize, message: &dyn fmt::Display) -> Self {
+        Self::written(message).with_offset(offset)
     }
 
     /// Sets the byte offset, unless a more specific one is set.

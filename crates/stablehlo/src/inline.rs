@@ -97,7 +97,7 @@ impl<'m> Inliner<'m> {
     fn ops(&mut self, func: &'m Func, from: &'m [Op], map: &mut Map, to: &mut Vec<Op>) -> Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Error::new(format!("calls and regions nested more than {MAX_DEPTH} deep")));
+            return Err(Error::new(format_args!("calls and regions nested more than {MAX_DEPTH} deep")));
         }
         for op in from {
             self.ops += 1;
@@ -119,7 +119,7 @@ impl<'m> Inliner<'m> {
             if let Some(callee) = callee {
                 let results = self.call(callee, &operands, to)?;
                 if results.len() != op.results.len() {
-                    return Err(Error::new(format!(
+                    return Err(Error::new(format_args!(
                         "function `{callee}` returns {} values, and its caller expects {}",
                         results.len(),
                         op.results.len()
@@ -149,7 +149,7 @@ impl<'m> Inliner<'m> {
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {
-            return Err(Error::new(format!(
+            return Err(Error::new(format_args!(
                 "function `{callee}` takes {} arguments, and its caller gives {}",
                 func.args().len(),
                 operands.len()
@@ -160,7 +160,7 @@ impl<'m> Inliner<'m> {
             name(&mut map, *argument, *operand)?;
         }
         let body = func.body.ops.split_last();
-        let (last, ops) = body.ok_or_else(|| Error::new(format!("function `{callee}` has no return")))?;
+        let (last, ops) = body.ok_or_else(|| Error::new(format_args!("function `{callee}` has no return")))?;
         self.ops(func, ops, &mut map, to)?;
         last.operands.iter().map(|value| known(&map, *value)).collect()
     }
@@ -176,13 +176,13 @@ fn known(map: &Map, value: ValueId) -> Result<ValueId> {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(format!("no function is named `{name}`"))
+    Error::new(format_args!("no function is named `{name}`"))
 }
 
 fn undefined(value: ValueId) -> Error {
-    Error::new(format!("value {} is used before it is defined", value.0))
+    Error::new(format_args!("value {} is used before it is defined", value.0))
 }
 
 fn too_large() -> Error {
-    Error::new(format!("more than {MAX_OPS} ops after inlining calls"))
+    Error::new(format_args!("more than {MAX_OPS} ops after inlining calls"))
 }

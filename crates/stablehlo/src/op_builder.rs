@@ -29,8 +29,8 @@ impl UntypedOp<'_> {
         let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
-            Some(other) => Err(Error::new(format!("operand {operand} must be a tensor, not {other}"))),
-            None => Err(Error::new(format!("operand {operand} is missing"))),
+            Some(other) => Err(Error::new(format_args!("operand {operand} must be a tensor, not {other}"))),
+            None => Err(Error::new(format_args!("operand {operand} is missing"))),
         }
     }
 }
@@ -57,18 +57,18 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
             if let Some(size) = sizes.iter().find(|&&size| size < 0) {
-                return Err(Error::new(format!("`broadcast_sizes` holds the negative size {size}")));
+                return Err(Error::new(format_args!("`broadcast_sizes` holds the negative size {size}")));
             }
             let new = sizes.len();
             OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
         }
         Opcode::Gather => OpKind::Gather {
-            dimensions: gather_dimensions(a)?.into(),
+            dimensions: gather_dimensions(a)?,
             slice_sizes: a.ints("slice_sizes")?,
             indices_are_sorted: a.flag("indices_are_sorted")?,
         },
         Opcode::Scatter => OpKind::Scatter {
-            dimensions: scatter_dimensions(a)?.into(),
+            dimensions: scatter_dimensions(a)?,
             indices_are_sorted: a.flag("indices_are_sorted")?,
             unique_indices: a.flag("unique_indices")?,
         },
@@ -83,9 +83,9 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             a.ints("window_dimensions")?;
             let window = window(a, raw.rank(0)?)?;
             if code == Opcode::ReduceWindow {
-                OpKind::ReduceWindow { window: window.into() }
+                OpKind::ReduceWindow { window }
             } else {
-                OpKind::SelectAndScatter { window: window.into() }
+                OpKind::SelectAndScatter { window }
             }
         }
         Opcode::Composite => {
@@ -187,26 +187,49 @@ fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     Ok(list)
 }
 
-fn gather_dimensions(a: Named<'_>) -> Result<GatherDimensions> {
-    Ok(GatherDimensions {
-        offset_dims: a.dims_or_empty("offset_dims")?,
-        collapsed_slice_dims: a.dims_or_empty("collapsed_slice_dims")?,
-        operand_batching_dims: a.dims_or_empty("operand_batching_dims")?,
-        start_indices_batching_dims: a.dims_or_empty("start_indices_batching_dims")?,
-        start_index_map: a.dims_or_empty("start_index_map")?,
-        index_vector_dim: a.dim_or_zero("index_vector_dim")?,
-    })
+/// Reads attributes of the same kind, each into the field beside its name.
+fn read_each<T>(fields: &mut [(&str, &mut T)], read: impl Fn(&str) -> Result<T>) -> Result<()> {
+    for (name, field) in fields {
+        **field = read(name)?;
+    }
+    Ok(())
 }
 
-fn scatter_dimensions(a: Named<'_>) -> Result<ScatterDimensions> {
-    Ok(ScatterDimensions {
-        update_window_dims: a.dims_or_empty("update_window_dims")?,
-        inserted_window_dims: a.dims_or_empty("inserted_window_dims")?,
-        input_batching_dims: a.dims_or_empty("input_batching_dims")?,
-        scatter_indices_batching_dims: a.dims_or_empty("scatter_indices_batching_dims")?,
-        scatter_dims_to_operand_dims: a.dims_or_empty("scatter_dims_to_operand_dims")?,
-        index_vector_dim: a.dim_or_zero("index_vector_dim")?,
-    })
+fn gather_dimensions(a: Named<'_>) -> Result<Box<GatherDimensions>> {
+    let mut d = Box::<GatherDimensions>::default();
+    d.index_vector_dim = a.dim_or_zero("index_vector_dim")?;
+    dimension_lists(
+        a,
+        &mut [
+            ("offset_dims", &mut d.offset_dims),
+            ("collapsed_slice_dims", &mut d.collapsed_slice_dims),
+            ("operand_batching_dims", &mut d.operand_batching_dims),
+            ("start_indices_batching_dims", &mut d.start_indices_batching_dims),
+            ("start_index_map", &mut d.start_index_map),
+        ],
+    )?;
+    Ok(d)
+}
+
+fn scatter_dimensions(a: Named<'_>) -> Result<Box<ScatterDimensions>> {
+    let mut d = Box::<ScatterDimensions>::default();
+    d.index_vector_dim = a.dim_or_zero("index_vector_dim")?;
+    dimension_lists(
+        a,
+        &mut [
+            ("update_window_dims", &mut d.update_window_dims),
+            ("inserted_window_dims", &mut d.inserted_window_dims),
+            ("input_batching_dims", &mut d.input_batching_dims),
+            ("scatter_indices_batching_dims", &mut d.scatter_indices_batching_dims),
+            ("scatter_dims_to_operand_dims", &mut d.scatter_dims_to_operand_dims),
+        ],
+    )?;
+    Ok(d)
+}
+
+/// Reads lists of dimensions. An absent list is empty.
+fn dimension_lists(a: Named<'_>, fields: &mut [(&str, &mut Vec<usize>)]) -> Result<()> {
+    read_each(fields, |name| a.dims_or_empty(name))
 }
 
 fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
@@ -215,7 +238,7 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
     let signed_rank = i64::try_from(rank).unwrap_or(i64::MAX);
     let normal = if dimension < 0 { dimension.saturating_add(signed_rank) } else { dimension };
     usize::try_from(normal).ok().filter(|&d| d < rank).ok_or_else(|| {
-        Error::new(format!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands"))
+        Error::new(format_args!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands"))
     })
 }
 
@@ -223,19 +246,22 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
 fn dot_dimensions(raw: &UntypedOp<'_>) -> Result<DotDimensions> {
     let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
-        return Err(Error::new(format!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
+        return Err(Error::new(format_args!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
     }
     let (lhs_contracting, rhs_contracting) = ([lhs - 1].into_iter().collect(), [0].into_iter().collect());
     Ok(DotDimensions { lhs_contracting, rhs_contracting, ..DotDimensions::default() })
 }
 
 fn dot_general_dimensions(a: Named<'_>) -> Result<DotDimensions> {
-    Ok(DotDimensions {
-        lhs_batching: a.dims_or_empty("lhs_batching_dimensions")?,
-        rhs_batching: a.dims_or_empty("rhs_batching_dimensions")?,
-        lhs_contracting: a.dims_or_empty("lhs_contracting_dimensions")?,
-        rhs_contracting: a.dims_or_empty("rhs_contracting_dimensions")?,
-    })
+    let mut d = DotDimensions::default();
+    let fields = &mut [
+        ("lhs_batching_dimensions", &mut d.lhs_batching),
+        ("rhs_batching_dimensions", &mut d.rhs_batching),
+        ("lhs_contracting_dimensions", &mut d.lhs_contracting),
+        ("rhs_contracting_dimensions", &mut d.rhs_contracting),
+    ];
+    read_each(fields, |name| a.dims_or_empty(name))?;
+    Ok(d)
 }
 
 /// The algorithm in MLIR's text form. Artifacts store it as seven attributes.
@@ -270,44 +296,52 @@ fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
 }
 
 fn convolution(a: Named<'_>) -> Result<OpKind> {
-    let dimensions = ConvDimensions {
-        input_batch: a.dim("input_batch_dimension")?,
-        input_feature: a.dim("input_feature_dimension")?,
-        input_spatial: a.dims("input_spatial_dimensions")?,
-        kernel_input_feature: a.dim("kernel_input_feature_dimension")?,
-        kernel_output_feature: a.dim("kernel_output_feature_dimension")?,
-        kernel_spatial: a.dims("kernel_spatial_dimensions")?,
-        output_batch: a.dim("output_batch_dimension")?,
-        output_feature: a.dim("output_feature_dimension")?,
-        output_spatial: a.dims("output_spatial_dimensions")?,
-    };
-    let n = dimensions.input_spatial.len();
-    let window = Window {
-        dimensions: Vec::new(),
-        strides: or_default(a.ints_or("window_strides", vec![1; n])?, 1, n),
-        base_dilations: or_default(a.ints_or("lhs_dilation", vec![1; n])?, 1, n),
-        window_dilations: or_default(a.ints_or("rhs_dilation", vec![1; n])?, 1, n),
-        padding: or_default(a.pairs("padding", n)?, (0, 0), n),
-        reversal: or_default(a.bools_or("window_reversal", vec![false; n])?, false, n),
-    };
+    let mut d = Box::<ConvDimensions>::default();
+    let fields = &mut [
+        ("input_batch_dimension", &mut d.input_batch),
+        ("input_feature_dimension", &mut d.input_feature),
+        ("kernel_input_feature_dimension", &mut d.kernel_input_feature),
+        ("kernel_output_feature_dimension", &mut d.kernel_output_feature),
+        ("output_batch_dimension", &mut d.output_batch),
+        ("output_feature_dimension", &mut d.output_feature),
+    ];
+    read_each(fields, |name| a.dim(name))?;
+    let fields = &mut [
+        ("input_spatial_dimensions", &mut d.input_spatial),
+        ("kernel_spatial_dimensions", &mut d.kernel_spatial),
+        ("output_spatial_dimensions", &mut d.output_spatial),
+    ];
+    read_each(fields, |name| a.dims(name))?;
+    let n = d.input_spatial.len();
+    let mut window = Box::<Window>::default();
+    let fields = &mut [
+        ("window_strides", &mut window.strides),
+        ("lhs_dilation", &mut window.base_dilations),
+        ("rhs_dilation", &mut window.window_dilations),
+    ];
+    read_each(fields, |name| Ok(or_default(a.ints_or(name, Vec::new())?, 1, n)))?;
+    window.padding = or_default(a.pairs("padding", n)?, (0, 0), n);
+    window.reversal = or_default(a.bools_or("window_reversal", Vec::new())?, false, n);
     Ok(OpKind::Convolution {
-        dimensions: dimensions.into(),
-        window: window.into(),
+        dimensions: d,
+        window,
         feature_group_count: a.int_or("feature_group_count", 1)?,
         batch_group_count: a.int_or("batch_group_count", 1)?,
         precision: precision(a)?,
     })
 }
 
-fn window(a: Named<'_>, rank: usize) -> Result<Window> {
-    Ok(Window {
-        dimensions: a.ints_or("window_dimensions", vec![1; rank])?,
-        strides: a.ints_or("window_strides", vec![1; rank])?,
-        base_dilations: a.ints_or("base_dilations", vec![1; rank])?,
-        window_dilations: a.ints_or("window_dilations", vec![1; rank])?,
-        padding: a.pairs("padding", rank)?,
-        reversal: Vec::new(),
-    })
+fn window(a: Named<'_>, rank: usize) -> Result<Box<Window>> {
+    let mut window = Box::<Window>::default();
+    let fields = &mut [
+        ("window_dimensions", &mut window.dimensions),
+        ("window_strides", &mut window.strides),
+        ("base_dilations", &mut window.base_dilations),
+        ("window_dilations", &mut window.window_dilations),
+    ];
+    read_each(fields, |name| a.ints_or(name, vec![1; rank]))?;
+    window.padding = a.pairs("padding", rank)?;
+    Ok(window)
 }
 
 /// Raw attributes of an op without a kind of its own. Attributes of StableHLO ops are normalized, so that a device sees
@@ -348,9 +382,10 @@ fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
             );
         }
     }
-    for (attribute, default) in defaults(name) {
+    let rows = DEFAULTS.iter().filter(|(ops, _)| ops.split(' ').any(|op| op == name));
+    for (attribute, value) in rows.flat_map(|(_, values)| values.split(' ')).filter_map(|value| value.split_once('=')) {
         if raw.attributes.find(attribute).is_none() {
-            attributes.push((attribute.into(), default));
+            attributes.push((attribute.to_owned(), default(attribute, value)));
         }
     }
     if name == "dynamic_conv" {
@@ -361,31 +396,35 @@ fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
     Ok(sorted(&attributes).into_iter().cloned().collect())
 }
 
-fn defaults(name: &str) -> Vec<(&'static str, Attribute)> {
-    let channel = || ("channel_id", int(0));
-    let off = |name| (name, Attribute::Bool(false));
-    let empty = |name| (name, Attribute::Array(Vec::new()));
-    match name {
-        "all_gather" | "all_reduce" | "reduce_scatter" => vec![channel(), off("use_global_device_ids")],
-        "all_to_all" | "collective_permute" => vec![channel()],
-        "collective_broadcast" => vec![channel(), off("has_dynamic_root")],
-        "collective_reduce" => vec![channel(), off("has_dynamic_root"), off("use_global_device_ids")],
-        "dynamic_broadcast_in_dim" => vec![empty("known_expanding_dimensions"), empty("known_nonexpanding_dimensions")],
-        "dynamic_gather" => vec![
-            empty("offset_dims"),
-            empty("collapsed_slice_dims"),
-            empty("operand_batching_dims"),
-            empty("start_indices_batching_dims"),
-            empty("start_index_map"),
-            ("index_vector_dim", int(0)),
-            off("indices_are_sorted"),
-        ],
-        "send" | "recv" => vec![off("is_host_transfer"), ("channel_type", int(0))],
-        "dynamic_conv" => vec![("batch_group_count", int(1)), ("feature_group_count", int(1))],
-        "torch_index_select" => vec![("batch_dims", int(0))],
-        "infeed" => vec![("infeed_config", Attribute::String(Bytes::new()))],
-        "outfeed" => vec![("outfeed_config", Attribute::String(Bytes::new()))],
-        "rng" => vec![("rng_distribution", enumeration("rng_distribution", "UNIFORM"))],
-        _ => Vec::new(),
+/// The optional attributes of ops without a kind of their own, with their defaults: a number, a boolean, an empty list,
+/// nothing for an empty string, or the word of an enumeration.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("all_gather all_reduce reduce_scatter", "channel_id=0 use_global_device_ids=false"),
+    ("all_to_all collective_permute", "channel_id=0"),
+    ("collective_broadcast collective_reduce", "channel_id=0 has_dynamic_root=false"),
+    ("collective_reduce", "use_global_device_ids=false"),
+    ("dynamic_broadcast_in_dim", "known_expanding_dimensions=[] known_nonexpanding_dimensions=[]"),
+    (
+        "dynamic_gather",
+        "offset_dims=[] collapsed_slice_dims=[] operand_batching_dims=[] start_indices_batching_dims=[] \
+         start_index_map=[] index_vector_dim=0 indices_are_sorted=false",
+    ),
+    ("send recv", "is_host_transfer=false channel_type=0"),
+    ("dynamic_conv", "batch_group_count=1 feature_group_count=1"),
+    ("torch_index_select", "batch_dims=0"),
+    ("infeed", "infeed_config="),
+    ("outfeed", "outfeed_config="),
+    ("rng", "rng_distribution=UNIFORM"),
+];
+
+/// The default of an attribute, as [`DEFAULTS`] spells it.
+fn default(attribute: &str, value: &str) -> Attribute {
+    match value {
+        "0" => int(0),
+        "1" => int(1),
+        "false" => Attribute::Bool(false),
+        "[]" => Attribute::Array(Vec::new()),
+        "" => Attribute::String(Bytes::new()),
+        word => enumeration(attribute, word),
     }
 }

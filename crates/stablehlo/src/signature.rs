@@ -37,7 +37,7 @@ pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<T
         return Ok(returned);
     }
     open_results(declared, inputs, &returned)
-        .ok_or_else(|| Error::new(format!("is declared as {declared} but its body is {actual}")))
+        .ok_or_else(|| Error::new(format_args!("is declared as {declared} but its body is {actual}")))
 }
 
 #[cold]

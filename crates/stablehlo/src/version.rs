@@ -25,7 +25,7 @@ impl FromStr for Version {
         let mut parts = text.split('.').map(|part| part.parse().ok());
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self(major, minor, patch)),
-            _ => Err(Error::new(format!("`{text}` is not a StableHLO version such as 1.9.0"))),
+            _ => Err(Error::new(format_args!("`{text}` is not a StableHLO version such as 1.9.0"))),
         }
     }
 }

@@ -84,7 +84,7 @@ impl<'a> Container<'a> {
         cursor.take(4)?;
         let bytecode_version = cursor.varint()?;
         if bytecode_version > NEWEST {
-            return Err(cursor.error(format!(
+            return Err(cursor.error(format_args!(
                 "bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows"
             )));
         }
@@ -96,12 +96,12 @@ impl<'a> Container<'a> {
             let (id, content) = cursor.section()?;
             match sections.get_mut(usize::from(id)) {
                 Some(slot @ None) => *slot = Some(content),
-                Some(Some(_)) => return Err(Error::at(start, format!("section {id} occurs twice"))),
-                None => return Err(Error::at(start, format!("unknown section {id}"))),
+                Some(Some(_)) => return Err(Error::at(start, format_args!("section {id} occurs twice"))),
+                None => return Err(Error::at(start, format_args!("unknown section {id}"))),
             }
         }
         let mut section = |id: usize, name: &str| {
-            sections[id].take().ok_or_else(|| Error::at(file.len(), format!("the {name} section is missing")))
+            sections[id].take().ok_or_else(|| Error::at(file.len(), format_args!("the {name} section is missing")))
         };
         let mut this = Self {
             file,
@@ -137,7 +137,9 @@ impl<'a> Container<'a> {
         let index = cursor.index()?;
         match self.strings.get(index) {
             Some(range) => Ok(range.clone()),
-            None => Err(cursor.error(format!("string {index} does not exist; the program has {}", self.strings.len()))),
+            None => {
+                Err(cursor.error(format_args!("string {index} does not exist; the program has {}", self.strings.len())))
+            }
         }
     }
 
@@ -168,7 +170,7 @@ impl<'a> Container<'a> {
         if cursor.is_empty() {
             Ok(())
         } else {
-            Err(cursor.error(format!("{} bytes left over in the {name} section", cursor.remaining())))
+            Err(cursor.error(format_args!("{} bytes left over in the {name} section", cursor.remaining())))
         }
     }
 
@@ -181,7 +183,7 @@ impl<'a> Container<'a> {
                 // The flag is the lowest bit of the string index.
                 let (index, versioned) = cursor.flagged()?;
                 let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
-                names.push(range.ok_or_else(|| cursor.error(format!("string {index} does not exist")))?);
+                names.push(range.ok_or_else(|| cursor.error(format_args!("string {index} does not exist")))?);
                 versioned
             } else {
                 names.push(self.string(&mut cursor)?);
@@ -209,7 +211,7 @@ impl<'a> Container<'a> {
                 let name = if self.bytecode_version >= 5 {
                     let (index, _registered) = cursor.flagged()?;
                     let range = usize::try_from(index).ok().and_then(|i| self.strings.get(i)).cloned();
-                    range.ok_or_else(|| cursor.error(format!("string {index} does not exist")))?
+                    range.ok_or_else(|| cursor.error(format_args!("string {index} does not exist")))?
                 } else {
                     self.string(&mut cursor)?
                 };
@@ -226,7 +228,7 @@ impl<'a> Container<'a> {
                     Ok(full) if full.as_bytes().iter().all(plain) => self.op_names.push(OpName { full }),
                     other => {
                         let full = other.unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned());
-                        return Err(cursor.error(format!("{full:?} is not the name of an op")));
+                        return Err(cursor.error(format_args!("{full:?} is not the name of an op")));
                     }
                 }
             }
@@ -239,7 +241,7 @@ impl<'a> Container<'a> {
         if index < count {
             Ok(index)
         } else {
-            Err(cursor.error(format!("dialect {index} does not exist; the program has {count}")))
+            Err(cursor.error(format_args!("dialect {index} does not exist; the program has {count}")))
         }
     }
 

@@ -1,5 +1,6 @@
 //! Reads the primitives of the format, never beyond the end of a section.
 
+use std::fmt;
 use std::ops::Range;
 
 use crate::error::{Error, Result};
@@ -37,18 +38,18 @@ impl<'a> Cursor<'a> {
 
     /// Creates an error at the current position.
     #[cold]
-    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+    pub(super) fn error(&self, message: impl fmt::Display) -> Error {
         Error::at(self.pos, message)
     }
 
     #[cold]
     fn out_of_range(&self, index: u64) -> Error {
-        self.error(format!("index {index} is out of range"))
+        self.error(format_args!("index {index} is out of range"))
     }
 
     #[cold]
     fn too_many(&self, count: u64) -> Error {
-        self.error(format!("a list of {count} items does not fit into the {} bytes left", self.remaining()))
+        self.error(format_args!("a list of {count} items does not fit into the {} bytes left", self.remaining()))
     }
 
     #[cold]
@@ -199,7 +200,7 @@ impl<'a> Cursor<'a> {
     /// Skips padding up to the next offset in the file that is a multiple of `alignment`.
     pub(super) fn align(&mut self, alignment: u64) -> Result<()> {
         let Some(alignment) = usize::try_from(alignment).ok().filter(|a| a.is_power_of_two()) else {
-            return Err(self.error(format!("alignment {alignment} is not a power of two")));
+            return Err(self.error(format_args!("alignment {alignment} is not a power of two")));
         };
         while self.pos & (alignment - 1) != 0 {
             if self.byte()? != 0xCB {

@@ -9,10 +9,11 @@ use bytes::Bytes;
 
 use super::container::{Container, Dialect, Resource};
 use super::cursor::Cursor;
+use super::pattern::append;
 use crate::attributes::{Budget, enumeration, float_attribute, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, ValueTypes};
-use crate::print::{attribute_text, float_text, quoted};
+use crate::print::{attribute_text, float_text};
 use crate::types::Ty;
 
 /// Maximum nesting of attributes and types.
@@ -84,7 +85,7 @@ impl<'a> Tables<'a> {
             let ty = match self.type_at(offset, index, 0)? {
                 Ty::Value(ty) => Arc::new(ty),
                 other => {
-                    return Err(Error::at(offset, format!("{} is not the type of a value", other.into_type())));
+                    return Err(Error::at(offset, format_args!("{} is not the type of a value", other.into_type())));
                 }
             };
             self.value_types[index] = Some(ValueType { ty, interned: (0, 0) });
@@ -145,7 +146,7 @@ impl<'a> Tables<'a> {
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {
-            Error::at(offset, format!("attribute {index} does not exist; the program has {}", entries.len()))
+            Error::at(offset, format_args!("attribute {index} does not exist; the program has {}", entries.len()))
         })
     }
 
@@ -155,7 +156,7 @@ impl<'a> Tables<'a> {
         }
         let entry = self.attribute_entry(offset, index)?;
         if depth > MAX_DEPTH {
-            return Err(Error::at(entry.range.start, format!("attributes nest deeper than {MAX_DEPTH}")));
+            return Err(Error::at(entry.range.start, format_args!("attributes nest deeper than {MAX_DEPTH}")));
         }
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
         let attribute = if entry.encoded {
@@ -168,7 +169,7 @@ impl<'a> Tables<'a> {
                 }
             };
             if !cursor.is_empty() {
-                return Err(cursor.error(format!("{} bytes left over in an attribute", cursor.remaining())));
+                return Err(cursor.error(format_args!("{} bytes left over in an attribute", cursor.remaining())));
             }
             attribute
         } else {
@@ -266,7 +267,7 @@ impl<'a> Tables<'a> {
 
     /// Creates the error for a code of a newer producer.
     pub(super) fn unknown(&self, cursor: &Cursor<'_>, what: &str, code: u64) -> Error {
-        cursor.error(format!("unknown {what} code {code} in an artifact of {}", self.container.producer))
+        cursor.error(format_args!("unknown {what} code {code} in an artifact of {}", self.container.producer))
     }
 
     fn dictionary(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
@@ -283,9 +284,9 @@ impl<'a> Tables<'a> {
             }
             Ty::Value(Type::Other(text)) => {
                 let width = text.trim_start_matches(['s', 'u', 'i']).parse().ok();
-                (width.ok_or_else(|| cursor.error(format!("an integer of type {text}")))?, None)
+                (width.ok_or_else(|| cursor.error(format_args!("an integer of type {text}")))?, None)
             }
-            other => return Err(cursor.error(format!("an integer of type {}", other.clone().into_type()))),
+            other => return Err(cursor.error(format_args!("an integer of type {}", other.clone().into_type()))),
         };
         let value = cursor.int_of_width(width)?;
         Ok(match element {
@@ -306,7 +307,7 @@ impl<'a> Tables<'a> {
             return Err(cursor.error("a float of a type that is not one"));
         };
         if !element.is_float() {
-            return Err(cursor.error(format!("a float of type {element}")));
+            return Err(cursor.error(format_args!("a float of type {element}")));
         }
         let bits = cursor.int_of_width(element.bit_width())?.cast_unsigned();
         let width = element.bit_width();
@@ -353,7 +354,7 @@ impl<'a> Tables<'a> {
                 let raw = self.program.slice(range);
                 self.literal(offset, ty, raw)
             }
-            _ => Err(cursor.error(format!("resource {index} does not exist or is not a blob"))),
+            _ => Err(cursor.error(format_args!("resource {index} does not exist or is not a blob"))),
         }
     }
 
@@ -365,7 +366,7 @@ impl<'a> Tables<'a> {
         let Ty::Element(element) = ty else { return Err(cursor.error("an array of a type that is not a number")) };
         let count = i64::try_from(count).map_err(|_| cursor.error("an array too long"))?;
         if usize::try_from(count).ok().and_then(|n| n.checked_mul(element.byte_size())) != Some(raw.len()) {
-            return Err(Error::at(offset, format!("an array of {count} {element} holds {} bytes", raw.len())));
+            return Err(Error::at(offset, format_args!("an array of {count} {element} holds {} bytes", raw.len())));
         }
         // In arrays, every boolean has a byte of its own.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;
@@ -373,134 +374,99 @@ impl<'a> Tables<'a> {
     }
 
     fn vhlo_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
-        Ok(match cursor.varint()? {
+        let code = cursor.varint()?;
+        if let Some((_, family, words)) = ENUMERATIONS.iter().find(|(known, ..)| *known == code) {
+            let value = cursor.index()?;
+            let word = words.split(' ').nth(value);
+            let word = word.ok_or_else(|| cursor.error(format_args!("unknown {family} {value}")))?;
+            return Ok(enumeration(family, word));
+        }
+        Ok(match code {
             1 => Attribute::Array(self.children(cursor, depth)?),
             2 => Attribute::Bool(cursor.varint()? != 0),
-            3 => self.word(cursor, "comparison_direction", &["EQ", "NE", "GE", "GT", "LE", "LT"])?,
-            4 => self.word(
-                cursor,
-                "comparison_type",
-                &["NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"],
-            )?,
             5 => Attribute::Integer(i64::try_from(cursor.varint()?).unwrap_or(-1), ElementType::I32),
             6 => self.dictionary(cursor, depth)?,
-            7 => self.word(cursor, "fft_type", &["FFT", "IFFT", "RFFT", "IRFFT"])?,
             8 => self.float(cursor, depth)?,
             9 => self.integer(cursor, depth)?,
-            10 => {
-                let output = cursor.list(Cursor::svarint)?;
-                let operand = cursor.svarint()?;
-                let inner = cursor.list(Cursor::svarint)?;
-                Attribute::Other(format!(
-                    "#stablehlo.output_operand_alias<output_tuple_indices = {output:?}, operand_index = {operand}, operand_tuple_indices = {inner:?}>"
-                ))
-            }
-            11 => self.word(cursor, "precision", &["DEFAULT", "HIGH", "HIGHEST"])?,
-            12 => self.word(cursor, "rng_algorithm", &["DEFAULT", "THREE_FRY", "PHILOX"])?,
-            13 => self.word(cursor, "rng_distribution", &["", "UNIFORM", "NORMAL"])?,
             14 => Attribute::String(self.string(cursor)?),
             15 => self.dense(cursor, depth)?,
-            16 => self.word(cursor, "transpose", &["TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])?,
             17 => Attribute::Type(self.child_type(cursor, depth)?.into_type()),
-            18 => {
-                let bounds = cursor.list(Cursor::svarint)?;
-                let bounds: Vec<_> =
-                    bounds.iter().map(|&b| if b == i64::MIN { "?".to_owned() } else { b.to_string() }).collect();
-                Attribute::Other(format!("#stablehlo.bounds<{}>", bounds.join(", ")))
+            code => {
+                let mut text = String::new();
+                self.vhlo_text(&mut text, cursor, depth, code)?;
+                Attribute::Other(text)
             }
-            19 => self.word(cursor, "result_accuracy_mode", &["DEFAULT", "HIGHEST", "TOLERANCE"])?,
+        })
+    }
+
+    /// Appends an attribute that is kept as text.
+    fn vhlo_text(&mut self, out: &mut String, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<()> {
+        let pattern = match code {
+            10 => {
+                "#stablehlo.output_operand_alias<output_tuple_indices = [%I], operand_index = %i, \
+                 operand_tuple_indices = [%I]>"
+            }
+            18 => "#stablehlo.bounds<%B>",
             20 => {
                 let (atol, rtol) = (cursor.svarint()?.cast_unsigned(), cursor.svarint()?.cast_unsigned());
                 let ulps = cursor.svarint()?;
                 let Attribute::Other(mode) = self.child(cursor, depth)? else {
                     return Err(cursor.error("a result accuracy without a mode"));
                 };
-                let mode = mode.trim_end_matches('>').rsplit(' ').next().unwrap_or_default().to_owned();
-                let mut text = String::from("#stablehlo.result_accuracy<");
+                let mode = mode.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
+                out.push_str("#stablehlo.result_accuracy<");
                 for (name, bits) in [("atol", atol), ("rtol", rtol)] {
                     if bits != 0 {
-                        text.push_str(&format!("{name} = {}, ", float_text(bits, ElementType::F64)));
+                        append(out, format_args!("{name} = {}, ", float_text(bits, ElementType::F64)));
                     }
                 }
                 if ulps != 0 {
-                    text.push_str(&format!("ulps = {ulps}, "));
+                    append(out, format_args!("ulps = {ulps}, "));
                 }
-                Attribute::Other(format!("{text}mode = #stablehlo.result_accuracy_mode<{mode}>>"))
+                append(out, format_args!("mode = #stablehlo.result_accuracy_mode<{mode}>>"));
+                ""
             }
-            21 => {
-                let (pre, size) = (cursor.svarint()?, cursor.svarint()?);
-                Attribute::Other(format!("({pre}){size}"))
-            }
+            21 => "(%i)%i",
             22 => {
-                let name = self.child_text(cursor, depth)?;
-                let sub = if cursor.varint()? != 0 {
-                    format!(", sub_axis_info = {}", self.child_other(cursor, depth)?)
-                } else {
-                    String::new()
-                };
-                Attribute::Other(format!("#stablehlo.axis_ref<name = {}{sub}>", quoted(name.as_bytes())))
+                self.fill(out, "#stablehlo.axis_ref<name = %q", cursor, depth)?;
+                if cursor.varint()? != 0 { ", sub_axis_info = %o>" } else { ">" }
             }
             23 => {
-                let mesh = self.child(cursor, depth)?;
-                let mesh = match mesh {
-                    Attribute::String(name) => format!("@{}", String::from_utf8_lossy(&name)),
-                    Attribute::Symbol(name) => format!("@{name}"),
-                    Attribute::Other(text) => text,
+                out.push_str("#stablehlo.replica_group_mesh_axes<mesh = ");
+                match self.child(cursor, depth)? {
+                    Attribute::String(name) => append(out, format_args!("@{}", String::from_utf8_lossy(&name))),
+                    Attribute::Symbol(name) => append(out, format_args!("@{name}")),
+                    Attribute::Other(text) => out.push_str(&text),
                     _ => return Err(cursor.error("expected a mesh")),
-                };
-                let axes = self.child_list(cursor, depth)?;
-                Attribute::Other(format!("#stablehlo.replica_group_mesh_axes<mesh = {mesh}, axes = [{axes}]>"))
+                }
+                ", axes = [%x]>"
             }
-            24 => {
-                let name = self.child_text(cursor, depth)?;
-                let size = cursor.svarint()?;
-                Attribute::Other(format!("#stablehlo.mesh_axis<name = {}, size = {size}>", quoted(name.as_bytes())))
-            }
+            24 => "#stablehlo.mesh_axis<name = %q, size = %i>",
             25 => {
-                let axes = self.child_list(cursor, depth)?;
+                self.fill(out, "#stablehlo.mesh<axes = [%x]", cursor, depth)?;
                 let (index, present) = cursor.flagged()?;
-                let devices = if present {
+                if present {
                     let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
                     let devices = self.child_at(cursor, index, depth)?;
-                    format!(", device_ids = {}", attribute_text(&devices))
-                } else {
-                    String::new()
-                };
-                Attribute::Other(format!("#stablehlo.mesh<axes = [{axes}]{devices}>"))
+                    append(out, format_args!(", device_ids = {}", attribute_text(&devices)));
+                }
+                ">"
             }
             code => return Err(self.unknown(cursor, "vhlo attribute", code)),
-        })
-    }
-
-    fn word(&self, cursor: &mut Cursor<'_>, family: &str, words: &[&str]) -> Result<Attribute> {
-        let value = cursor.index()?;
-        match words.get(value) {
-            Some(word) => Ok(enumeration(family, word)),
-            None => Err(cursor.error(format!("unknown {family} {value}"))),
-        }
-    }
-
-    /// The text of an attribute that is kept as text.
-    pub(super) fn child_other(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
-        match self.child(cursor, depth)? {
-            Attribute::Other(text) => Ok(text),
-            _ => Err(cursor.error("an attribute of an unexpected kind")),
-        }
-    }
-
-    fn child_list(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
-        match self.child(cursor, depth)? {
-            Attribute::Array(items) => {
-                let texts: Vec<String> = items
-                    .into_iter()
-                    .map(|item| match item {
-                        Attribute::Other(text) => Ok(text),
-                        _ => Err(cursor.error("an attribute of an unexpected kind")),
-                    })
-                    .collect::<Result<_>>()?;
-                Ok(texts.join(", "))
-            }
-            _ => Err(cursor.error("expected an array attribute")),
-        }
+        };
+        self.fill(out, pattern, cursor, depth)
     }
 }
+
+/// The enumerations: code, name, and the words of the values from 0.
+const ENUMERATIONS: &[(u64, &str, &str)] = &[
+    (3, "comparison_direction", "EQ NE GE GT LE LT"),
+    (4, "comparison_type", "NOTYPE FLOAT TOTALORDER SIGNED UNSIGNED WEAKORDER"),
+    (7, "fft_type", "FFT IFFT RFFT IRFFT"),
+    (11, "precision", "DEFAULT HIGH HIGHEST"),
+    (12, "rng_algorithm", "DEFAULT THREE_FRY PHILOX"),
+    // The value 0 has no name.
+    (13, "rng_distribution", " UNIFORM NORMAL"),
+    (16, "transpose", "TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT"),
+    (19, "result_accuracy_mode", "DEFAULT HIGHEST TOLERANCE"),
+];

@@ -22,7 +22,7 @@ impl FuncAttributes {
     }
 
     fn text(&self, name: &str) -> Result<String> {
-        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format!("attribute `{name}` must be a string")))
+        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format_args!("attribute `{name}` must be a string")))
     }
 
     /// Length of a list of dictionaries, or 0 if there is no such attribute.
@@ -35,7 +35,7 @@ impl FuncAttributes {
 
     /// One dictionary per argument or result. Missing dictionaries are empty.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
-        let wrong = || Error::new(format!("attribute `{name}` must be a list of at most {count} dictionaries"));
+        let wrong = || Error::new(format_args!("attribute `{name}` must be a list of at most {count} dictionaries"));
         let items = match self.find(name) {
             None => return Ok(vec![Attributes::new(); count]),
             Some(Attribute::Array(items)) if items.len() <= count => items,
@@ -66,7 +66,7 @@ impl<'a> Walk<'a> {
         let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
         let mut scope = Scope::new(self.module.funcs.len() + self.module.symbols.len());
         if head.regions != 1 {
-            return Err(Error::new(format!("a function must have one body, not {}", head.regions)));
+            return Err(Error::new(format_args!("a function must have one body, not {}", head.regions)));
         }
         let body = if self.has_section(head) {
             let mut inner = self.section(cursor)?;

@@ -60,7 +60,7 @@ impl Scope {
 
 #[cold]
 fn undefined(slot: u32) -> Error {
-    Error::new(format!("operand number {slot} is used before it is defined"))
+    Error::new(format_args!("operand number {slot} is used before it is defined"))
 }
 
 /// The numbers that a region reserves for its values. They are assigned in order of definition.
@@ -134,15 +134,18 @@ impl<'a> Walk<'a> {
         let mut cursor = self.tables.container.ir.clone();
         let (ops, has_args) = cursor.flagged()?;
         if ops != 1 || has_args {
-            return Err(cursor.error(format!("expected one module, found {ops} top-level ops")));
+            return Err(cursor.error(format_args!("expected one module, found {ops} top-level ops")));
         }
-        let head = self.head(&mut cursor)?;
+        let head = self.outer_head(&mut cursor)?;
         if self.names[head.name].role != Role::Module {
-            return Err(Error::at(head.offset, format!("expected a module, found {}", self.names[head.name].full)));
+            return Err(Error::at(
+                head.offset,
+                format_args!("expected a module, found {}", self.names[head.name].full),
+            ));
         }
         self.module_attributes(&head)?;
         if head.regions != 1 {
-            return Err(cursor.error(format!("a module must have one region, not {}", head.regions)));
+            return Err(cursor.error(format_args!("a module must have one region, not {}", head.regions)));
         }
         if self.has_section(&head) {
             let mut inner = self.section(&mut cursor)?;
@@ -175,7 +178,7 @@ impl<'a> Walk<'a> {
     fn module_body(&mut self, cursor: &mut Cursor<'a>) -> Result<()> {
         let blocks = cursor.varint()?;
         if blocks != 1 {
-            return Err(cursor.error(format!("a module must have one block, not {blocks}")));
+            return Err(cursor.error(format_args!("a module must have one block, not {blocks}")));
         }
         cursor.varint()?;
         let (ops, has_args) = cursor.flagged()?;
@@ -183,7 +186,7 @@ impl<'a> Walk<'a> {
             return Err(cursor.error("a module takes no arguments"));
         }
         for _ in 0..cursor.check_count(ops)? {
-            let head = self.head(cursor)?;
+            let head = self.outer_head(cursor)?;
             let role = self.names[head.name].role;
             if role == Role::Func {
                 self.func(cursor, &head)?;
@@ -202,16 +205,24 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// [`Self::head`] for ops outside functions. They are few, so the code need not be inlined.
+    #[inline(never)]
+    fn outer_head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
+        self.head(cursor)
+    }
+
     #[inline(always)]
     fn head(&mut self, cursor: &mut Cursor<'a>) -> Result<Head> {
         let offset = cursor.pos();
         let name = cursor.index()?;
         if name >= self.names.len() {
-            return Err(cursor.error(format!("op name {name} does not exist; the program has {}", self.names.len())));
+            return Err(
+                cursor.error(format_args!("op name {name} does not exist; the program has {}", self.names.len()))
+            );
         }
         let mask = cursor.byte()?;
         if mask & 0x80 != 0 {
-            return Err(cursor.error(format!("unknown op field in mask {mask:#04x}")));
+            return Err(cursor.error(format_args!("unknown op field in mask {mask:#04x}")));
         }
         let location = locations::read(cursor, self.tables.container.attributes.len())?;
         let has = |bit: u8| mask & bit != 0;
@@ -220,7 +231,7 @@ impl<'a> Walk<'a> {
             let index = cursor.index()?;
             let count = self.tables.container.properties.len();
             if index >= count {
-                return Err(cursor.error(format!("properties {index} do not exist; the program has {count}")));
+                return Err(cursor.error(format_args!("properties {index} do not exist; the program has {count}")));
             }
             Some(index)
         } else {
@@ -255,7 +266,7 @@ impl<'a> Walk<'a> {
     pub(super) fn section(&self, cursor: &mut Cursor<'a>) -> Result<Cursor<'a>> {
         match cursor.section()? {
             (IR_SECTION, content) => Ok(content),
-            (id, _) => Err(cursor.error(format!("section {id} in the place of regions"))),
+            (id, _) => Err(cursor.error(format_args!("section {id} in the place of regions"))),
         }
     }
 
@@ -308,7 +319,7 @@ impl<'a> Walk<'a> {
             if name.vhlo && (!cursor.is_empty() || expected != own.len()) {
                 return Err(Error::at(
                     head.offset,
-                    format!("the op's properties do not hold the {expected} attributes expected"),
+                    format_args!("the op's properties do not hold the {expected} attributes expected"),
                 ));
             }
             return Ok(Gathered { own, named: Attributes::new(), discardable: self.dictionary(head)? });
@@ -330,17 +341,17 @@ impl<'a> Walk<'a> {
             return Ok(Region::default());
         }
         if blocks != 1 {
-            return Err(cursor.error(format!("a region must have one block, not {blocks}")));
+            return Err(cursor.error(format_args!("a region must have one block, not {blocks}")));
         }
         if depth > MAX_NESTING {
-            return Err(cursor.error(format!("regions nest deeper than {MAX_NESTING}")));
+            return Err(cursor.error(format_args!("regions nest deeper than {MAX_NESTING}")));
         }
         let count = cursor.count()?;
         let base = scope.extent;
         let end = base + count;
         // The file stores each value in at least one byte, so it cannot have more open numbers than bytes.
         if end > self.tables.container.file.len() {
-            return Err(cursor.error(format!("a region announces {count} values, more than the program can hold")));
+            return Err(cursor.error(format_args!("a region announces {count} values, more than the program can hold")));
         }
         scope.extent = end;
         scope.slots.resize(end, UNDEFINED);
@@ -365,7 +376,7 @@ impl<'a> Walk<'a> {
         if numbers.next != end {
             let announced = end - base;
             return Err(
-                cursor.error(format!("a region announces {announced} values but defines {}", numbers.next - base))
+                cursor.error(format_args!("a region announces {announced} values but defines {}", numbers.next - base))
             );
         }
         scope.extent = base;
@@ -435,7 +446,7 @@ impl<'a> Walk<'a> {
             let value = scope.resolve(slot.0)?;
             let (actual, ty) = (&scope.values[value], self.tables.value_type(head.offset, ty.0 as usize)?);
             if *actual != **ty {
-                return Err(Error::new(format!("casts {actual} to {ty}, which are different types")));
+                return Err(Error::new(format_args!("casts {actual} to {ty}, which are different types")));
             }
             numbers.define(scope, cursor, value)?;
         }
@@ -606,6 +617,6 @@ pub(super) fn finished(cursor: &Cursor<'_>) -> Result<()> {
     if cursor.is_empty() {
         Ok(())
     } else {
-        Err(cursor.error(format!("{} bytes left over after the last op", cursor.remaining())))
+        Err(cursor.error(format_args!("{} bytes left over after the last op", cursor.remaining())))
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, attributes: usize) -> Result<Locatio
     let index = cursor.index()?;
     match u32::try_from(index + 1) {
         Ok(id) if index < attributes => Ok(LocationId(id)),
-        _ => Err(cursor.error(format!("location attribute {index} does not exist; the program has {attributes}"))),
+        _ => Err(cursor.error(format_args!("location attribute {index} does not exist; the program has {attributes}"))),
     }
 }
 

@@ -11,6 +11,7 @@ mod ir_section;
 mod locations;
 mod names;
 mod op_cache;
+mod pattern;
 mod shardy;
 mod types;
 

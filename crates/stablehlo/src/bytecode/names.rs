@@ -47,7 +47,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
             vhlo: true,
         },
         _ if full.starts_with("stablehlo.") || full.starts_with("func.") => {
-            return Err(Error::new(format!(
+            return Err(Error::new(format_args!(
                 "{full} in a file by {}: this is StableHLO's own bytecode, which has no stability guarantee; \
                  write a portable artifact (stablehlo.serialize_portable_artifact) or text instead",
                 container.producer
@@ -63,7 +63,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let Some((base, version)) = split else { return Err(unknown(container, full)) };
                 if version > NEWEST_OP {
-                    return Err(Error::new(format!(
+                    return Err(Error::new(format_args!(
                         "{full} in an artifact of {} is newer than this reader",
                         container.producer
                     )));
@@ -82,5 +82,5 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
 
 #[cold]
 fn unknown(container: &Container<'_>, full: &str) -> Error {
-    Error::new(format!("unknown op {full} in an artifact of {}", container.producer))
+    Error::new(format_args!("unknown op {full} in an artifact of {}", container.producer))
 }

@@ -1,146 +1,131 @@
-//! Shardy's attributes, as MLIR text. Devices that support shardings read them; others ignore them.
+//! Shardy's attributes, as MLIR's text. Devices that support shardings read them; others ignore them.
 
 use super::cursor::Cursor;
 use super::entries::Tables;
+use super::pattern::{append, append_other, factor};
 use crate::error::Result;
 use crate::ir::Attribute;
 
 impl Tables<'_> {
     pub(super) fn shardy_attribute(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
-        let text = match cursor.varint()? {
-            0 => {
-                let axes = cursor.list(|cursor| Ok(format!("\"{}\"", self.child_text(cursor, depth)?)))?;
-                format!("#sdy<manual_axes{{{}}}>", axes.join(", "))
-            }
-            1 => {
-                let name = self.name(cursor)?;
-                format!("\"{name}\"={}", cursor.svarint()?)
-            }
-            2 => {
-                let axes = self.texts(cursor, depth)?;
-                let devices = cursor.list(Cursor::svarint)?;
-                let devices = if devices.is_empty() { String::new() } else { format!(", device_ids={devices:?}") };
-                format!("#sdy.mesh<[{axes}]{devices}>")
-            }
-            3 => {
-                let (pre, size) = (cursor.svarint()?, cursor.svarint()?);
-                format!("({pre}){size}")
-            }
+        let mut text = String::new();
+        let out = &mut text;
+        let pattern = match cursor.varint()? {
+            0 => "#sdy<manual_axes{%A}>",
+            1 => "\"%n\"=%i",
+            2 => return self.mesh(cursor, depth),
+            3 => "(%i)%i",
             4 => {
-                let name = self.name(cursor)?;
+                self.fill(out, "\"%n\"", cursor, depth)?;
                 let (index, present) = cursor.flagged()?;
                 if present {
-                    format!("\"{name}\":{}", self.other_at(cursor, index, depth)?)
-                } else {
-                    format!("\"{name}\"")
+                    out.push(':');
+                    let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
+                    let child = self.child_at(cursor, index, depth)?;
+                    append_other(out, &child, cursor)?;
                 }
+                ""
             }
             5 => {
-                let axes = self.texts(cursor, depth)?;
+                self.fill(out, "{%O", cursor, depth)?;
                 let closed = cursor.byte()? != 0;
                 let (priority, present) = cursor.flagged()?;
-                let open = match (closed, axes.is_empty()) {
-                    (true, _) => "",
-                    (false, true) => "?",
-                    (false, false) => ", ?",
-                };
-                let priority = if present { format!("p{priority}") } else { String::new() };
-                format!("{{{axes}{open}}}{priority}")
+                out.push_str(match (closed, out.len() == 1) {
+                    (true, _) => "}",
+                    (false, true) => "?}",
+                    (false, false) => ", ?}",
+                });
+                if present {
+                    append(out, format_args!("p{priority}"));
+                }
+                ""
             }
-            code @ (6 | 15 | 17) => self.sharding(cursor, depth, code)?,
+            code @ (6 | 15 | 17) => return self.sharding(cursor, depth, code),
             7 | 16 => {
-                let values = self.texts(cursor, depth)?.replace("#sdy.sharding<", "<");
-                format!("#sdy.sharding_per_value<[{values}]>")
+                self.fill(out, "%O", cursor, depth)?;
+                let values = out.replace("#sdy.sharding<", "<");
+                out.clear();
+                append(out, format_args!("#sdy.sharding_per_value<[{values}]>"));
+                ""
             }
-            8 => cursor.list(|cursor| Ok(factor(cursor.svarint()?)))?.join(""),
-            9 => format!("[{}]", self.texts(cursor, depth)?),
-            10 => self.rule(cursor, depth)?,
-            11 => format!("{{{}}}", self.texts(cursor, depth)?),
-            12 => format!("[{}]", self.texts(cursor, depth)?),
-            13 => {
-                let axes = self.texts(cursor, depth)?;
-                let (source, target) = (cursor.svarint()?, cursor.svarint()?);
-                format!("{{{axes}}}: {source}->{target}")
+            8 => {
+                for _ in 0..cursor.count()? {
+                    factor(out, cursor.svarint()?);
+                }
+                ""
             }
-            14 => format!("[{}]", self.texts(cursor, depth)?),
-            code => return Err(cursor.error(format!("unknown sdy attribute code {code}"))),
+            9 | 12 | 14 => "[%O]",
+            10 => return self.rule(cursor, depth),
+            11 => "{%O}",
+            13 => "{%O}: %i->%i",
+            code => return Err(cursor.error(format_args!("unknown sdy attribute code {code}"))),
         };
+        self.fill(out, pattern, cursor, depth)?;
         Ok(Attribute::Other(text))
     }
 
-    fn sharding(&mut self, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<String> {
-        let mesh = match self.child(cursor, depth)? {
-            Attribute::Symbol(name) => format!("@{name}"),
-            Attribute::Other(text) => text.replace("#sdy.mesh<", "mesh<"),
-            _ => return Err(cursor.error("a sharding without a mesh")),
-        };
-        let dimensions = self.texts(cursor, depth)?;
-        let mut text = format!("#sdy.sharding<{mesh}, [{dimensions}]");
-        let replicated = self.texts(cursor, depth)?;
-        if !replicated.is_empty() {
-            text.push_str(&format!(", replicated={{{replicated}}}"));
+    fn mesh(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let mut text = String::new();
+        self.fill(&mut text, "#sdy.mesh<[%O]", cursor, depth)?;
+        self.fill_unless_empty(&mut text, ", device_ids=[%I]", cursor, depth)?;
+        text.push('>');
+        Ok(Attribute::Other(text))
+    }
+
+    /// Appends a list in brackets or braces, with the text before them, unless the list is empty.
+    fn fill_unless_empty(
+        &mut self,
+        out: &mut String,
+        pattern: &str,
+        cursor: &mut Cursor<'_>,
+        depth: usize,
+    ) -> Result<()> {
+        let (before, shortest) = (out.len(), pattern.len() - "%I".len());
+        self.fill(out, pattern, cursor, depth)?;
+        if out.len() == before + shortest {
+            out.truncate(before);
         }
+        Ok(())
+    }
+
+    fn sharding(&mut self, cursor: &mut Cursor<'_>, depth: usize, code: u64) -> Result<Attribute> {
+        let mut text = String::from("#sdy.sharding<");
+        match self.child(cursor, depth)? {
+            Attribute::Symbol(name) => append(&mut text, format_args!("@{name}")),
+            Attribute::Other(mesh) => text.push_str(&mesh.replace("#sdy.mesh<", "mesh<")),
+            _ => return Err(cursor.error("a sharding without a mesh")),
+        }
+        self.fill(&mut text, ", [%O]", cursor, depth)?;
+        self.fill_unless_empty(&mut text, ", replicated={%O}", cursor, depth)?;
         if code >= 15 {
-            let unreduced = self.texts(cursor, depth)?;
-            if !unreduced.is_empty() {
-                text.push_str(&format!(", unreduced={{{unreduced}}}"));
-            }
+            self.fill_unless_empty(&mut text, ", unreduced={%O}", cursor, depth)?;
         }
         if code == 17 {
             cursor.svarint()?;
         }
         text.push('>');
-        Ok(text)
+        Ok(Attribute::Other(text))
     }
 
-    fn rule(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
+    fn rule(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<Attribute> {
+        let mut text = String::from("#sdy.op_sharding_rule<(");
         let sizes = cursor.list(Cursor::svarint)?;
-        let operands = self.texts(cursor, depth)?;
-        let results = self.texts(cursor, depth)?;
-        let numbered = |cursor: &mut Cursor<'_>| cursor.list(|cursor| Ok(factor(cursor.svarint()?)));
-        let mut tail = String::new();
-        for name in ["reduction", "need_replication", "permutation", "blocked_propagation"] {
-            let factors = numbered(cursor)?;
-            if !factors.is_empty() {
-                tail.push_str(&format!(" {name}={{{}}}", factors.join(", ")));
+        self.fill(&mut text, "%O)->(%O) {", cursor, depth)?;
+        for (number, size) in (0..).zip(sizes) {
+            if number > 0 {
+                text.push_str(", ");
             }
+            factor(&mut text, number);
+            append(&mut text, format_args!("={size}"));
+        }
+        text.push('}');
+        for pattern in [" reduction={%F}", " need_replication={%F}", " permutation={%F}", " blocked_propagation={%F}"] {
+            self.fill_unless_empty(&mut text, pattern, cursor, depth)?;
         }
         if cursor.byte()? != 0 {
-            tail.push_str(", custom");
+            text.push_str(", custom");
         }
-        let factors: Vec<String> = sizes
-            .iter()
-            .enumerate()
-            .map(|(i, size)| format!("{}={size}", factor(i64::try_from(i).unwrap_or(i64::MAX))))
-            .collect();
-        Ok(format!("#sdy.op_sharding_rule<({operands})->({results}) {{{}}}{tail}>", factors.join(", ")))
-    }
-
-    /// Reads a string and returns a copy.
-    fn name(&mut self, cursor: &mut Cursor<'_>) -> Result<String> {
-        let name = self.container.text(cursor)?;
-        self.charge(cursor.pos(), name.len())?;
-        Ok(name)
-    }
-
-    /// A list of attributes, each as text.
-    fn texts(&mut self, cursor: &mut Cursor<'_>, depth: usize) -> Result<String> {
-        Ok(cursor.list(|cursor| self.child_other(cursor, depth))?.join(", "))
-    }
-
-    fn other_at(&mut self, cursor: &Cursor<'_>, index: u64, depth: usize) -> Result<String> {
-        let index = usize::try_from(index).map_err(|_| cursor.error("attribute index out of range"))?;
-        match self.child_at(cursor, index, depth)? {
-            Attribute::Other(text) => Ok(text),
-            _ => Err(cursor.error("an attribute of an unexpected kind")),
-        }
-    }
-}
-
-/// Name of a factor of a sharding rule: `i` to `z`, then `z_1` and so on.
-fn factor(number: i64) -> String {
-    match u8::try_from(number) {
-        Ok(n) if n < 18 => char::from(b'i' + n).to_string(),
-        _ => format!("z_{}", number.saturating_sub(17)),
+        text.push('>');
+        Ok(Attribute::Other(text))
     }
 }

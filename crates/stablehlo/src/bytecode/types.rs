@@ -17,7 +17,7 @@ impl Tables<'_> {
             None => {
                 return Err(Error::at(
                     offset,
-                    format!("type {index} does not exist; the program has {}", self.types.len()),
+                    format_args!("type {index} does not exist; the program has {}", self.types.len()),
                 ));
             }
         };
@@ -27,7 +27,7 @@ impl Tables<'_> {
         }
         let entry = self.container.types[index].clone();
         if depth > MAX_DEPTH {
-            return Err(Error::at(entry.range.start, format!("types nest deeper than {MAX_DEPTH}")));
+            return Err(Error::at(entry.range.start, format_args!("types nest deeper than {MAX_DEPTH}")));
         }
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
         let ty = if entry.encoded {
@@ -43,7 +43,7 @@ impl Tables<'_> {
                 }
             };
             if !cursor.is_empty() {
-                return Err(cursor.error(format!("{} bytes left over in a type", cursor.remaining())));
+                return Err(cursor.error(format_args!("{} bytes left over in a type", cursor.remaining())));
             }
             ty
         } else {
@@ -85,10 +85,10 @@ impl Tables<'_> {
             return Ok(Ty::Value(Type::Tensor(TensorType { shape, element: *element })));
         }
         if matches!(element, Ty::Value(Type::Tensor(_) | Type::Token | Type::Tuple(_)) | Ty::Function(..)) {
-            return Err(cursor.error(format!("a tensor of {}", element.into_type())));
+            return Err(cursor.error(format_args!("a tensor of {}", element.into_type())));
         }
         if let Some(extent) = shape.iter().find(|&&extent| extent < 0 && extent != DYNAMIC) {
-            return Err(cursor.error(format!("a tensor with the extent {extent}")));
+            return Err(cursor.error(format_args!("a tensor with the extent {extent}")));
         }
         let mut text = String::from("tensor<");
         for extent in shape {

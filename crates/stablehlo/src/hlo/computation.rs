@@ -72,7 +72,7 @@ impl Reader {
         let mut by_id = HashMap::with_capacity(computations.len());
         for (index, computation) in computations.iter().enumerate() {
             if by_id.insert(computation.id, index).is_some() {
-                return Err(Error::new(format!("two computations have the id {}", computation.id)));
+                return Err(Error::new(format_args!("two computations have the id {}", computation.id)));
             }
         }
         Ok(Self {
@@ -103,7 +103,7 @@ impl Reader {
 
     fn index(&self, id: i64) -> Result<usize> {
         let found = self.by_id.get(&id).or_else(|| self.by_id.get(&local(id)));
-        found.copied().ok_or_else(|| Error::new(format!("calls computation {id}, which does not exist")))
+        found.copied().ok_or_else(|| Error::new(format_args!("calls computation {id}, which does not exist")))
     }
 
     /// Symbol name of a computation that is called by name.
@@ -152,7 +152,9 @@ impl Reader {
         let computation = &self.computations[index];
         let name = computation.name.clone();
         if depth > MAX_NESTING {
-            return Err(Error::new(format!("computations call each other deeper than {MAX_NESTING}")).with_func(&name));
+            return Err(
+                Error::new(format_args!("computations call each other deeper than {MAX_NESTING}")).with_func(&name)
+            );
         }
         let (encoded, root_id) = (computation.instructions.clone(), local(computation.root_id));
         self.budget.charge(encoded.len().saturating_mul(size_of::<Bytes>())).map_err(|e| e.with_func(&name))?;
@@ -180,7 +182,7 @@ impl Reader {
             }
             let value = self.instruction(&mut body, i).map_err(|e| named(e, &label, &opcode).with_func(&name))?;
             if body.defined.insert(id, value).is_some() {
-                let error = Error::new(format!("another instruction has the id {id}"));
+                let error = Error::new(format_args!("another instruction has the id {id}"));
                 return Err(named(error, &label, &opcode).with_func(&name));
             }
             last = id;
@@ -192,7 +194,7 @@ impl Reader {
         let mut args = Vec::new();
         let (mut own, mut param_attributes) = (Vec::new(), Vec::new());
         for (number, param) in params.into_iter().enumerate() {
-            let missing = || Error::new(format!("parameter {number} is missing")).with_func(&name);
+            let missing = || Error::new(format_args!("parameter {number} is missing")).with_func(&name);
             let (value, attributes) = param.ok_or_else(missing)?;
             args.extend(&value.ids);
             own.push(value);
@@ -275,7 +277,7 @@ impl Reader {
             "conditional" => {
                 let branches = i.operand_ids.len().saturating_sub(1);
                 if called.len() != branches {
-                    return Err(Error::new(format!("{} branches, {branches} operands for them", called.len())));
+                    return Err(Error::new(format_args!("{} branches, {branches} operands for them", called.len())));
                 }
                 for (branch, &id) in called.iter().enumerate() {
                     let given = body.operand(i, branch + 1)?.ids.clone();
@@ -378,9 +380,9 @@ pub(super) struct Body<'a> {
 impl Body<'_> {
     fn operand(&self, i: &Instruction, number: usize) -> Result<&Value> {
         let Some(&id) = i.operand_ids.get(number) else {
-            return Err(Error::new(format!("operand {number} is missing")));
+            return Err(Error::new(format_args!("operand {number} is missing")));
         };
-        let undefined = || Error::new(format!("operand {number} is not an earlier instruction"));
+        let undefined = || Error::new(format_args!("operand {number} is not an earlier instruction"));
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
@@ -407,22 +409,23 @@ impl Body<'_> {
         shape::leaves(&shape, &mut types)?;
         if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
             let own: Vec<&Type> = ids.iter().map(|id| &self.values[id.0 as usize]).collect();
-            return Err(Error::new(format!("values of types {own:?} do not match {types:?}")));
+            return Err(Error::new(format_args!("values of types {own:?} do not match {types:?}")));
         }
         Ok(Value { ids, shape })
     }
 
     fn parameter(&mut self, i: &Instruction, shape: Shape) -> Result<Value> {
         let number = i.parameter_number;
-        let wrong = || Error::new(format!("parameter {number} of at most {}", self.limit));
+        let wrong = || Error::new(format_args!("parameter {number} of at most {}", self.limit));
         let slot = usize::try_from(number).ok().filter(|&n| n < self.limit).ok_or_else(wrong)?;
         if self.params.get(slot).is_some_and(Option::is_some) {
-            return Err(Error::new(format!("parameter {number} is there twice")));
+            return Err(Error::new(format_args!("parameter {number} is there twice")));
         }
         let value = match self.given {
             None => self.fresh(shape)?,
             Some(given) => {
-                let ids = given.get(slot).ok_or_else(|| Error::new(format!("parameter {number} is not passed")))?;
+                let ids =
+                    given.get(slot).ok_or_else(|| Error::new(format_args!("parameter {number} is not passed")))?;
                 self.alias(ids.clone(), shape)?
             }
         };
@@ -441,7 +444,7 @@ impl Body<'_> {
         shape::literals(i.literal.take().unwrap_or_default(), 0, &mut constants)?;
         let value = self.fresh(shape)?;
         if constants.len() != value.ids.len() {
-            return Err(Error::new(format!("{} literals for {} arrays", constants.len(), value.ids.len())));
+            return Err(Error::new(format_args!("{} literals for {} arrays", constants.len(), value.ids.len())));
         }
         for (literal, &id) in constants.into_iter().zip(&value.ids) {
             self.ops.push(Op { location, ..op(OpKind::Constant(literal), Vec::new(), vec![id]) });
@@ -491,7 +494,7 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     if error.op().is_some() {
         return error;
     }
-    Error::new(format!("instruction `{name}`: {}", error.message())).with_op(opcode)
+    Error::new(format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
 /// Attributes that a framework passes to its backend.
@@ -532,10 +535,10 @@ fn donations(module: &proto::Module, main: &mut Func, built: &Built) -> Result<(
     let argument = |number: i64, index: &[i64]| {
         let slot = usize::try_from(number).ok().and_then(|n| Some((built.params.get(n)?, starts.get(n)?)));
         let (param, start) =
-            slot.ok_or_else(|| Error::new(format!("an alias of parameter {number}, which is missing")))?;
+            slot.ok_or_else(|| Error::new(format_args!("an alias of parameter {number}, which is missing")))?;
         match shape::part(&param.shape, index)? {
             (offset, 1) => Ok(start + offset),
-            _ => Err(Error::new(format!("an alias of parameter {number}, all of a tuple"))),
+            _ => Err(Error::new(format_args!("an alias of parameter {number}, all of a tuple"))),
         }
     };
     for entry in module.input_output_alias.iter().flat_map(|alias| &alias.entries) {

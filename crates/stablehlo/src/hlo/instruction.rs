@@ -81,7 +81,7 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
             let word = match i.distribution {
                 1 => "UNIFORM",
                 2 => "NORMAL",
-                other => return Err(Error::new(format!("unknown distribution {other}"))),
+                other => return Err(Error::new(format_args!("unknown distribution {other}"))),
             };
             other("rng", vec![("rng_distribution", enumeration("rng_distribution", word))])
         }
@@ -129,11 +129,11 @@ fn target(name: &str) -> OpKind {
 }
 
 fn negative(field: &str) -> Error {
-    Error::new(format!("{field} must not be negative"))
+    Error::new(format_args!("{field} must not be negative"))
 }
 
 fn dim(value: i64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::new(format!("{value} is not a valid dimension")))
+    usize::try_from(value).map_err(|_| Error::new(format_args!("{value} is not a valid dimension")))
 }
 
 fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
@@ -144,7 +144,7 @@ fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
 pub(super) fn dimension(i: &Instruction) -> Result<usize> {
     match i.dimensions[..] {
         [value] => dim(value),
-        _ => Err(Error::new(format!("names {} dimensions, not one", i.dimensions.len()))),
+        _ => Err(Error::new(format_args!("names {} dimensions, not one", i.dimensions.len()))),
     }
 }
 
@@ -155,7 +155,7 @@ fn compare(i: &Instruction) -> Result<OpKind> {
         ("", "" | "PARTIAL") => Kind::NoType,
         ("", "TOTAL") => Kind::TotalOrder,
         ("", "WEAK") => Kind::WeakOrder,
-        ("", other) => return Err(Error::new(format!("unknown comparison order `{other}`"))),
+        ("", other) => return Err(Error::new(format_args!("unknown comparison order `{other}`"))),
         (ty, _) => comparison_type(ty)?,
     };
     Ok(OpKind::Compare { direction, compare_type })
@@ -168,7 +168,7 @@ fn comparison_type(ty: &str) -> Result<ComparisonType> {
         "TOTALORDER" => Kind::TotalOrder,
         "SIGNED" => Kind::Signed,
         "UNSIGNED" => Kind::Unsigned,
-        other => return Err(Error::new(format!("unknown comparison type `{other}`"))),
+        other => return Err(Error::new(format_args!("unknown comparison type `{other}`"))),
     })
 }
 
@@ -205,7 +205,7 @@ fn precision(i: &Instruction) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
     if config.algorithm != 0 {
-        return Err(Error::new(format!(
+        return Err(Error::new(format_args!(
             "dot algorithm {} cannot be read; send the program as StableHLO",
             config.algorithm
         )));
@@ -215,7 +215,7 @@ fn precision(i: &Instruction) -> Result<[Precision; 2]> {
             0 => Precision::Default,
             1 => Precision::High,
             2 => Precision::Highest,
-            other => return Err(Error::new(format!("unknown precision {other}"))),
+            other => return Err(Error::new(format_args!("unknown precision {other}"))),
         };
         *list.get_mut(operand).ok_or_else(|| Error::new("more than two precisions"))? = precision;
     }
@@ -278,7 +278,7 @@ fn triangular_solve(i: &mut Instruction) -> Result<OpKind> {
         0 | 1 => TransposeA::NoTranspose,
         2 => TransposeA::Transpose,
         3 => TransposeA::Adjoint,
-        other => return Err(Error::new(format!("unknown transpose_a {other}"))),
+        other => return Err(Error::new(format_args!("unknown transpose_a {other}"))),
     };
     let (left_side, lower, unit_diagonal) = (options.left_side, options.lower, options.unit_diagonal);
     Ok(OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a })
@@ -290,7 +290,7 @@ fn fft_type(number: i32) -> Result<FftType> {
         1 => FftType::Ifft,
         2 => FftType::Rfft,
         3 => FftType::Irfft,
-        other => return Err(Error::new(format!("unknown FFT type {other}"))),
+        other => return Err(Error::new(format_args!("unknown FFT type {other}"))),
     })
 }
 
@@ -299,7 +299,7 @@ fn rng_algorithm(number: i32) -> Result<RngAlgorithm> {
         0 => RngAlgorithm::Default,
         1 => RngAlgorithm::ThreeFry,
         2 => RngAlgorithm::Philox,
-        other => return Err(Error::new(format!("unknown random number algorithm {other}"))),
+        other => return Err(Error::new(format_args!("unknown random number algorithm {other}"))),
     })
 }
 

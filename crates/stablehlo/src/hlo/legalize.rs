@@ -60,7 +60,7 @@ fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let mut seen = vec![false; rank];
     order.iter().for_each(|&d| seen[d] = true);
     if order.len() != rank || seen.contains(&false) {
-        return Err(Error::new(format!("{:?} is not a layout of {rank} dimensions", layout.minor_to_major)));
+        return Err(Error::new(format_args!("{:?} is not a layout of {rank} dimensions", layout.minor_to_major)));
     }
     Ok(order)
 }
@@ -69,7 +69,7 @@ impl Body<'_> {
     fn tensor(&self, id: ValueId) -> Result<&TensorType> {
         match &self.values[id.0 as usize] {
             Type::Tensor(ty) => Ok(ty),
-            other => Err(Error::new(format!("an operand is a {other} instead of an array"))),
+            other => Err(Error::new(format_args!("an operand is a {other} instead of an array"))),
         }
     }
 
@@ -97,7 +97,7 @@ impl Body<'_> {
         let rank = self.tensor(sliced)?.rank();
         let extent = i64::try_from(rank).unwrap_or(i64::MAX);
         if ty.shape[0] != extent {
-            return Err(Error::new(format!("{ty} as the start indices of {rank} dimensions")));
+            return Err(Error::new(format_args!("{ty} as the start indices of {rank} dimensions")));
         }
         operands.truncate(first);
         for d in 0..extent {
@@ -117,7 +117,7 @@ impl Body<'_> {
             return Err(Error::new(error));
         }
         if source.num_elements() != target.num_elements() {
-            return Err(Error::new(format!("a bitcast of {source} to {target}, which has not as many elements")));
+            return Err(Error::new(format_args!("a bitcast of {source} to {target}, which has not as many elements")));
         }
         let mut x = x;
         if source.element != target.element {

@@ -41,7 +41,7 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {
-            return Err(Error::new(format!(
+            return Err(Error::new(format_args!(
                 "{what} has the layout {order:?}; only the default one, of descending dimensions, can be read"
             )));
         }

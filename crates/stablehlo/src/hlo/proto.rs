@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// Decodes a message.
 pub(super) fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
-    M::decode(bytes).map_err(|error| Error::new(format!("the program is not a serialized HLO module: {error}")))
+    M::decode(bytes).map_err(|error| Error::new(format_args!("the program is not a serialized HLO module: {error}")))
 }
 
 #[derive(Clone, PartialEq, Message)]

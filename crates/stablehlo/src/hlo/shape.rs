@@ -35,7 +35,7 @@ fn array(shape: &proto::Shape) -> Result<Type> {
     let mut text = "tensor<".to_owned();
     for (d, &extent) in shape.dimensions.iter().enumerate() {
         if extent < 0 {
-            return Err(Error::new(format!("a dimension of extent {extent}")));
+            return Err(Error::new(format_args!("a dimension of extent {extent}")));
         }
         let (known, bound) = (extent.to_string(), "?".to_owned());
         let (known, bound) = if is_dynamic(d) { (bound, known) } else { (known, bound) };
@@ -58,7 +58,7 @@ pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)
         let parts = if shape.element_type == TUPLE { &shape.tuple_shapes[..] } else { &[] };
         let inner = usize::try_from(step).ok().and_then(|step| Some((step, parts.get(step)?)));
         let Some((step, inner)) = inner else {
-            return Err(Error::new(format!("index {step} into {} elements of a tuple", parts.len())));
+            return Err(Error::new(format_args!("index {step} into {} elements of a tuple", parts.len())));
         };
         start += parts[..step].iter().map(leaf_count).sum::<usize>();
         shape = inner;
@@ -75,7 +75,7 @@ pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
         ));
     }
     if let Some(extent) = shape.dimensions.iter().find(|&&extent| extent < 0) {
-        return Err(Error::new(format!("a dimension of extent {extent}")));
+        return Err(Error::new(format_args!("a dimension of extent {extent}")));
     }
     Ok(TensorType::new(shape.dimensions.as_slice(), element))
 }
@@ -111,7 +111,7 @@ fn element(number: i32) -> Result<ElementType> {
         29 => F8E3M4,
         32 => F4E2M1FN,
         33 => F8E8M0FNU,
-        other => return Err(Error::new(format!("element type {other} has no counterpart in StableHLO"))),
+        other => return Err(Error::new(format_args!("element type {other} has no counterpart in StableHLO"))),
     })
 }
 
@@ -129,7 +129,7 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     let shape = literal.shape.take().unwrap_or_default();
     if shape.element_type == TUPLE {
         if depth > MAX_NESTING {
-            return Err(Error::new(format!("literals nest deeper than {MAX_NESTING}")));
+            return Err(Error::new(format_args!("literals nest deeper than {MAX_NESTING}")));
         }
         return literal.tuple_literals.into_iter().try_for_each(|part| literals(decode(part)?, depth + 1, out));
     }
@@ -137,7 +137,7 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     let data = elements(literal, &ty)?;
     let (count, size) = (ty.num_elements(), ty.element.byte_size());
     if count.and_then(|n| n.checked_mul(size)) != Some(data.len()) {
-        return Err(Error::new(format!("a literal of type {ty} holds {} bytes", data.len())));
+        return Err(Error::new(format_args!("a literal of type {ty} holds {} bytes", data.len())));
     }
     let data = match permuted(&shape) {
         Some(order) => reorder(&data, &ty, order)?,
@@ -182,7 +182,7 @@ fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
         F64 => joined(&literal.f64s, |v| v.to_le_bytes()),
         ComplexF32 => joined(&literal.c64s, |v| v.to_le_bytes()),
         ComplexF64 => joined(&literal.c128s, |v| v.to_le_bytes()),
-        other => return Err(Error::new(format!("literals of {other} have no form in HLO"))),
+        other => return Err(Error::new(format_args!("literals of {other} have no form in HLO"))),
     })
 }
 
@@ -202,7 +202,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
 
 /// Returns the row-major elements of a literal with another memory order.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
-    let wrong = || Error::new(format!("{minor_to_major:?} is not a layout of {ty}"));
+    let wrong = || Error::new(format_args!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();
     let extents: Vec<usize> = ty.shape.iter().filter_map(|&extent| usize::try_from(extent).ok()).collect();
     if minor_to_major.len() != rank || extents.len() != rank {

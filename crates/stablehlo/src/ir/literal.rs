@@ -38,14 +38,17 @@ impl Literal {
     pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
         let data = data.into();
         let Some(count) = ty.num_elements() else {
-            return Err(Error::new(format!("a constant of type {ty} has no fixed number of elements")));
+            return Err(Error::new(format_args!("a constant of type {ty} has no fixed number of elements")));
         };
         let size = ty.element.byte_size();
         let splat = data.len() == size && count > 1;
         if splat || count.checked_mul(size) == Some(data.len()) {
             return Ok(Self { ty, data, splat });
         }
-        Err(Error::new(format!("a constant of type {ty} holds {} bytes, neither {count} elements nor one", data.len())))
+        Err(Error::new(format_args!(
+            "a constant of type {ty} holds {} bytes, neither {count} elements nor one",
+            data.len()
+        )))
     }
 
     /// Creates a constant from MLIR's raw form, which packs eight booleans into a byte and leaves the unused bits of
@@ -102,7 +105,7 @@ fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
         }
         _ if raw.len() == count && raw.iter().all(|&b| b <= 1) => Ok(raw),
         _ if raw.len() == count => Ok(raw.iter().map(|&b| u8::from(b != 0)).collect()),
-        _ => Err(Error::new(format!("a constant of type {ty} holds {} bytes, expected {packed}", raw.len()))),
+        _ => Err(Error::new(format_args!("a constant of type {ty} holds {} bytes, expected {packed}", raw.len()))),
     }
 }
 

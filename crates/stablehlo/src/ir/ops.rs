@@ -32,12 +32,16 @@ pub(crate) trait Enumeration: Copy + PartialEq + 'static {
     const WHAT: &'static str;
     /// The value if the attribute is absent. `None` if the attribute is required.
     const DEFAULT: Option<Self>;
+    /// All values.
+    const ALL: &[Self];
 
     /// The specification's name of the value.
     fn word(self) -> &'static str;
 
     /// The value with this name.
-    fn from_word(word: &str) -> Option<Self>;
+    fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|value| value.word() == word)
+    }
 }
 
 macro_rules! enumerations {
@@ -59,17 +63,11 @@ macro_rules! enumerations {
                 const FAMILY: &'static str = $family;
                 const WHAT: &'static str = $what;
                 const DEFAULT: Option<Self> = [$(Some(Self::$default),)? None][0];
+                const ALL: &[Self] = &[$(Self::$variant),*];
 
                 fn word(self) -> &'static str {
                     match self {
                         $(Self::$variant => $word,)*
-                    }
-                }
-
-                fn from_word(word: &str) -> Option<Self> {
-                    match word {
-                        $($word => Some(Self::$variant),)*
-                        _ => None,
                     }
                 }
             }

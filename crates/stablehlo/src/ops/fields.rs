@@ -120,5 +120,5 @@ pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
 /// One function serves all enumerations, because formatting text takes much code.
 #[cold]
 fn unknown(what: &str, word: &str) -> Error {
-    Error::new(format!("unknown {what} `{word}`"))
+    Error::new(format_args!("unknown {what} `{word}`"))
 }

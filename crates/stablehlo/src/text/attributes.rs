@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         let text = self.number()?;
         let ty = if self.eat(":") { Some(self.ty()?) } else { None };
-        let wrong = || Error::at(start, format!("`{text}` is out of range"));
+        let wrong = || Error::at(start, format_args!("`{text}` is out of range"));
         let element = match &ty {
             Some(Ty::Element(element)) => Some(*element),
             _ => None,
@@ -175,7 +175,7 @@ impl<'a> Parser<'a> {
                 self.attribute()?
             };
             if fields.iter().any(|(known, _)| *known == name) {
-                return Err(self.error(format!("field `{name}` is given twice")));
+                return Err(self.error(format_args!("field `{name}` is given twice")));
             }
             fields.push((name, value));
             if !self.eat(",") && !self.at_end() {

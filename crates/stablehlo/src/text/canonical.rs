@@ -63,7 +63,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     }
     if let Some((_, (name, _))) = own.iter().enumerate().find(|(i, (name, _))| own[..*i].iter().any(|(n, _)| n == name))
     {
-        return Err(Error::new(format!("attribute `{name}` is given twice")));
+        return Err(Error::new(format_args!("attribute `{name}` is given twice")));
     }
     Ok((own, discardable))
 }
@@ -101,7 +101,7 @@ pub(super) fn check(value: &Attribute) -> Result<()> {
         _ => return Ok(()),
     };
     match Parser::new(body(value)?).fields()?.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => Err(Error::new(format!("unknown field `{name}`"))),
+        Some((name, _)) => Err(Error::new(format_args!("unknown field `{name}`"))),
         None => Ok(()),
     }
 }
@@ -117,7 +117,7 @@ fn body(value: &Attribute) -> Result<&str> {
 
 /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
 pub(super) fn convolution(text: &str) -> Result<Attributes> {
-    let wrong = || Error::new(format!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
+    let wrong = || Error::new(format_args!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
     let (inputs, output) = text.split_once("->").ok_or_else(wrong)?;
     let (input, kernel) = inputs.split_once('x').ok_or_else(wrong)?;
     let mut attributes = Attributes::new();

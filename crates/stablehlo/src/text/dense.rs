@@ -22,7 +22,7 @@ impl Parser<'_> {
         let after = self.pos;
         let Ok(ty) = ty else { return Ok(Attribute::Other(self.text[start..after].to_owned())) };
         let Some(count) = ty.num_elements() else {
-            return Err(Error::at(start, format!("a constant of type {ty} has no fixed number of elements")));
+            return Err(Error::at(start, format_args!("a constant of type {ty} has no fixed number of elements")));
         };
         self.pos = body;
         let literal = if self.peek() == b'"' { self.hex_elements(ty) } else { self.elements(ty, count, end) };
@@ -55,7 +55,7 @@ impl Parser<'_> {
         let Some(blob) = self.resources.get(name) else {
             return Err(Error::at(
                 start,
-                format!("resource `{name}` is not defined in the program's resource section"),
+                format_args!("resource `{name}` is not defined in the program's resource section"),
             ));
         };
         let literal = Literal::from_raw(ty, blob.clone()).map_err(|e| e.with_offset(start))?;
@@ -85,7 +85,7 @@ impl Parser<'_> {
         loop {
             if self.eat("[") {
                 if open.len() == rank {
-                    return Err(self.error(format!("a list nested deeper than the {rank} dimensions of {ty}")));
+                    return Err(self.error(format_args!("a list nested deeper than the {rank} dimensions of {ty}")));
                 }
                 open.push(0);
                 if self.peek() != b']' {
@@ -106,7 +106,7 @@ impl Parser<'_> {
                 let expected = ty.shape[open.len()];
                 if seen != Some(expected) {
                     return Err(
-                        self.error(format!("a list of {} items where {ty} needs {expected}", seen.unwrap_or(0)))
+                        self.error(format_args!("a list of {} items where {ty} needs {expected}", seen.unwrap_or(0)))
                     );
                 }
                 match open.last_mut() {
@@ -138,7 +138,7 @@ impl Parser<'_> {
         let start = self.pos;
         let text = self.number()?;
         let bits = if element.is_float() { float_bits(text, element) } else { integer_bits(text, element) };
-        let bits = bits.ok_or_else(|| Error::at(start, format!("`{text}` is not a value of {element}")))?;
+        let bits = bits.ok_or_else(|| Error::at(start, format_args!("`{text}` is not a value of {element}")))?;
         push(data, element, bits, text)
     }
 }
@@ -149,7 +149,7 @@ fn push(data: &mut Vec<u8>, element: ElementType, bits: u64, text: &str) -> Resu
             data.extend_from_slice(&bits.to_le_bytes()[..size]);
             Ok(())
         }
-        _ => Err(Error::new(format!("`{text}` is not a value of {element}"))),
+        _ => Err(Error::new(format_args!("`{text}` is not a value of {element}"))),
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
             module.attributes = self.dictionary()?;
             for (name, value) in &module.attributes {
                 super::canonical::check(value)
-                    .map_err(|e| self.error(format!("attribute `{name}`: {}", e.message())))?;
+                    .map_err(|e| self.error(format_args!("attribute `{name}`: {}", e.message())))?;
             }
             module.name_from_attributes();
         }
@@ -435,7 +435,7 @@ impl<'a> Parser<'a> {
                 count = usize::try_from(number)
                     .ok()
                     .filter(|n| (1..=left).contains(n))
-                    .ok_or_else(|| self.error(format!("{number} results")))?;
+                    .ok_or_else(|| self.error(format_args!("{number} results")))?;
             }
             op.named.push((name, count));
             if !self.eat(",") {

@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         let length = self.raw_string()?.len();
         let name = &self.text[start..start + length];
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
-            return Err(Error::at(start, format!("{name:?} is not the name of an op")));
+            return Err(Error::at(start, format_args!("{name:?} is not the name of an op")));
         }
         Ok(name)
     }
@@ -222,7 +222,7 @@ impl<'a> Parser<'a> {
 /// Sets the types of the reserved values.
 fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<ValueIds> {
     if reserved.len() != types.len() {
-        return Err(Error::new(format!("{} results are named, but the op has {}", reserved.len(), types.len())));
+        return Err(Error::new(format_args!("{} results are named, but the op has {}", reserved.len(), types.len())));
     }
     for (value, ty) in reserved.iter().zip(types) {
         scope.values.set(value.0 as usize, ty);
@@ -236,7 +236,7 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
     match std::mem::take(&mut op.types) {
         Types::Function(inputs, outputs) => {
             if !scope.have(&op.operands, &inputs) {
-                return Err(Error::new(format!(
+                return Err(Error::new(format_args!(
                     "operands are written as ({}) but are ({})",
                     list(inputs.iter().map(|ty| &**ty)),
                     list(op.operands.iter().map(|&v| scope.ty(v)))
@@ -256,7 +256,7 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
         Types::List(types) => match code {
             Opcode::Return => {
                 if !scope.have(&op.operands, &types) {
-                    return Err(Error::new(format!(
+                    return Err(Error::new(format_args!(
                         "operands are written as {} but are {}",
                         list(types.iter().map(|ty| &**ty)),
                         list(op.operands.iter().map(|&v| scope.ty(v)))
@@ -265,12 +265,12 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
                 Ok(TypeList::new())
             }
             Opcode::Select if types.len() != 2 => {
-                Err(Error::new(format!("needs the types of predicate and result, not {} types", types.len())))
+                Err(Error::new(format_args!("needs the types of predicate and result, not {} types", types.len())))
             }
             Opcode::Select => Ok(types.into_iter().last().into_iter().collect()),
             Opcode::Other if named == 0 => Ok(TypeList::new()),
             _ if named == 0 || types.len() == named => Ok(types),
-            _ => Err(Error::new(format!("{named} results are named, but {} types are given", types.len()))),
+            _ => Err(Error::new(format_args!("{named} results are named, but {} types are given", types.len()))),
         },
     }
 }

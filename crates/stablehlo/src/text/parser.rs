@@ -1,6 +1,7 @@
 //! The parser's state and its tokens. MLIR's lexing depends on the expected token, so tokens are read on demand.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -69,7 +70,7 @@ impl<'a> Parser<'a> {
 
     /// Creates an error at the current position.
     #[cold]
-    pub(super) fn error(&self, message: impl Into<String>) -> Error {
+    pub(super) fn error(&self, message: impl fmt::Display) -> Error {
         Error::at(self.pos, message)
     }
 
@@ -80,7 +81,7 @@ impl<'a> Parser<'a> {
         let rest = &self.text[self.pos..];
         let found: String = rest.chars().take(20).take_while(|c| *c != '\n').collect();
         let found = if found.is_empty() { "the end of the line or program".to_owned() } else { format!("`{found}`") };
-        self.error(format!("expected {what}, found {found}"))
+        self.error(format_args!("expected {what}, found {found}"))
     }
 
     pub(super) fn bytes(&self) -> &'a [u8] {
@@ -307,7 +308,7 @@ impl<'a> Parser<'a> {
     pub(super) fn integer(&mut self) -> Result<i64> {
         let start = self.pos;
         let text = self.number()?;
-        parse_integer(text).ok_or_else(|| Error::at(start, format!("`{text}` is not a 64-bit integer")))
+        parse_integer(text).ok_or_else(|| Error::at(start, format_args!("`{text}` is not a 64-bit integer")))
     }
 
     /// Takes a balanced `<...>` and returns it with the brackets. Brackets in strings and arrows do not count.
@@ -370,7 +371,7 @@ impl<'a> Parser<'a> {
     /// Enters a nesting level, up to the limit.
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.depth >= MAX_NESTING {
-            return Err(self.error(format!("the program nests deeper than {MAX_NESTING}")));
+            return Err(self.error(format_args!("the program nests deeper than {MAX_NESTING}")));
         }
         self.depth += 1;
         Ok(())

@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         let carries = op.operands.len() - inputs;
         let results = if let Types::Function(_, outputs) = &op.types { outputs.len() } else { 0 };
         let Some(outputs) = results.checked_sub(carries) else {
-            return Err(self.error(format!("{carries} initial values need as many results, there are {results}")));
+            return Err(self.error(format_args!("{carries} initial values need as many results, there are {results}")));
         };
         op.list("operandSegmentSizes", segments([inputs, carries])?);
         op.list("resultSegmentSizes", segments([outputs, carries])?);
@@ -158,7 +158,7 @@ impl<'a> Parser<'a> {
         };
         use Binary::{Add, And, Maximum, Minimum, Multiply, Or, Xor};
         if !matches!(opcode_of(name), Opcode::Binary(Add | And | Maximum | Minimum | Multiply | Or | Xor)) {
-            return Err(self.error(format!("`applies` takes a commutative op of two operands, not {name}")));
+            return Err(self.error(format_args!("`applies` takes a commutative op of two operands, not {name}")));
         }
         let ty = Arc::new(scope.ty(init).clone());
         let args = scope.add([ty.clone(), ty.clone()])?;

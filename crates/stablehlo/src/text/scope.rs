@@ -37,7 +37,7 @@ impl<'a> Scope<'a> {
             return Ok(());
         }
         if self.lookup(name).is_some() {
-            return Err(Error::new(format!("value %{name} is defined twice")));
+            return Err(Error::new(format_args!("value %{name} is defined twice")));
         }
         // The list of numbered names must not grow much larger than the function.
         match number(name).filter(|&number| number <= 2 * self.values.len() + 64) {
@@ -63,13 +63,13 @@ impl<'a> Scope<'a> {
     /// The value `%name` or `%name#index`.
     pub(super) fn find(&self, name: &str, index: Option<i64>) -> Result<ValueId> {
         let Some((first, count)) = self.lookup(name) else {
-            return Err(Error::new(format!("value %{name} is not defined here")));
+            return Err(Error::new(format_args!("value %{name} is not defined here")));
         };
         // A bare name refers to the first of its values.
         let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
-            None => Err(Error::new(format!("value %{name} stands for {count} values only"))),
+            None => Err(Error::new(format_args!("value %{name} stands for {count} values only"))),
         }
     }
 

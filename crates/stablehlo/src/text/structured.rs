@@ -64,7 +64,7 @@ impl Parser<'_> {
     fn attribute_of(&mut self, prefix: &str) -> Result<String> {
         match self.attribute()? {
             Attribute::Other(text) if text.starts_with(prefix) => Ok(text),
-            _ => Err(self.error(format!("expected an attribute of the form `{prefix}...>`"))),
+            _ => Err(self.error(format_args!("expected an attribute of the form `{prefix}...>`"))),
         }
     }
 
@@ -118,7 +118,7 @@ impl Parser<'_> {
                         text.push_str(&format!("{name} = {}, ", float_text(value.to_bits(), ElementType::F64)));
                     }
                 }
-                _ => return Err(self.error(format!("`{name}` must be a plain number"))),
+                _ => return Err(self.error(format_args!("`{name}` must be a plain number"))),
             }
         }
         self.field("mode", first)?;
@@ -126,7 +126,7 @@ impl Parser<'_> {
         let mode = self.attribute_of(MODE)?;
         let word = mode.strip_prefix(MODE).and_then(|rest| rest.strip_suffix('>')).unwrap_or_default().trim();
         if !matches!(word, "DEFAULT" | "HIGHEST" | "TOLERANCE") {
-            return Err(self.error(format!("unknown mode `{word}`; it is DEFAULT, HIGHEST or TOLERANCE")));
+            return Err(self.error(format_args!("unknown mode `{word}`; it is DEFAULT, HIGHEST or TOLERANCE")));
         }
         Ok(format!("{text}mode = {MODE}{word}>"))
     }

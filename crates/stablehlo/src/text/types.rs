@@ -84,7 +84,7 @@ impl<'a> Parser<'a> {
             }
             other => {
                 self.pos = start;
-                Err(self.error(format!("{} is not the type of a value", other.into_type())))
+                Err(self.error(format_args!("{} is not the type of a value", other.into_type())))
             }
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Parser<'a> {
                 inside[1..].split(", ").all(|part| part.trim_start().starts_with("tensor<") || part.starts_with('#'))
             };
             if name == "stablehlo.future" && !tensors() {
-                return Err(Error::at(start, format!("a future must be of tensors, not `{inside}`")));
+                return Err(Error::at(start, format_args!("a future must be of tensors, not `{inside}`")));
             }
             return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
         }
@@ -178,7 +178,7 @@ impl<'a> Parser<'a> {
                     self.budget.charge(ty.weight()).map_err(|e| e.with_offset(start))?;
                     Ok(ty)
                 }
-                None if name.starts_with("stablehlo.") => Err(Error::at(start, format!("unknown type `!{name}`"))),
+                None if name.starts_with("stablehlo.") => Err(Error::at(start, format_args!("unknown type `!{name}`"))),
                 None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
             },
         }
@@ -208,7 +208,7 @@ impl<'a> Parser<'a> {
                 }
                 None => {
                     self.pos = start;
-                    Err(self.error(format!("unknown type `{name}`")))
+                    Err(self.error(format_args!("unknown type `{name}`")))
                 }
             },
         }
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         let rest = &self.bytes()[self.pos..];
         let length = rest.iter().position(|b| !b.is_ascii_digit()).unwrap_or(rest.len());
         let text = &self.text[self.pos..self.pos + length];
-        let extent = text.parse().map_err(|_| self.error(format!("extent `{text}` is too large")))?;
+        let extent = text.parse().map_err(|_| self.error(format_args!("extent `{text}` is too large")))?;
         self.pos += length;
         Ok(extent)
     }

@@ -21,7 +21,7 @@ const IN_FLIGHT: [&str; 10] = [
 
 pub(super) fn start(site: &Site<'_>) -> Result<()> {
     let [region] = &site.op.regions[..] else {
-        return Err(Error::new(format!("must have one region, not {}", site.op.regions.len())));
+        return Err(Error::new(format_args!("must have one region, not {}", site.op.regions.len())));
     };
     let [inner, _] = &region.ops[..] else {
         return Err(Error::new("its region must hold one op and a return"));
@@ -51,7 +51,7 @@ fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
         Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
         _ => None,
     };
-    let Some(inside) = inside else { return Err(Error::new(format!("{future} must be a future"))) };
+    let Some(inside) = inside else { return Err(Error::new(format_args!("{future} must be a future"))) };
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let written = list(types.iter().copied());
     // A dynamic extent may stand for a static one.

@@ -121,7 +121,7 @@ fn dictionary(entries: &Attributes) -> Result<()> {
         entries.iter().find(|(name, _)| !seen.insert(name))
     };
     if let Some((name, _)) = twice {
-        return Err(Error::new(format!("attribute `{name}` is given twice")));
+        return Err(Error::new(format_args!("attribute `{name}` is given twice")));
     }
     entries.iter().try_for_each(|(name, value)| attribute(value).map_err(|e| e.in_attribute(name)))
 }
@@ -133,7 +133,7 @@ fn attribute(value: &Attribute) -> Result<()> {
         Attribute::Type(ty) => own_type(ty),
         Attribute::Other(text) => match crate::text::whole_attribute(text) {
             Some(Attribute::Other(same)) if same == *text => Ok(()),
-            _ => Err(Error::new(format!("`{text}` is not an attribute as MLIR writes it"))),
+            _ => Err(Error::new(format_args!("`{text}` is not an attribute as MLIR writes it"))),
         },
         _ => Ok(()),
     }
@@ -143,6 +143,6 @@ fn own_type(ty: &Type) -> Result<()> {
     let Type::Other(text) = ty else { return Ok(()) };
     match crate::text::whole_type(text) {
         Some(same) if same.clone().into_type() == *ty => Ok(()),
-        _ => Err(Error::new(format!("`{text}` is not a type as MLIR writes it"))),
+        _ => Err(Error::new(format_args!("`{text}` is not a type as MLIR writes it"))),
     }
 }

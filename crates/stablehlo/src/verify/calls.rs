@@ -68,7 +68,7 @@ fn collect(
         let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
         if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
             let Ok(at) = by_name.binary_search_by(|(name, _)| (*name).cmp(callee)) else {
-                return Err(place(Error::new(format!("calls @{callee}, which does not exist or has no body"))));
+                return Err(place(Error::new(format_args!("calls @{callee}, which does not exist or has no body"))));
             };
             let index = by_name[at].1;
             callees.push(index);

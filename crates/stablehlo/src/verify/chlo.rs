@@ -100,7 +100,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     let dims = |name: &str| -> Result<Vec<usize>> {
         let list = list_field(text, name).unwrap_or_default();
         let dims = list.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<_, _>>();
-        dims.map_err(|_| Error::new(format!("`{name}` holds a negative dimension")))
+        dims.map_err(|_| Error::new(format_args!("`{name}` holds a negative dimension")))
     };
     let (batch, contracting) = (dims("lhs_batching_dimensions")?, dims("lhs_contracting_dimensions")?);
     let (rhs_batch, rhs_contracting) = (dims("rhs_batching_dimensions")?, dims("rhs_contracting_dimensions")?);
@@ -115,7 +115,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
         ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
     }
     let [ragged] = ragged[..] else {
-        return Err(Error::new(format!("one dimension of lhs must be ragged, not {}", ragged.len())));
+        return Err(Error::new(format_args!("one dimension of lhs must be ragged, not {}", ragged.len())));
     };
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
     // The group sizes may have leading dimensions: batch dimensions, and dimensions that precede the ragged one.

@@ -123,7 +123,7 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
             let span = dilate(sizes[d], dilation);
             let positions = if padded <= 0 || span > padded { 0 } else { (padded - span) / i128::from(stride) + 1 };
             i64::try_from(positions)
-                .map_err(|_| Error::new(format!("the window has too many positions in dimension {d}")))
+                .map_err(|_| Error::new(format_args!("the window has too many positions in dimension {d}")))
         })
         .collect()
 }
@@ -310,7 +310,7 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
 fn square(tensor: &TensorType) -> Result<()> {
     match tensor.shape[..] {
         [.., rows, columns] if extents_agree(rows, columns) => Ok(()),
-        _ => Err(Error::new(format!("{tensor} must hold square matrices"))),
+        _ => Err(Error::new(format_args!("{tensor} must hold square matrices"))),
     }
 }
 
@@ -364,5 +364,5 @@ fn transformed(operand: &TensorType, fft_type: FftType) -> Result<ElementType> {
         FftType::Rfft => ElementType::all().find(|to| to.complex_part() == Some(from)),
         FftType::Irfft => from.complex_part(),
     };
-    to.ok_or_else(|| Error::new(format!("{fft_type:?} cannot take {operand}")))
+    to.ok_or_else(|| Error::new(format_args!("{fft_type:?} cannot take {operand}")))
 }

@@ -124,7 +124,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 fn scalar(ty: &Type, element: ElementType, what: &str) -> Result<()> {
     match ty {
         Type::Tensor(tensor) if tensor.shape.is_empty() && tensor.element == element => Ok(()),
-        _ => Err(Error::new(format!("{what} must be a tensor<{element}>, not {ty}"))),
+        _ => Err(Error::new(format_args!("{what} must be a tensor<{element}>, not {ty}"))),
     }
 }
 
@@ -219,7 +219,7 @@ fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>>
         .map(|ty| match ty {
             Type::Tensor(tensor) => Ok(Type::Tensor(TensorType::new([], tensor.element))),
             Type::Other(_) => Ok(ty.clone()),
-            other => Err(Error::new(format!("operands must be tensors, not {other}"))),
+            other => Err(Error::new(format_args!("operands must be tensors, not {other}"))),
         })
         .collect()
 }

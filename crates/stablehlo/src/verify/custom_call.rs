@@ -54,13 +54,13 @@ fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attrib
     ensure!(types.len() == layouts.len(), "`{name}` has {} entries for {} values", layouts.len(), types.len());
     for (ty, layout) in types.zip(layouts) {
         let Some(order) = layout.as_integers() else {
-            return Err(Error::new(format!("`{name}` must hold lists of dimensions")));
+            return Err(Error::new(format_args!("`{name}` must hold lists of dimensions")));
         };
         let rank = match ty {
             Type::Tensor(tensor) => tensor.rank(),
             Type::Other(_) => continue,
             Type::Tuple(_) => {
-                return Err(Error::new(format!("`{name}` cannot say how the parts of {ty} are laid out")));
+                return Err(Error::new(format_args!("`{name}` cannot say how the parts of {ty} are laid out")));
             }
             Type::Token => 0,
         };
@@ -100,7 +100,7 @@ fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
             _ => None,
         };
         ty = element
-            .ok_or_else(|| Error::new(format!("`{name}` of an alias names element {index}, which {ty} lacks")))?;
+            .ok_or_else(|| Error::new(format_args!("`{name}` of an alias names element {index}, which {ty} lacks")))?;
     }
     Ok(ty)
 }
@@ -108,7 +108,7 @@ fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
 fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
     let count = site.op.operands.len();
     let Some(operand) = usize::try_from(alias.operand).ok().filter(|&i| i < count) else {
-        return Err(Error::new(format!(
+        return Err(Error::new(format_args!(
             "`output_operand_aliases` names operand {}, but there are {count}",
             alias.operand
         )));

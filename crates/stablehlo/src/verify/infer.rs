@@ -164,7 +164,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         Some(region) if returned(region)?.iter().all(|v| func.values.get(v.0 as usize).is_some()) => {
             Ok(returned(region)?.iter().map(|&v| func.ty(v).clone()).collect::<Vec<_>>())
         }
-        _ => Err(Error::new(format!("region {index} is missing or returns values without a type"))),
+        _ => Err(Error::new(format_args!("region {index} is missing or returns values without a type"))),
     };
     let scalar = |element| Ok(vec![Type::Tensor(TensorType::new([], element))]);
     match &op.kind {
@@ -179,12 +179,12 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         OpKind::If | OpKind::Case => region(0),
         OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => match module.func(callee) {
             Some(callee) => Ok(callee.results.clone()),
-            None => Err(Error::new(format!("calls @{callee}, which does not exist or has no body"))),
+            None => Err(Error::new(format_args!("calls @{callee}, which does not exist or has no body"))),
         },
         OpKind::Tuple => Ok(vec![Type::Tuple(operands().collect())]),
         OpKind::GetTupleElement { index } => match operands().next() {
             Some(Type::Tuple(mut types)) if *index < types.len() => Ok(vec![types.swap_remove(*index)]),
-            _ => Err(Error::new(format!("the operand has no element {index}"))),
+            _ => Err(Error::new(format_args!("the operand has no element {index}"))),
         },
         OpKind::Return => Ok(Vec::new()),
         // The result has the element types that the reducer returns.

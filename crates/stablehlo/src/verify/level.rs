@@ -82,7 +82,7 @@ fn full_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty
         && crate::text::whole_type(text).is_none()
     {
-        return Err(Error::new(format!("`{text}` is not a type")));
+        return Err(Error::new(format_args!("`{text}` is not a type")));
     }
     quantized::verify_type(ty)
 }

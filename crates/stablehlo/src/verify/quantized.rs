@@ -20,7 +20,7 @@ struct Quantized<'t> {
 }
 
 fn wrong(text: &str, why: &str) -> Error {
-    Error::new(format!("{text} {why}"))
+    Error::new(format_args!("{text} {why}"))
 }
 
 impl<'t> Quantized<'t> {

@@ -46,7 +46,7 @@ pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank
             return Err(outside(dimension, rank, name));
         }
         if seen >> dimension & 1 == 1 {
-            return Err(Error::new(format!("dimension {dimension} occurs twice in `{name}`")));
+            return Err(Error::new(format_args!("dimension {dimension} occurs twice in `{name}`")));
         }
         seen |= 1 << dimension;
     }
@@ -55,7 +55,7 @@ pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank
 
 #[cold]
 fn outside(dimension: usize, rank: usize, name: &str) -> Error {
-    Error::new(format!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))
+    Error::new(format_args!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))
 }
 
 /// The dimension must be within the rank.
@@ -78,7 +78,7 @@ pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
 #[cold]
 fn differs(result: &TensorType, expected: &[i64]) -> Error {
     let expected = TensorType::new(expected, result.element);
-    Error::new(format!("the result is {result} but must be {expected}"))
+    Error::new(format_args!("the result is {result} but must be {expected}"))
 }
 
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
@@ -199,7 +199,7 @@ fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
     match binary {
         Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
             Some(element) => result.element_is(element)?,
-            None => return Err(Error::new(format!("complex numbers cannot have parts of type {lhs}"))),
+            None => return Err(Error::new(format_args!("complex numbers cannot have parts of type {lhs}"))),
         },
         _ => result.element_is(lhs.element)?,
     }
@@ -385,10 +385,9 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
         let gaps = i128::from((extent - 1).max(0)) * i128::from(interior[d]);
         let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);
-        shape
-            .push(padded.ok_or_else(|| {
-                Error::new(format!("padding makes dimension {d} of {operand} negative or too large"))
-            })?);
+        shape.push(padded.ok_or_else(|| {
+            Error::new(format_args!("padding makes dimension {d} of {operand} negative or too large"))
+        })?);
     }
     result.shape_is(&shape)
 }

@@ -22,7 +22,9 @@ impl<'a> Site<'a> {
     pub(super) fn operand(&self, index: usize) -> Result<&'a Type> {
         match self.op.operands.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
-            None => Err(Error::new(format!("needs at least {} operands, has {}", index + 1, self.op.operands.len()))),
+            None => {
+                Err(Error::new(format_args!("needs at least {} operands, has {}", index + 1, self.op.operands.len())))
+            }
         }
     }
 
@@ -30,7 +32,9 @@ impl<'a> Site<'a> {
     pub(super) fn result(&self, index: usize) -> Result<&'a Type> {
         match self.op.results.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
-            None => Err(Error::new(format!("needs at least {} results, has {}", index + 1, self.op.results.len()))),
+            None => {
+                Err(Error::new(format_args!("needs at least {} results, has {}", index + 1, self.op.results.len())))
+            }
         }
     }
 
@@ -74,7 +78,7 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
     match ty {
         Type::Tensor(tensor) => Ok(Some(tensor)),
         Type::Other(_) => Ok(None),
-        other => Err(Error::new(format!("{what} {index} must be a tensor, not {other}"))),
+        other => Err(Error::new(format_args!("{what} {index} must be a tensor, not {other}"))),
     }
 }
 
@@ -82,7 +86,7 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
 macro_rules! ensure {
     ($condition:expr, $($message:tt)+) => {
         if !$condition {
-            return Err($crate::error::Error::new(format!($($message)+)));
+            return Err($crate::error::Error::new(format_args!($($message)+)));
         }
     };
 }

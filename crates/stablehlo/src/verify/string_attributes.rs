@@ -72,7 +72,7 @@ const ALGORITHMS: [(&str, &str, &str); 7] = [
 ];
 
 fn algorithm(text: &str) -> Result<()> {
-    let get = |name: &str| field(text, name).ok_or_else(|| Error::new(format!("`algorithm` lacks `{name}`")));
+    let get = |name: &str| field(text, name).ok_or_else(|| Error::new(format_args!("`algorithm` lacks `{name}`")));
     let counts = ["lhs_component_count", "rhs_component_count", "num_primitive_operations"].map(get);
     let mut single = true;
     for (count, name) in counts.iter().zip(["lhs", "rhs", "operations"]) {

@@ -102,7 +102,7 @@ impl<'a> Rules<'_, 'a> {
     pub(super) fn index(&self, name: &str) -> Result<usize> {
         match self.find(name).and_then(Attribute::as_integer).map(usize::try_from) {
             Some(Ok(value)) => Ok(value),
-            _ => Err(Error::new(format!("attribute `{name}` must be an integer that is not negative"))),
+            _ => Err(Error::new(format_args!("attribute `{name}` must be an integer that is not negative"))),
         }
     }
 

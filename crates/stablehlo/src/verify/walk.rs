@@ -121,8 +121,8 @@ impl<'a> Walk<'a, '_> {
     fn define(&mut self, value: ValueId) -> Result<()> {
         match self.state.get_mut(value.0 as usize) {
             Some(state @ State::New) => *state = State::InScope,
-            Some(_) => return Err(Error::new(format!("value {} is defined twice", value.0))),
-            None => return Err(Error::new(format!("value {} has no type", value.0))),
+            Some(_) => return Err(Error::new(format_args!("value {} is defined twice", value.0))),
+            None => return Err(Error::new(format_args!("value {} has no type", value.0))),
         }
         self.scope.push(value);
         Ok(())
@@ -147,10 +147,10 @@ impl<'a> Walk<'a, '_> {
             match self.state.get(value.0 as usize) {
                 Some(State::InScope) => {}
                 Some(State::New) | None => {
-                    return Err(Error::new(format!("operand value {} is used before it is defined", value.0)));
+                    return Err(Error::new(format_args!("operand value {} is used before it is defined", value.0)));
                 }
                 Some(State::Gone) => {
-                    return Err(Error::new(format!("operand value {} is used outside its region", value.0)));
+                    return Err(Error::new(format_args!("operand value {} is used outside its region", value.0)));
                 }
             }
         }

@@ -20,7 +20,7 @@ const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_nam
 /// source location. The module is verified first, at level [`VerifyLevel::FULL`].
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
-        return Err(Error::new(format!(
+        return Err(Error::new(format_args!(
             "artifacts can be written for StableHLO {} to {}, not {version}",
             Version::OLDEST,
             Version::NEWEST
@@ -192,7 +192,7 @@ impl<'a> Writer<'a> {
                 return Err(Error::new("attribute `function_type` must be a function type"));
             };
             let (inputs, results) =
-                function_type(ty).ok_or_else(|| Error::new(format!("`{ty}` is not a function type")))?;
+                function_type(ty).ok_or_else(|| Error::new(format_args!("`{ty}` is not a function type")))?;
             let record = self.func_record(attributes, &inputs, &results, LocationId(0))?;
             self.record(out, &record);
             let mut body = Buffer::default();

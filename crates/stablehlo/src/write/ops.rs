@@ -238,7 +238,7 @@ impl Encoder {
                         self.vhlo_attribute(value).map_err(|e| named(e, name))?
                     }
                     Some(value) => self.vhlo_attribute(value).map_err(|e| named(e, name))?,
-                    None => return Err(Error::new(format!("`algorithm` has no field `{name}`"))),
+                    None => return Err(Error::new(format_args!("`algorithm` has no field `{name}`"))),
                 },
             };
             put.push((name, value));

@@ -133,7 +133,7 @@ impl Encoder {
             Some(Ty::Element(element)) => self.vhlo_element(element),
             Some(Ty::Function(inputs, results)) => self.vhlo_function(&inputs, &results),
             Some(Ty::Value(ty)) if !matches!(&ty, Type::Other(other) if other == text) => self.vhlo_type(&ty),
-            _ => Err(Error::new(format!("type {text} cannot be expressed in a portable artifact"))),
+            _ => Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact"))),
         }
     }
 
@@ -143,7 +143,7 @@ impl Encoder {
         if parts.buffer {
             needs(self.version, Version(1, 13, 0), || format!("type {text}"))?;
             if parts.encoding.is_some() {
-                return Err(Error::new(format!("type {text} cannot be expressed in a portable artifact")));
+                return Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact")));
             }
             return Ok(self.vhlo(41, |b| {
                 b.svarints(&parts.shape);
@@ -157,7 +157,7 @@ impl Encoder {
             }));
         };
         let Some(bounds) = texts::bounds(encoding) else {
-            return Err(Error::new(format!(
+            return Err(Error::new(format_args!(
                 "encoding {encoding} of a tensor cannot be expressed in a portable artifact"
             )));
         };
@@ -174,7 +174,7 @@ impl Encoder {
 
     fn vhlo_quantized(&mut self, text: &str) -> Result<usize> {
         let Some(q) = texts::quantized(text) else {
-            return Err(Error::new(format!("type {text} cannot be expressed in a portable artifact")));
+            return Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact")));
         };
         let Quantized { storage, signed, expressed, range: (min, max), axis, steps } = q;
         if axis.is_some() {

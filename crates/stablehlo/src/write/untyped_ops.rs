@@ -34,7 +34,10 @@ impl Encoder {
             Some(names) => names,
             None if is_plain(base) => Names::default(),
             None => {
-                return Err(Error::new(format!("no portable artifact of StableHLO {} holds this op", self.version)));
+                return Err(Error::new(format_args!(
+                    "no portable artifact of StableHLO {} holds this op",
+                    self.version
+                )));
             }
         };
         for name in names.iter() {
@@ -88,7 +91,7 @@ impl Encoder {
             | "known_nonexpanding_dimensions"
             | "operand_batching_dims"
             | "start_indices_batching_dims" => self.vhlo_ints(&[]),
-            _ => Err(Error::new(format!("attribute `{name}` of {base} is missing"))),
+            _ => Err(Error::new(format_args!("attribute `{name}` of {base} is missing"))),
         }
     }
 
@@ -102,7 +105,7 @@ impl Encoder {
         for attribute in names.iter() {
             match find(own, attribute) {
                 Some(value) => numbers.push(self.builtin_attribute(value)),
-                None => return Err(Error::new(format!("attribute `{attribute}` is missing"))),
+                None => return Err(Error::new(format_args!("attribute `{attribute}` is missing"))),
             }
         }
         Ok(numbers)

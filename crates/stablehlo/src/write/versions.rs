@@ -19,5 +19,5 @@ pub(super) fn needs(version: Version, since: Version, what: impl FnOnce() -> Str
     if version >= since {
         return Ok(());
     }
-    Err(Error::new(format!("{} needs StableHLO {since}, newer than the {version} to be written", what())))
+    Err(Error::new(format_args!("{} needs StableHLO {since}, newer than the {version} to be written", what())))
 }
