@@ -312,7 +312,7 @@ pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T
     // SAFETY: this function's contract.
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;
-    // SAFETY: K5: as many bytes are writable, and `value` has as many.
+    // SAFETY: K5: that many bytes are writable, and `value` has that many.
     unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast::<u8>(), size) };
     // SAFETY: K5: the first word is writable.
     unsafe { to.cast::<usize>().write(size) };
@@ -335,7 +335,7 @@ mod tests {
         let code = unsafe { call("dp_test", &mut out, &mut error, body) };
         // SAFETY: `call` made it.
         let text = unsafe { error.as_ref() }.map(|error: &dp_error| error.text().to_owned()).unwrap_or_default();
-        // SAFETY: it is ours and used no more.
+        // SAFETY: the error is ours and not used afterwards.
         unsafe { free(error) };
         (code, text, out)
     }
@@ -369,7 +369,7 @@ mod tests {
         assert!(text(c"caf\xe9".as_ptr()).starts_with("dp_test: `name` is not UTF-8 text: "));
         assert_eq!(text(c"".as_ptr()), "dp_test: `name` is empty");
         let array = |pointer: *const i64, len| {
-            // SAFETY: K4: the arrays below are refused before they are read.
+            // SAFETY: K4: the arrays below are rejected before they are read.
             outcome(move || unsafe { array(pointer, len, "values") }.map(|_| 0)).1
         };
         assert_eq!(array(std::ptr::null(), 0), "");
@@ -397,7 +397,7 @@ mod tests {
         for (given, filled, second) in [(16, 16, 9), (24, 24, 2), (4096, 24, 2)] {
             let mut theirs = [Two { struct_size: given, first: 9, second: 9 }; 1];
             let place = &raw mut theirs[0];
-            // SAFETY: K5: `place` is a local, and no more is written than it has.
+            // SAFETY: K5: `place` is a local, and no more bytes are written than it has.
             let written = outcome(move || unsafe { write(place, "out", &value) }.map(|()| 0));
             assert_eq!(written.0, 0, "{}", written.1);
             assert_eq!((theirs[0].struct_size, theirs[0].first, theirs[0].second), (filled, 1, second));

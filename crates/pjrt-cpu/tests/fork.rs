@@ -69,7 +69,7 @@ fn parent_and_child() {
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
-    // SAFETY: the pointer is to a number that may be written.
+    // SAFETY: the pointer refers to a number that may be written.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "the child ended by a signal or an error; 14 is a wait without end");
     assert_eq!(x.to_host::<f32>().unwrap(), [1.0; 4]);

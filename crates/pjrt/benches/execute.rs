@@ -71,7 +71,7 @@ impl Baseline {
         ];
         let options = CompileOptions::default().encode();
         let f32 = ElementType::F32.as_raw();
-        // SAFETY: the functions are those execute.c names, in its order; the text lives through the call.
+        // SAFETY: the functions are those that execute.c names, in its order; the text lives through the call.
         let rc =
             unsafe { init(functions.as_ptr(), PROGRAM.as_ptr(), PROGRAM.len(), options.as_ptr(), options.len(), f32) };
         assert_eq!(rc, 0, "bench_init");

@@ -454,7 +454,7 @@ impl LoadedExecutable {
         if !events.is_empty() {
             args.device_complete_events = events.as_mut_ptr();
         }
-        // SAFETY: C2, C7: the executable is live, the lists are as long as the arguments say, and everything lives
+        // SAFETY: C2, C7: the executable is live, the lists have the lengths in the arguments, and all of them live
         // through the call.
         unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) }
     }

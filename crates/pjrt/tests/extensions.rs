@@ -173,7 +173,7 @@ fn streams_are_those_of_a_device() {
     let buffer = client.buffer_from_host(&[1i32, 2], &[2]).unwrap();
     streams.wait_until_buffer_ready_on_stream(&own, &buffer).unwrap();
     assert!(WAITS.lock().unwrap().contains(&41));
-    // SAFETY: the device follows no handle.
+    // SAFETY: the device does not dereference the handle.
     let unlucky = unsafe { Stream::from_raw(13, device) };
     let error = streams.wait_until_buffer_ready_on_stream(&unlucky, &buffer).unwrap_err();
     assert_eq!(error.message(), "an unlucky stream");
@@ -236,7 +236,7 @@ fn raw_copies_wait_for_the_contents_and_own_their_memory() {
     let raw = raw_buffers.alias(&output).unwrap();
     let read = raw.read_async(0, 4).unwrap();
     drop(raw.read_async(4, 4).unwrap());
-    // SAFETY: whoever else has the memory does not use it now.
+    // SAFETY: no other owner of the memory uses it now.
     let written = unsafe { raw.write(4, [7u8; 4]) }.unwrap();
     assert!(!read.is_ready() && !written.is_ready().unwrap());
     drop((raw, output));
@@ -267,7 +267,7 @@ fn custom_calls_and_their_data() {
 
     let context = ExecuteContext::new(&plugin()).unwrap();
     let data = NonNull::from(&WAITS).cast::<c_void>();
-    // SAFETY: the device follows no pointer.
+    // SAFETY: the device does not dereference the pointer.
     unsafe { ffi.add_user_data(&context, id, data) }.unwrap();
     // SAFETY: as above.
     let twice = unsafe { ffi.add_user_data(&context, id, data) }.unwrap_err();

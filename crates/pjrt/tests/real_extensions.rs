@@ -45,7 +45,7 @@ fn data_for_custom_calls_is_registered_and_travels_with_a_run() {
         let context = ExecuteContext::new(&client.plugin()).unwrap();
         static NUMBER: u64 = 42;
         let data = NonNull::from(&NUMBER).cast::<c_void>();
-        // SAFETY: no program here calls anything that would look at it.
+        // SAFETY: no program here calls a handler that uses the data.
         let added = unsafe { ffi.add_user_data(&context, id, data) };
         added.unwrap();
         // SAFETY: as above.

@@ -39,7 +39,7 @@ unsafe extern "C" fn load(args: *mut PJRT_Executable_DeserializeAndLoad_Args) ->
     LOADED.lock().unwrap().push(unsafe { std::slice::from_raw_parts(data, len) }.to_vec());
     let mut compile = PJRT_Client_Compile_Args::new();
     compile.client = args.client;
-    // SAFETY: the fake reads the client alone.
+    // SAFETY: the fake reads only the client.
     let error = unsafe { table().PJRT_Client_Compile.unwrap()(&mut compile) };
     args.loaded_executable = compile.executable;
     error
@@ -108,7 +108,7 @@ fn another_build_is_refused() {
 #[test]
 fn unchecked_bytes_reach_the_plugin() {
     let client = client(114);
-    // SAFETY: P2: the fake looks at no byte.
+    // SAFETY: P2: the fake reads none of the bytes.
     unsafe { client.deserialize_and_load_unchecked(b"from another framework") }.unwrap();
     assert_eq!(loads_of(b"from another framework"), 1);
 }
@@ -124,7 +124,7 @@ fn a_topology_of_another_plugin_is_refused() {
     table.PJRT_TopologyDescription_Deserialize = Some(count);
     let plugin = plugin_of(table).unwrap();
     assert!(SerializedTopology::from_bytes(b"not in an envelope".as_slice()).is_err());
-    // SAFETY: P3: the function looks at no byte. It gives no topology either.
+    // SAFETY: P3: the function reads none of the bytes. It gives no topology either.
     let answer = unsafe { TopologyDescription::deserialize_unchecked(&plugin, b"anything") };
     assert_eq!(answer.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
     assert_eq!(CALLS.load(SeqCst), 1);

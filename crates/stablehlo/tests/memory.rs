@@ -19,7 +19,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(now, Relaxed);
-        // SAFETY: the caller's promises about `layout` are those the system's allocator asks for.
+        // SAFETY: the caller's promises about `layout` are those that the system's allocator requires.
         unsafe { System.alloc(layout) }
     }
 

@@ -86,7 +86,7 @@ fn a_handler_of_the_c_interface_is_called() {
     let client = client(1);
     let compile = |target: &str| client.compile(&Program::mlir(call(target, "")), &CompileOptions::default());
     let handler = NonNull::new(silent as *mut c_void).unwrap();
-    // SAFETY: it looks at nothing it is given.
+    // SAFETY: the handler does not use its arguments.
     let registered = unsafe { ffi.register_handler("in_c", "cpu", handler, HandlerTraits::default()) };
     registered.unwrap();
     assert_eq!(run(&client, "in_c", "").unwrap(), [0.0; 3]);
@@ -129,7 +129,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
     let context = |data: usize| {
         let context = ExecuteContext::new(&plugin()).unwrap();
         let data = std::ptr::without_provenance_mut::<c_void>(data);
-        // SAFETY: the handler does not follow the pointer.
+        // SAFETY: the handler does not dereference the pointer.
         unsafe { table.add_user_data(&context, id, NonNull::new(data).unwrap()) }.unwrap();
         // SAFETY: as above.
         let again = unsafe { table.add_user_data(&context, id, NonNull::dangling()) };

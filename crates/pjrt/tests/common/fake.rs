@@ -642,7 +642,7 @@ pub(crate) fn table() -> PJRT_Api {
 
 /// Creates a plugin with that table, which is leaked.
 pub(crate) fn plugin_of(table: PJRT_Api) -> Result<Plugin, pjrt::LoadError> {
-    // SAFETY: the table is the fake's, with functions taken away at most.
+    // SAFETY: the table is the fake's, possibly without some functions.
     Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) })
 }
 

@@ -22,7 +22,7 @@ pub unsafe fn slice<'a, T: Copy>(data: *const T, len: usize, field: &str) -> Res
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text), and `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
@@ -44,7 +44,7 @@ pub unsafe fn slice_mut<'a, T: Copy>(data: *mut T, len: usize, field: &str) -> R
     if !is_array(data, len) {
         return Err(no_array(data.is_null(), data.is_aligned(), len, field));
     }
-    // SAFETY: V3 (arrays and text), and `is_array` refused null, misaligned and oversized arrays.
+    // SAFETY: V3 (arrays and text), and `is_array` rejected null, misaligned and oversized arrays.
     Ok(unsafe { std::slice::from_raw_parts_mut(data, len) })
 }
 

@@ -424,7 +424,8 @@ pub(crate) fn call(address: usize, call: &mut Call<'_>) -> Result<()> {
     if error.is_null() {
         return Ok(());
     }
-    // SAFETY: V2 (handles), V5 (opaque types): handlers make errors by this interface only, and give this one away.
+    // SAFETY: V2 (handles), V5 (opaque types): handlers create errors only through this interface, and the handler no
+    // longer owns this error.
     let error = unsafe { Box::from_raw(error) };
     Err(Error::new(ErrorCode::from_raw(error.code), error.message.to_string_lossy().into_owned()))
 }

@@ -30,7 +30,7 @@ extern "C" fn scale(frame: *mut CallFrame) -> *mut ForeignError {
             message: c"by nothing".as_ptr(),
             code: 3,
         };
-        // SAFETY: the table lives for ever.
+        // SAFETY: the table is never freed.
         let create = unsafe { (*frame.api).error_create };
         return create(&raw const args);
     }

@@ -121,7 +121,7 @@ struct Source {
     size: usize,
 }
 
-// SAFETY: V3 (arrays and text), the memory is readable until the event, on whatever thread.
+// SAFETY: V3 (arrays and text), the memory is readable until the event, on any thread.
 unsafe impl Send for Source {}
 
 impl Source {

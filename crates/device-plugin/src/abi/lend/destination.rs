@@ -11,7 +11,7 @@ pub(crate) struct Destination {
     pub(crate) size: usize,
 }
 
-// SAFETY: V3 (arrays and text), the memory is the plugin's until the event, on whatever thread.
+// SAFETY: V3 (arrays and text), the memory is the plugin's until the event, on any thread.
 unsafe impl Send for Destination {}
 
 impl Destination {

@@ -10,7 +10,7 @@ use crate::{NamedValue, Value};
 #[derive(Debug)]
 pub(crate) struct Pointers<T>(Vec<*mut T>);
 
-// SAFETY: the list only gives out addresses.
+// SAFETY: the list only returns addresses.
 unsafe impl<T> Send for Pointers<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T> Sync for Pointers<T> {}

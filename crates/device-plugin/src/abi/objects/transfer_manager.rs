@@ -140,7 +140,7 @@ impl<B: Backend> Drop for Manager<B> {
             if let Some(handle) = buffer.handle.take() {
                 // If a vendor's destructor panics, the other buffers are still destroyed.
                 let _ = contain(|| {
-                    // SAFETY: V7 (counting), the framework never got it.
+                    // SAFETY: V7 (counting), the framework never received it.
                     unsafe { BufferHandle::<B>::destroy(handle.cast()) };
                     Ok(())
                 });

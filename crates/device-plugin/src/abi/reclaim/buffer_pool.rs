@@ -78,7 +78,7 @@ pub(crate) fn new<T>(make: impl FnOnce() -> T) -> NonNull<T> {
     const { assert!(size_of::<T>() > 0) };
     let pooled = if is_pooled::<T>() { FREE.try_with(Free::pop).ok().flatten() } else { None };
     let place = pooled.unwrap_or_else(allocate::<T>).cast::<T>();
-    // SAFETY: this thread owns the memory, which is large and aligned enough for the value.
+    // SAFETY: this thread owns the memory, which has sufficient size and alignment for the value.
     unsafe { place.write(make()) };
     place
 }
@@ -148,24 +148,24 @@ mod tests {
 
     #[test]
     fn free_blocks_are_used_again_and_bounded() {
-        // SAFETY: blocks come from the allocator, as here.
+        // SAFETY: blocks come from the allocator, as this one does.
         let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
         let free = Free { first: Cell::new(null_mut()), count: Cell::new(0) };
         assert!(free.pop().is_none());
         let (one, two) = (block(), block());
         for block in [one, two] {
-            // SAFETY: given up to the list.
+            // SAFETY: the list now owns the block.
             assert!(unsafe { free.push(block) });
         }
         assert_eq!((free.pop(), free.pop(), free.pop()), (Some(two), Some(one), None));
         for block in [one, two].into_iter().chain(std::iter::repeat_with(block).take(KEPT - 2)) {
-            // SAFETY: given up to the list.
+            // SAFETY: the list now owns the block.
             assert!(unsafe { free.push(block) });
         }
         let left = block();
-        // SAFETY: given up to the list, if it takes it.
+        // SAFETY: the list owns the block if it accepts it.
         assert!(!unsafe { free.push(left) });
-        // SAFETY: it did not.
+        // SAFETY: the list did not accept the block.
         unsafe { dealloc(left.as_ptr(), BLOCK) };
     }
 }

@@ -158,7 +158,7 @@ impl<T: Reclaimed> Deref for Ref<T> {
 impl<T: Reclaimed> Drop for Ref<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this gives up one reference, its own.
+        // SAFETY: this releases one reference, its own.
         unsafe { Counted::release(self.0) };
     }
 }
@@ -193,7 +193,7 @@ impl<T: Reclaimed> Drop for OwnerRef<T> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.is_counted {
-            // SAFETY: this gives up the reference it was made of.
+            // SAFETY: this releases the reference that it was created from.
             return unsafe { Counted::release(self.to) };
         }
         // SAFETY: the domain's count of outputs keeps the value alive until the next line.

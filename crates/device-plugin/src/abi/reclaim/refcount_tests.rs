@@ -62,7 +62,7 @@ fn outputs_drop_on_threads_with_last_reference() {
         let (alive, first) = thing();
         let guard = first.domain().protect(0);
         guard.add_outputs(8);
-        // SAFETY: eight outputs were noted.
+        // SAFETY: eight outputs were counted.
         let outputs: Vec<_> = (0..8).map(|_| unsafe { first.output_ref() }).collect();
         drop(guard);
         std::thread::scope(|scope| {

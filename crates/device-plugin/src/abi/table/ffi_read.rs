@@ -94,7 +94,7 @@ pub(crate) unsafe fn nested<T: AbiStruct>(data: *const T, field: &str) -> Result
     if size < T::MIN_SIZE {
         return Err(too_short::<T>(size, field));
     }
-    // SAFETY: V1 (argument structs) for as many bytes.
+    // SAFETY: V1 (argument structs) for that many bytes.
     Ok(unsafe { local_copy(data, size) })
 }
 

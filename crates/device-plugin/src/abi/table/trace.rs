@@ -37,7 +37,7 @@ pub(crate) unsafe fn record<S: Slot>(
     }
     let _scope = profiler::scope();
     PASS.with(|pass| pass.set(true));
-    // SAFETY: `args` are the arguments of this function, which the caller promises.
+    // SAFETY: the caller promises that `args` are the arguments of this function.
     unsafe { call(args) }
 }
 

@@ -24,7 +24,7 @@ fn full() -> Capabilities {
 fn read_cut(c: &CCapabilities, size: usize) -> crate::Result<Capabilities> {
     // Copy whole words, so that the copy is aligned. The bytes beyond the size are invalid on purpose.
     let mut words = vec![u64::MAX; size_of::<dp_capabilities>().div_ceil(8)];
-    // SAFETY: both are valid for as many bytes and do not overlap.
+    // SAFETY: both are valid for that many bytes and do not overlap.
     unsafe { c.as_ptr().cast::<u8>().copy_to_nonoverlapping(words.as_mut_ptr().cast(), size.min(C_SIZE)) };
     words[0] = size.try_into().unwrap();
     // SAFETY: V8 (descriptors), the words are readable beyond `size`.
@@ -202,7 +202,7 @@ fn bad_numbers_and_pointers_name_their_field() {
     for (message, start) in messages.iter().zip(expected) {
         assert!(message.starts_with(start), "{message:?} does not start with {start:?}");
     }
-    // SAFETY: null and misaligned pointers are refused before they are read.
+    // SAFETY: null and misaligned pointers are rejected before they are read.
     assert!(unsafe { read(std::ptr::null()) }.unwrap_err().message().contains("is null"));
     let words = [0_u64; 2];
     // SAFETY: as above.

@@ -21,7 +21,7 @@ pub struct CCapabilities {
 
 // SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and nobody changes; all of it is `Send`.
 unsafe impl Send for CCapabilities {}
-// SAFETY: as above; a shared reference gives shared access only.
+// SAFETY: as above; a shared reference allows only shared access.
 unsafe impl Sync for CCapabilities {}
 
 impl Deref for CCapabilities {

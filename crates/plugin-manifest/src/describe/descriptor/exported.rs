@@ -40,7 +40,7 @@ pub trait ExportedPlugin: Hooks + Sized {
 /// until the process ends.
 pub struct CDescriptor(dp_descriptor);
 
-// SAFETY: D1 and D2 as this module upholds them: what a descriptor points to is never written again.
+// SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to is never written again.
 unsafe impl Send for CDescriptor {}
 // SAFETY: as above.
 unsafe impl Sync for CDescriptor {}

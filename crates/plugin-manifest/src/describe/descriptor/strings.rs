@@ -189,7 +189,7 @@ unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let text = unsafe { slice(data.cast::<u8>(), len, "the answer") };
     let text = text
         .and_then(|bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the answer is not UTF-8")));
-    // SAFETY: D3, `user` is what `ask` gave, which waits on this thread.
+    // SAFETY: D3, `user` is the value that `ask` passed, and `ask` waits on this thread.
     if let Some(answer) = unsafe { answer.as_mut() } {
         *answer = Some(text);
     }

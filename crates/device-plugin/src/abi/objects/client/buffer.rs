@@ -92,7 +92,7 @@ handles! {
     PJRT_Buffer => BufferHandle<P::Backend>;
 }
 
-// SAFETY: the value is shared while the count of uses is not zero, and changed only by the one who owns it alone.
+// SAFETY: the value is shared while the count of uses is not zero, and changed only by its sole owner.
 unsafe impl<B: Backend> Send for BufferHandle<B> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for BufferHandle<B> {}
@@ -382,7 +382,7 @@ impl<B: Backend> BufferHandle<B> {
         removed.map_err(|_| {
             Error::failed_precondition("the buffer has no external reference; increase the count first").unnamed()
         })?;
-        // SAFETY: the use was added by `add_external`, and only as many are taken away.
+        // SAFETY: `add_external` added the use, and each added use is removed only once.
         unsafe { self.release() };
         Ok(())
     }
@@ -407,7 +407,7 @@ impl<B: Backend> BufferUse<'_, B> {
 
 impl<B: Backend> Drop for BufferUse<'_, B> {
     fn drop(&mut self) {
-        // SAFETY: made with the use that ends here.
+        // SAFETY: this value was created with the use that ends here.
         unsafe { self.buffer.release() };
     }
 }
@@ -525,7 +525,7 @@ pub(crate) struct RetiredBuffers<B: Backend> {
     buffers: Mutex<Vec<NonNull<BufferHandle<B>>>>,
 }
 
-// SAFETY: the list holds buffers, which any thread may use; they take themselves off before they go.
+// SAFETY: the list holds buffers, which any thread may use; a buffer is removed from the list before it is freed.
 unsafe impl<B: Backend> Send for RetiredBuffers<B> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<B: Backend> Sync for RetiredBuffers<B> {}
@@ -569,7 +569,7 @@ impl<B: Backend> RetiredBuffers<B> {
         {
             let mut buffers = self.lock();
             buffers.retain(|buffer| {
-                // SAFETY: buffers take themselves off, under the lock, before they go.
+                // SAFETY: a buffer is removed from the list, under the lock, before it is freed.
                 let buffer = unsafe { buffer.as_ref() };
                 let used = client.hazards.is_protected(buffer.bit(), None);
                 if !used {

@@ -65,7 +65,7 @@ impl<'a, B: Backend> OutputList<'a, B> {
         else {
             return false;
         };
-        // SAFETY: the guard counted one output for each place, and drop takes back those not made.
+        // SAFETY: the guard counted one output for each place, and `drop` subtracts the outputs that were not created.
         let client = unsafe { self.executable.client.output_ref() };
         *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
         self.produced += 1;
