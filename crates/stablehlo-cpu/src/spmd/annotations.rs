@@ -15,7 +15,14 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
     if let Some(text) = find(attributes, "sdy.sharding").and_then(text) {
         return parser::sharding(&text).map(Some);
     }
+    of_gspmd(attributes)
+}
+
+/// GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding marks the values whose sharding the
+/// partitioner chooses.
+fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     match find(attributes, "mhlo.sharding").and_then(text) {
+        Some(text) if text == "{unknown}" => Ok(None),
         Some(text) => parser::tiles(&text).map(Some),
         None => Ok(None),
     }
@@ -23,9 +30,7 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
 
 /// Whether GSPMD's annotation marks the op as manual.
 pub(super) fn is_manual(op: &Op) -> Result<bool> {
-    let annotation =
-        find(&op.attributes, "mhlo.sharding").and_then(text).map(|text| parser::tiles(&text)).transpose()?;
-    Ok(annotation == Some(ParsedSharding::Manual))
+    Ok(of_gspmd(&op.attributes)? == Some(ParsedSharding::Manual))
 }
 
 /// The annotations of an op, one per result, or of the operands and results of a manual computation.

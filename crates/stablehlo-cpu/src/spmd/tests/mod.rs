@@ -343,3 +343,23 @@ fn loops_branches_and_calls() {
     };
     assert_eq!(program.output_shardings().unwrap()[0], cut);
 }
+
+#[test]
+fn the_partitioner_chooses_unknown_shardings() {
+    let program = same(
+        "func.func @main(%a: tensor<4x8xf32> {mhlo.sharding = \"{devices=[4,1]<=[4]}\"}, %b: tensor<4x8xf32> {mhlo.sharding = \"{unknown}\"})
+            -> (tensor<4x8xf32> {mhlo.sharding = \"{unknown}\"}) {
+          %0 = stablehlo.add %a, %b : tensor<4x8xf32>
+          %1 = stablehlo.custom_call @Sharding(%0) {backend_config = \"\", mhlo.sharding = \"{unknown}\"} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+          return %1 : tensor<4x8xf32>
+        }",
+    );
+    let cut = OpSharding::Tiled {
+        tiles: vec![4, 1],
+        partitions: vec![0, 1, 2, 3],
+        replicated_last: false,
+        unreduced_last: false,
+    };
+    assert_eq!(program.parameter_shardings().unwrap(), [cut.clone(), OpSharding::Replicated]);
+    assert_eq!(program.output_shardings().unwrap(), [cut]);
+}
