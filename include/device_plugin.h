@@ -232,7 +232,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** The user has to specify a coordinator. */
 #define DP_MASTER_ADDRESS_UNKNOWN 0
 
-/** Ask the metadata service, or the other processes. */
+/** Query the metadata service, or the other processes. */
 #define DP_MASTER_ADDRESS_METADATA 1
 
 /** Read the environment variable master_address_variable. */
@@ -307,7 +307,7 @@ typedef struct PJRT_Api PJRT_Api;
 /** The devices cannot run the program. */
 #define DP_SUPPORT_NO 2
 
-/** This check cannot tell. A more expensive check is needed. */
+/** This check cannot decide. A more expensive check is needed. */
 #define DP_SUPPORT_MAYBE 3
 
 /**
@@ -378,7 +378,7 @@ typedef uint32_t dp_code;
 
 /** UTF-8 text by pointer and length. */
 typedef struct dp_string {
-    /** The bytes; do not rely on a 0 behind them. Null if there is no text. Empty text may be null or not. */
+    /** The bytes; do not rely on a 0 behind them. Null if there is no text. It may also be null if the text is empty. */
     const char *data;
     /** Length in bytes. 0: empty. */
     size_t size;
@@ -576,11 +576,11 @@ typedef struct dp_capabilities {
     uint32_t dlpack_device;
     /** DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack. */
     uint32_t dlpack_host_device;
-    /** Foreign memories that buffers can use without a copy, DP_DLPACK_*. None: all are copied. */
+    /** Foreign memories that buffers can use without a copy, DP_DLPACK_*. Empty: all are copied. */
     const uint32_t *zero_copy_import;
     /** Number of elements of zero_copy_import. */
     size_t zero_copy_import_size;
-    /** Memories through which others can use buffers without a copy, DP_DLPACK_*. None: all are copied. */
+    /** Memories through which others can use buffers without a copy, DP_DLPACK_*. Empty: all are copied. */
     const uint32_t *zero_copy_export;
     /** Number of elements of zero_copy_export. */
     size_t zero_copy_export_size;
@@ -696,8 +696,8 @@ typedef void (*dp_shutdown)(void);
 
 /**
  * Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
- * `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin knows
- * only its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+ * `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
+ * answer beyond its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
  *
  * - `answer`: `yes`, `no` or `maybe`; and
  * - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
@@ -824,7 +824,7 @@ typedef struct dp_descriptor {
 /** It is disabled. */
 #define DP_PLUGIN_DISABLED 4
 
-/** It was disabled, replaced or removed after this handle was made: ask the registry again. */
+/** It was disabled, replaced or removed after this handle was created: look it up in the registry again. */
 #define DP_PLUGIN_STALE 5
 
 /** The manifest does not describe the hardware, or this system does not list such devices. */

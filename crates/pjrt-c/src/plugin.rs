@@ -245,7 +245,7 @@ pub const DP_PLUGIN_LOADED: dp_plugin_state = 2;
 pub const DP_PLUGIN_REFUSED: dp_plugin_state = 3;
 /// It is disabled.
 pub const DP_PLUGIN_DISABLED: dp_plugin_state = 4;
-/// It was disabled, replaced or removed after this handle was made: ask the registry again.
+/// It was disabled, replaced or removed after this handle was created: look it up in the registry again.
 pub const DP_PLUGIN_STALE: dp_plugin_state = 5;
 
 /// Returns the state of the plugin.

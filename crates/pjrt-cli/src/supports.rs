@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         }
     };
     let mut by = args.depth;
-    // The manifest's table gives no definite answer. A plugin in a library can be asked to compile the program.
+    // The manifest's table gives no definite answer. A plugin in a library can try to compile the program.
     if matches!(support, Support::Maybe(_))
         && entry.candidate().location.path().is_some()
         && entry.candidate().is_usable()

@@ -260,7 +260,7 @@ fn a_command_runs_with_what_a_plugin_needs() {
     }
     let missing = machine.run(&["env", "-p", "odd", "--", "no-such-command"]);
     assert!(String::from_utf8(missing.stderr).unwrap().contains("cannot run no-such-command"));
-    // The plugin requires its variable. This is how a framework learns about it.
+    // The plugin requires its variable. The error reports this to the framework.
     let refused = machine.run(&["devices", "-p", "odd"]);
     let reason = String::from_utf8(refused.stderr).unwrap();
     assert!(reason.contains("ODD_DEVICE=0, its device") && reason.contains("pjrt env --plugin odd --"), "{reason}");

@@ -243,7 +243,7 @@ impl Buffer {
         if self.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        // The order matters: `external_reference` counts first and then looks whether the buffer is deleted.
+        // The order matters: `external_reference` counts first and then checks whether the buffer is deleted.
         if self.external.load(Ordering::SeqCst) > 0 {
             self.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));

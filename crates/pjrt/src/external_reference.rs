@@ -22,7 +22,7 @@ impl Buffer {
     /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
-        // The order matters: `delete` marks the buffer first and then looks for references.
+        // The order matters: `delete` marks the buffer first and then checks for references.
         let counted = self.count_external();
         self.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
         Ok(ExternalReference { buffer: self, _counted: counted })

@@ -2,7 +2,7 @@
 
 use crate::{Backend, Result};
 
-/// A backend whose work is recorded when a framework asks for a profile.
+/// A backend whose work is recorded when a framework requests a profile.
 ///
 /// The SDK records the calls of the framework, executions and transfers, and the `tracing` spans of the backend within
 /// them; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel, overrides these

@@ -67,7 +67,7 @@ impl Entry {
         matches!(self.phase, Phase::Waiting(_) | Phase::Started(None))
     }
 
-    /// Records the error and asks the execution to stop.
+    /// Records the error and requests that the execution stop.
     fn stop(&mut self, error: &Error) -> Stopped {
         self.stop.request();
         let completer = match std::mem::replace(&mut self.phase, Phase::Started(Some(error.clone()))) {

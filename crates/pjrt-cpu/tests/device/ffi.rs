@@ -137,7 +137,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
         ExecuteOptions::new().with_context(context)
     };
     let client = client(1);
-    // The handler runs a program itself. That program sees no data, and afterwards the handler sees its own data again.
+    // The handler runs a program itself. That program has no data, and afterwards the handler has its own data again.
     let inner = Mutex::new(compile(&client, &call("reads_data", "")));
     ffi::register("runs_another", move |call| {
         let inner = inner.lock().unwrap();

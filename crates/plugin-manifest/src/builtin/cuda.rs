@@ -61,7 +61,7 @@ mod tests {
         let capabilities = cuda().capabilities;
         // PyTorch/XLA 2.8.1 csrc/random.cpp:19-28.
         assert_eq!(capabilities.rng_bit_generator, RngBitGenerator::ThreeFry);
-        // PyTorch/XLA 2.8.1 amp/autocast_mode.py:28-68: f16 unless asked for bf16.
+        // PyTorch/XLA 2.8.1 amp/autocast_mode.py:28-68: f16 unless the caller specifies bf16.
         assert_eq!(capabilities.autocast, Some(Autocast::cuda([ElementType::F16, ElementType::Bf16])));
         // PyTorch/XLA 2.8.1 csrc/tensor_impl.cpp:74-83.
         assert_eq!(capabilities.autocast_dispatch_key, AutocastDispatchKey::AutocastCuda);

@@ -61,7 +61,7 @@ pub enum MasterAddress {
     /// Processes cannot find it, so the user must specify a coordinator.
     #[default]
     Unknown,
-    /// Processes ask the machine's metadata service, or the other processes through a collective.
+    /// Processes query the machine's metadata service, or the other processes through a collective.
     Metadata,
     /// The address is in this environment variable.
     Variable(String),

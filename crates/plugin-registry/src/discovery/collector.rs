@@ -229,8 +229,8 @@ pub(super) fn attach(candidate: &mut Candidate, manifest: Manifest, file: PathBu
     candidate.manifest_path = Some(file);
 }
 
-/// Whether two candidates of one file are one plugin. They are two if the user names the library twice in the
-/// environment, with different options.
+/// Whether two candidates of one file are one plugin. They are different plugins if the user names the library twice in
+/// the environment, with different options.
 fn same_plugin(known: &Candidate, found: &Candidate) -> bool {
     let environment = SourceKind::Environment;
     known.create_options == found.create_options

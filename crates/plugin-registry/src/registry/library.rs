@@ -28,7 +28,7 @@ pub(crate) struct ProcessLibrary {
     no_clients: Condvar,
     /// Whether this file replaced the file that was loaded first.
     is_replacement: bool,
-    /// The library of the file that replaced this one, once it is to be loaded.
+    /// The library of the file that replaced this one. Set when that library is about to be loaded.
     successor: OnceLock<Arc<ProcessLibrary>>,
 }
 
@@ -85,7 +85,7 @@ impl ProcessLibrary {
     }
 
     /// Returns the library of the newest file that was loaded from this path. If the file was replaced and the options
-    /// ask for the new one, this is its library, which is not loaded yet.
+    /// request the new file, this is the new file's library, which is not loaded yet.
     pub(super) fn newest(self: Arc<Self>, options: &LoadOptions<'_>) -> Arc<Self> {
         let mut newest = self;
         loop {

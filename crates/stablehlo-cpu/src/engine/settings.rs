@@ -21,8 +21,8 @@ pub struct CompileSettings {
     pub parameter_orders: Vec<Order>,
     /// Storage order of each output.
     pub output_orders: Vec<Order>,
-    /// Finds handlers of custom calls in a registry of the embedding program. The engine asks it for targets without a
-    /// handler in [`custom_calls`](super::custom_calls).
+    /// Finds handlers of custom calls in a registry of the embedding program. The engine queries it for targets without
+    /// a handler in [`custom_calls`](super::custom_calls).
     pub custom_calls: Option<Lookup>,
 }
 

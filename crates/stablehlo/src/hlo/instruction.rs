@@ -261,7 +261,7 @@ fn convolution(i: &mut Instruction) -> Result<OpKind> {
         output_feature: dim(d.output_feature)?,
         output_spatial: dims(&d.output_spatial)?,
     };
-    // A count of zero was not written and means one.
+    // A count of zero means that the field is absent. Its default is one.
     let count = |n: i64| if n == 0 { 1 } else { n };
     Ok(OpKind::Convolution {
         dimensions: dimensions.into(),

@@ -45,7 +45,7 @@ impl Drop for Open {
     }
 }
 
-/// The callbacks of one call, until all of its launches have been handed over.
+/// The callbacks of one call, until the backend has received all of its launches.
 pub(crate) struct Opened {
     callbacks: OutputCallbacks,
     event: Option<Event>,

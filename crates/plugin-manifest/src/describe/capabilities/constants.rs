@@ -138,7 +138,7 @@ pub const DP_LAYOUT_DESCENDING: u32 = 0;
 pub const DP_LAYOUT_TILED: u32 = 1;
 /// The user has to specify a coordinator.
 pub const DP_MASTER_ADDRESS_UNKNOWN: u32 = 0;
-/// Ask the metadata service, or the other processes.
+/// Query the metadata service, or the other processes.
 pub const DP_MASTER_ADDRESS_METADATA: u32 = 1;
 /// Read the environment variable master_address_variable.
 pub const DP_MASTER_ADDRESS_VARIABLE: u32 = 2;

@@ -7,7 +7,7 @@ use std::ffi::c_char;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct dp_string {
-    /// The bytes; do not rely on a 0 behind them. Null if there is no text. Empty text may be null or not.
+    /// The bytes; do not rely on a 0 behind them. Null if there is no text. It may also be null if the text is empty.
     pub data: *const c_char,
     /// Length in bytes. 0: empty.
     pub size: usize,
@@ -159,11 +159,11 @@ pub struct dp_capabilities {
     pub dlpack_device: u32,
     /// DLDeviceType of host memory pinned for the device, DP_DLPACK_*. 0: it cannot be shared through DLPack.
     pub dlpack_host_device: u32,
-    /// Foreign memories that buffers can use without a copy, DP_DLPACK_*. None: all are copied.
+    /// Foreign memories that buffers can use without a copy, DP_DLPACK_*. Empty: all are copied.
     pub zero_copy_import: *const u32,
     /// Number of elements of zero_copy_import.
     pub zero_copy_import_size: usize,
-    /// Memories through which others can use buffers without a copy, DP_DLPACK_*. None: all are copied.
+    /// Memories through which others can use buffers without a copy, DP_DLPACK_*. Empty: all are copied.
     pub zero_copy_export: *const u32,
     /// Number of elements of zero_copy_export.
     pub zero_copy_export_size: usize,

@@ -135,8 +135,8 @@ pub type dp_configure = Option<
 >;
 
 /// Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
-/// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin knows
-/// only its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+/// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
+/// answer beyond its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
 ///
 /// - `answer`: `yes`, `no` or `maybe`; and
 /// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,

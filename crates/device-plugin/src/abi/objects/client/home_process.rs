@@ -42,9 +42,9 @@ fn register() {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
     if !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not unwind. The
-        // C library forgets it when the library is closed.
-        // If the C library has no memory for it, forks are not noticed.
+        // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not
+        // unwind. The C library removes it when the library is closed. If the C library has no memory for it, forks are
+        // not detected.
         let _ = unsafe { pthread_atfork(None, None, Some(forked)) };
     }
 }

@@ -337,7 +337,7 @@ entries! {
             elsewhere = executable.placements_on(device)?;
             &*elsewhere
         };
-        // A usual execution must not pay for features that it does not use.
+        // Features that an execution does not use must not slow it down.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
             return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
