@@ -213,6 +213,16 @@ impl Device {
 }
 
 /// Informs the plugin that a device waits for work of the caller, until this value is dropped; see [`Device::track`].
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let device = client.default_device()?;
+/// let loading = device.track("loading weights")?;
+/// // Read a file for the device.
+/// drop(loading);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the work has ended when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PJRT_AsyncTrackingEvent")]

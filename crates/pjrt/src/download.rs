@@ -332,6 +332,16 @@ fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
 /// A pending copy to the host, and a future of its elements.
 ///
 /// It may be dropped or leaked at any time, because the copy owns the memory that the plugin writes to.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// let read = x.to_host_async::<f32>()?;
+/// // The copy runs meanwhile. In an async function, write `read.await?`.
+/// assert_eq!(read.wait()?, [1.0, 2.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[must_use = "the elements come from the future"]
 pub struct HostRead<T: Element> {
     state: Arc<ReadState<T::Bits>>,

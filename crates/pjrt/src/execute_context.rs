@@ -13,6 +13,23 @@ use crate::read;
 ///
 /// Clones refer to the same context. It is destroyed when its last clone is dropped and all runs with it
 /// ([`ExecuteOptions::context`](crate::ExecuteOptions::context)) have ended.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, ExecuteContext, ExecuteOptions, Input, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// # let double = client.compile(&program, &CompileOptions::default())?;
+/// let context = ExecuteContext::new(&client.plugin())?;
+/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// let run = double.execute_with([Input::Borrow(&x)], &ExecuteOptions::new().with_context(context))?;
+/// run.done.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_ExecuteContext")]
 pub struct ExecuteContext(Arc<Owned<PJRT_ExecuteContext, Arc<PluginInner>>>);

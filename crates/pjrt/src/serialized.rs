@@ -94,11 +94,41 @@ serialized! {
     /// It contains machine code. The checksum detects accidents, such as a truncated file or a cache that two builds of
     /// a plugin share. It is not a signature: whoever can write to the place where the bytes are stored can make the
     /// process run any code ([contract](crate::contracts) P2).
+    ///
+    /// ```
+    /// use pjrt::SerializedExecutable;
+    /// # use pjrt::{ClientOptions, CompileOptions, Program};
+    /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    /// # let program = Program::mlir(
+    /// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    /// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+    /// #        return %y : tensor<2xf32>
+    /// #      }",
+    /// # );
+    /// # let double = client.compile(&program, &CompileOptions::default())?;
+    ///
+    /// let bytes = double.executable().serialize()?.into_bytes();
+    /// // Store the bytes, and load them in a later process.
+    /// let double = client.deserialize_and_load(&SerializedExecutable::from_bytes(bytes)?)?;
+    /// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+    /// assert_eq!(double.execute(&[&x])?[0].to_host::<f32>()?, [2.0, 4.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     SerializedExecutable, Kind::Executable
 }
 
 serialized! {
     /// A serialized topology: the plugin's bytes in an envelope that names the plugin. Its checksum detects accidents
     /// and is not a signature.
+    ///
+    /// ```
+    /// use pjrt::{SerializedTopology, TopologyDescription};
+    /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+    ///
+    /// let bytes = client.topology()?.serialize()?.into_bytes();
+    /// let topology = TopologyDescription::deserialize(&client.plugin(), &SerializedTopology::from_bytes(bytes)?)?;
+    /// assert_eq!(topology.device_descriptions()?.len(), client.devices()?.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     SerializedTopology, Kind::Topology
 }

@@ -17,6 +17,16 @@ use crate::memory::Memory;
 use crate::read;
 
 /// The destination of a transfer.
+///
+/// ```
+/// # use pjrt::{ClientOptions, Placement};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let device = client.default_device()?;
+/// let x = client.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
+/// let y = client.buffer_from_host_to(&[1.0f32], &[1], &device.default_memory()?)?; // by `From`
+/// assert_eq!(x.memory()?, y.memory()?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Placement<'a> {
     /// The client's first addressable device.

@@ -12,6 +12,16 @@ use crate::execute_context::ExecuteContext;
 use crate::plugin::Plugin;
 
 /// Functions for custom calls: code that programs call by name, and the data that a run passes to it.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::Ffi;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let ffi = client.plugin().extension::<Ffi>().ok_or("the plugin has no custom calls")?;
+/// let id = ffi.register_type("my_library.State", None)?;
+/// println!("the plugin numbers the type {id}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_FFI_Extension")]
 pub struct Ffi(Functions<PJRT_FFI_Extension>);

@@ -16,6 +16,16 @@ use crate::read;
 use crate::topology::TopologyDescription;
 
 /// Functions for layouts. A layout is text in XLA's notation, such as `{1,0}`.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::Layouts;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let layouts = client.plugin().extension::<Layouts>().ok_or("the plugin has no layouts extension")?;
+/// let x = client.buffer_from_host(&[1.0f32; 6], &[2, 3])?;
+/// assert_eq!(layouts.buffer_layout(&x)?, "{1,0}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Layouts_Extension")]
 pub struct Layouts(Functions<PJRT_Layouts_Extension>);

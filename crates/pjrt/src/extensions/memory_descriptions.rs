@@ -10,6 +10,17 @@ use crate::plugin::Plugin;
 use crate::read;
 
 /// Functions for the memories of described devices, for ahead-of-time compilation.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::MemoryDescriptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let plugin = client.plugin();
+/// let memories = plugin.extension::<MemoryDescriptions>().ok_or("the plugin describes no memories")?;
+/// let device = client.default_device()?.description()?;
+/// assert!(memories.memories(&device)?.iter().any(|memory| memory.is_default));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_MemoryDescriptions_Extension")]
 pub struct MemoryDescriptions(Functions<PJRT_MemoryDescriptions_Extension>);

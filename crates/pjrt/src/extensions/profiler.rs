@@ -14,6 +14,17 @@ use crate::plugin::Plugin;
 use crate::read;
 
 /// Records profiles of the plugin and its devices.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::Profiler;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let profiler = client.plugin().extension::<Profiler>().ok_or("the plugin has no profiler")?;
+/// let profile = profiler.start(&[])?;
+/// client.buffer_from_host(&[1.0f32], &[1])?.wait()?;
+/// std::fs::write(std::env::temp_dir().join("run.xplane.pb"), profile.stop()?)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone)]
 #[doc(alias = "PJRT_Profiler_Extension")]
 #[doc(alias = "PLUGIN_Profiler_Api")]

@@ -22,6 +22,17 @@ use crate::read;
 
 /// Functions for buffers as bytes. The header calls the extension experimental, so its structs may differ between
 /// versions.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::RawBuffers;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4])?;
+/// if let Some(raw_buffers) = client.plugin().extension::<RawBuffers>() {
+///     assert_eq!(raw_buffers.alias(&x)?.read(1, 2)?, [2, 3]);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub struct RawBuffers(Functions<PJRT_RawBuffer_Extension>);

@@ -12,6 +12,23 @@ use crate::plugin::Plugin;
 use crate::read::{self, Malformed};
 
 /// Functions for the shardings of compiled programs. A sharding is a serialized `xla.OpSharding` message.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, Program};
+/// # use pjrt::extensions::Shardings;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// # let double = client.compile(&program, &CompileOptions::default())?;
+/// let shardings = client.plugin().extension::<Shardings>().ok_or("the plugin reports no shardings")?;
+/// // The program runs on one device, so it has no shardings.
+/// assert_eq!(shardings.output_shardings(double.executable())?, None);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Shardings_Extension")]
 pub struct Shardings(Functions<PJRT_Shardings_Extension>);

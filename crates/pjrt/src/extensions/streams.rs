@@ -14,6 +14,19 @@ use crate::handle::Owner as _;
 use crate::plugin::Plugin;
 
 /// Functions for a device's streams. Libraries use them to share memory (DLPack) without waiting on the host.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # use pjrt::extensions::Streams;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1.0f32], &[1])?;
+/// if let Some(streams) = client.plugin().extension::<Streams>() {
+///     let stream = streams.stream_for_external_ready_events(&client.default_device()?)?;
+///     streams.wait_until_buffer_ready_on_stream(&stream, &x)?;
+///     // Pass `stream.as_raw()` to the library that reads the buffer.
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_Stream_Extension")]
 pub struct Streams(Functions<PJRT_Stream_Extension>);
