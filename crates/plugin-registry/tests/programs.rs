@@ -2,7 +2,7 @@
 //! the results with NumPy's.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use pjrt::{Buffer, Client, ClientOptions, CompileOptions, HostArray, LoadedExecutable, Program};
@@ -31,11 +31,23 @@ fn plugins() -> Vec<String> {
     plugins
 }
 
+/// Reads a `.npy` file of version 1 that holds little-endian `float32`, row-major.
 fn array(path: &Path) -> HostArray {
-    let file = npyz::NpyFile::new(File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
-    let file = file.unwrap();
-    let dimensions: Vec<i64> = file.shape().iter().map(|d| i64::try_from(*d).unwrap()).collect();
-    HostArray::from_elements(&file.into_vec::<f32>().unwrap(), &dimensions).unwrap()
+    let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let (start, rest) = file.split_at(10);
+    assert!(start.starts_with(b"\x93NUMPY\x01\x00"), "{}: not a .npy file of version 1", path.display());
+    let (header, data) = rest.split_at(usize::from(u16::from_le_bytes([start[8], start[9]])));
+    let header = std::str::from_utf8(header).unwrap();
+    for part in ["'descr': '<f4'", "'fortran_order': False"] {
+        assert!(header.contains(part), "{}: the header lacks {part}: {header}", path.display());
+    }
+    let shape = header.split("'shape': (").nth(1).and_then(|rest| rest.split(')').next()).unwrap();
+    let extents = shape.split(',').map(str::trim).filter(|extent| !extent.is_empty());
+    let dimensions: Vec<i64> = extents.map(|extent| extent.parse().unwrap()).collect();
+    let (elements, rest) = data.as_chunks::<4>();
+    assert!(rest.is_empty(), "{}: {} bytes after the last element", path.display(), rest.len());
+    let elements: Vec<f32> = elements.iter().copied().map(f32::from_le_bytes).collect();
+    HostArray::from_elements(&elements, &dimensions).unwrap()
 }
 
 fn arrays(name: &str, prefix: &str, count: usize) -> Vec<HostArray> {
