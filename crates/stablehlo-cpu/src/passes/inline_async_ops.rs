@@ -1,6 +1,9 @@
 //! The pass `inline_async_ops`: replaces `async_start` and `async_done` by the op that they start, before a program is partitioned or lowered.
 //!
 //! The op runs at `async_start`. The specification also allows it to run later, up to `async_done`.
+//!
+//! The pass also removes `custom_call @control_dep`, by which JAX asks a compiler to schedule ops in a given order. Its
+//! operands may be futures, and it does not change any value.
 
 use std::collections::HashMap;
 
@@ -14,17 +17,23 @@ fn is(op: &Op, wanted: &str) -> bool {
     matches!(&op.kind, OpKind::Other { name, .. } if name == wanted)
 }
 
-fn starts(region: &Region) -> bool {
-    region.ops.iter().any(|op| is(op, "stablehlo.async_start") || op.regions.iter().any(starts))
+/// Whether the op only asks for an order of other ops.
+fn is_order(op: &Op) -> bool {
+    matches!(&op.kind, OpKind::CustomCall { call_target_name, .. } if call_target_name == "control_dep")
+        && op.results.is_empty()
 }
 
-/// The program without asynchronous ops; `None` if it has none. The module has passed the verifier.
+fn applies(region: &Region) -> bool {
+    region.ops.iter().any(|op| is(op, "stablehlo.async_start") || is_order(op) || op.regions.iter().any(applies))
+}
+
+/// Returns the program without asynchronous ops, or `None` if it has none. The module has passed the verifier.
 pub(crate) fn inline_async_ops(module: &Module) -> Result<Option<Module>> {
-    if !module.funcs.iter().any(|f| starts(&f.body)) {
+    if !module.funcs.iter().any(|f| applies(&f.body)) {
         return Ok(None);
     }
     let mut module = module.clone();
-    for func in module.funcs.iter_mut().filter(|f| starts(&f.body)) {
+    for func in module.funcs.iter_mut().filter(|f| applies(&f.body)) {
         Rewrite::default().region(&mut func.body)?;
     }
     Ok(Some(module))
@@ -41,6 +50,9 @@ struct Rewrite {
 impl Rewrite {
     fn region(&mut self, region: &mut Region) -> Result<()> {
         for mut op in std::mem::take(&mut region.ops) {
+            if is_order(&op) {
+                continue;
+            }
             for operand in &mut op.operands {
                 *operand = self.same.get(operand).copied().unwrap_or(*operand);
             }

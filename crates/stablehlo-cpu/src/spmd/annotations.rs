@@ -1,6 +1,6 @@
 //! Reads the sharding annotations of a program's values and ops.
 
-use stablehlo::ir::{Attributes, Op, OpKind};
+use stablehlo::ir::{Attribute, Attributes, Op, OpKind, ValueId};
 
 use super::role::{Role, role};
 use crate::error::CompileError;
@@ -18,13 +18,29 @@ pub(super) fn of_value(attributes: &Attributes) -> Result<Option<ParsedSharding>
     of_gspmd(attributes)
 }
 
-/// GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding marks the values whose sharding the
-/// partitioner chooses.
+/// GSPMD's annotation. Returns `None` for `{unknown}`, with which automatic sharding and sharding groups mark the values
+/// whose sharding the partitioner chooses.
 fn of_gspmd(attributes: &Attributes) -> Result<Option<ParsedSharding>> {
     match find(attributes, "mhlo.sharding").and_then(text) {
-        Some(text) if text == "{unknown}" => Ok(None),
+        Some(text) if text.starts_with("{unknown") => Ok(None),
         Some(text) => parser::tiles(&text).map(Some),
         None => Ok(None),
+    }
+}
+
+/// The sharding group that the op adds a value to, and the value. The members of a group have the same sharding.
+pub(super) fn group_of(op: &Op) -> Option<(i64, ValueId)> {
+    match &op.kind {
+        OpKind::Other { name, attributes } if name == "sdy.sharding_group" => {
+            let id = find(attributes, "group_id").and_then(Attribute::as_integer)?;
+            Some((id, *op.operands.first()?))
+        }
+        OpKind::CustomCall { .. } if role(op) == Role::Constraint => {
+            let text = find(&op.attributes, "mhlo.sharding").and_then(text)?;
+            let (_, id) = text.split_once(" shard_as ")?;
+            Some((id.trim_end_matches('}').trim().parse().ok()?, *op.results.first()?))
+        }
+        _ => None,
     }
 }
 

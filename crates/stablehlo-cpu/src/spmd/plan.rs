@@ -1,10 +1,10 @@
 //! Plans the sharding of every value: reads the annotations and propagates them along the ops until nothing changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use stablehlo::ir::{Func, Literal, Module, Op, OpKind, Region, Type, ValueId};
 
-use super::annotations::{missing, of_op, of_value, open_dims};
+use super::annotations::{group_of, missing, of_op, of_value, open_dims};
 use super::placement::Placement;
 use super::role::{Role, for_each_op, role};
 use super::rules::{Constants, Mapping, Rule, rule, shape};
@@ -47,6 +47,8 @@ pub(super) struct Plan<'m> {
     /// The same for each result.
     pub(super) output_placements: Vec<Option<Placement>>,
     constants: HashMap<ValueId, &'m Literal>,
+    /// The members of each sharding group.
+    groups: BTreeMap<i64, Vec<ValueId>>,
 }
 
 /// A value that enters or leaves a manual computation.
@@ -105,13 +107,14 @@ impl<'m> Plan<'m> {
             placements: HashMap::new(),
             output_placements: Vec::new(),
             constants,
+            groups: BTreeMap::new(),
         };
         plan.arguments()?;
         plan.note_wanted_sums(&func.body)?;
         let mut edges = Vec::new();
         plan.region(&func.body, AxisSet::default(), &mut edges, &mut |op, error| at(op)(error))?;
         let outputs = plan.results(&mut edges)?;
-        plan.spread(&edges);
+        plan.spread(&edges, &plan.group_edges(&outputs));
         plan.outputs = outputs.into_iter().map(|at| plan.states[at].clone()).collect();
         Ok(plan)
     }
@@ -220,6 +223,31 @@ impl<'m> Plan<'m> {
         edges.push(Edge::Rule { alone: vec![true; sizes.len()], sizes, tensors });
     }
 
+    fn add_to_group(&mut self, id: i64, value: ValueId) -> Result<()> {
+        let members = self.groups.entry(id).or_default();
+        if members.first().is_some_and(|&first| shape(self.func, first) != shape(self.func, value)) {
+            return Err(CompileError::invalid(format!("the values of sharding group {id} have different shapes")));
+        }
+        if !members.contains(&value) {
+            members.push(value);
+        }
+        Ok(())
+    }
+
+    /// One edge for each sharding group. A result that returns a member belongs to the group too, because the member may
+    /// be an argument whose sharding is fixed.
+    fn group_edges(&self, outputs: &[usize]) -> Vec<Edge> {
+        let returned = self.func.body.ops.last().map_or(&[][..], |op| &op.operands);
+        let mut edges = Vec::new();
+        for members in self.groups.values() {
+            self.link(members, None, &mut edges);
+            for (_, &at) in returned.iter().zip(outputs).filter(|(value, _)| members.contains(value)) {
+                self.link(members, Some(at), &mut edges);
+            }
+        }
+        edges
+    }
+
     fn region(
         &mut self,
         region: &'m Region,
@@ -256,6 +284,9 @@ impl<'m> Plan<'m> {
             }
         }
         self.pass_sums(op, role);
+        if let Some((id, value)) = group_of(op) {
+            self.add_to_group(id, value)?;
+        }
         match role {
             Role::Constraint | Role::Nothing => {
                 for (&x, &y) in op.operands.iter().zip(&op.results) {

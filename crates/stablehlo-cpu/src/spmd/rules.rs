@@ -9,6 +9,7 @@ use stablehlo::ir::{
     ScatterDimensions, TensorType, Type, ValueId, Window,
 };
 
+use crate::sharding::attributes::{find, text};
 use crate::sharding::grid::{Axis, AxisSet};
 
 /// The factors of one tensor's dimensions.
@@ -175,6 +176,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         }
         OpKind::Reduce { dimensions } => reduce(&mut rule, shapes, dimensions, reducible(func, op, constants)),
         OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => windowed(&mut rule, operand, window),
+        OpKind::CustomCall { .. } => batched_call(&mut rule, func, op),
         OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
         _ => {}
     }
@@ -196,6 +198,25 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
 fn leading(rule: &mut Rule, result: &[i64], count: usize) {
     for (d, &size) in result.iter().enumerate().take(count) {
         rule.join(size, &[(0, d)], &[(0, d)]);
+    }
+}
+
+/// A custom call may declare how many leading dimensions are batch dimensions, as JAX's linear algebra does. An operand of
+/// a smaller rank belongs to every element of the batch.
+fn batched_call(rule: &mut Rule, func: &Func, op: &Op) {
+    let Some(Attribute::Dictionary(entries)) = find(&op.attributes, "mhlo.frontend_attributes") else { return };
+    let count = find(entries, "num_batch_dims").and_then(text).and_then(|count| count.parse::<usize>().ok());
+    let Some(count) = count else { return };
+    let Some(batch) = op.results.first().and_then(|&value| shape(func, value).get(..count)) else { return };
+    let operands: Vec<usize> = (0..op.operands.len()).filter(|&i| shape(func, op.operands[i]).len() >= count).collect();
+    let has_batch = |&value: &ValueId| shape(func, value).starts_with(batch);
+    if !op.results.iter().all(has_batch) || !operands.iter().all(|&i| has_batch(&op.operands[i])) {
+        return;
+    }
+    for (d, &size) in batch.iter().enumerate() {
+        let operands: Vec<_> = operands.iter().map(|&i| (i, d)).collect();
+        let results: Vec<_> = (0..op.results.len()).map(|i| (i, d)).collect();
+        rule.join(size, &operands, &results);
     }
 }
 

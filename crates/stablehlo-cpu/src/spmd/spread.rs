@@ -6,19 +6,25 @@ use crate::sharding::grid::{Axis, Grid};
 impl Plan<'_> {
     /// Propagates forwards and backwards until nothing changes. The propagation terminates, because every change adds
     /// an axis.
-    pub(super) fn spread(&mut self, edges: &[Edge]) {
+    ///
+    /// A change of one member of a sharding group reaches the others before any other edge could cut them differently.
+    pub(super) fn spread(&mut self, edges: &[Edge], groups: &[Edge]) {
         loop {
-            let mut changed = false;
-            for edge in edges {
-                changed |= self.along(edge);
-            }
-            for edge in edges.iter().rev() {
-                changed |= self.along(edge);
+            let mut changed = self.along_all(groups);
+            for edge in edges.iter().chain(edges.iter().rev()) {
+                if self.along(edge) {
+                    self.along_all(groups);
+                    changed = true;
+                }
             }
             if !changed {
                 return;
             }
         }
+    }
+
+    fn along_all(&mut self, edges: &[Edge]) -> bool {
+        edges.iter().fold(false, |changed, edge| self.along(edge) | changed)
     }
 
     fn along(&mut self, edge: &Edge) -> bool {

@@ -338,6 +338,7 @@ impl<'m> LoweringContext<'_, 'm> {
             OpKind::CreateToken | OpKind::AfterAll => self.bind(0, Binding::Token),
             OpKind::Fft { fft_type, fft_length } => self.fft(*fft_type, fft_length),
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
+            OpKind::Other { name, .. } if name == "sdy.sharding_group" => self.finish(Vec::new()),
             OpKind::Other { name, attributes } => {
                 let known = self.other(name, attributes).or_else(|| self.chlo(name, attributes));
                 let known = known.or_else(|| self.collective(name, attributes));

@@ -66,6 +66,8 @@ fn an_asynchronous_collective_is_the_collective() {
                 stablehlo.return %s : tensor<1xi32>
             }}) : (tensor<1xi32>) -> !stablehlo.future<tensor<1xi32>>
             %y = stablehlo.negate %x : tensor<1xi32>
+            stablehlo.custom_call @control_dep(%f, %y) {{has_side_effect = true}}
+              : (!stablehlo.future<tensor<1xi32>>, tensor<1xi32>) -> ()
             %r = \"stablehlo.async_done\"(%f) : (!stablehlo.future<tensor<1xi32>>) -> tensor<1xi32>
             %0 = stablehlo.subtract %r, %y : tensor<1xi32>
             return %0 : tensor<1xi32>",

@@ -5,6 +5,7 @@ mod maximal;
 mod outside;
 mod placement;
 mod round_trip;
+mod sharding_groups;
 mod traffic;
 mod uneven;
 mod unreduced;

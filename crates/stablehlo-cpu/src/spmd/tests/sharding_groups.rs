@@ -1,0 +1,99 @@
+//! Values that have the same sharding because the program groups them.
+
+use super::traffic::{collectives, none};
+use super::{N, X, Y, dims, function, module, same};
+use crate::spmd::partition;
+
+const MATRIX: &str = "tensor<8x8xf32>";
+
+fn group(value: &str) -> String {
+    format!("\"sdy.sharding_group\"(%{value}) {{group_id = 3 : i64}} : ({MATRIX}) -> ()\n")
+}
+
+/// A function of the arguments `%a`, cut as given, and `%b`, which is whole. It returns `%r` without an annotation.
+fn two(cut: &str, body: &str) -> String {
+    function(&[(MATRIX, cut), (MATRIX, "-")], (MATRIX, "-"), body)
+}
+
+/// Checks that the result has the sharding of the first argument, and the values of one device.
+fn is_like_the_first(text: &str) {
+    same(text);
+    let split = partition(&module(text), 1, 4).unwrap();
+    assert_eq!(split.output_shardings[0], split.parameter_shardings[0], "{text}");
+}
+
+#[test]
+fn a_new_value_is_cut_like_the_other_member() {
+    let body = format!("%r = stablehlo.iota dim = 0 : {MATRIX}\n{}{}", group("a"), group("r"));
+    for cut in [dims(&[X, Y]), dims(&[N, X]), dims(&["{\"y\", \"x\"}", N])] {
+        let text = two(&cut, &body);
+        is_like_the_first(&text);
+        assert_eq!(collectives(&text), none());
+    }
+}
+
+#[test]
+fn a_returned_argument_leaves_with_the_sharding_of_its_group() {
+    let text = format!(
+        "func.func @main(%a: {MATRIX} {{sdy.sharding = #sdy.sharding<@mesh, [{}]>}}, %b: {MATRIX}) -> {MATRIX} {{
+        {}{}return %b : {MATRIX}\n}}",
+        dims(&[X, Y]),
+        group("a"),
+        group("b"),
+    );
+    is_like_the_first(&text);
+}
+
+#[test]
+fn a_member_that_is_cut_more_decides() {
+    // By itself, the second member would be cut along y.
+    let text = function(
+        &[(MATRIX, &dims(&[X, Y])), (MATRIX, &dims(&[Y, N]))],
+        (MATRIX, "-"),
+        &format!("%c = stablehlo.negate %a : {MATRIX}\n%r = stablehlo.abs %b : {MATRIX}\n{}{}", group("c"), group("r")),
+    );
+    is_like_the_first(&text);
+}
+
+#[test]
+fn gspmd_groups_by_annotations() {
+    let like = |to: &str, from: &str| {
+        format!(
+            "%{to} = stablehlo.custom_call @Sharding(%{from}) {{backend_config = \"\", has_side_effect = true, \
+             mhlo.sharding = \"{{unknown shard_as 5}}\"}} : ({MATRIX}) -> {MATRIX}\n"
+        )
+    };
+    let body = format!("%i = stablehlo.iota dim = 0 : {MATRIX}\n{}{}", like("c", "a"), like("r", "i"));
+    is_like_the_first(&two(&dims(&[X, Y]), &body));
+}
+
+#[test]
+fn members_of_different_shapes_are_refused() {
+    let body = format!(
+        "%t = stablehlo.slice %a [0:4, 0:8] : ({MATRIX}) -> tensor<4x8xf32>
+        {}\"sdy.sharding_group\"(%t) {{group_id = 3 : i64}} : (tensor<4x8xf32>) -> ()
+        %r = stablehlo.negate %a : {MATRIX}",
+        group("a")
+    );
+    let error = partition(&module(&two(&dims(&[X, Y]), &body)), 1, 4).err().unwrap().to_string();
+    assert!(error.contains("sharding group 3 have different shapes"), "{error}");
+}
+
+/// A custom call of linear algebra keeps the parts of its batch.
+#[test]
+fn declared_batch_dimensions_of_a_custom_call_stay_cut() {
+    let batch = "tensor<8x4x3xf32>";
+    let body = |attributes: &str| {
+        format!(
+            "%q:2 = stablehlo.custom_call @Qr(%a) {{{attributes}}} : ({batch}) -> ({batch}, tensor<8x3xf32>)
+            %r = stablehlo.negate %q#0 : {batch}"
+        )
+    };
+    let cut = dims(&[X, N, N]);
+    let text = |attributes: &str| function(&[(batch, &cut)], (batch, &cut), &body(attributes));
+    let declared = "mhlo.frontend_attributes = {num_batch_dims = \"1\"}";
+    assert_eq!(collectives(&text(declared)), none());
+    assert_eq!(collectives(&text("has_side_effect = false")), ["all_gather"]);
+    // A declaration that does not fit the types has no effect.
+    assert_eq!(collectives(&text("mhlo.frontend_attributes = {num_batch_dims = \"9\"}")), ["all_gather"]);
+}
