@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import needs_package
+from jax.experimental.custom_partitioning import custom_partitioning
+from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -193,3 +196,52 @@ def test_an_argument_that_cannot_be_cut_evenly_is_named():
     mesh = Mesh(np.array(OURS[:4]), ("x",))
     with pytest.raises(ValueError, match="divisible|evenly"):
         jax.device_put(f32(6, 5), NamedSharding(mesh, P("x")))
+
+
+@pytest.mark.parametrize("spec", [P("x", "y"), P("x"), P(None, ("y", "x"))])
+def test_values_that_are_sharded_alike(spec):
+    mesh = Mesh(np.array(OURS[:4]).reshape(2, 2), ("x", "y"))
+    x = f32(8, 16)
+    cut = jax.device_put(x, NamedSharding(mesh, spec))
+
+    def with_new(x):
+        return shard_alike(x, jnp.arange(128.0).reshape(8, 16))
+
+    for function in (with_new, jax.jit(with_new)):
+        for got, want in zip(function(cut), (x, np.arange(128.0).reshape(8, 16))):
+            assert got.sharding.is_equivalent_to(cut.sharding, 2)
+            np.testing.assert_array_equal(got, want)
+    # An argument without a sharding is whole. The result that returns it is not.
+    given, whole = jax.jit(shard_alike)(cut, x)
+    assert given.sharding.is_equivalent_to(cut.sharding, 2) and whole.sharding.is_equivalent_to(cut.sharding, 2)
+    np.testing.assert_array_equal(whole, x)
+    one = jax.device_put(x, OURS[1])
+    np.testing.assert_array_equal(jax.jit(with_new)(one)[0], x)
+
+
+@needs_package
+def test_a_function_with_its_own_partitioning_runs():
+    @custom_partitioning
+    def scaled(x, y):
+        return (x * 2 + y).sum(axis=0)
+
+    def unused(*_):
+        raise AssertionError("the device's partitioner splits the function")
+
+    scaled.def_partition(partition=unused, infer_sharding_from_operands=unused, sharding_rule="i j, i j -> j")
+    agrees(lambda x, y: scaled(x, y) + 1, (f32(8, 16), f32(8, 16)), [("x", "y"), ("y",)])
+
+
+@needs_package
+@pytest.mark.parametrize("name", ["cholesky", "eigh", "lu", "qr", "svd"])
+def test_batches_of_linear_algebra_stay_cut(name):
+    mesh = Mesh(np.array(OURS[:4]).reshape(2, 2), ("x", "y"))
+    x = f32(8, 5, 5)
+    x = x @ x.transpose(0, 2, 1) + np.eye(5, dtype=np.float32)
+    function = jax.jit(getattr(jax.lax.linalg, name))
+    cut = jax.device_put(x, NamedSharding(mesh, P(("x", "y"))))
+    want = jax.tree.leaves(function(jax.device_put(x, OURS[0])))
+    for got, want in zip(jax.tree.leaves(function(cut)), want):
+        assert got.sharding.shard_shape(got.shape)[0] == 2
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    assert "all-" not in function.lower(cut).compile().as_text()

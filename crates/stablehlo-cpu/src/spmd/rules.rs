@@ -176,7 +176,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         }
         OpKind::Reduce { dimensions } => reduce(&mut rule, shapes, dimensions, reducible(func, op, constants)),
         OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => windowed(&mut rule, operand, window),
-        OpKind::CustomCall { .. } => batched_call(&mut rule, func, op),
+        OpKind::CustomCall { call_target_name, .. } => batched_call(&mut rule, shapes, call_target_name),
         OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
         _ => {}
     }
@@ -201,21 +201,34 @@ fn leading(rule: &mut Rule, result: &[i64], count: usize) {
     }
 }
 
-/// A custom call may declare how many leading dimensions are batch dimensions, as JAX's linear algebra does. An operand of
-/// a smaller rank belongs to every element of the batch.
-fn batched_call(rule: &mut Rule, func: &Func, op: &Op) {
-    let Some(Attribute::Dictionary(entries)) = find(&op.attributes, "mhlo.frontend_attributes") else { return };
-    let count = find(entries, "num_batch_dims").and_then(text).and_then(|count| count.parse::<usize>().ok());
-    let Some(count) = count else { return };
-    let Some(batch) = op.results.first().and_then(|&value| shape(func, value).get(..count)) else { return };
-    let operands: Vec<usize> = (0..op.operands.len()).filter(|&i| shape(func, op.operands[i]).len() >= count).collect();
-    let has_batch = |&value: &ValueId| shape(func, value).starts_with(batch);
-    if !op.results.iter().all(has_batch) || !operands.iter().all(|&i| has_batch(&op.operands[i])) {
+/// How many leading dimensions of a custom call are batch dimensions. JAX's linear algebra declares their number, except
+/// for the calls that work on any platform.
+fn batch_dimensions(shapes: Shapes<'_>, target: &str) -> Option<usize> {
+    if let Some(Attribute::Dictionary(entries)) = find(&shapes.op.attributes, "mhlo.frontend_attributes")
+        && let Some(count) = find(entries, "num_batch_dims").and_then(text)
+    {
+        return count.parse().ok();
+    }
+    match target {
+        "Qr" | "Eigh" | "ProductOfElementaryHouseholderReflectors" => shapes.operand(0).len().checked_sub(2),
+        _ => None,
+    }
+}
+
+/// The batch dimensions of a custom call. An operand of a smaller rank belongs to every element of the batch.
+fn batched_call(rule: &mut Rule, shapes: Shapes<'_>, target: &str) {
+    let Some(count) = batch_dimensions(shapes, target) else { return };
+    let Some(batch) = shapes.result().get(..count) else { return };
+    let operands: Vec<usize> = (0..shapes.op.operands.len()).filter(|&i| shapes.operand(i).len() >= count).collect();
+    let results = &shapes.op.results;
+    if !results.iter().all(|&value| shape(shapes.func, value).starts_with(batch))
+        || !operands.iter().all(|&i| shapes.operand(i).starts_with(batch))
+    {
         return;
     }
     for (d, &size) in batch.iter().enumerate() {
         let operands: Vec<_> = operands.iter().map(|&i| (i, d)).collect();
-        let results: Vec<_> = (0..op.results.len()).map(|i| (i, d)).collect();
+        let results: Vec<_> = (0..results.len()).map(|i| (i, d)).collect();
         rule.join(size, &operands, &results);
     }
 }

@@ -10,6 +10,7 @@ from typing import Any
 from . import NAME, library_path
 
 _FFI_EXTENSION = 5
+_CUSTOM_PARTITIONER_EXTENSION = 2
 ERROR_INTERNAL = 13
 STAGE_EXECUTE = 3
 EXTENSION_METADATA = 1
@@ -175,20 +176,38 @@ class Frame(ctypes.Structure):
 Handler = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(Frame))
 
 
-def _table() -> Any:
-    """The library that the framework has loaded, its table of functions and its FFI extension."""
+def _library() -> Any:
+    """The library that the framework has loaded, and its table of functions."""
     library = ctypes.CDLL(library_path())
     library.GetPjrtApi.argtypes, library.GetPjrtApi.restype = [], ctypes.POINTER(_Api)
-    api = library.GetPjrtApi().contents
+    return library, library.GetPjrtApi().contents
+
+
+def _extension(api: _Api, wanted: int) -> Any:
+    """The plugin's extension of this type; `None` if it has none."""
     extension = api.extension_start
-    while extension:
-        if extension.contents.type == _FFI_EXTENSION:
-            ffi = ctypes.cast(extension, ctypes.POINTER(_Ffi)).contents
-            if ffi.base.struct_size < ctypes.sizeof(_Ffi):
-                raise ValueError("the plugin's FFI extension is too old to register handlers")
-            return library, api, ffi
+    while extension and extension.contents.type != wanted:
         extension = extension.contents.next
-    raise ValueError("the plugin has no FFI extension")
+    return extension or None
+
+
+def has_custom_partitioner() -> bool:
+    """Whether the plugin calls the functions that users give to `custom_partitioning`."""
+    library, api = _library()
+    del library  # loaded by the framework, and never unloaded
+    return _extension(api, _CUSTOM_PARTITIONER_EXTENSION) is not None
+
+
+def _table() -> Any:
+    """The library that the framework has loaded, its table of functions and its FFI extension."""
+    library, api = _library()
+    extension = _extension(api, _FFI_EXTENSION)
+    if extension is None:
+        raise ValueError("the plugin has no FFI extension")
+    ffi = ctypes.cast(extension, ctypes.POINTER(_Ffi)).contents
+    if ffi.base.struct_size < ctypes.sizeof(_Ffi):
+        raise ValueError("the plugin's FFI extension is too old to register handlers")
+    return library, api, ffi
 
 
 def _message(api: _Api, error: int) -> str:

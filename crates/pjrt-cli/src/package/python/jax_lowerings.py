@@ -60,3 +60,18 @@ def lapack(routines: Iterable[str], platform: str, note: Callable[[str, object],
         else:
             done.append(routine)
     return done
+
+
+def custom_partitioning(platform: str) -> None:
+    """Lowers a function of `custom_partitioning` as if it were an ordinary one, so that the plugin's partitioner splits it.
+
+    JAX's own rule makes a call that only a plugin with the custom partitioner extension understands.
+    """
+    from jax._src import core
+    from jax._src import custom_partitioning as module
+    from jax._src.interpreters import mlir
+
+    def inline(ctx: Any, *values: Any, call: Any, **_: Any) -> Any:
+        return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
+
+    register(module.custom_partitioning_p, inline, platform)

@@ -150,6 +150,7 @@ def _tell_capabilities() -> None:
     lapack = told.get("features", {}).get("custom_calls.lapack")
     if lapack:
         _expect("LAPACK's routines", jax_lowerings.lapack, lapack.split(), NAME, _warn)
+    _attempt("functions of custom_partitioning", _custom_partitioning)
     if told.get("features", {}).get("custom_calls.ffi"):
         _expect("handlers of custom calls", jax_ffi.forward_registrations, _xla_client())
         if told.get("host_callbacks"):
@@ -168,6 +169,11 @@ def _tell_capabilities() -> None:
     ):
         if told.get(field):
             _note(field, "JAX has no place for it")
+
+
+def _custom_partitioning() -> None:
+    if not jax_ffi.has_custom_partitioner():
+        jax_lowerings.custom_partitioning(NAME)
 
 
 def _xla_client() -> Any:

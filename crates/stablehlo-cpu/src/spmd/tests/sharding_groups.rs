@@ -79,21 +79,27 @@ fn members_of_different_shapes_are_refused() {
     assert!(error.contains("sharding group 3 have different shapes"), "{error}");
 }
 
-/// A custom call of linear algebra keeps the parts of its batch.
+/// A custom call of linear algebra runs on the parts of its batch.
 #[test]
-fn declared_batch_dimensions_of_a_custom_call_stay_cut() {
+fn batches_of_linear_algebra_stay_cut() {
     let batch = "tensor<8x4x3xf32>";
-    let body = |attributes: &str| {
-        format!(
-            "%q:2 = stablehlo.custom_call @Qr(%a) {{{attributes}}} : ({batch}) -> ({batch}, tensor<8x3xf32>)
-            %r = stablehlo.negate %q#0 : {batch}"
-        )
-    };
     let cut = dims(&[X, N, N]);
-    let text = |attributes: &str| function(&[(batch, &cut)], (batch, &cut), &body(attributes));
-    let declared = "mhlo.frontend_attributes = {num_batch_dims = \"1\"}";
-    assert_eq!(collectives(&text(declared)), none());
-    assert_eq!(collectives(&text("has_side_effect = false")), ["all_gather"]);
+    let text = |call: &str, results: &str| {
+        let body = format!(
+            "%q:3 = stablehlo.custom_call @{call} : ({batch}) -> ({batch}, {results})
+            %r = stablehlo.negate %q#0 : {batch}"
+        );
+        function(&[(batch, &cut)], (batch, &cut), &body)
+    };
+    let lu = |count: &str| {
+        let call = format!(
+            "lapack_sgetrf_ffi(%a) {{api_version = 4 : i32, mhlo.frontend_attributes = {{num_batch_dims = \"{count}\"}}}}"
+        );
+        text(&call, "tensor<8x3xi32>, tensor<8xi32>")
+    };
+    assert_eq!(collectives(&lu("1")), none());
     // A declaration that does not fit the types has no effect.
-    assert_eq!(collectives(&text("mhlo.frontend_attributes = {num_batch_dims = \"9\"}")), ["all_gather"]);
+    assert_eq!(collectives(&lu("9")), ["all_gather"]);
+    let qr = text("Qr(%a)", "tensor<8x3xf32>").replace("%q:3", "%q:2");
+    assert_eq!(collectives(&qr), none());
 }
