@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from conftest import needs_package
 from jax.experimental.custom_partitioning import custom_partitioning
-from jax.experimental.shard_alike import shard_alike
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -200,6 +199,8 @@ def test_an_argument_that_cannot_be_cut_evenly_is_named():
 
 @pytest.mark.parametrize("spec", [P("x", "y"), P("x"), P(None, ("y", "x"))])
 def test_values_that_are_sharded_alike(spec):
+    reason = "SKIPPED: this version of JAX has no shard_alike"
+    shard_alike = pytest.importorskip("jax.experimental.shard_alike", reason=reason).shard_alike
     mesh = Mesh(np.array(OURS[:4]).reshape(2, 2), ("x", "y"))
     x = f32(8, 16)
     cut = jax.device_put(x, NamedSharding(mesh, spec))

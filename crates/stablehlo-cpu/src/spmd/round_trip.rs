@@ -8,11 +8,12 @@
 //! | `xla.sdy.sharding` of arguments and ops | `sdy.sharding` |
 //! | custom call `Sharding` with `xla.sdy.sharding` | `sdy.sharding_constraint` |
 //! | custom call `xla.sdy.FuncResultSharding` | `sdy.sharding` of a result of the function |
+//! | custom call `xla.sdy.ShardingGroup` | `sdy.sharding_group` |
 //! | custom call `xla.sdy.GlobalToLocalShape`, call of `xla.sdy.manual_computation_body`, custom call `xla.sdy.LocalToGlobalShape` | `sdy.manual_computation` |
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Attribute, Attributes, Func, Module, Op, OpKind, Region, ValueId, ValueIds};
+use stablehlo::ir::{Attribute, Attributes, ElementType, Func, Module, Op, OpKind, Region, ValueId, ValueIds};
 
 use crate::error::CompileError;
 
@@ -145,6 +146,13 @@ struct Rewrite {
     called: HashMap<ValueId, (Op, Attributes)>,
 }
 
+/// The number of a sharding group, such as `21 : i64`.
+fn group_id(attribute: &Attribute) -> Option<Attribute> {
+    let text = text(attribute)?;
+    let number = text.split(':').next()?.trim().parse().ok()?;
+    Some(Attribute::Integer(number, ElementType::I64))
+}
+
 fn missing(what: &str) -> CompileError {
     CompileError::invalid(format!("a manual computation without {what}"))
 }
@@ -167,6 +175,7 @@ impl Rewrite {
     fn op(&mut self, mut op: Op) -> Result<Option<Op>> {
         let mut found = take(&mut op.attributes);
         let sharding = found.iter().find(|(name, _)| name == "sharding").and_then(|(_, value)| text(value));
+        let group = found.iter().find(|(name, _)| name == "sharding_group_id").and_then(|(_, value)| group_id(value));
         found.retain_mut(|(name, value)| {
             *value = text(value).map_or_else(|| value.clone(), Attribute::Other);
             matches!(name.as_str(), "in_shardings" | "out_shardings" | "manual_axes")
@@ -194,7 +203,11 @@ impl Rewrite {
                 self.same.extend(op.results.iter().copied().zip(op.operands));
                 return Ok(None);
             }
-            ("xla.sdy.ShardingGroup", _) => return Ok(None),
+            ("xla.sdy.ShardingGroup", _) => {
+                let attributes =
+                    vec![("group_id".to_owned(), group.ok_or_else(|| missing("xla.sdy.sharding_group_id"))?)];
+                op.kind = OpKind::Other { name: "sdy.sharding_group".to_owned(), attributes };
+            }
             ("xla.sdy.GlobalToLocalShape", _) => {
                 for (&local, &global) in op.results.iter().zip(&op.operands) {
                     self.entered.insert(local, (global, found.clone()));

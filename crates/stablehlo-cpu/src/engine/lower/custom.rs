@@ -49,8 +49,9 @@ impl<'m> LoweringContext<'_, 'm> {
             "Eigh" => self.eigh(),
             "ApproxTopK" => self.approx_top_k(),
             "ragged_all_to_all" => self.ragged_all_to_all(),
-            // It only protects its operands from removal before a program reaches a device.
-            "dce_sink" => self.finish(Vec::new()),
+            // `dce_sink` only protects its operands from removal before a program reaches a device. A sharding group has no
+            // effect on one device.
+            "dce_sink" | "xla.sdy.ShardingGroup" | "local_xla.sdy.ShardingGroup" => self.finish(Vec::new()),
             "TopK" | "mhlo.topk" => self.top_k(),
             _ => match target.strip_prefix("mhlo.") {
                 Some(name) => self.special(name),

@@ -45,6 +45,33 @@ fn arguments_constraints_and_results() {
 }
 
 #[test]
+fn sharding_groups() {
+    let group = |value: &str| {
+        format!(
+            "stablehlo.custom_call @local_xla.sdy.ShardingGroup({value}) {{has_side_effect = true, \
+             mhlo.frontend_attributes = {{xla.sdy.sharding_group_id = \"21 : i64\"}}}} : (tensor<4x4xf32>) -> ()"
+        )
+    };
+    let shardy =
+        |value: &str| format!("\"sdy.sharding_group\"({value}) {{group_id = 21 : i64}} : (tensor<4x4xf32>) -> ()");
+    let body = |group: &dyn Fn(&str) -> String, annotation: &str| {
+        format!(
+            "func.func @main(%a: tensor<4x4xf32> {{{annotation}}}) -> tensor<4x4xf32> {{
+              %0 = stablehlo.iota dim = 0 : tensor<4x4xf32>
+              {}\n{}
+              return %0 : tensor<4x4xf32>
+            }}",
+            group("%a"),
+            group("%0"),
+        )
+    };
+    check(
+        &body(&group, "mhlo.frontend_attributes = {xla.sdy.sharding = \"#sdy.sharding<@mesh, [{'x'}, {'y'}]>\"}"),
+        &body(&shardy, "sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {\"y\"}]>"),
+    );
+}
+
+#[test]
 fn manual_computations() {
     check(
         "func.func @main(%a: tensor<4x4xf32>, %b: tensor<4xf32>) -> tensor<4x2xf32> {
