@@ -29,8 +29,8 @@ static int checks;
         CHECK(error == NULL);                                                              \
     } while (0)
 
-/* A call that fails with that code and this text in its message. It is made twice, with and without a place for the
- * error. */
+/* A call that fails with that code and this text in its message. The macro makes the call twice, with and without a
+ * place for the error. */
 #define FAILS(expected, says, call)                                                        \
     do {                                                                                   \
         dp_error *error = NULL;                                                            \

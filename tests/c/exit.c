@@ -1,6 +1,6 @@
 /* Tests a process that ends while a program runs on the embedded CPU device, and never destroys its client. The device's
- * threads are at rest before the program's own exit functions run. No callback is called, and the exit status is that of
- * the program. */
+ * threads have stopped working before the program's own exit functions run. No callback is called, and the exit status
+ * is that of the program. */
 #include "check.h"
 
 #ifndef WITH_PJRT

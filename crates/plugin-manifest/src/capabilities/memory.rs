@@ -103,9 +103,9 @@ codes! {
 #[serde(default)]
 #[non_exhaustive]
 pub struct HostCallbacks {
-    /// Partitioned programs may call.
+    /// Partitioned programs may contain callbacks.
     pub partitioned: bool,
-    /// Arrays without elements may be passed.
+    /// Callbacks may take arrays without elements.
     pub empty_arrays: bool,
 }
 
@@ -117,7 +117,7 @@ impl Default for HostCallbacks {
 }
 
 impl HostCallbacks {
-    /// Sets whether partitioned programs may call, and whether empty arrays may be passed.
+    /// Sets whether partitioned programs may contain callbacks, and whether callbacks may take empty arrays.
     pub fn new(partitioned: bool, empty_arrays: bool) -> Self {
         Self { partitioned, empty_arrays }
     }

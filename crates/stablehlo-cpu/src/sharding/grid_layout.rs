@@ -10,7 +10,7 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-/// A digit before it is numbered: the distance between its values, and their number.
+/// A digit that has no number yet: the distance between two consecutive values, and the number of values.
 type Digit = (usize, usize);
 
 /// Extents of a layout, and its devices.

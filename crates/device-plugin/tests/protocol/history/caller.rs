@@ -42,8 +42,8 @@ impl Cliff {
         at
     }
 
-    /// Writes the first `struct_size` bytes of a struct there. They end at the cliff, except for padding to the
-    /// alignment.
+    /// Writes the first `struct_size` bytes of a struct there. They end where the readable memory ends, except for
+    /// padding to the alignment.
     pub fn put<T: AbiStruct>(&self, value: &T, struct_size: usize) -> *mut T {
         let at = self.last(struct_size.max(size_of::<usize>()).next_multiple_of(align_of::<T>()));
         let known = struct_size.clamp(size_of::<usize>(), T::STRUCT_SIZE);
