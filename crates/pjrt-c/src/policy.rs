@@ -21,7 +21,7 @@ impl dp_policy {
     pub(crate) fn policy(&self) -> Policy {
         let mut policy = self.preferences.clone().unwrap_or_else(Policy::any);
         if self.hints {
-            policy = policy.or_as_environment_says();
+            policy = policy.environment_first();
         }
         if let Some(considered) = self.experimental {
             policy = policy.experimental(considered);

@@ -13,7 +13,7 @@ use plugin_manifest::Manifest;
 ///
 /// let exactly = Policy::named("cuda");
 /// let first_that_fits = Policy::prefer("gpu").or("tpu").fallback("cpu");
-/// let best = Policy::any().or_as_environment_says();
+/// let best = Policy::any().environment_first();
 /// ```
 #[derive(Clone, Default)]
 pub struct Policy {
@@ -87,7 +87,7 @@ impl Policy {
     /// considered, in their order. If none of them fits, the selection fails, as in the frameworks that define these
     /// variables.
     #[must_use]
-    pub fn or_as_environment_says(mut self) -> Self {
+    pub fn environment_first(mut self) -> Self {
         self.hints = true;
         self
     }

@@ -92,14 +92,14 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         }
         write(&folder.join(path), &text, *executable)?;
     }
-    Ok(told(args, &folder, &sdk, warning))
+    Ok(report(args, &folder, &sdk, warning))
 }
 
 /// The text that the command prints.
-fn told(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
+fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> String {
     let mut out = String::new();
     line!(out, "wrote the plugin {} to {}", args.name, folder.display());
-    line!(out, "the SDK's crates: {}", sdk.told());
+    line!(out, "the SDK's crates: {}", sdk.description());
     if let Some(warning) = warning {
         line!(out, "warning: {warning}");
     }

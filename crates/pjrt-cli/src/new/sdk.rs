@@ -120,7 +120,7 @@ impl Sdk {
     }
 
     /// A description for display.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn description(&self) -> String {
         match self {
             Self::Path(path, true) => {
                 format!("{}, the checkout this command was built from (--sdk-git URL for a repository)", path.display())

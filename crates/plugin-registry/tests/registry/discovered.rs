@@ -57,9 +57,9 @@ fn the_environment_decides_where_the_policy_lets_it() {
     let folder = installed("hints", &["hint_a", "hint_b"]);
     let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "HINT_B"));
     assert_eq!(registry.select(&Policy::any()).unwrap().name(), "hint_a");
-    assert_eq!(registry.select(&Policy::any().or_as_environment_says()).unwrap().name(), "hint_b");
+    assert_eq!(registry.select(&Policy::any().environment_first()).unwrap().name(), "hint_b");
     let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "TPU"));
-    let error = registry.select(&Policy::any().or_as_environment_says()).unwrap_err();
+    let error = registry.select(&Policy::any().environment_first()).unwrap_err();
     let hint = error.hint().unwrap();
     assert_eq!((&*hint.variable, &*hint.names), ("PJRT_DEVICE", &["tpu".to_owned()][..]));
 }

@@ -182,7 +182,7 @@ impl<'a, B: Backend> Call<'a, B> {
     /// V1 to V4 for `args`, whose lists this call already holds.
     #[cold]
     #[inline(never)]
-    unsafe fn run_specially<P: DevicePlugin<Backend = B>>(
+    unsafe fn run_general<P: DevicePlugin<Backend = B>>(
         &self,
         args: &mut PJRT_LoadedExecutable_Execute_Args,
         devices: &[usize],
@@ -328,7 +328,7 @@ entries! {
         let [device] = *devices else {
             let placements: Vec<_> = executable.placements.iter().map(Vec::as_slice).collect();
             // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { call.run_specially::<P>(args, devices, &placements, events, talks) };
+            return unsafe { call.run_general::<P>(args, devices, &placements, events, talks) };
         };
         let elsewhere;
         let placements = if chosen.is_none() {
@@ -340,7 +340,7 @@ entries! {
         // Features that an execution does not use must not slow it down.
         if talks | has_more | profiler::is_recording() {
             // SAFETY: V1 (argument structs) to V4 (callbacks).
-            return unsafe { call.run_specially::<P>(args, &[device], &[placements], events, talks) };
+            return unsafe { call.run_general::<P>(args, &[device], &[placements], events, talks) };
         }
         // SAFETY: V2 (handles) and V3 (arrays and text).
         unsafe { call.run(device, placements, events) }
