@@ -8,7 +8,7 @@ use super::group_compiler::compile_group;
 use super::pool::{Buffer, Pool};
 use super::program::{Arg, Block, Out, Step};
 use super::row_fusion::compile_rows;
-use super::schedule::Item;
+use super::schedule::{Group, Item, Rows};
 use super::simplify::simplify;
 use super::tile::fill;
 use crate::error::{CompileError, RunError};
@@ -78,6 +78,34 @@ fn uses_of(item: &Item) -> (Vec<ValueIndex>, Vec<ValueIndex>) {
     (uses, defs)
 }
 
+/// For each item of a block, the values that it defines and something reads later, and the values of the block that it is
+/// the last to read.
+struct Liveness {
+    needed_after: Vec<Vec<ValueIndex>>,
+    dying: Vec<HashSet<ValueIndex>>,
+    /// The values that the block owns: its arguments, and what its items define.
+    owned: HashSet<ValueIndex>,
+}
+
+impl Liveness {
+    fn new(items: &[Item], args: &[ValueIndex], results: &[ValueIndex]) -> Self {
+        let facts: Vec<(Vec<ValueIndex>, Vec<ValueIndex>)> = items.iter().map(uses_of).collect();
+        let mut owned: HashSet<ValueIndex> = args.iter().copied().collect();
+        facts.iter().for_each(|(_, defs)| owned.extend(defs));
+        // Scan from the end, so that the first occurrence of a value is its last use.
+        let mut live: HashSet<ValueIndex> = results.iter().copied().collect();
+        let mut needed_after: Vec<Vec<ValueIndex>> = vec![Vec::new(); items.len()];
+        let mut dying: Vec<HashSet<ValueIndex>> = vec![HashSet::new(); items.len()];
+        for (at, (uses, defs)) in facts.iter().enumerate().rev() {
+            needed_after[at] = defs.iter().copied().filter(|v| live.contains(v)).collect();
+            let last_use = |v: &ValueIndex| owned.contains(v) && !live.contains(v) && !defs.contains(v);
+            dying[at] = uses.iter().copied().filter(last_use).collect();
+            live.extend(uses);
+        }
+        Self { needed_after, dying, owned }
+    }
+}
+
 impl Emitter<'_> {
     /// Emits a block. The block owns `args` and the values that its items define. Values in `pinned` keep their slots.
     fn block(
@@ -89,60 +117,63 @@ impl Emitter<'_> {
         simplify(&mut block, self.values);
         let (items, results) = schedule(block, self.values);
         let pinned: HashSet<ValueIndex> = pinned.iter().copied().collect();
-        let mut owned: HashSet<ValueIndex> = args.iter().copied().collect();
-        let facts: Vec<(Vec<ValueIndex>, Vec<ValueIndex>)> = items.iter().map(uses_of).collect();
-        facts.iter().for_each(|(_, defs)| owned.extend(defs));
-        // Scan from the end, so that the first occurrence of a value is its last use.
-        let mut live: HashSet<ValueIndex> = results.iter().copied().collect();
-        let mut needed_after: Vec<Vec<ValueIndex>> = vec![Vec::new(); items.len()];
-        let mut dying: Vec<HashSet<ValueIndex>> = vec![HashSet::new(); items.len()];
-        for (at, (uses, defs)) in facts.iter().enumerate().rev() {
-            needed_after[at] = defs.iter().copied().filter(|v| live.contains(v)).collect();
-            for &v in uses {
-                if owned.contains(&v) && !live.contains(&v) && !defs.contains(&v) {
-                    dying[at].insert(v);
-                }
-            }
-            live.extend(uses);
-        }
+        let Liveness { needed_after, dying, owned } = Liveness::new(&items, args, &results);
         let mut steps = Vec::with_capacity(items.len());
         for ((item, dying), needed) in items.into_iter().zip(dying).zip(needed_after) {
-            match item {
-                Item::Group(group) => {
-                    let compiled = compile_group(&group, &[], &needed, self.values);
-                    let args = self.args(&compiled.ins, &dying)?;
-                    let mut taken: Vec<u16> = Vec::new();
-                    let mut outs = Vec::with_capacity(needed.len());
-                    for (&v, reuse) in needed.iter().zip(&compiled.reuse) {
-                        let from = reuse
-                            .iter()
-                            .copied()
-                            .find(|&i| matches!(args[usize::from(i)], Arg::Last(_)) && !taken.contains(&i));
-                        taken.extend(from);
-                        outs.push(Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from });
-                    }
-                    let free = self.release(&dying, &pinned);
-                    steps.push(Step::Tile { program: compiled.program, n: group.n, args, outs, free });
-                }
-                Item::Rows(rows) => {
-                    let (program, ins) = compile_rows(&rows, &needed, self.values);
-                    let args = self.args(&ins, &dying)?;
-                    let made = |&v: &ValueIndex| Out {
-                        slot: self.define(v),
-                        bytes: self.values[v as usize].bytes(),
-                        from: None,
-                    };
-                    let outs = needed.iter().map(made).collect();
-                    let free = self.release(&dying, &pinned);
-                    steps.push(Step::Kernel { kernel: Box::new(program), args, outs, free });
-                }
-                Item::Node(node) => {
-                    let step = self.node(node, &dying, &needed, &pinned)?;
-                    steps.push(step);
-                }
-            }
+            steps.push(match item {
+                Item::Group(group) => self.group(&group, &dying, &needed, &pinned)?,
+                Item::Rows(rows) => self.rows(&rows, &dying, &needed, &pinned)?,
+                Item::Node(node) => self.node(node, &dying, &needed, &pinned)?,
+            });
         }
-        // Move a result out of its slot if the block owns it and returns it only once.
+        let results = self.results(&results, &owned, &pinned)?;
+        Ok(Block { steps, results })
+    }
+
+    /// Emits a group of elementwise nodes.
+    fn group(
+        &mut self,
+        group: &Group,
+        dying: &HashSet<ValueIndex>,
+        needed: &[ValueIndex],
+        pinned: &HashSet<ValueIndex>,
+    ) -> Result<Step, CompileError> {
+        let compiled = compile_group(group, &[], needed, self.values);
+        let args = self.args(&compiled.ins, dying)?;
+        let mut taken: Vec<u16> = Vec::new();
+        let mut outs = Vec::with_capacity(needed.len());
+        for (&v, reuse) in needed.iter().zip(&compiled.reuse) {
+            let is_free = |i: &u16| matches!(args[usize::from(*i)], Arg::Last(_)) && !taken.contains(i);
+            let from = reuse.iter().copied().find(is_free);
+            taken.extend(from);
+            outs.push(self.out(v, from));
+        }
+        let free = self.release(dying, pinned);
+        Ok(Step::Tile { program: compiled.program, n: group.n, args, outs, free })
+    }
+
+    /// Emits items that are fused by rows.
+    fn rows(
+        &mut self,
+        rows: &Rows,
+        dying: &HashSet<ValueIndex>,
+        needed: &[ValueIndex],
+        pinned: &HashSet<ValueIndex>,
+    ) -> Result<Step, CompileError> {
+        let (program, ins) = compile_rows(rows, needed, self.values);
+        let args = self.args(&ins, dying)?;
+        let outs = needed.iter().map(|&v| self.out(v, None)).collect();
+        let free = self.release(dying, pinned);
+        Ok(Step::Kernel { kernel: Box::new(program), args, outs, free })
+    }
+
+    /// The results of a block. Moves a result out of its slot if the block owns it and returns it only once.
+    fn results(
+        &mut self,
+        results: &[ValueIndex],
+        owned: &HashSet<ValueIndex>,
+        pinned: &HashSet<ValueIndex>,
+    ) -> Result<Vec<Arg>, CompileError> {
         let mut out = Vec::with_capacity(results.len());
         for (at, &v) in results.iter().enumerate() {
             let last = owned.contains(&v) && !results[at + 1..].contains(&v);
@@ -156,7 +187,7 @@ impl Emitter<'_> {
                 arg => arg,
             });
         }
-        Ok(Block { steps, results: out })
+        Ok(out)
     }
 
     fn node(
@@ -177,16 +208,14 @@ impl Emitter<'_> {
                 let mut outs = Vec::with_capacity(node.outs.len());
                 for (i, &v) in node.outs.iter().enumerate() {
                     let from = starts.get(i).copied().flatten();
-                    outs.push(Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from });
+                    outs.push(self.out(v, from));
                 }
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
                 Ok(Step::Kernel { kernel, args, outs, free })
             }
             Op::Collective(collective) => {
-                let made =
-                    |v: &ValueIndex| Out { slot: self.define(*v), bytes: self.values[*v as usize].bytes(), from: None };
-                let outs = node.outs.iter().map(made).collect();
+                let outs = node.outs.iter().map(|&v| self.out(v, None)).collect();
                 let mut free = self.release(dying, pinned);
                 free.extend(self.drop_unread(&node.outs, needed));
                 Ok(Step::Collective { collective, args, outs, free })
@@ -216,6 +245,11 @@ impl Emitter<'_> {
                 Err(CompileError::invalid("an elementwise node was left out of the groups"))
             }
         }
+    }
+
+    /// A value that a step computes, in the memory of operand `from` if one is given.
+    fn out(&mut self, v: ValueIndex, from: Option<u16>) -> Out {
+        Out { slot: self.define(v), bytes: self.values[v as usize].bytes(), from }
     }
 
     /// Assigns a slot to a new value.

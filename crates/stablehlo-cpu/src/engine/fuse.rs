@@ -1,6 +1,6 @@
 //! Schedules a block: groups elementwise nodes that can run as one loop.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use super::graph::{BlockGraph, Node, Op, Value, ValueIndex};
 use super::row_fusion::join;
@@ -16,6 +16,12 @@ struct Open {
     /// The nodes with their positions in the block, which determine their order.
     nodes: Vec<(usize, Node)>,
     inputs: Vec<ValueIndex>,
+}
+
+/// The groups that a node can join, and those that must be closed before the node.
+struct Neighbors {
+    join: BTreeSet<usize>,
+    close: BTreeSet<usize>,
 }
 
 /// The groups that are still open, with the values that link them.
@@ -64,35 +70,13 @@ impl Fuser<'_> {
     /// gets a new one.
     fn add(&mut self, at: usize, node: Node) {
         let n = self.values[node.outs[0] as usize].n;
-        let by_element = |v: ValueIndex| matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
-        let mut join: Vec<usize> = Vec::new();
-        let mut close: Vec<usize> = Vec::new();
-        for &v in &node.ins {
-            if let Some(&g) = self.maker.get(&v) {
-                if by_element(v) { join.push(g) } else { close.push(g) }
-            } else if let Some(&g) = self.reader.get(&v)
-                && by_element(v)
-            {
-                join.push(g);
-            }
-        }
-        if n == 1 {
-            join.extend(self.scalars);
-        }
-        close.sort_unstable();
-        close.dedup();
-        for &g in &close {
-            self.close(g);
-        }
-        join.sort_unstable();
-        join.dedup();
-        join.retain(|&g| self.groups[g].as_ref().is_some_and(|o| o.n == n));
+        let Neighbors { join, close } = self.neighbors(&node, n);
+        close.into_iter().for_each(|g| self.close(g));
         let mut target: Option<usize> = None;
         for g in join {
-            target = match target {
-                None => Some(g),
-                Some(t) => Some(self.merge(t, g)),
-            };
+            if self.groups[g].as_ref().is_some_and(|open| open.n == n) {
+                target = Some(target.map_or(g, |t| self.merge(t, g)));
+            }
         }
         // Close the groups that the node could not join before it reads their values.
         for &v in &node.ins {
@@ -102,41 +86,75 @@ impl Fuser<'_> {
                 self.close(g);
             }
         }
-        let full = |open: &Open| open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS;
-        if let Some(t) = target
-            && self.groups[t].as_ref().is_none_or(full)
-        {
-            self.close(t);
-            target = None;
-        }
-        let g = target.unwrap_or_else(|| {
-            self.groups.push(Some(Open { n, nodes: Vec::new(), inputs: Vec::new() }));
-            self.groups.len() - 1
-        });
+        let g = self.with_room(target, &node, n);
         if n == 1 {
             self.scalars = Some(g);
         }
+        self.note_uses(g, &node);
+        if let Some(open) = &mut self.groups[g] {
+            open.nodes.push((at, node));
+        }
+    }
+
+    /// Whether the node reads the value element by element, and has as many elements.
+    fn by_element(&self, node: &Node, v: ValueIndex) -> bool {
+        let n = |v: ValueIndex| self.values[v as usize].n;
+        matches!(node.op, Op::Map(_)) && n(v) == n(node.outs[0])
+    }
+
+    /// Finds the groups that compute or read the operands of a node of `n` elements.
+    fn neighbors(&self, node: &Node, n: usize) -> Neighbors {
+        let (mut join, mut close) = (BTreeSet::new(), BTreeSet::new());
         for &v in &node.ins {
-            if self.maker.get(&v) == Some(&g) {
+            let by_element = self.by_element(node, v);
+            if let Some(&g) = self.maker.get(&v) {
+                if by_element {
+                    join.insert(g)
+                } else {
+                    close.insert(g)
+                };
+            } else if let Some(&g) = self.reader.get(&v)
+                && by_element
+            {
+                join.insert(g);
+            }
+        }
+        if n == 1 {
+            join.extend(self.scalars);
+        }
+        Neighbors { join, close }
+    }
+
+    /// The group, if it has room for the node, or a new one. Closes a full group.
+    fn with_room(&mut self, group: Option<usize>, node: &Node, n: usize) -> usize {
+        let full = |open: &Open| open.nodes.len() >= MAX_NODES || open.inputs.len() + node.ins.len() > MAX_INPUTS;
+        if let Some(g) = group {
+            if !self.groups[g].as_ref().is_none_or(full) {
+                return g;
+            }
+            self.close(g);
+        }
+        self.groups.push(Some(Open { n, nodes: Vec::new(), inputs: Vec::new() }));
+        self.groups.len() - 1
+    }
+
+    /// Records what the node of a group reads and computes.
+    fn note_uses(&mut self, group: usize, node: &Node) {
+        for &v in &node.ins {
+            let value = &self.values[v as usize];
+            if self.maker.get(&v) == Some(&group) || value.constant.is_some() {
                 continue;
             }
-            let elementwise = matches!(node.op, Op::Map(_)) && self.values[v as usize].n == n;
-            if elementwise && n > 1 && self.values[v as usize].constant.is_none() {
-                self.reader.insert(v, g);
+            if value.n > 1 && self.by_element(node, v) {
+                self.reader.insert(v, group);
             }
-            if let Some(open) = &mut self.groups[g]
-                && self.values[v as usize].constant.is_none()
+            if let Some(open) = &mut self.groups[group]
                 && !open.inputs.contains(&v)
             {
                 open.inputs.push(v);
             }
         }
-        for &v in &node.outs {
-            self.maker.insert(v, g);
-        }
-        if let Some(open) = &mut self.groups[g] {
-            open.nodes.push((at, node));
-        }
+        self.maker.extend(node.outs.iter().map(|&v| (v, group)));
     }
 
     /// Merges two open groups. No node outside has read their values yet, so their relative order does not matter.

@@ -23,6 +23,7 @@ pub(crate) struct Compiled {
 /// twice and may be an input.
 pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[ValueIndex], values: &[Value]) -> Compiled {
     let Plan { joined, viewed, line } = plan(group, wanted, values);
+    let last_use = last_uses(group, &joined);
     let mut c = GroupCompiler {
         values,
         n: group.n,
@@ -33,9 +34,29 @@ pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[Value
         free: Vec::new(),
         by_element: Vec::new(),
         viewed,
+        joined,
+        chains: HashMap::new(),
     };
     c.program.outs = wanted.iter().map(|&v| values[v as usize].size).collect();
-    // A node that is joined to a later one reads its operands when the later one runs.
+    for at in 0..group.nodes.len() {
+        let Some(op) = c.op(group, at) else { continue };
+        let out = group.nodes[at].outs[0];
+        let (dst, size) = (c.destination(out, wanted), values[out as usize].size);
+        c.program.instrs.push(Instr { op, dst, size });
+        // Free registers after the destination is chosen, so that an instruction never writes a register that it reads.
+        let mut done: Vec<ValueIndex> = last_use.iter().filter(|&(_, &last)| last == at).map(|(&v, _)| v).collect();
+        done.sort_unstable();
+        done.extend((!last_use.contains_key(&out)).then_some(out));
+        c.release(&done);
+    }
+    c.copy_other_outputs(wanted);
+    let reuse = c.reusable_inputs(wanted);
+    Compiled { program: c.program, ins: c.ins, reuse }
+}
+
+/// For each value, the node that is the last to read it. A node that is joined to a later one reads its operands when the
+/// later one runs.
+fn last_uses(group: &Group, joined: &[Option<usize>]) -> HashMap<ValueIndex, usize> {
     let mut runs_at: Vec<usize> = (0..group.nodes.len()).collect();
     for at in (0..group.nodes.len()).rev() {
         if let Some(next) = joined[at] {
@@ -49,77 +70,7 @@ pub(crate) fn compile_group(group: &Group, fixed: &[ValueIndex], wanted: &[Value
             *last = at.max(*last);
         }
     }
-    let mut chains: HashMap<usize, Chain> = HashMap::new();
-    let mut written = vec![false; wanted.len()];
-    for (at, node) in group.nodes.iter().enumerate() {
-        let out = node.outs[0];
-        let size = values[out as usize].size;
-        let op = match &node.op {
-            Op::Map(Map::F32(function)) => {
-                let before = joined[..at].iter().position(|&next| next == Some(at));
-                let before = before.and_then(|b| Some((group.nodes[b].outs[0], chains.remove(&b)?)));
-                let chain = c.chain(before, *function, &node.ins);
-                if joined[at].is_some() {
-                    chains.insert(at, chain);
-                    continue;
-                }
-                TileOp::Chain(chain.reads.into_iter().map(|(_, read)| read).collect(), chain.links)
-            }
-            Op::Map(map) => {
-                let mut srcs = [Src::None; 3];
-                for (src, &v) in srcs.iter_mut().zip(&node.ins) {
-                    *src = c.src(v);
-                }
-                TileOp::Map(map.clone(), srcs)
-            }
-            Op::Load(_) if c.viewed.contains_key(&out) => continue,
-            Op::Load(view) => TileOp::Load(c.input(node.ins[0]), view.clone()),
-            Op::Iota(iota) => TileOp::Iota(*iota),
-            _ => TileOp::Copy(c.src(node.ins[0])),
-        };
-        let position = wanted.iter().position(|&w| w == out);
-        let dst = match position {
-            Some(o) => {
-                written[o] = true;
-                let o = narrow(o);
-                c.place.insert(out, Src::Out(o, size));
-                Dst::Out(o)
-            }
-            None => {
-                let reg = c.reg();
-                c.place.insert(out, Src::Reg(reg, size));
-                Dst::Reg(reg)
-            }
-        };
-        c.program.instrs.push(Instr { op, dst, size });
-        // Free registers after the destination is chosen, so that an instruction never writes a register that it reads.
-        let mut done: Vec<ValueIndex> = last_use.iter().filter(|&(_, &last)| last == at).map(|(&v, _)| v).collect();
-        done.sort_unstable();
-        for v in done.into_iter().chain((!last_use.contains_key(&out)).then_some(out)) {
-            if let Some(&Src::Reg(reg, _)) = c.place.get(&v)
-                && !c.is_splat(reg)
-            {
-                c.free.push(reg);
-                c.place.remove(&v);
-            }
-        }
-    }
-    for (o, &v) in wanted.iter().enumerate().filter(|&(o, _)| !written[o]) {
-        let src = c.src(v);
-        c.program.instrs.push(Instr { op: TileOp::Copy(src), dst: Dst::Out(narrow(o)), size: values[v as usize].size });
-    }
-    let scattered = c.scattered();
-    let reuse = wanted
-        .iter()
-        .map(|&w| {
-            let fits = |&&i: &&u16| {
-                let v = &values[c.ins[usize::from(i)] as usize];
-                v.size == values[w as usize].size && !scattered.contains(&i)
-            };
-            c.by_element.iter().filter(fits).copied().collect()
-        })
-        .collect();
-    Compiled { program: c.program, ins: c.ins, reuse }
+    last_use
 }
 
 fn narrow(index: usize) -> u16 {
@@ -139,6 +90,10 @@ struct GroupCompiler<'a> {
     by_element: Vec<u16>,
     /// Values that are views of others. Chains read them without materializing them.
     viewed: HashMap<ValueIndex, (ValueIndex, View)>,
+    /// For each node, the later node to whose chain it belongs.
+    joined: Vec<Option<usize>>,
+    /// Chains whose last node is not compiled yet, by the last node that they contain.
+    chains: HashMap<usize, Chain>,
 }
 
 /// A chain under construction, and the values it reads.
@@ -148,6 +103,86 @@ struct Chain {
 }
 
 impl GroupCompiler<'_> {
+    /// The operation of a node. Returns `None` if later instructions contain it.
+    fn op(&mut self, group: &Group, at: usize) -> Option<TileOp> {
+        let node = &group.nodes[at];
+        Some(match &node.op {
+            Op::Map(Map::F32(function)) => {
+                let before = self.joined[..at].iter().position(|&next| next == Some(at));
+                let before = before.and_then(|b| Some((group.nodes[b].outs[0], self.chains.remove(&b)?)));
+                let chain = self.chain(before, *function, &node.ins);
+                if self.joined[at].is_some() {
+                    self.chains.insert(at, chain);
+                    return None;
+                }
+                TileOp::Chain(chain.reads.into_iter().map(|(_, read)| read).collect(), chain.links)
+            }
+            Op::Map(map) => {
+                let mut srcs = [Src::None; 3];
+                for (src, &v) in srcs.iter_mut().zip(&node.ins) {
+                    *src = self.src(v);
+                }
+                TileOp::Map(map.clone(), srcs)
+            }
+            Op::Load(_) if self.viewed.contains_key(&node.outs[0]) => return None,
+            Op::Load(view) => TileOp::Load(self.input(node.ins[0]), view.clone()),
+            Op::Iota(iota) => TileOp::Iota(*iota),
+            _ => TileOp::Copy(self.src(node.ins[0])),
+        })
+    }
+
+    /// Assigns a value to an output, if it is one, or to a register.
+    fn destination(&mut self, v: ValueIndex, wanted: &[ValueIndex]) -> Dst {
+        let size = self.values[v as usize].size;
+        match wanted.iter().position(|&w| w == v) {
+            Some(o) => {
+                self.place.insert(v, Src::Out(narrow(o), size));
+                Dst::Out(narrow(o))
+            }
+            None => {
+                let reg = self.reg();
+                self.place.insert(v, Src::Reg(reg, size));
+                Dst::Reg(reg)
+            }
+        }
+    }
+
+    /// Frees the registers of values that are not read any more.
+    fn release(&mut self, done: &[ValueIndex]) {
+        for v in done {
+            if let Some(&Src::Reg(reg, _)) = self.place.get(v)
+                && !self.is_splat(reg)
+            {
+                self.free.push(reg);
+                self.place.remove(v);
+            }
+        }
+    }
+
+    /// Copies the outputs that no instruction writes: inputs, and values that are listed a second time.
+    fn copy_other_outputs(&mut self, wanted: &[ValueIndex]) {
+        let written = |instr: &Instr| if let Dst::Out(o) = instr.dst { Some(o) } else { None };
+        let written: Vec<u16> = self.program.instrs.iter().filter_map(written).collect();
+        for (o, &v) in wanted.iter().enumerate() {
+            let o = narrow(o);
+            if !written.contains(&o) {
+                let (op, size) = (TileOp::Copy(self.src(v)), self.values[v as usize].size);
+                self.program.instrs.push(Instr { op, dst: Dst::Out(o), size });
+            }
+        }
+    }
+
+    /// For each output, the inputs whose memory it may reuse.
+    fn reusable_inputs(&self, wanted: &[ValueIndex]) -> Vec<Vec<u16>> {
+        let scattered = self.scattered();
+        let size = |v: ValueIndex| self.values[v as usize].size;
+        let of = |&w: &ValueIndex| {
+            let fits = |&&i: &&u16| size(self.ins[usize::from(i)]) == size(w) && !scattered.contains(&i);
+            self.by_element.iter().filter(fits).copied().collect()
+        };
+        wanted.iter().map(of).collect()
+    }
+
     fn reg(&mut self) -> u16 {
         self.free.pop().unwrap_or_else(|| {
             self.program.regs += 1;

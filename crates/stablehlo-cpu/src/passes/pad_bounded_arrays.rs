@@ -92,32 +92,42 @@ impl Rewrite<'_> {
         let regions = std::mem::take(&mut op.regions).into_iter();
         op.regions = regions.map(|region| self.region(region, at)).collect::<Result<_>>()?;
         if let Some((dimension, is_whole)) = self.sets_size(&op)? {
-            let (&[x, size], &[result]) = (&op.operands[..], &op.results[..]) else {
-                return Err(CompileError::invalid("a size of one array"));
-            };
-            // If the result has a static type, its size must not change. The lowering checks this.
             if is_whole {
+                // If the result has a static type, its size must not change. The lowering checks this.
                 ops.push(op);
-                return Ok(());
+            } else {
+                self.set_size(&op, dimension, sizes)?;
             }
-            let mut of = sizes[0].clone();
-            of.retain(|&(known, _)| known != dimension);
-            of.push((dimension, size));
-            self.same.insert(result, x);
-            self.sizes.insert(result, of);
             return Ok(());
         }
-        if sizes.iter().all(Vec::is_empty) {
-            ops.push(op);
-            return Ok(());
+        if !sizes.iter().all(Vec::is_empty) {
+            self.bounded_op(&mut op, ops, sizes)?;
         }
+        ops.push(op);
+        Ok(())
+    }
+
+    /// Replaces the result of an op that sets the size of one dimension by its operand, and records the size.
+    fn set_size(&mut self, op: &Op, dimension: usize, sizes: Vec<Vec<(usize, ValueId)>>) -> Result<()> {
+        let (&[x, size], &[result], Some(of)) = (&op.operands[..], &op.results[..], sizes.into_iter().next()) else {
+            return Err(CompileError::invalid("set_dimension_size must have an array, a size and one result"));
+        };
+        let mut of = of;
+        of.retain(|&(known, _)| known != dimension);
+        of.push((dimension, size));
+        self.same.insert(result, x);
+        self.sizes.insert(result, of);
+        Ok(())
+    }
+
+    /// Rewrites an op of which an operand has only some valid elements.
+    fn bounded_op(&mut self, op: &mut Op, ops: &mut Vec<Op>, sizes: Vec<Vec<(usize, ValueId)>>) -> Result<()> {
         match &op.kind {
             OpKind::GetDimensionSize { dimension } => {
                 if let Some(&(_, size)) = sizes[0].iter().find(|(known, _)| known == dimension) {
                     op.kind = OpKind::Convert;
                     op.operands = [size].into_iter().collect();
                 }
-                ops.push(op);
             }
             OpKind::Unary(_)
             | OpKind::Binary(_)
@@ -128,17 +138,14 @@ impl Rewrite<'_> {
                 // If several operands have sizes, these are the same.
                 let of = sizes.into_iter().find(|sizes| !sizes.is_empty()).unwrap_or_default();
                 self.sizes.extend(op.results.iter().map(|&result| (result, of.clone())));
-                ops.push(op);
             }
             OpKind::Reduce { dimensions } => {
                 let dimensions = dimensions.clone();
-                self.reduce(&mut op, ops, &dimensions, &sizes)?;
-                ops.push(op);
+                self.reduce(op, ops, &dimensions, &sizes)?;
             }
             OpKind::Scatter { dimensions, .. } => {
                 let dimensions = dimensions.clone();
-                self.scatter(&mut op, ops, &dimensions, &sizes)?;
-                ops.push(op);
+                self.scatter(op, ops, &dimensions, &sizes)?;
             }
             OpKind::Return => {
                 return Err(CompileError::unsupported(
@@ -188,7 +195,7 @@ impl Rewrite<'_> {
             }
         }
         if sizes.iter().skip(count).any(|sizes| !sizes.is_empty()) {
-            return Err(CompileError::invalid("an initial value of bounded size"));
+            return Err(CompileError::invalid("the initial value of a reduction must not have a bounded size"));
         }
         // The remaining dimensions are renumbered without the reduced ones.
         let kept = |&(dimension, size): &(usize, ValueId)| {

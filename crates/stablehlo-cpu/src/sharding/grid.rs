@@ -171,7 +171,9 @@ impl Grid {
     pub(crate) fn sharding(&self, annotation: &ParsedSharding, rank: usize) -> Result<Sharding> {
         let closed = |dims: Spec| Sharding { open: vec![false; dims.len()], dims, ..Sharding::default() };
         let wrong = |count: usize| {
-            CompileError::invalid(format!("a sharding of {count} dimensions for a tensor of {rank}: {annotation:?}"))
+            CompileError::invalid(format!(
+                "a sharding has {count} dimensions, but its tensor has {rank}: {annotation:?}"
+            ))
         };
         match annotation {
             // A value that only one device needs may also be on all of them.
@@ -356,7 +358,7 @@ mod tests {
         assert!(refused("@large", "x").contains("mesh @large of 8 devices in a program for 6 partitions"));
         assert!(refused("@twice", "x").contains("a mesh over devices [1, 1]"));
         assert!(refused("@beyond", "x").contains("a mesh over devices [1, 6]"));
-        assert!(refused("@few", "x").contains("has axes for 2 devices and names 3"));
+        assert!(refused("@few", "x").contains("has axes for 2 devices, but lists 3"));
         assert!(refused("@d", "x").contains("there is no mesh @d"));
         assert!(refused("@a", "z").contains("mesh @a has no axis \"z\""));
     }

@@ -51,46 +51,65 @@ impl Grid {
             layouts.note(annotation, meshes, partitions)?;
         }
         let order = layouts.order(partitions);
-        let mut cuts = BTreeSet::from([1, partitions.max(1)]);
-        let fits: Vec<Option<Fit>> = layouts.all.iter().map(|layout| layout.fit(&order, &mut cuts)).collect();
+        let (digits, fits) = layouts.fit(&order)?;
+        let mut grid = Self {
+            sizes: digits.iter().map(|digit| digit.1).collect(),
+            order,
+            meshes: HashMap::new(),
+            singles: layouts.singles,
+            tilings: HashMap::new(),
+            elsewhere: HashMap::new(),
+        };
+        for (layout, fit) in layouts.all.into_iter().zip(fits) {
+            grid.add(layout, fit, &digits);
+        }
+        Ok(grid)
+    }
+
+    /// Adds a mesh or a tiling.
+    fn add(&mut self, layout: Layout, fit: Option<Fit>, digits: &[Digit]) {
+        let Some(fit) = fit else {
+            self.elsewhere.insert(layout.key, Elsewhere::Apart(layout.devices, layout.mesh));
+            return;
+        };
+        let axes = fit.digits.iter().map(|own| own.iter().flat_map(|digit| axes_of(digit, digits)).collect());
+        let axes: Vec<Vec<Axis>> = axes.collect();
+        match &layout.key {
+            Key::Mesh(name) => {
+                let names = layout.mesh.into_iter().flat_map(|mesh| mesh.axes).map(|(name, _)| name);
+                self.meshes.insert(name.clone(), names.zip(axes).collect());
+            }
+            Key::Tiles(tiling) => {
+                self.tilings.insert(tiling.clone(), axes);
+            }
+        }
+        if fit.moved {
+            self.elsewhere.insert(layout.key, Elsewhere::Moved(layout.devices));
+        }
+    }
+}
+
+/// The digits of the grid that a digit of a layout consists of, most significant first.
+fn axes_of(&(stride, size): &Digit, grid: &[Digit]) -> Vec<Axis> {
+    let is_inside = |&(_, digit): &(usize, &Digit)| digit.0 >= stride && digit.0 < stride * size;
+    grid.iter().enumerate().filter(is_inside).map(|(i, _)| Axis::try_from(i).unwrap_or(Axis::MAX)).collect()
+}
+
+impl Layouts {
+    /// Finds the digits of the grid, most significant first, and those of each layout that has common axes with the
+    /// ones before it.
+    fn fit(&self, order: &[usize]) -> Result<(Vec<Digit>, Vec<Option<Fit>>)> {
+        let mut cuts = BTreeSet::from([1, order.len().max(1)]);
+        let fits = self.all.iter().map(|layout| layout.fit(order, &mut cuts)).collect();
         let cuts: Vec<usize> = cuts.into_iter().collect();
         let mut digits: Vec<Digit> = cuts.windows(2).map(|pair| (pair[0], pair[1] / pair[0])).collect();
         digits.reverse();
         if digits.len() > 32 {
             return Err(CompileError::unsupported("meshes of more than 32 axes"));
         }
-        let number = |&(stride, size): &Digit| -> Vec<Axis> {
-            let inside = |(i, d): (usize, &Digit)| {
-                (d.0 >= stride && d.0 < stride * size).then(|| Axis::try_from(i).unwrap_or(Axis::MAX))
-            };
-            digits.iter().enumerate().filter_map(inside).collect()
-        };
-        let (mut named, mut tilings, mut elsewhere) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for (layout, fit) in layouts.all.into_iter().zip(fits) {
-            let Some(fit) = fit else {
-                elsewhere.insert(layout.key, Elsewhere::Apart(layout.devices, layout.mesh));
-                continue;
-            };
-            let axes = fit.digits.iter().map(|digits| digits.iter().flat_map(number).collect::<Vec<Axis>>());
-            match &layout.key {
-                Key::Mesh(name) => {
-                    let names = layout.mesh.into_iter().flat_map(|mesh| mesh.axes).map(|(name, _)| name);
-                    named.insert(name.clone(), names.zip(axes).collect());
-                }
-                Key::Tiles(tiling) => {
-                    tilings.insert(tiling.clone(), axes.collect());
-                }
-            }
-            if fit.moved {
-                elsewhere.insert(layout.key, Elsewhere::Moved(layout.devices));
-            }
-        }
-        let sizes = digits.iter().map(|digit| digit.1).collect();
-        Ok(Self { sizes, order, meshes: named, singles: layouts.singles, tilings, elsewhere })
+        Ok((digits, fits))
     }
-}
 
-impl Layouts {
     /// Records the layout that an annotation names.
     fn note(
         &mut self,
@@ -227,7 +246,7 @@ fn laid_out(name: &str, mesh: &ParsedMesh, partitions: usize) -> Result<(Vec<usi
     }
     if !mesh.devices.is_empty() && mesh.devices.len() != count {
         return Err(CompileError::invalid(format!(
-            "mesh {name} has axes for {count} devices and names {}",
+            "mesh {name} has axes for {count} devices, but lists {}",
             mesh.devices.len()
         )));
     }

@@ -23,7 +23,7 @@ pub(crate) fn mesh_groups(text: &str, module: &Module) -> Result<Vec<Vec<usize>>
     let id = |position: usize| match ids.get(position) {
         Some(&id) => Ok(id),
         None if ids.is_empty() => Ok(position),
-        None => Err(CompileError::invalid(format!("a mesh for {devices} devices that names {}", ids.len()))),
+        None => Err(CompileError::invalid(format!("a mesh for {devices} devices lists {} devices", ids.len()))),
     };
     let groups = grid.groups(&sharding.dims[0]).into_iter();
     groups.map(|group| group.into_iter().map(id).collect()).collect()

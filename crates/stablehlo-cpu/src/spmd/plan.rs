@@ -133,7 +133,7 @@ impl<'m> Plan<'m> {
         let mut used = sharding.unreduced;
         for (d, axes) in sharding.dims.iter().enumerate() {
             if axes.iter().any(|&axis| used.contains(axis)) {
-                return Err(CompileError::invalid("a sharding that uses an axis twice"));
+                return Err(CompileError::invalid("a sharding uses an axis twice"));
             }
             used.add(axes);
             let mut axes = axes.clone();
@@ -288,82 +288,105 @@ impl<'m> Plan<'m> {
             self.add_to_group(id, value)?;
         }
         match role {
-            Role::Constraint | Role::Nothing => {
-                for (&x, &y) in op.operands.iter().zip(&op.results) {
-                    self.link(&[x, y], None, edges);
-                }
-                if let (Some(annotation), Some(&result)) = (of_op(op)?.first(), op.results.first()) {
-                    let result = result.0 as usize;
-                    let mut sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
-                    open_dims(op, &mut sharding);
-                    self.annotate(result, sharding, Uneven::Useful)?;
-                }
-            }
-            Role::FullToShard => {
-                let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
-                let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
-                self.grid.check_manual(&annotation)?;
-                let rank = self.states[shard.0 as usize].dims.len();
-                let sharding = self.grid.sharding(&annotation, rank)?;
-                let set = sharding.manual;
-                let outer = full.0 as usize;
-                let prefix = prefix(&self.states[outer].dims, set)?;
-                self.states[shard.0 as usize].manual = inherited.union(set);
-                self.states[shard.0 as usize].unreduced = self.states[outer].unreduced.difference(set);
-                self.states[outer].even = true;
-                self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
-                edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
-            }
-            Role::ShardToFull => {
-                let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
-                let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
-                self.grid.check_manual(&annotation)?;
-                let outer = full.0 as usize;
-                let mut sharding = self.grid.sharding(&annotation, self.states[outer].dims.len())?;
-                open_dims(op, &mut sharding);
-                let prefix = prefix(&sharding.dims, self.state(shard).manual)?;
-                self.states[outer].manual = manual;
-                self.annotate(outer, sharding, Uneven::Padded)?;
-                self.states[outer].even = true;
-                self.borders.insert(full, Border { outer, prefix: prefix.clone() });
-                edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
-            }
+            Role::Constraint | Role::Nothing => self.constraint(op, edges)?,
+            Role::FullToShard => self.full_to_shard(op, inherited, edges)?,
+            Role::ShardToFull => self.shard_to_full(op, manual, edges)?,
             Role::ManualComputation => self.manual_computation(op, manual, edges, at)?,
             Role::Plain => match op.kind {
                 OpKind::While => self.while_loop(op, manual, edges, at)?,
-                OpKind::If | OpKind::Case => {
-                    for region in &op.regions {
-                        self.region(region, inherited, edges, at)?;
-                    }
-                    for (i, &result) in op.results.iter().enumerate() {
-                        let ends = op.regions.iter().filter_map(|r| r.ops.last()?.operands.get(i).copied());
-                        let all: Vec<ValueId> = ends.chain([result]).collect();
-                        let set = all.iter().fold(inherited, |set, &v| set.union(self.state(v).manual));
-                        self.states[result.0 as usize].manual = set;
-                        self.states[result.0 as usize].unreduced = self.common_sums(&all[..all.len() - 1]);
-                        self.link(&all, None, edges);
-                    }
-                }
+                OpKind::If | OpKind::Case => self.branches(op, inherited, edges, at)?,
                 OpKind::Return => {}
                 OpKind::PartitionId => self.states[op.results[0].0 as usize].manual = self.grid.all(),
-                _ => {
-                    let rule = rule(self.func, op, self);
-                    let of = |values: &[ValueId], maps: Vec<Mapping>| {
-                        values.iter().map(|v| v.0 as usize).zip(maps).collect::<Vec<_>>()
-                    };
-                    let mut tensors = of(&op.results, rule.results);
-                    tensors.extend(of(&op.operands, rule.operands));
-                    edges.push(Edge::Rule { sizes: rule.sizes, alone: rule.alone, tensors });
-                    for (annotation, &result) in of_op(op)?.iter().zip(&op.results) {
-                        if self.is_one_device(annotation) {
-                            continue;
-                        }
-                        let result = result.0 as usize;
-                        let sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
-                        self.annotate(result, sharding, Uneven::Useful)?;
-                    }
-                }
+                _ => self.ruled(op, edges)?,
             },
+        }
+        Ok(())
+    }
+
+    /// Links operands with results that have the same sharding, and applies an annotation.
+    fn constraint(&mut self, op: &Op, edges: &mut Vec<Edge>) -> Result<()> {
+        for (&x, &y) in op.operands.iter().zip(&op.results) {
+            self.link(&[x, y], None, edges);
+        }
+        if let (Some(annotation), Some(&result)) = (of_op(op)?.first(), op.results.first()) {
+            let result = result.0 as usize;
+            let mut sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
+            open_dims(op, &mut sharding);
+            self.annotate(result, sharding, Uneven::Useful)?;
+        }
+        Ok(())
+    }
+
+    /// Enters a manual computation of GSPMD: the result is one device's part of the operand.
+    fn full_to_shard(&mut self, op: &Op, inherited: AxisSet, edges: &mut Vec<Edge>) -> Result<()> {
+        let (&[full], &[shard]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
+        let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+        self.grid.check_manual(&annotation)?;
+        let (outer, inner) = (full.0 as usize, shard.0 as usize);
+        let set = self.grid.sharding(&annotation, self.states[inner].dims.len())?.manual;
+        let prefix = prefix(&self.states[outer].dims, set)?;
+        self.states[inner].manual = inherited.union(set);
+        self.states[inner].unreduced = self.states[outer].unreduced.difference(set);
+        self.states[outer].even = true;
+        self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
+        edges.push(Edge::Border { outer, inner, prefix });
+        Ok(())
+    }
+
+    /// Leaves a manual computation of GSPMD: the operand is one device's part of the result.
+    fn shard_to_full(&mut self, op: &Op, manual: AxisSet, edges: &mut Vec<Edge>) -> Result<()> {
+        let (&[shard], &[full]) = (&op.operands[..], &op.results[..]) else { return Err(missing("operand")) };
+        let annotation = of_op(op)?.pop().ok_or_else(|| missing("mhlo.sharding"))?;
+        self.grid.check_manual(&annotation)?;
+        let outer = full.0 as usize;
+        let mut sharding = self.grid.sharding(&annotation, self.states[outer].dims.len())?;
+        open_dims(op, &mut sharding);
+        let prefix = prefix(&sharding.dims, self.state(shard).manual)?;
+        self.states[outer].manual = manual;
+        self.annotate(outer, sharding, Uneven::Padded)?;
+        self.states[outer].even = true;
+        self.borders.insert(full, Border { outer, prefix: prefix.clone() });
+        edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
+        Ok(())
+    }
+
+    /// Links each result of an `if` or `case` with what its branches return.
+    fn branches(
+        &mut self,
+        op: &'m Op,
+        inherited: AxisSet,
+        edges: &mut Vec<Edge>,
+        at: &mut impl FnMut(&Op, CompileError) -> CompileError,
+    ) -> Result<()> {
+        for region in &op.regions {
+            self.region(region, inherited, edges, at)?;
+        }
+        for (i, &result) in op.results.iter().enumerate() {
+            let ends = op.regions.iter().filter_map(|r| r.ops.last()?.operands.get(i).copied());
+            let all: Vec<ValueId> = ends.chain([result]).collect();
+            let set = all.iter().fold(inherited, |set, &v| set.union(self.state(v).manual));
+            self.states[result.0 as usize].manual = set;
+            self.states[result.0 as usize].unreduced = self.common_sums(&all[..all.len() - 1]);
+            self.link(&all, None, edges);
+        }
+        Ok(())
+    }
+
+    /// Adds the edge of the op's rule, and applies the annotations of its results.
+    fn ruled(&mut self, op: &Op, edges: &mut Vec<Edge>) -> Result<()> {
+        let rule = rule(self.func, op, self);
+        let of =
+            |values: &[ValueId], maps: Vec<Mapping>| values.iter().map(|v| v.0 as usize).zip(maps).collect::<Vec<_>>();
+        let mut tensors = of(&op.results, rule.results);
+        tensors.extend(of(&op.operands, rule.operands));
+        edges.push(Edge::Rule { sizes: rule.sizes, alone: rule.alone, tensors });
+        for (annotation, &result) in of_op(op)?.iter().zip(&op.results) {
+            if self.is_one_device(annotation) {
+                continue;
+            }
+            let result = result.0 as usize;
+            let sharding = self.grid.sharding(annotation, self.states[result].dims.len())?;
+            self.annotate(result, sharding, Uneven::Useful)?;
         }
         Ok(())
     }
@@ -375,7 +398,7 @@ impl<'m> Plan<'m> {
         edges: &mut Vec<Edge>,
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
-        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
+        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop must have two regions")) };
         // The body may make a value device-varying although its initial value is not.
         let mut first = edges.len();
         // A value remains a sum throughout the loop only if it is still a sum at the end of every iteration.
@@ -422,11 +445,11 @@ impl<'m> Plan<'m> {
         at: &mut impl FnMut(&Op, CompileError) -> CompileError,
     ) -> Result<()> {
         let (OpKind::Other { attributes, .. }, [body]) = (&op.kind, &op.regions[..]) else {
-            return Err(CompileError::invalid("a manual computation has one region"));
+            return Err(CompileError::invalid("a manual computation must have one region"));
         };
         let annotation = of_op(op)?;
         if annotation.len() != op.operands.len() + op.results.len() || body.args.len() != op.operands.len() {
-            return Err(CompileError::invalid("a manual computation has a sharding for each operand and result"));
+            return Err(CompileError::invalid("a manual computation must have a sharding for each operand and result"));
         }
         annotation.iter().try_for_each(|annotation| self.grid.check_manual(annotation))?;
         let (ins, outs) = annotation.split_at(op.operands.len());

@@ -133,6 +133,60 @@ struct Run<'a> {
     out: &'a mut [f32],
 }
 
+/// Applies `$f` to a block and the other operand of a link, vector by vector.
+///
+/// This and the next two are macros rather than functions. A block that a function takes or returns, by value or by
+/// reference, stays in memory, which makes additions two to three times slower.
+macro_rules! two {
+    ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
+        match $link.with {
+            With::Operand(operand) => match $operands[usize::from(operand)] {
+                Operand::Slice(slice) => {
+                    let other = load($s, &slice[$at..$at + $width]);
+                    for k in 0..BLOCK {
+                        let ($a, $b) = ($block[k], other[k]);
+                        $block[k] = $f;
+                    }
+                }
+                Operand::One(one) => {
+                    let $b = $s.splat_f32s(one);
+                    for k in 0..BLOCK {
+                        let $a = $block[k];
+                        $block[k] = $f;
+                    }
+                }
+            },
+            With::Same => {
+                for k in 0..BLOCK {
+                    let ($a, $b) = ($block[k], $block[k]);
+                    $block[k] = $f;
+                }
+            }
+        }
+    };
+}
+
+/// Applies `$f` to a block, vector by vector.
+macro_rules! one {
+    ($block:ident, |$a:ident| $f:expr) => {
+        for k in 0..BLOCK {
+            let $a = $block[k];
+            $block[k] = $f;
+        }
+    };
+}
+
+/// Applies a function of many steps to a block, on the stack.
+macro_rules! long {
+    ($block:ident, $f:path) => {{
+        let mut held = $block;
+        for x in cast_slice_mut::<S::f32s, f32>(&mut held) {
+            *x = $f(*x);
+        }
+        $block = held;
+    }};
+}
+
 impl WithSimd for Run<'_> {
     type Output = ();
 
@@ -150,71 +204,26 @@ impl WithSimd for Run<'_> {
                 Operand::One(one) => [s.splat_f32s(one); BLOCK],
             };
             for link in links {
-                macro_rules! two {
-                    (|$a:ident, $b:ident| $f:expr) => {
-                        match link.with {
-                            With::Operand(operand) => match operands[usize::from(operand)] {
-                                Operand::Slice(slice) => {
-                                    let other = load(s, &slice[at..at + width]);
-                                    for k in 0..BLOCK {
-                                        let ($a, $b) = (acc[k], other[k]);
-                                        acc[k] = $f;
-                                    }
-                                }
-                                Operand::One(one) => {
-                                    let $b = s.splat_f32s(one);
-                                    for k in 0..BLOCK {
-                                        let $a = acc[k];
-                                        acc[k] = $f;
-                                    }
-                                }
-                            },
-                            With::Same => {
-                                for k in 0..BLOCK {
-                                    let ($a, $b) = (acc[k], acc[k]);
-                                    acc[k] = $f;
-                                }
-                            }
-                        }
-                    };
-                }
-                macro_rules! one {
-                    (|$a:ident| $f:expr) => {
-                        for k in 0..BLOCK {
-                            let $a = acc[k];
-                            acc[k] = $f;
-                        }
-                    };
-                }
-                macro_rules! long {
-                    ($f:path) => {{
-                        let mut held = acc;
-                        for x in cast_slice_mut::<S::f32s, f32>(&mut held) {
-                            *x = $f(*x);
-                        }
-                        acc = held;
-                    }};
-                }
                 match link.function {
-                    F32::Add => two!(|a, b| s.add_f32s(a, b)),
-                    F32::Sub => two!(|a, b| s.sub_f32s(a, b)),
-                    F32::SubFrom => two!(|a, b| s.sub_f32s(b, a)),
-                    F32::Mul => two!(|a, b| s.mul_f32s(a, b)),
-                    F32::Div => two!(|a, b| s.div_f32s(a, b)),
-                    F32::DivInto => two!(|a, b| s.div_f32s(b, a)),
-                    F32::Max => two!(|a, b| max(s, a, b)),
-                    F32::Min => two!(|a, b| min(s, a, b)),
-                    F32::Neg => one!(|a| s.xor_f32s(a, s.splat_f32s(-0.0))),
-                    F32::Abs => one!(|a| s.abs_f32s(a)),
-                    F32::Sqrt => one!(|a| s.sqrt_f32s(a)),
-                    F32::Rsqrt => one!(|a| s.div_f32s(s.splat_f32s(1.0), s.sqrt_f32s(a))),
-                    F32::Exp => long!(math::exp),
-                    F32::ExpM1 => long!(math::exp_m1),
-                    F32::Tanh => long!(math::tanh),
-                    F32::Erf => long!(math::erf),
-                    F32::Ln => long!(math::ln),
-                    F32::Ln1p => long!(math::ln_1p),
-                    F32::Logistic => long!(math::logistic),
+                    F32::Add => two!(s, acc, link, operands, at, width, |a, b| s.add_f32s(a, b)),
+                    F32::Sub => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(a, b)),
+                    F32::SubFrom => two!(s, acc, link, operands, at, width, |a, b| s.sub_f32s(b, a)),
+                    F32::Mul => two!(s, acc, link, operands, at, width, |a, b| s.mul_f32s(a, b)),
+                    F32::Div => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(a, b)),
+                    F32::DivInto => two!(s, acc, link, operands, at, width, |a, b| s.div_f32s(b, a)),
+                    F32::Max => two!(s, acc, link, operands, at, width, |a, b| max(s, a, b)),
+                    F32::Min => two!(s, acc, link, operands, at, width, |a, b| min(s, a, b)),
+                    F32::Neg => one!(acc, |a| s.xor_f32s(a, s.splat_f32s(-0.0))),
+                    F32::Abs => one!(acc, |a| s.abs_f32s(a)),
+                    F32::Sqrt => one!(acc, |a| s.sqrt_f32s(a)),
+                    F32::Rsqrt => one!(acc, |a| s.div_f32s(s.splat_f32s(1.0), s.sqrt_f32s(a))),
+                    F32::Exp => long!(acc, math::exp),
+                    F32::ExpM1 => long!(acc, math::exp_m1),
+                    F32::Tanh => long!(acc, math::tanh),
+                    F32::Erf => long!(acc, math::erf),
+                    F32::Ln => long!(acc, math::ln),
+                    F32::Ln1p => long!(acc, math::ln_1p),
+                    F32::Logistic => long!(acc, math::logistic),
                 }
             }
             store::<S>(acc, &mut out[at..at + width]);

@@ -15,7 +15,7 @@ use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::parallel;
 use crate::engine::pool::{Buffer, Pool};
-use crate::engine::rendezvous::Member;
+use crate::engine::rendezvous::{CollectiveOutcome, Member};
 use crate::engine::stop::Stop;
 use crate::engine::view::View;
 use crate::error::RunError;
@@ -104,19 +104,17 @@ impl Collective {
         cx: &Context<'_>,
         member: &Member,
     ) -> Result<Vec<Buffer>, RunError> {
-        let pool = cx.pool;
-        let whoami = match self.kind {
+        let own_id = match self.kind {
             Kind::PartitionId => Some(member.partition_id()),
             Kind::ReplicaId => Some(member.replica_id()),
             _ => None,
         };
-        if let Some(id) = whoami {
+        if let Some(id) = own_id {
             let id = u32::try_from(id).map_err(|_| RunError::Internal(format!("the id {id} exceeds 32 bits")))?;
-            return Ok(vec![Buffer::copy_of(pool, &id.to_ne_bytes())?]);
+            return Ok(vec![Buffer::copy_of(cx.pool, &id.to_ne_bytes())?]);
         }
-        let zeros = || bytes.iter().map(|&bytes| zeroed(pool, bytes)).collect();
         let Some(group) = self.groups.get(member.id()).and_then(Option::as_ref) else {
-            return zeros();
+            return zeros(cx.pool, bytes);
         };
         let roots = match &self.kind {
             Kind::Broadcast { rooted: true } | Kind::Reduce { rooted: true, .. } => {
@@ -127,47 +125,7 @@ impl Collective {
         let outcome =
             member.run_collective(self.id, group, inputs, |contributions| self.common(contributions, bytes, cx))?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
-        match &self.kind {
-            Kind::ReduceScatter(scatter) => {
-                let mut out = pool.alloc(bytes[0])?;
-                scatter.run(&outcome.contributions, place, out.write()?, cx)?;
-                Ok(vec![out])
-            }
-            Kind::AllToAll(parts) => {
-                let mut outs = Vec::with_capacity(parts.len());
-                for (i, (part, &bytes)) in parts.iter().zip(bytes).enumerate() {
-                    let mut out = pool.alloc(bytes)?;
-                    for (sender, contributions) in outcome.contributions.iter().enumerate() {
-                        part.run(contributions[i].bytes(), place, sender, out.write()?, pool)?;
-                    }
-                    outs.push(out);
-                }
-                Ok(outs)
-            }
-            Kind::RaggedAllToAll(exchange) => {
-                let mut out = pool.alloc(bytes[0])?;
-                exchange.run(&outcome.contributions, place, out.write()?)?;
-                Ok(vec![out])
-            }
-            Kind::Permute { sources } => match sources.get(member.id()).copied().flatten() {
-                Some(source) => {
-                    let place = group.iter().position(|&id| id == source);
-                    let place = place.ok_or_else(|| RunError::Internal(format!("source {source} is elsewhere")))?;
-                    Ok(outcome.contributions[place].clone())
-                }
-                None => zeros(),
-            },
-            Kind::Broadcast { .. } => {
-                Ok(roots.iter().enumerate().map(|(i, &root)| outcome.contributions[root][i].clone()).collect())
-            }
-            Kind::Reduce { .. } => {
-                let mine = |(i, &root): (usize, &usize)| {
-                    if root == place { Ok(outcome.result[i].clone()) } else { zeroed(pool, bytes[i]) }
-                };
-                roots.iter().enumerate().map(mine).collect()
-            }
-            _ => Ok(outcome.result.clone()),
-        }
+        Exchange { outcome: &outcome, group, place, roots: &roots, bytes, cx }.results(&self.kind)
     }
 
     /// Computes the results that are the same for the whole group.
@@ -212,6 +170,68 @@ impl Collective {
     }
 }
 
+/// An exchange after all members have contributed, for one member.
+struct Exchange<'a> {
+    outcome: &'a CollectiveOutcome,
+    group: &'a [usize],
+    /// The position of this member in the group.
+    place: usize,
+    roots: &'a [usize],
+    /// Sizes of the results.
+    bytes: &'a [usize],
+    cx: &'a Context<'a>,
+}
+
+impl Exchange<'_> {
+    /// The results of this member.
+    fn results(&self, kind: &Kind) -> Result<Vec<Buffer>, RunError> {
+        let (contributions, place) = (&self.outcome.contributions, self.place);
+        match kind {
+            Kind::ReduceScatter(scatter) => {
+                let mut out = self.cx.pool.alloc(self.bytes[0])?;
+                scatter.run(contributions, place, out.write()?, self.cx)?;
+                Ok(vec![out])
+            }
+            Kind::AllToAll(parts) => parts.iter().enumerate().map(|(i, part)| self.exchanged(part, i)).collect(),
+            Kind::RaggedAllToAll(exchange) => {
+                let mut out = self.cx.pool.alloc(self.bytes[0])?;
+                exchange.run(contributions, place, out.write()?)?;
+                Ok(vec![out])
+            }
+            Kind::Permute { sources } => match sources.get(self.group[place]).copied().flatten() {
+                Some(source) => {
+                    let place = self.group.iter().position(|&id| id == source);
+                    let place = place.ok_or_else(|| {
+                        RunError::Internal(format!("member {source}, the source, is not in the group"))
+                    })?;
+                    Ok(contributions[place].clone())
+                }
+                None => zeros(self.cx.pool, self.bytes),
+            },
+            Kind::Broadcast { .. } => {
+                Ok(self.roots.iter().enumerate().map(|(i, &root)| contributions[root][i].clone()).collect())
+            }
+            Kind::Reduce { .. } => {
+                let own = |(i, &root): (usize, &usize)| match root == place {
+                    true => Ok(self.outcome.result[i].clone()),
+                    false => zeroed(self.cx.pool, self.bytes[i]),
+                };
+                self.roots.iter().enumerate().map(own).collect()
+            }
+            _ => Ok(self.outcome.result.clone()),
+        }
+    }
+
+    /// This member's result `i` of an all-to-all.
+    fn exchanged(&self, part: &AllToAll, i: usize) -> Result<Buffer, RunError> {
+        let mut out = self.cx.pool.alloc(self.bytes[i])?;
+        for (sender, contributions) in self.outcome.contributions.iter().enumerate() {
+            part.run(contributions[i].bytes(), self.place, sender, out.write()?, self.cx.pool)?;
+        }
+        Ok(out)
+    }
+}
+
 /// For each tensor, the position in the group of the member that sends or receives it.
 fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<usize>, RunError> {
     let numbers = input.map_or(&[][..], |input| input.bytes()).as_chunks::<4>().0;
@@ -226,6 +246,10 @@ fn roots(input: Option<&Buffer>, tensors: usize, members: usize) -> Result<Vec<u
         return Err(RunError::Internal(format!("a collective of {tensors} tensors has {} roots", roots.len())));
     }
     Ok(roots)
+}
+
+fn zeros(pool: &Pool, bytes: &[usize]) -> Result<Vec<Buffer>, RunError> {
+    bytes.iter().map(|&bytes| zeroed(pool, bytes)).collect()
 }
 
 fn zeroed(pool: &Pool, bytes: usize) -> Result<Buffer, RunError> {

@@ -58,7 +58,7 @@ impl LoweringContext<'_, '_> {
             "gtsv" => return Some(self.three_diagonals(Some(dtype))),
             _ => return None,
         };
-        Some(self.factorise(routine, dtype))
+        Some(self.factorize(routine, dtype))
     }
 
     /// XLA's `Eigh`: computes eigenvectors, then ascending eigenvalues. The first number of the configuration selects
@@ -67,7 +67,7 @@ impl LoweringContext<'_, '_> {
     pub(super) fn eigh(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let (wide, [m, n]) = self.factored(&x)?;
-        self.ensure(m == n, || format!("of {}", x.ty))?;
+        self.ensure(m == n, || format!("cannot take a {}", x.ty))?;
         let OpKind::CustomCall { backend_config, .. } = &self.op.kind else {
             return Err(self.unsupported());
         };
@@ -75,7 +75,11 @@ impl LoweringContext<'_, '_> {
         let lower = match config.split(',').next().map(str::trim) {
             Some("1" | "true") => true,
             Some("0" | "false") => false,
-            _ => return Err(self.invalid(format!("backend_config {config:?} does not say which triangle, 1 or 0"))),
+            _ => {
+                return Err(self.invalid(format!(
+                    "backend_config {config:?} does not begin with 1 (lower triangle) or 0 (upper triangle)"
+                )));
+            }
         };
         let complex = wide.ty.dtype == DType::C128;
         let batch = &x.ty.dims[..x.ty.rank() - 2];
@@ -94,93 +98,82 @@ impl LoweringContext<'_, '_> {
         self.finish(results)
     }
 
-    fn factorise(&mut self, routine: Routine, dtype: DType) -> Result<()> {
+    /// Lowers a routine with one matrix as its operand. It computes in double precision.
+    fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
         let pivoted = routine == Routine::PivotedQr;
         self.ensure(operands.len() == 1 + usize::from(pivoted), || format!("{} operands", operands.len()))?;
         let x = operands[0].clone();
         let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
-            return Err(self.invalid(format!("of {}", x.ty)));
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
         };
         let square = !matches!(routine, Routine::Singular { .. } | Routine::Lu | Routine::PivotedQr);
-        self.ensure(x.ty.dtype == dtype && (!square || m == n), || format!("of {}", x.ty))?;
+        self.ensure(x.ty.dtype == dtype && (!square || m == n), || format!("cannot take a {}", x.ty))?;
         if routine == Routine::Hessenberg {
-            let whole = |name: &str, is: usize| {
-                let given = self.call_attribute(name).and_then(Attribute::as_integer);
-                given.is_none_or(|given| i64::try_from(is) == Ok(given))
-            };
-            self.ensure(whole("low", 1) && whole("high", n), || "of a part of the matrix".to_owned())?;
+            self.check_whole_matrix(n)?;
         }
         let complex = matches!(dtype, DType::C64 | DType::C128);
         let wide = if complex { DType::C128 } else { DType::F64 };
-        let k = m.min(n);
-        let mut types: Vec<TensorType> = Vec::new();
-        let shape = |dims: &[usize]| [batch, dims].concat();
-        let mut add = |dtype: DType, dims: &[usize]| -> Result<()> {
-            types.push(self.typed(dtype, &shape(dims))?);
-            Ok(())
-        };
-        let values = |add: &mut dyn FnMut(DType, &[usize]) -> Result<()>| match complex {
-            true => add(wide, &[n]),
-            false => add(wide, &[n]).and_then(|()| add(wide, &[n])),
-        };
-        match routine {
-            Routine::Symmetric { .. } => {
-                add(wide, &[n, n])?;
-                add(DType::F64, &[n])?;
-            }
-            Routine::Singular { full, vectors } => {
-                let square = full || !vectors;
-                add(wide, &[m, n])?;
-                add(DType::F64, &[k])?;
-                add(wide, &[m, if square { m } else { k }])?;
-                add(wide, &[if square { n } else { k }, n])?;
-            }
-            Routine::General { .. } => {
-                values(&mut add)?;
-                add(DType::C128, &[n, n])?;
-                add(DType::C128, &[n, n])?;
-            }
-            Routine::Schur { .. } => {
-                add(wide, &[n, n])?;
-                add(wide, &[n, n])?;
-                values(&mut add)?;
-                add(DType::I32, &[])?;
-            }
-            Routine::Hessenberg => {
-                add(wide, &[n, n])?;
-                add(wide, &[n.saturating_sub(1)])?;
-            }
-            Routine::Tridiagonal { .. } => {
-                add(wide, &[n, n])?;
-                add(DType::F64, &[n])?;
-                add(DType::F64, &[n.saturating_sub(1)])?;
-                add(wide, &[n.saturating_sub(1)])?;
-            }
-            Routine::Lu => {
-                add(wide, &[m, n])?;
-                add(DType::I32, &[k])?;
-            }
-            Routine::PivotedQr => {
-                add(wide, &[m, n])?;
-                add(DType::I32, &[n])?;
-                add(wide, &[k])?;
-            }
-            // `three_diagonals` lowers this routine.
-            Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
-        }
-        if !pivoted {
-            add(DType::I32, &[])?;
-        }
+        let types = self.factor_types(routine, wide, batch, [m, n])?;
         let mut ins = vec![self.converted(x.clone(), wide)?.value];
         if pivoted {
             let columns = &operands[1];
-            self.ensure(columns.ty == types[1], || format!("columns of {}", columns.ty))?;
+            self.ensure(columns.ty == types[1], || format!("the pivots must be a {}, not a {}", types[1], columns.ty))?;
             ins.push(columns.value);
         }
         let kernel = Lapack { routine, m, n, batch: batch.iter().product(), complex };
         let outs = self.kernel(kernel, &ins, &[], &types);
         self.finish_narrow(dtype, outs, types)
+    }
+
+    /// Checks that the attributes of `gehrd` select all rows and columns of the matrix.
+    fn check_whole_matrix(&self, n: usize) -> Result<()> {
+        let has_value = |name: &str, expected: usize| {
+            let value = self.call_attribute(name).and_then(Attribute::as_integer);
+            value.is_none_or(|value| i64::try_from(expected) == Ok(value))
+        };
+        self.ensure(has_value("low", 1) && has_value("high", n), || {
+            "attributes low and high must select the whole matrix".to_owned()
+        })
+    }
+
+    /// The types of a routine's results for a batch of `m x n` matrices, in the precision of `wide`.
+    fn factor_types(
+        &self,
+        routine: Routine,
+        wide: DType,
+        batch: &[usize],
+        [m, n]: [usize; 2],
+    ) -> Result<Vec<TensorType>> {
+        let k = m.min(n);
+        // LAPACK returns the real and imaginary parts of a real matrix's eigenvalues separately.
+        let eigenvalues = if wide == DType::C128 { vec![(wide, vec![n])] } else { vec![(wide, vec![n]); 2] };
+        let mut types = match routine {
+            Routine::Symmetric { .. } => vec![(wide, vec![n, n]), (DType::F64, vec![n])],
+            Routine::Singular { full, vectors } => {
+                let square = full || !vectors;
+                let (rows, columns) = if square { (m, n) } else { (k, k) };
+                vec![(wide, vec![m, n]), (DType::F64, vec![k]), (wide, vec![m, rows]), (wide, vec![columns, n])]
+            }
+            Routine::General { .. } => [eigenvalues, vec![(DType::C128, vec![n, n]); 2]].concat(),
+            Routine::Schur { .. } => {
+                [vec![(wide, vec![n, n]); 2], eigenvalues, vec![(DType::I32, Vec::new())]].concat()
+            }
+            Routine::Hessenberg => vec![(wide, vec![n, n]), (wide, vec![n.saturating_sub(1)])],
+            Routine::Tridiagonal { .. } => {
+                let between = vec![n.saturating_sub(1)];
+                vec![(wide, vec![n, n]), (DType::F64, vec![n]), (DType::F64, between.clone()), (wide, between)]
+            }
+            Routine::Lu => vec![(wide, vec![m, n]), (DType::I32, vec![k])],
+            Routine::PivotedQr => vec![(wide, vec![m, n]), (DType::I32, vec![n]), (wide, vec![k])],
+            // `three_diagonals` lowers this routine.
+            Routine::ThreeDiagonals { .. } => return Err(self.unsupported()),
+        };
+        // The status, which LAPACK calls `info`.
+        if routine != Routine::PivotedQr {
+            types.push((DType::I32, Vec::new()));
+        }
+        types.into_iter().map(|(dtype, dims)| self.typed(dtype, &[batch, &dims].concat())).collect()
     }
 
     /// Binds results that were computed in double precision, with the precision of `dtype`.
@@ -206,7 +199,7 @@ impl LoweringContext<'_, '_> {
             return Err(self.invalid(format!("{} operands", operands.len())));
         };
         let (&[ref batch @ .., m, n], own) = (&b.ty.dims[..], b.ty.dtype) else {
-            return Err(self.invalid(format!("of {}", b.ty)));
+            return Err(self.invalid(format!("cannot take a {}", b.ty)));
         };
         let wide = match own {
             DType::F32 | DType::F64 => DType::F64,
@@ -215,7 +208,7 @@ impl LoweringContext<'_, '_> {
         };
         let diagonal = self.typed(own, &[batch, &[m]].concat())?;
         let fits = [below, d, above].iter().all(|given| given.ty == diagonal) && dtype.is_none_or(|dtype| dtype == own);
-        self.ensure(fits, || format!("of {}, {}, {} and {}", below.ty, d.ty, above.ty, b.ty))?;
+        self.ensure(fits, || format!("cannot take {}, {}, {} and {}", below.ty, d.ty, above.ty, b.ty))?;
         let mut types = Vec::new();
         if dtype.is_some() {
             let diagonal = TensorType { dtype: wide, ..diagonal };

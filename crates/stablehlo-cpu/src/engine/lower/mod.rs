@@ -5,6 +5,7 @@ mod chlo;
 mod collective;
 mod context;
 mod control;
+mod convolution;
 mod custom;
 mod dynamic;
 mod elementwise;

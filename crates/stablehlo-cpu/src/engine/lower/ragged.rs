@@ -10,9 +10,54 @@ use crate::engine::kernels::shape::Concatenate;
 /// Maximum number of groups. Each becomes a contraction.
 const MAX_GROUPS: usize = 1024;
 
+/// The dimension numbers of a ragged contraction.
+struct RaggedDimensions {
+    dot: DotDimensions,
+    /// The dimension of the left operand that is divided into groups.
+    ragged: usize,
+    /// The dimension of the right operand that is indexed by groups. Empty if the ragged dimension is contracted.
+    group: Vec<usize>,
+}
+
 impl LoweringContext<'_, '_> {
     pub(super) fn ragged_dot(&mut self, attributes: &Attributes) -> Result<()> {
         let [a, b, sizes] = self.take()?;
+        let RaggedDimensions { dot, ragged, group } = self.ragged_dimensions(attributes, &a.ty, &b.ty)?;
+        let dtype = self.result_dtype(0)?;
+        if dot.lhs_batching.contains(&ragged) {
+            // Groups of whole batches do not change the result.
+            let y = self.dot_checked(a, b, &dot, dtype)?;
+            return self.finish(vec![y]);
+        }
+        if sizes.ty.rank() != 1 || sizes.ty.dims[0] > MAX_GROUPS {
+            return Err(self.unsupported());
+        }
+        let contracting = dot.lhs_contracting.contains(&ragged);
+        self.ensure(group.len() == usize::from(!contracting), || format!("rhs_group_dimensions = {group:?}"))?;
+        let mut parts: Vec<TypedValue> = Vec::with_capacity(sizes.ty.dims[0]);
+        for (g, a) in self.masked_to_groups(&a, ragged, sizes)?.into_iter().enumerate() {
+            let (b, dot) = match group[..] {
+                [of] => self.one_group(&b, of, g, &dot)?,
+                _ => (b.clone(), dot.clone()),
+            };
+            parts.push(self.dot_checked(a, b, &dot, dtype)?);
+        }
+        let Some(first) = parts.first().cloned() else {
+            let ty = self.result_type(0)?;
+            let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
+            return self.finish_one(v, ty);
+        };
+        if contracting {
+            return self.finish_stacked(&parts);
+        }
+        let mut sum = first;
+        for part in &parts[1..] {
+            sum = self.bin(Binary::Add, &sum, part)?;
+        }
+        self.finish(vec![sum])
+    }
+
+    fn ragged_dimensions(&self, attributes: &Attributes, a: &TensorType, b: &TensorType) -> Result<RaggedDimensions> {
         let Some(Attribute::Other(text)) = find(attributes, "ragged_dot_dimension_numbers") else {
             return Err(self.invalid("attribute ragged_dot_dimension_numbers is missing"));
         };
@@ -20,7 +65,7 @@ impl LoweringContext<'_, '_> {
             let list = dimensions(text, name);
             list.ok_or_else(|| self.invalid(format!("{name} in {text}")))
         };
-        let d = DotDimensions {
+        let dot = DotDimensions {
             lhs_batching: list("lhs_batching_dimensions")?.into(),
             rhs_batching: list("rhs_batching_dimensions")?.into(),
             lhs_contracting: list("lhs_contracting_dimensions")?.into(),
@@ -28,31 +73,23 @@ impl LoweringContext<'_, '_> {
         };
         let (ragged, group) = (list("lhs_ragged_dimensions")?, list("rhs_group_dimensions")?);
         let &[ragged] = &ragged[..] else {
-            return Err(self.invalid(format!("lhs_ragged_dimensions = {ragged:?}: one is needed")));
+            return Err(self.invalid(format!("lhs_ragged_dimensions must have one dimension, but is {ragged:?}")));
         };
-        self.distinct(&[ragged], a.ty.rank(), "lhs_ragged_dimensions")?;
-        self.distinct(&[&d.lhs_batching[..], &d.lhs_contracting].concat(), a.ty.rank(), "lhs dimensions")?;
-        self.distinct(&[&d.rhs_batching[..], &d.rhs_contracting, &group].concat(), b.ty.rank(), "rhs dimensions")?;
-        let dtype = self.result_dtype(0)?;
-        if d.lhs_batching.contains(&ragged) {
-            // Groups of whole batches do not change the result.
-            let y = self.dot_checked(a, b, &d, dtype)?;
-            return self.finish(vec![y]);
-        }
-        if sizes.ty.rank() != 1 || sizes.ty.dims[0] > MAX_GROUPS {
-            return Err(self.unsupported());
-        }
+        self.distinct(&[ragged], a.rank(), "lhs_ragged_dimensions")?;
+        self.distinct(&[&dot.lhs_batching[..], &dot.lhs_contracting].concat(), a.rank(), "lhs dimensions")?;
+        self.distinct(&[&dot.rhs_batching[..], &dot.rhs_contracting, &group].concat(), b.rank(), "rhs dimensions")?;
+        Ok(RaggedDimensions { dot, ragged, group })
+    }
+
+    /// For each group, `a` with zeros outside the group's positions of the dimension `ragged`.
+    fn masked_to_groups(&mut self, a: &TypedValue, ragged: usize, sizes: TypedValue) -> Result<Vec<TypedValue>> {
         let groups = sizes.ty.dims[0];
-        let contracting = d.lhs_contracting.contains(&ragged);
-        self.ensure(group.len() == usize::from(!contracting), || format!("rhs_group_dimensions = {group:?}"))?;
-        // The start and the end of each group along the ragged dimension.
         let sizes = self.converted(sizes, DType::I64)?;
         let positions = self.counted(TensorType { dtype: DType::I64, dims: a.ty.dims.clone() }, ragged)?;
-        let zero = self.typed(a.ty.dtype, &a.ty.dims)?;
-        let zero = TypedValue { value: self.graph.splat_value(&vec![0; zero.dtype.size()], zero.elements()), ty: zero };
+        let zero = self.graph.splat_value(&vec![0; a.ty.dtype.size()], a.ty.elements());
         let scalar = self.typed(DType::I64, &[])?;
         let mut end = TypedValue { value: self.graph.splat_value(&0i64.to_ne_bytes(), 1), ty: scalar };
-        let mut parts: Vec<TypedValue> = Vec::with_capacity(groups);
+        let mut masked = Vec::with_capacity(groups);
         for g in 0..groups {
             let start = end.clone();
             let at = i64::try_from(g).unwrap_or(i64::MAX);
@@ -64,34 +101,21 @@ impl LoweringContext<'_, '_> {
             let to = self.compared(ComparisonDirection::Lt, ComparisonType::Signed, &positions, &high)?;
             let mine = self.bin(Binary::And, &from, &to)?;
             let select = crate::engine::elementwise::select(a.ty.dtype.size());
-            let v = self.map(select, &[mine.value, a.value, zero.value], &a.ty);
-            let a = TypedValue { value: v, ty: a.ty.clone() };
-            let (b, d) = match group[..] {
-                [of] => self.one_group(&b, of, g, &d)?,
-                _ => (b.clone(), d.clone()),
-            };
-            parts.push(self.dot_checked(a, b, &d, dtype)?);
+            let value = self.map(select, &[mine.value, a.value, zero], &a.ty);
+            masked.push(TypedValue { value, ty: a.ty.clone() });
         }
-        let Some(first) = parts.first().cloned() else {
-            let ty = self.result_type(0)?;
-            let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());
-            return self.finish_one(v, ty);
-        };
-        if contracting {
-            let chunk = first.ty.bytes();
-            let mut dims = vec![groups];
-            dims.extend(first.ty.dims.iter());
-            let ty = self.typed(dtype, &dims)?;
-            let ins: Vec<u32> = parts.iter().map(|p| p.value).collect();
-            let kernel = Concatenate { chunks: vec![chunk; groups], row: chunk * groups };
-            let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
-            return self.finish_one(v, ty);
-        }
-        let mut sum = first;
-        for part in &parts[1..] {
-            sum = self.bin(Binary::Add, &sum, part)?;
-        }
-        self.finish(vec![sum])
+        Ok(masked)
+    }
+
+    /// Binds the result that consists of these parts, along a new first dimension.
+    fn finish_stacked(&mut self, parts: &[TypedValue]) -> Result<()> {
+        let part = &parts[0].ty;
+        let (chunk, count) = (part.bytes(), parts.len());
+        let ty = self.typed(part.dtype, &[&[count], &part.dims[..]].concat())?;
+        let ins: Vec<u32> = parts.iter().map(|p| p.value).collect();
+        let kernel = Concatenate { chunks: vec![chunk; count], row: chunk * count };
+        let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&ty))[0];
+        self.finish_one(v, ty)
     }
 
     /// The part of `b` for group `g`, without the group dimension, and the remaining dimension numbers.

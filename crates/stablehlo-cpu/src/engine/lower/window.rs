@@ -1,11 +1,11 @@
-//! Ops with sliding windows: `reduce_window`, `select_and_scatter`, `convolution`.
+//! Ops with sliding windows: `reduce_window` and `select_and_scatter`. `convolution` uses the same windows.
 #![expect(
     clippy::cast_sign_loss,
     clippy::cast_possible_wrap,
     reason = "positions are checked to lie in the padded tensor"
 )]
 
-use stablehlo::ir::{Binary, ConvDimensions, Window};
+use stablehlo::ir::{Binary, Window};
 
 use super::region::combine;
 use super::shape::pad_plan;
@@ -13,26 +13,25 @@ use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::combine::Body;
-use crate::engine::kernels::conv::{Along, Axis, Convolution, Element, Patches};
 use crate::engine::kernels::shape::Pad;
 use crate::engine::kernels::window::{ReduceWindow, Running, SelectAndScatter, Sliding};
 use crate::engine::scalar_fn::Combine;
 use crate::engine::view::{View, strides_of};
 
 /// Window attributes with the defaults filled in, one entry per dimension.
-struct Spec {
-    dimensions: Vec<usize>,
-    strides: Vec<usize>,
-    base: Vec<usize>,
-    dilations: Vec<usize>,
-    padding: Vec<(i64, i64)>,
+pub(super) struct Spec {
+    pub(super) dimensions: Vec<usize>,
+    pub(super) strides: Vec<usize>,
+    pub(super) base: Vec<usize>,
+    pub(super) dilations: Vec<usize>,
+    pub(super) padding: Vec<(i64, i64)>,
 }
 
 /// The padding of a window, if any, with the size of the padded tensor. The second part are the padded extents.
-type Padded = (Option<(Pad, usize)>, Vec<usize>);
+pub(super) type Padded = (Option<(Pad, usize)>, Vec<usize>);
 
-impl<'m> LoweringContext<'_, 'm> {
-    fn window_spec(&self, window: &Window, dimensions: &[i64], rank: usize) -> Result<Spec> {
+impl LoweringContext<'_, '_> {
+    pub(super) fn window_spec(&self, window: &Window, dimensions: &[i64], rank: usize) -> Result<Spec> {
         let positive = |list: &[i64], what: &str| {
             let list = if list.is_empty() { vec![1; rank] } else { list.to_vec() };
             let sizes = self.sizes(&list, rank, what)?;
@@ -51,7 +50,7 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// Pads and dilates `dims` as the window requires.
-    fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
+    pub(super) fn padded(&self, dims: &[usize], spec: &Spec, size: usize) -> Result<Padded> {
         let low: Vec<i64> = spec.padding.iter().map(|p| p.0).collect();
         let high: Vec<i64> = spec.padding.iter().map(|p| p.1).collect();
         let interior: Vec<usize> = spec.base.iter().map(|b| b - 1).collect();
@@ -65,7 +64,7 @@ impl<'m> LoweringContext<'_, 'm> {
     }
 
     /// The number of windows along each dimension.
-    fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
+    pub(super) fn fitting(padded: &[usize], spec: &Spec) -> Vec<usize> {
         let fit = |d: usize| {
             let reach = (spec.dimensions[d].max(1) - 1).checked_mul(spec.dilations[d]).and_then(|r| r.checked_add(1));
             match reach {
@@ -115,7 +114,7 @@ impl<'m> LoweringContext<'_, 'm> {
             None => {
                 let types = self.reducer_types(&inputs)?;
                 let f = self.scalar_fn(region, &types)?;
-                self.ensure(f.results[..] == types[..inputs.len()], || format!("a body returning {:?}", f.results))?;
+                self.ensure(f.results[..] == types[..inputs.len()], || format!("the body returns {:?}", f.results))?;
                 Body::Any(f)
             }
         };
@@ -159,21 +158,23 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut spec = self.window_spec(window, &window.dimensions, x.ty.rank())?;
         let size = x.ty.dtype.size();
         let (sliding, fit) = self.sliding(&x.ty.dims, &spec, size)?;
-        self.ensure(fit[..] == source.ty.dims[..], || format!("a source of type {} for {fit:?} windows", source.ty))?;
+        self.ensure(fit[..] == source.ty.dims[..], || {
+            format!("a source of type {} does not fit {fit:?} windows", source.ty)
+        })?;
         spec.base.fill(1);
         let (positions, _) = self.sliding(&x.ty.dims, &spec, 8)?;
         let [select, scatter] = &self.op.regions[..] else {
-            return Err(self.invalid("two regions are needed"));
+            return Err(self.invalid("must have two regions"));
         };
         let types = self.reducer_types(std::slice::from_ref(&x))?;
         let select = self.scalar_fn(select, &types)?;
         let pred = self.typed(DType::Bool, &[])?;
-        self.ensure(select.results[..] == [pred], || format!("a select body returning {:?}", select.results))?;
+        self.ensure(select.results[..] == [pred], || format!("the select body returns {:?}", select.results))?;
         let scatter = match combine(scatter).and_then(|c| Body::fast(c, x.ty.dtype)) {
             Some(body) => body,
             None => {
                 let f = self.scalar_fn(scatter, &types)?;
-                self.ensure(f.results[..] == types[..1], || format!("a scatter body returning {:?}", f.results))?;
+                self.ensure(f.results[..] == types[..1], || format!("the scatter body returns {:?}", f.results))?;
                 Body::Any(f)
             }
         };
@@ -183,169 +184,6 @@ impl<'m> LoweringContext<'_, 'm> {
         let kernel = SelectAndScatter { sliding, positions, size, select, scatter };
         let v = self.kernel(kernel, &ins, &[], std::slice::from_ref(&x.ty))[0];
         self.finish_one(v, x.ty)
-    }
-
-    pub(super) fn convolution(
-        &mut self,
-        d: &ConvDimensions,
-        window: &Window,
-        groups: i64,
-        batch_groups: i64,
-    ) -> Result<()> {
-        let [x, k] = self.take()?;
-        self.convolution_of(x, k, d, window, groups, batch_groups)
-    }
-
-    pub(super) fn convolution_of(
-        &mut self,
-        x: TypedValue,
-        k: TypedValue,
-        d: &ConvDimensions,
-        window: &Window,
-        groups: i64,
-        batch_groups: i64,
-    ) -> Result<()> {
-        let dtype = self.result_dtype(0)?;
-        let y = self.convolved(x, k, d, window, [groups, batch_groups], dtype)?;
-        self.finish(vec![y])
-    }
-
-    fn convolved(
-        &mut self,
-        x: TypedValue,
-        k: TypedValue,
-        d: &ConvDimensions,
-        window: &Window,
-        counts: [i64; 2],
-        dtype: DType,
-    ) -> Result<TypedValue> {
-        if let Some(part) = dtype.part() {
-            return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, d, window, counts, part));
-        }
-        let (rank, spatial) = (x.ty.rank(), d.input_spatial.len());
-        let lists = [
-            (&d.input_spatial, d.input_batch, d.input_feature),
-            (&d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature),
-            (&d.output_spatial, d.output_batch, d.output_feature),
-        ];
-        self.ensure(k.ty.rank() == rank && spatial + 2 == rank, || format!("{} and {}", x.ty, k.ty))?;
-        for (list, a, b) in lists {
-            self.distinct(&[&list[..], &[a, b]].concat(), rank, "dimension_numbers")?;
-            self.ensure(list.len() == spatial, || format!("dimension_numbers = {d:?}"))?;
-        }
-        let reversal = if window.reversal.is_empty() { vec![false; spatial] } else { window.reversal.clone() };
-        self.ensure(reversal.len() == spatial, || format!("window_reversal = {reversal:?}"))?;
-        let taps: Vec<i64> =
-            d.kernel_spatial.iter().map(|&s| i64::try_from(k.ty.dims[s]).unwrap_or(i64::MAX)).collect();
-        let local = self.window_spec(window, &taps, spatial)?;
-        let [groups, batch_groups] = self.sizes(&counts, 2, "group counts")?[..] else {
-            return Err(self.invalid("group counts"));
-        };
-        let (batch, features) = (x.ty.dims[d.input_batch], x.ty.dims[d.input_feature]);
-        let (per_group, outputs) = (k.ty.dims[d.kernel_input_feature], k.ty.dims[d.kernel_output_feature]);
-        let count = groups.max(batch_groups);
-        let fits = groups.min(batch_groups) == 1
-            && batch % batch_groups == 0
-            && per_group * groups == features
-            && outputs % count == 0;
-        self.ensure(fits, || format!("{groups} feature and {batch_groups} batch groups of {} and {}", x.ty, k.ty))?;
-        // Integers wrap, so computing with 64 bits yields the right bits for every width.
-        let (wide, element) = match dtype {
-            DType::F64 => (DType::F64, Element::F64),
-            DType::F32 | DType::Bf16 | DType::F16 => (DType::F32, Element::F32),
-            _ if dtype.is_narrow_float() => (DType::F32, Element::F32),
-            _ => (DType::I64, Element::I64),
-        };
-        let x = self.converted(x, wide)?;
-        let k = self.converted(k, wide)?;
-        // A window over all dimensions of the input, including batch and feature.
-        let mut spec = Spec {
-            dimensions: vec![1; rank],
-            strides: vec![1; rank],
-            base: vec![1; rank],
-            dilations: vec![1; rank],
-            padding: vec![(0, 0); rank],
-        };
-        for (i, &s) in d.input_spatial.iter().enumerate() {
-            (spec.dimensions[s], spec.strides[s], spec.base[s]) =
-                (local.dimensions[i], local.strides[i], local.base[i]);
-            (spec.dilations[s], spec.padding[s]) = (local.dilations[i], local.padding[i]);
-        }
-        let (_, padded) = self.padded(&x.ty.dims, &spec, wide.size())?;
-        let fit = Self::fitting(&padded, &spec);
-        let own = strides_of(&x.ty.dims);
-        let mut dims = vec![0; rank];
-        (dims[d.output_batch], dims[d.output_feature]) = (batch / batch_groups, outputs);
-        // What an index in each dimension of the output selects. The feature dimension is not used.
-        let mut along = vec![Along::Batch(own[d.input_batch] as usize); rank];
-        let mut axes = Vec::with_capacity(spatial);
-        for (i, &s) in d.output_spatial.iter().enumerate() {
-            let from = d.input_spatial[i];
-            dims[s] = if local.dimensions[i] == 0 { 0 } else { fit[from] };
-            along[s] = Along::Axis(i);
-            axes.push(Axis {
-                size: x.ty.dims[from],
-                stride: own[from] as usize,
-                step: local.strides[i],
-                first: isize::try_from(local.padding[i].0.saturating_neg())
-                    .map_err(|_| self.invalid("a padding out of range"))?,
-                base: local.base[i],
-            });
-        }
-        let ty = self.typed(wide, &dims)?;
-        let all: Vec<(usize, Along)> = dims.iter().copied().zip(along).collect();
-        let (before, after) = (&all[..d.output_feature], &all[d.output_feature + 1..]);
-        // Skips dimensions of extent one.
-        let features_last = after.iter().all(|&(extent, _)| extent == 1);
-        let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };
-        let mut lines = lines.to_vec();
-        while lines.len() > 1 && lines.last().is_some_and(|&(extent, _)| extent == 1) {
-            lines.pop();
-        }
-        self.listable(local.dimensions.iter().copied())?;
-        let mut taps: Vec<Vec<isize>> = vec![Vec::new()];
-        for (&size, &dilation) in local.dimensions.iter().zip(&local.dilations) {
-            let places = |tap: &Vec<isize>| {
-                let tap = tap.clone();
-                (0..size)
-                    .map(move |i| [&tap[..], &[(i as isize).saturating_mul(dilation as isize)]].concat())
-                    .collect::<Vec<_>>()
-            };
-            taps = taps.iter().flat_map(places).collect();
-        }
-        // The kernel in the form [taps, input features, output features]. Reversed taps have negative strides.
-        let own_k = strides_of(&k.ty.dims);
-        let (mut sizes_k, mut strides_k, mut offset_k) = (Vec::new(), Vec::new(), 0);
-        for (i, &s) in d.kernel_spatial.iter().enumerate() {
-            sizes_k.push(k.ty.dims[s]);
-            strides_k.push(if reversal[i] { -own_k[s] } else { own_k[s] });
-            offset_k += if reversal[i] { own_k[s] as usize * k.ty.dims[s].saturating_sub(1) } else { 0 };
-        }
-        sizes_k.extend([per_group, outputs]);
-        strides_k.extend([own_k[d.kernel_input_feature], own_k[d.kernel_output_feature]]);
-        let kernel = Convolution {
-            patches: Patches {
-                axes,
-                outer: outer.to_vec(),
-                lines,
-                tap_count: taps.len(),
-                taps: taps.concat(),
-                features: per_group,
-                feature: own[d.input_feature] as usize,
-            },
-            next: if groups > 1 {
-                per_group * own[d.input_feature] as usize
-            } else {
-                batch / batch_groups * own[d.input_batch] as usize
-            },
-            groups: count,
-            kernel: View::new(&sizes_k, &strides_k, offset_k),
-            share: outputs / count,
-            features_last,
-            element,
-        };
-        let v = self.kernel(kernel, &[x.value, k.value], &[], std::slice::from_ref(&ty))[0];
-        self.converted(TypedValue { value: v, ty }, dtype)
     }
 }
 

@@ -66,30 +66,9 @@ pub(crate) fn gemm<T: Operand>(
 struct Packing<'a, W> {
     of_b: bool,
     part: Part,
+    /// Lines of a strip.
+    width: usize,
     to: &'a mut [W],
-}
-
-/// Splits the packed part of an operand into panels of depth `kc`, and those into pieces.
-fn packings<'a, W>(
-    all: &mut Vec<Packing<'a, W>>,
-    of_b: bool,
-    whole: Part,
-    (kc, width): (usize, usize),
-    pieces: usize,
-    mut to: &'a mut [W],
-) {
-    let Part { lines: (first, count), depth: (start, depth) } = whole;
-    let strips = count.div_ceil(width);
-    let piece = strips.div_ceil(pieces) * width;
-    for at in (0..depth).step_by(kc) {
-        let kc = kc.min(depth - at);
-        for line in (0..count).step_by(piece) {
-            let lines = piece.min(count - line);
-            let (head, tail) = std::mem::take(&mut to).split_at_mut(lines.next_multiple_of(width) * kc);
-            to = tail;
-            all.push(Packing { of_b, part: Part { lines: (first + line, lines), depth: (start + at, kc) }, to: head });
-        }
-    }
 }
 
 /// The product of any two operands with extents other than zero. `b` is given by its columns.
@@ -101,71 +80,150 @@ pub(crate) fn product<T: Operand>(
     to: Out,
     stop: Option<&Stop>,
 ) {
-    let shape @ (mr, nr) = arch().dispatch(Shape::<T::Wide>(PhantomData));
-    let threads = parallel::threads(work(m, k, n));
-    let (spread, pieces) = if threads > 1 { (usize::MAX, threads * 2) } else { (0, 1) };
-    let deep = DEEP.min(k);
-    let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
-    let (down, across) = blocks(rows, columns, shape, threads);
-    // If only one task reads an operand, it packs that operand itself, into its own caches. Then all rows are computed
-    // at once.
-    let alone = across == 1;
-    let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
-    let size_a = if alone { 0 } else { rows.next_multiple_of(mr) * deep };
+    let blocking = Blocking::new((m, k, n), arch().dispatch(Shape::<T::Wide>(PhantomData)));
+    let Blocking { rows, columns, deep, .. } = blocking;
+    let (size_a, size_b) = blocking.panel_sizes();
     with_panel(&PANEL_A, size_a, |panel_a: &mut [T::Wide]| {
-        with_panel(&PANEL_B, columns.next_multiple_of(nr) * deep, |panel_b: &mut [T::Wide]| {
+        with_panel(&PANEL_B, size_b, |panel_b: &mut [T::Wide]| {
             for jc in (0..n).step_by(columns) {
-                let nc = columns.min(n - jc);
                 for kb in (0..k).step_by(deep) {
                     let kd = deep.min(k - kb);
-                    let kc = kd.div_ceil(kd.div_ceil(KC));
+                    let depth = Depth { start: kb, count: kd, panel: kd.div_ceil(kd.div_ceil(KC)) };
                     for ib in (0..m).step_by(rows) {
-                        let mc = rows.min(m - ib);
-                        let part = |first, count| Part { lines: (first, count), depth: (kb, kd) };
-                        let mut all = Vec::new();
+                        let (mc, nc) = (rows.min(m - ib), columns.min(n - jc));
+                        let mut packings = Vec::new();
                         if ib == 0 {
-                            packings(&mut all, true, part(jc, nc), (kc, nr), pieces, &mut *panel_b);
+                            packings.extend(blocking.packings(true, (jc, nc), &depth, panel_b));
                         }
-                        if !alone {
-                            packings(&mut all, false, part(ib, mc), (kc, mr), pieces, &mut *panel_a);
+                        if !blocking.alone {
+                            packings.extend(blocking.packings(false, (ib, mc), &depth, panel_a));
                         }
-                        parallel::each_until(stop, all, spread, |p| match p.of_b {
-                            true => b.pack(p.part, nr, p.to),
-                            false => a.pack(p.part, mr, p.to),
+                        parallel::each_until(stop, packings, blocking.spread, |p| match p.of_b {
+                            true => b.pack(p.part, p.width, p.to),
+                            false => a.pack(p.part, p.width, p.to),
                         });
-                        let panels = Panels {
-                            a: if alone { None } else { Some(&*panel_a) },
-                            b: &*panel_b,
-                            lines: (mc.next_multiple_of(mr), nc.next_multiple_of(nr)),
-                            depth: (kb, kd),
-                            kc,
-                            shape,
-                        };
-                        let (down, across) = (cuts(mc, mr, down), cuts(nc, nr, across));
-                        let mut tasks: Vec<Task<'_, T::Wide>> = Vec::new();
-                        for i in down.windows(2) {
-                            for j in across.windows(2) {
-                                let rows = Vec::with_capacity(i[1] - i[0]);
-                                tasks.push(Task { first: ib, at: (i[0], j[0]), columns: j[1] - j[0], rows });
-                            }
-                        }
-                        let mut lines = out[ib * to.row..].chunks_mut(to.row);
-                        for (i, tasks) in down.windows(2).zip(tasks.chunks_mut(across.len() - 1)) {
-                            for line in lines.by_ref().take(i[1] - i[0]) {
-                                let mut rest = &mut line[to.column + jc..];
-                                for task in &mut *tasks {
-                                    let (row, tail) = rest.split_at_mut(task.columns);
-                                    task.rows.push(row);
-                                    rest = tail;
-                                }
-                            }
-                        }
-                        parallel::each_until(stop, tasks, spread, |task| panels.run(task, a));
+                        let panels = blocking.panels(panel_a, panel_b, (mc, nc), &depth);
+                        let tasks = blocking.tasks((ib, mc), (jc, nc), out, to);
+                        parallel::each_until(stop, tasks, blocking.spread, |task| panels.run(task, a));
                     }
                 }
             }
         });
     });
+}
+
+/// How a product is divided into parts that are packed together, and those into tasks.
+struct Blocking {
+    /// Rows and columns of a tile.
+    shape: (usize, usize),
+    /// Rows, columns and depth of a part.
+    rows: usize,
+    columns: usize,
+    deep: usize,
+    /// Tasks of a part along the rows and the columns.
+    down: usize,
+    across: usize,
+    /// Whether only one task reads each row of A. Then that task packs these rows, into its own caches, and a part
+    /// consists of all rows.
+    alone: bool,
+    /// The work of the whole product for [`parallel::each_until`], and the number of pieces that pack a panel.
+    spread: usize,
+    pieces: usize,
+}
+
+/// A range of the summed dimension, and the depth of its panels.
+struct Depth {
+    start: usize,
+    count: usize,
+    panel: usize,
+}
+
+impl Blocking {
+    fn new((m, k, n): (usize, usize, usize), shape: (usize, usize)) -> Self {
+        let threads = parallel::threads(work(m, k, n));
+        let (spread, pieces) = if threads > 1 { (usize::MAX, threads * 2) } else { (0, 1) };
+        let deep = DEEP.min(k);
+        let (rows, columns) = (ROWS.min(PACKED / deep).min(m), COLUMNS.min(PACKED / deep).min(n));
+        let (down, across) = blocks(rows, columns, shape, threads);
+        let alone = across == 1;
+        let (rows, down) = if alone { (m, down * m.div_ceil(rows)) } else { (rows, down) };
+        Self { shape, rows, columns, deep, down, across, alone, spread, pieces }
+    }
+
+    /// Elements of the packed part of each operand.
+    fn panel_sizes(&self) -> (usize, usize) {
+        let (mr, nr) = self.shape;
+        let size_a = if self.alone { 0 } else { self.rows.next_multiple_of(mr) * self.deep };
+        (size_a, self.columns.next_multiple_of(nr) * self.deep)
+    }
+
+    /// Divides the packed part of an operand, `count` lines from `first`, into panels, and those into pieces.
+    fn packings<'a, W>(
+        &self,
+        of_b: bool,
+        (first, count): (usize, usize),
+        depth: &Depth,
+        mut to: &'a mut [W],
+    ) -> Vec<Packing<'a, W>> {
+        let width = if of_b { self.shape.1 } else { self.shape.0 };
+        let piece = count.div_ceil(width).div_ceil(self.pieces) * width;
+        let mut packings = Vec::new();
+        for at in (0..depth.count).step_by(depth.panel) {
+            let kc = depth.panel.min(depth.count - at);
+            for line in (0..count).step_by(piece) {
+                let lines = piece.min(count - line);
+                let (head, tail) = std::mem::take(&mut to).split_at_mut(lines.next_multiple_of(width) * kc);
+                to = tail;
+                let part = Part { lines: (first + line, lines), depth: (depth.start + at, kc) };
+                packings.push(Packing { of_b, part, width, to: head });
+            }
+        }
+        packings
+    }
+
+    /// The packed panels of `mc` rows and `nc` columns.
+    fn panels<'a, W>(&self, a: &'a [W], b: &'a [W], (mc, nc): (usize, usize), depth: &Depth) -> Panels<'a, W> {
+        let (mr, nr) = self.shape;
+        Panels {
+            a: if self.alone { None } else { Some(a) },
+            b,
+            lines: (mc.next_multiple_of(mr), nc.next_multiple_of(nr)),
+            depth: (depth.start, depth.count),
+            kc: depth.panel,
+            shape: self.shape,
+        }
+    }
+
+    /// Divides `mc` rows and `nc` columns of the output into tasks.
+    fn tasks<'a, W>(
+        &self,
+        (ib, mc): (usize, usize),
+        (jc, nc): (usize, usize),
+        out: &'a mut [W],
+        to: Out,
+    ) -> Vec<Task<'a, W>> {
+        let (mr, nr) = self.shape;
+        let (down, across) = (cuts(mc, mr, self.down), cuts(nc, nr, self.across));
+        let mut tasks: Vec<Task<'a, W>> = Vec::new();
+        for i in down.windows(2) {
+            for j in across.windows(2) {
+                let rows = Vec::with_capacity(i[1] - i[0]);
+                tasks.push(Task { first: ib, at: (i[0], j[0]), columns: j[1] - j[0], rows });
+            }
+        }
+        let mut lines = out[ib * to.row..].chunks_mut(to.row);
+        for (i, tasks) in down.windows(2).zip(tasks.chunks_mut(across.len() - 1)) {
+            for line in lines.by_ref().take(i[1] - i[0]) {
+                let mut rest = &mut line[to.column + jc..];
+                for task in &mut *tasks {
+                    let (row, tail) = rest.split_at_mut(task.columns);
+                    task.rows.push(row);
+                    rest = tail;
+                }
+            }
+        }
+        tasks
+    }
 }
 
 /// Packed operands: panels of depth `kc`, each with all lines.

@@ -1,0 +1,255 @@
+//! `convolution`, as a product of the patches under the window and the kernel.
+#![expect(
+    clippy::cast_sign_loss,
+    clippy::cast_possible_wrap,
+    reason = "positions are checked to lie in the padded tensor"
+)]
+
+use stablehlo::ir::{ConvDimensions, Window};
+
+use super::window::Spec;
+use super::{LoweringContext, Result, TypedValue};
+use crate::engine::dtype::{DType, TensorType};
+use crate::engine::kernels::conv::{Along, Axis, Convolution, Element, Patches};
+use crate::engine::view::{View, strides_of};
+
+/// The attributes of a convolution.
+#[derive(Clone, Copy)]
+struct Attributes<'a> {
+    dimensions: &'a ConvDimensions,
+    window: &'a Window,
+    feature_groups: i64,
+    batch_groups: i64,
+}
+
+/// The groups of a convolution. Each is a product of two matrices.
+struct Groups {
+    count: usize,
+    /// Whether the groups divide the input's features, rather than its batch.
+    of_features: bool,
+    /// Extent of the batch, input features and output features of one group.
+    batch: usize,
+    features: usize,
+    outputs: usize,
+}
+
+/// The output's dimensions, and what an index in each of them selects from the input.
+struct Output {
+    dims: Vec<usize>,
+    /// The entry of the feature dimension is not used.
+    along: Vec<Along>,
+    axes: Vec<Axis>,
+}
+
+/// The output's dimensions without the features, divided into lines of patches and the dimensions outside them.
+struct PatchDimensions {
+    outer: Vec<(usize, Along)>,
+    lines: Vec<(usize, Along)>,
+    /// Whether the features are the innermost dimension.
+    features_last: bool,
+}
+
+impl LoweringContext<'_, '_> {
+    pub(super) fn convolution(
+        &mut self,
+        d: &ConvDimensions,
+        window: &Window,
+        groups: i64,
+        batch_groups: i64,
+    ) -> Result<()> {
+        let [x, k] = self.take()?;
+        self.convolution_of(x, k, d, window, groups, batch_groups)
+    }
+
+    pub(super) fn convolution_of(
+        &mut self,
+        x: TypedValue,
+        k: TypedValue,
+        dimensions: &ConvDimensions,
+        window: &Window,
+        feature_groups: i64,
+        batch_groups: i64,
+    ) -> Result<()> {
+        let dtype = self.result_dtype(0)?;
+        let y = self.convolved(x, k, Attributes { dimensions, window, feature_groups, batch_groups }, dtype)?;
+        self.finish(vec![y])
+    }
+
+    /// Lowers a convolution with elements of `dtype`.
+    fn convolved(&mut self, x: TypedValue, k: TypedValue, of: Attributes<'_>, dtype: DType) -> Result<TypedValue> {
+        if let Some(part) = dtype.part() {
+            return self.by_parts(x, k, dtype, |cx, x, k| cx.convolved(x, k, of, part));
+        }
+        let d = of.dimensions;
+        self.check_convolution(&x.ty, &k.ty, d)?;
+        let reversal = self.kernel_reversal(of.window, d.kernel_spatial.len())?;
+        let window = self.kernel_window(of, &k.ty)?;
+        let groups = self.convolution_groups(&x.ty, &k.ty, of)?;
+        let (wide, element) = computed_in(dtype);
+        let x = self.converted(x, wide)?;
+        let k = self.converted(k, wide)?;
+        let output = self.convolution_output(&x.ty, d, &window, &groups)?;
+        let ty = self.typed(wide, &output.dims)?;
+        let PatchDimensions { outer, lines, features_last } = patch_dimensions(&output, d.output_feature);
+        self.listable(window.dimensions.iter().copied())?;
+        let taps = tap_positions(&window);
+        let own = strides_of(&x.ty.dims);
+        let (image, feature) = (own[d.input_batch] as usize, own[d.input_feature] as usize);
+        let kernel = Convolution {
+            patches: Patches {
+                axes: output.axes,
+                outer,
+                lines,
+                tap_count: taps.len(),
+                taps: taps.concat(),
+                features: groups.features,
+                feature,
+            },
+            next: if groups.of_features { groups.features * feature } else { groups.batch * image },
+            groups: groups.count,
+            kernel: kernel_view(&k.ty.dims, d, &reversal),
+            share: groups.outputs,
+            features_last,
+            element,
+        };
+        let v = self.kernel(kernel, &[x.value, k.value], &[], std::slice::from_ref(&ty))[0];
+        self.converted(TypedValue { value: v, ty }, dtype)
+    }
+
+    fn check_convolution(&self, x: &TensorType, k: &TensorType, d: &ConvDimensions) -> Result<()> {
+        let (rank, spatial) = (x.rank(), d.input_spatial.len());
+        self.ensure(k.rank() == rank && spatial + 2 == rank, || format!("{x} and {k}"))?;
+        let lists = [
+            (&d.input_spatial, d.input_batch, d.input_feature),
+            (&d.kernel_spatial, d.kernel_input_feature, d.kernel_output_feature),
+            (&d.output_spatial, d.output_batch, d.output_feature),
+        ];
+        for (list, a, b) in lists {
+            self.distinct(&[&list[..], &[a, b]].concat(), rank, "dimension_numbers")?;
+            self.ensure(list.len() == spatial, || format!("dimension_numbers = {d:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// For each spatial dimension, whether the kernel is reversed along it.
+    fn kernel_reversal(&self, window: &Window, spatial: usize) -> Result<Vec<bool>> {
+        let reversal = if window.reversal.is_empty() { vec![false; spatial] } else { window.reversal.clone() };
+        self.ensure(reversal.len() == spatial, || format!("window_reversal = {reversal:?}"))?;
+        Ok(reversal)
+    }
+
+    /// The window over the spatial dimensions, whose extents are those of the kernel.
+    fn kernel_window(&self, of: Attributes<'_>, k: &TensorType) -> Result<Spec> {
+        let spatial = &of.dimensions.kernel_spatial;
+        let extents: Vec<i64> = spatial.iter().map(|&s| i64::try_from(k.dims[s]).unwrap_or(i64::MAX)).collect();
+        self.window_spec(of.window, &extents, spatial.len())
+    }
+
+    fn convolution_groups(&self, x: &TensorType, k: &TensorType, of: Attributes<'_>) -> Result<Groups> {
+        let counts = self.sizes(&[of.feature_groups, of.batch_groups], 2, "group counts")?;
+        let [feature_groups, batch_groups] = counts[..] else {
+            return Err(self.invalid("group counts"));
+        };
+        let d = of.dimensions;
+        let (batch, all_features) = (x.dims[d.input_batch], x.dims[d.input_feature]);
+        let (features, outputs) = (k.dims[d.kernel_input_feature], k.dims[d.kernel_output_feature]);
+        let count = feature_groups.max(batch_groups);
+        let fits = feature_groups.min(batch_groups) == 1
+            && batch % batch_groups == 0
+            && features * feature_groups == all_features
+            && outputs % count == 0;
+        self.ensure(fits, || format!("{feature_groups} feature and {batch_groups} batch groups of {x} and {k}"))?;
+        let (batch, outputs) = (batch / batch_groups, outputs / count);
+        Ok(Groups { count, of_features: feature_groups > 1, batch, features, outputs })
+    }
+
+    fn convolution_output(&self, x: &TensorType, d: &ConvDimensions, window: &Spec, groups: &Groups) -> Result<Output> {
+        let whole = input_window(d, window);
+        let (_, padded) = self.padded(&x.dims, &whole, x.dtype.size())?;
+        let fit = Self::fitting(&padded, &whole);
+        let own = strides_of(&x.dims);
+        let mut dims = vec![0; x.rank()];
+        (dims[d.output_batch], dims[d.output_feature]) = (groups.batch, groups.outputs * groups.count);
+        let mut along = vec![Along::Batch(own[d.input_batch] as usize); x.rank()];
+        let mut axes = Vec::with_capacity(d.output_spatial.len());
+        for (i, (&to, &from)) in d.output_spatial.iter().zip(&d.input_spatial).enumerate() {
+            dims[to] = if window.dimensions[i] == 0 { 0 } else { fit[from] };
+            along[to] = Along::Axis(i);
+            let first = isize::try_from(window.padding[i].0.saturating_neg());
+            axes.push(Axis {
+                size: x.dims[from],
+                stride: own[from] as usize,
+                step: window.strides[i],
+                first: first.map_err(|_| self.invalid("a padding is out of range"))?,
+                base: window.base[i],
+            });
+        }
+        Ok(Output { dims, along, axes })
+    }
+}
+
+/// The type that computes a convolution. Integers wrap, so computing with 64 bits yields the right bits for every width.
+fn computed_in(dtype: DType) -> (DType, Element) {
+    match dtype {
+        DType::F64 => (DType::F64, Element::F64),
+        DType::F32 | DType::Bf16 | DType::F16 => (DType::F32, Element::F32),
+        _ if dtype.is_narrow_float() => (DType::F32, Element::F32),
+        _ => (DType::I64, Element::I64),
+    }
+}
+
+/// The window over all dimensions of the input, including batch and feature.
+fn input_window(d: &ConvDimensions, window: &Spec) -> Spec {
+    let rank = d.input_spatial.len() + 2;
+    let mut whole = Spec {
+        dimensions: vec![1; rank],
+        strides: vec![1; rank],
+        base: vec![1; rank],
+        dilations: vec![1; rank],
+        padding: vec![(0, 0); rank],
+    };
+    for (i, &s) in d.input_spatial.iter().enumerate() {
+        (whole.dimensions[s], whole.strides[s], whole.base[s]) =
+            (window.dimensions[i], window.strides[i], window.base[i]);
+        (whole.dilations[s], whole.padding[s]) = (window.dilations[i], window.padding[i]);
+    }
+    whole
+}
+
+/// Divides the output's dimensions. Skips dimensions of extent one.
+fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
+    let all: Vec<(usize, Along)> = output.dims.iter().copied().zip(output.along.iter().copied()).collect();
+    let (before, after) = (&all[..feature], &all[feature + 1..]);
+    let features_last = after.iter().all(|&(extent, _)| extent == 1);
+    let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };
+    let mut lines = lines.to_vec();
+    while lines.len() > 1 && lines.last().is_some_and(|&(extent, _)| extent == 1) {
+        lines.pop();
+    }
+    PatchDimensions { outer: outer.to_vec(), lines, features_last }
+}
+
+/// The position of each tap of the window along its axes, row-major.
+fn tap_positions(window: &Spec) -> Vec<Vec<isize>> {
+    let mut taps: Vec<Vec<isize>> = vec![Vec::new()];
+    for (&size, &dilation) in window.dimensions.iter().zip(&window.dilations) {
+        let position = |i: usize| (i as isize).saturating_mul(dilation as isize);
+        let extended = |tap: &Vec<isize>| (0..size).map(|i| [&tap[..], &[position(i)]].concat()).collect::<Vec<_>>();
+        taps = taps.iter().flat_map(extended).collect();
+    }
+    taps
+}
+
+/// The kernel as `[taps, input features, output features]`. Reversed taps have negative strides.
+fn kernel_view(dims: &[usize], d: &ConvDimensions, reversal: &[bool]) -> View {
+    let own = strides_of(dims);
+    let (mut extents, mut strides, mut offset) = (Vec::new(), Vec::new(), 0);
+    for (&s, &reversed) in d.kernel_spatial.iter().zip(reversal) {
+        extents.push(dims[s]);
+        strides.push(if reversed { -own[s] } else { own[s] });
+        offset += if reversed { own[s] as usize * dims[s].saturating_sub(1) } else { 0 };
+    }
+    extents.extend([dims[d.kernel_input_feature], dims[d.kernel_output_feature]]);
+    strides.extend([own[d.kernel_input_feature], own[d.kernel_output_feature]]);
+    View::new(&extents, &strides, offset)
+}
