@@ -147,7 +147,10 @@ impl fmt::Display for RunError {
             }
             RunError::CustomCall(message) => f.write_str(message),
             RunError::LimitReached { wanted, in_use, limit } => {
-                write!(f, "out of memory: {wanted} bytes wanted, {in_use} of at most {limit} bytes in use")
+                write!(
+                    f,
+                    "out of memory: cannot allocate {wanted} bytes, because {in_use} of at most {limit} bytes are in use"
+                )
             }
             RunError::Launch(message) => write!(f, "the launch failed: {message}"),
             RunError::Stopped => f.write_str("the run was stopped before its end"),

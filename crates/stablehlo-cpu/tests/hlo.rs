@@ -68,7 +68,7 @@ fn settings(program: &Path) -> Result<CompileSettings, String> {
     let Some((_, members)) = stem.split_once('@') else { return Ok(CompileSettings::default()) };
     let (counts, split) = members.strip_suffix(".split").map_or((members, false), |counts| (counts, true));
     let (replicas, partitions) = counts.split_once('x').ok_or("a name without counts")?;
-    let count = |text: &str| text.parse().map_err(|_| format!("{text:?} is no count"));
+    let count = |text: &str| text.parse().map_err(|_| format!("{text:?} is not a count"));
     let mut settings = CompileSettings::new(count(replicas)?, count(partitions)?);
     settings.use_spmd = split;
     Ok(settings)

@@ -41,7 +41,7 @@ fn quantized_types() {
         &[
             ("{1.0:1, 2.0}", "{1.0:1}", "1 scales along dimension 1"),
             ("f32:1", "f32:7", "7, which has not as many slices"),
-            ("f32:1", "f32:-1", "no such dimension"),
+            ("f32:1", "f32:-1", "lacks the dimension"),
             ("2.0:0", "4.0:0", "different scales"),
         ],
     );
@@ -90,7 +90,7 @@ fn bounds_of_dynamic_extents() {
     refused(
         "%x: tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
         "%0 = stablehlo.negate %x : tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
-        &[("<4, ?>", "<4>", "1 bounds for 2 dimensions"), ("<4, ?>", "<4, 2>", "where the extent is known")],
+        &[("<4, ?>", "<4>", "1 bounds for 2 dimensions"), ("<4, ?>", "<4, 2>", "whose extent is known")],
     );
 }
 

@@ -261,7 +261,7 @@ impl Buffer {
 
     /// The bytes for writing. Returns an error if the buffer is shared.
     pub(crate) fn write(&mut self) -> Result<&mut [u8], RunError> {
-        self.bytes_mut().ok_or_else(|| RunError::Internal("a shared buffer was to be written".into()))
+        self.bytes_mut().ok_or_else(|| RunError::Internal("cannot write to a shared buffer".into()))
     }
 
     /// Whether another buffer holds the bytes, or another owner lends them.

@@ -242,7 +242,7 @@ impl Program {
         }
         if inputs.len() != self.parameters.len() {
             let (want, got) = (self.parameters.len(), inputs.len());
-            return Err(RunError::Input(format!("program `{}` takes {want} inputs, {got} were given", self.name)));
+            return Err(RunError::Input(format!("program `{}` takes {want} inputs, not {got}", self.name)));
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {

@@ -151,7 +151,7 @@ fn checked(dtype: DType, dims: &[usize], bytes: usize) -> Result<TensorType, Run
     if bytes == want {
         return Ok(ty);
     }
-    Err(RunError::Input(format!("{ty} has {want} bytes, {bytes} were given")))
+    Err(RunError::Input(format!("{ty} has {want} bytes, not {bytes}")))
 }
 
 impl fmt::Debug for Tensor {

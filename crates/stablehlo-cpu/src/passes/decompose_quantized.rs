@@ -75,7 +75,7 @@ impl Rewrite<'_> {
             if name == "stablehlo.uniform_quantize" || name == "stablehlo.uniform_dequantize");
         if converts {
             let (&[x], &[y]) = (&operands[..], &op.results[..]) else {
-                return Err(CompileError::invalid(format!("{}: one operand and one result", op.kind.name())));
+                return Err(CompileError::invalid(format!("{}: must have one operand and one result", op.kind.name())));
             };
             return match self.quantized(y).cloned() {
                 Some(to) => self.quantize(x, &to, y, at, ops),

@@ -55,7 +55,7 @@ impl<'g> Builder<'g> {
 
     pub(super) fn tensor(&self, value: ValueId) -> Result<&TensorType> {
         let ty = self.values.get(value.0 as usize).and_then(Type::as_tensor);
-        ty.ok_or_else(|| CompileError::unsupported("a value that is no tensor where one is to be cut"))
+        ty.ok_or_else(|| CompileError::unsupported("splitting a value that is not a tensor"))
     }
 
     /// Adds an op whose results exist already.

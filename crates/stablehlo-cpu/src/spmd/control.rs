@@ -73,7 +73,7 @@ impl<'m> Splitter<'_, 'm> {
     }
 
     pub(super) fn while_loop(&mut self, op: &'m Op) -> Result<()> {
-        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop has two regions")) };
+        let [cond, body] = &op.regions[..] else { return Err(CompileError::invalid("a loop must have two regions")) };
         let specs = self.planned(op);
         let mut operands = Vec::with_capacity(specs.len());
         for (&value, (spec, partial)) in op.operands.iter().zip(&specs) {

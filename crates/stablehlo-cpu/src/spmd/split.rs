@@ -253,7 +253,9 @@ impl<'m> Splitter<'_, 'm> {
     fn same(&mut self, value: ValueId, old: ValueId, spec: Spec, partial: AxisSet) -> Result<()> {
         let (want, got) = (self.local_type(old, &spec), &self.build.values[value.0 as usize]);
         if want != *got {
-            return Err(CompileError::invalid(format!("a {got} on each device where a {want} is declared")));
+            return Err(CompileError::invalid(format!(
+                "each device computes a {got}, but the program declares a {want}"
+            )));
         }
         self.forms[old.0 as usize] = Some(Form { value, spec, partial });
         Ok(())

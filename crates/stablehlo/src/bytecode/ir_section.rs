@@ -241,7 +241,7 @@ impl<'a> Walk<'a> {
         let operands = if has(0x04) { numbers(cursor)? } else { ValueIds::new() };
         if has(0x08) && !cursor.list(Cursor::index)?.is_empty() {
             return Err(cursor
-                .error("branches between blocks have no place in StableHLO")
+                .error("StableHLO does not support branches between blocks")
                 .with_op(&self.names[name].full));
         }
         if has(0x20) {

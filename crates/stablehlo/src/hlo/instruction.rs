@@ -236,7 +236,7 @@ fn dot(i: &mut Instruction) -> Result<OpKind> {
 fn window(i: &mut Instruction, convolution: bool) -> Result<Window> {
     let dimensions = i.window.take().unwrap_or_default().dimensions;
     if !convolution && dimensions.iter().any(|d| d.window_reversal) {
-        return Err(Error::new("a reversed window has no counterpart in StableHLO"));
+        return Err(Error::new("StableHLO does not support reversed windows in this op"));
     }
     Ok(Window {
         dimensions: if convolution { Vec::new() } else { dimensions.iter().map(|d| d.size).collect() },

@@ -111,7 +111,7 @@ fn element(number: i32) -> Result<ElementType> {
         29 => F8E3M4,
         32 => F4E2M1FN,
         33 => F8E8M0FNU,
-        other => return Err(Error::new(format_args!("element type {other} has no counterpart in StableHLO"))),
+        other => return Err(Error::new(format_args!("StableHLO does not support element type {other}"))),
     })
 }
 
@@ -182,7 +182,7 @@ fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
         F64 => joined(&literal.f64s, |v| v.to_le_bytes()),
         ComplexF32 => joined(&literal.c64s, |v| v.to_le_bytes()),
         ComplexF64 => joined(&literal.c128s, |v| v.to_le_bytes()),
-        other => return Err(Error::new(format_args!("literals of {other} have no form in HLO"))),
+        other => return Err(Error::new(format_args!("HLO does not support literals of {other}"))),
     })
 }
 

@@ -46,7 +46,7 @@ impl Literal {
             return Ok(Self { ty, data, splat });
         }
         Err(Error::new(format_args!(
-            "a constant of type {ty} holds {} bytes, neither {count} elements nor one",
+            "a constant of type {ty} has {} bytes, but must have {count} elements or one",
             data.len()
         )))
     }

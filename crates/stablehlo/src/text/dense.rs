@@ -106,7 +106,7 @@ impl Parser<'_> {
                 let expected = ty.shape[open.len()];
                 if seen != Some(expected) {
                     return Err(
-                        self.error(format_args!("a list of {} items where {ty} needs {expected}", seen.unwrap_or(0)))
+                        self.error(format_args!("a list has {} items, but {ty} needs {expected}", seen.unwrap_or(0)))
                     );
                 }
                 match open.last_mut() {

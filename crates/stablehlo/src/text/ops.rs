@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
     fn generic_start(&mut self, scope: &Scope<'a>, op: &mut GenericOp<'a>) -> Result<()> {
         self.operands(scope, op)?;
         if self.peek() == b'[' {
-            return Err(self.error("branches between blocks have no place in StableHLO"));
+            return Err(self.error("StableHLO does not support branches between blocks"));
         }
         if self.eat("<") {
             op.listed = self.generic_properties()?;
@@ -204,7 +204,7 @@ impl<'a> Parser<'a> {
     ) -> Result<Op> {
         let code = op.code;
         if code == Opcode::Other && name == "builtin.unrealized_conversion_cast" {
-            return Err(Error::new("a cast between dialects has no meaning in text; use its operand"));
+            return Err(Error::new("text does not support casts between dialects; use the operand"));
         }
         let (own, discardable) = split(name, std::mem::take(&mut op.listed), std::mem::take(&mut op.rest))?;
         let types = result_types(scope, op, code, &own)?;

@@ -48,7 +48,7 @@ impl<'t> Quantized<'t> {
         };
         let (expressed, axis) = match rest.and_then(|rest| rest.split_once(':')) {
             Some((expressed, axis)) => {
-                (expressed, Some(axis.parse().map_err(|_| wrong(text, "has no such dimension to quantize along"))?))
+                (expressed, Some(axis.parse().map_err(|_| wrong(text, "lacks the dimension to quantize along"))?))
             }
             None => (rest.unwrap_or_default(), None),
         };
@@ -113,7 +113,7 @@ fn bounds(text: &str) -> Result<()> {
     let bounds: Vec<&str> = bounds.trim_end_matches('>').split(',').map(str::trim).collect();
     ensure!(bounds.len() == shape.len(), "{text} has {} bounds for {} dimensions", bounds.len(), shape.len());
     let fits = bounds.iter().zip(&shape).all(|(&bound, &extent)| bound == "?" || extent == DYNAMIC);
-    ensure!(fits, "{text} has a bound where the extent is known");
+    ensure!(fits, "{text} has a bound for a dimension whose extent is known");
     Ok(())
 }
 

@@ -13,7 +13,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::DotGeneral { precision, .. } => match text_of(site, "algorithm") {
             Some(text) => {
                 let plain = precision.iter().all(|&p| p == Precision::Default);
-                ensure!(plain, "the precision must be DEFAULT where an algorithm is named");
+                ensure!(plain, "the precision must be DEFAULT if an algorithm is given");
                 algorithm(text)
             }
             None => Ok(()),

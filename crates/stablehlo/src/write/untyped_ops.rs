@@ -98,7 +98,7 @@ impl Encoder {
     /// Ops of other dialects. Artifacts can contain those of Shardy since 1.11.0.
     pub(super) fn foreign(&mut self, name: &str, own: &Attributes) -> Result<Vec<usize>> {
         let Some(names) = crate::ops::shardy_attributes(name) else {
-            return Err(Error::new("an op of a dialect that portable artifacts have no place for"));
+            return Err(Error::new("an op of a dialect that portable artifacts cannot contain"));
         };
         needs(self.version, Version(1, 11, 0), || "an op of another dialect".to_owned())?;
         let mut numbers = Vec::new();

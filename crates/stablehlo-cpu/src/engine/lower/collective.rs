@@ -117,7 +117,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let (count, what) = self.ids(scope);
         for &id in lists.iter().flatten() {
             if id >= count {
-                return Err(self.invalid(format!("a group names {id} where the launch has {count} {what}")));
+                return Err(self.invalid(format!("a group contains {id}, but the launch has only {count} {what}")));
             }
         }
         let flat = |r: usize, p: usize| r * partitions + p;
@@ -182,14 +182,14 @@ impl<'m> LoweringContext<'_, 'm> {
         }
         let scalar = self.typed(dtype, &[])?;
         let body = self.scalar_fn(region, &[scalar.clone(), scalar.clone()])?;
-        self.ensure(body.results == [scalar], || format!("a body returning {:?}", body.results))?;
+        self.ensure(body.results == [scalar], || format!("the body returns {:?}", body.results))?;
         ins.extend(&body.captured);
         Ok(Body::Any(body))
     }
 
     fn all_reduce(&mut self, a: &Named<'_>) -> Result<()> {
         let operands = self.operands()?;
-        self.ensure(!operands.is_empty(), || "has no operands".to_owned())?;
+        self.ensure(!operands.is_empty(), || "must have an operand".to_owned())?;
         let (groups, _) = self.groups(a, true, true)?;
         let region = self.body()?;
         let mixed = operands.iter().any(|x| x.ty.dtype != operands[0].ty.dtype);
@@ -320,7 +320,7 @@ impl<'m> LoweringContext<'_, 'm> {
         if a.find("has_dynamic_root").is_none() || a.int("has_dynamic_root")? == 0 {
             return Ok((operands, None));
         }
-        let root = operands.pop().ok_or_else(|| self.invalid("has no operands"))?;
+        let root = operands.pop().ok_or_else(|| self.invalid("must have an operand"))?;
         let fits = root.ty.dtype == DType::I32 && *root.ty.dims == [operands.len()];
         self.ensure(fits, || format!("the root is a {}, but there are {} tensors", root.ty, operands.len()))?;
         Ok((operands, Some(root.value)))
@@ -336,7 +336,7 @@ impl<'m> LoweringContext<'_, 'm> {
 
     fn collective_reduce(&mut self, a: &Named<'_>) -> Result<()> {
         let (operands, root) = self.rooted(a)?;
-        let first = operands.first().ok_or_else(|| self.invalid("has no operands"))?.clone();
+        let first = operands.first().ok_or_else(|| self.invalid("must have an operand"))?.clone();
         if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
             return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
         }

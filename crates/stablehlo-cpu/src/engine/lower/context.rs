@@ -181,14 +181,17 @@ impl<'m> GraphBuilder<'m> {
         }
         if region.args.len() != args.len() {
             let (want, got) = (region.args.len(), args.len());
-            return Err(CompileError::invalid(format!("a region of {want} arguments is given {got}")));
+            return Err(CompileError::invalid(format!("a region takes {want} arguments, not {got}")));
         }
         for (&id, bind) in region.args.iter().zip(args) {
             let declared = type_of(frame.func, id)?;
             if let Binding::Tensor(tv) = &bind
                 && !fits(declared, &tv.ty)?
             {
-                return Err(CompileError::invalid(format!("an argument of type {declared} is given a {}", tv.ty)));
+                return Err(CompileError::invalid(format!(
+                    "an argument has type {declared}, but its value is a {}",
+                    tv.ty
+                )));
             }
             frame.bind(id, bind)?;
         }
@@ -389,7 +392,7 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn take<const N: usize>(&self) -> Result<[TypedValue; N]> {
         let operands = self.operands()?;
         let got = operands.len();
-        operands.try_into().map_err(|_| self.invalid(format!("takes {N} operands, {got} are given")))
+        operands.try_into().map_err(|_| self.invalid(format!("takes {N} operands, not {got}")))
     }
 
     /// Declared type of a result.

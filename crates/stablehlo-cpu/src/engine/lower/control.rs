@@ -50,7 +50,7 @@ impl<'m> LoweringContext<'_, 'm> {
                 let element = elements.swap_remove(index);
                 self.bind_all(vec![element])
             }
-            _ => Err(self.invalid(format!("the operand is no tuple with an element {index}"))),
+            _ => Err(self.invalid(format!("the operand must be a tuple with an element {index}"))),
         }
     }
 
@@ -69,7 +69,7 @@ impl<'m> LoweringContext<'_, 'm> {
     fn regions<const N: usize>(&self) -> Result<[&'m Region; N]> {
         let regions: Vec<&'m Region> = self.op.regions.iter().collect();
         let got = regions.len();
-        regions.try_into().map_err(|_| self.invalid(format!("has {N} regions, {got} are given")))
+        regions.try_into().map_err(|_| self.invalid(format!("takes {N} regions, not {got}")))
     }
 
     pub(super) fn while_loop(&mut self) -> Result<()> {

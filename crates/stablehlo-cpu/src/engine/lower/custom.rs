@@ -124,7 +124,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let is_order = integers.len() == ty.rank()
             && inverse_permutation(&inverse_permutation(&order)) == order
             && order.len() == ty.rank();
-        self.ensure(is_order, || format!("{name} {at} is {integers:?}, which is no order of the dimensions of {ty}"))?;
+        self.ensure(is_order, || format!("{name} {at} is {integers:?}, but must list each dimension of {ty} once"))?;
         Ok((!order.is_sorted()).then_some(order))
     }
 
@@ -166,7 +166,7 @@ impl<'m> LoweringContext<'_, 'm> {
             _ => return Err(self.unsupported()),
         };
         let &[.., m, n] = &x.ty.dims[..] else {
-            return Err(self.invalid(format!("of {}", x.ty)));
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
         };
         Ok((self.converted(x.clone(), wide)?, [m, n]))
     }
@@ -264,7 +264,7 @@ impl<'m> LoweringContext<'_, 'm> {
             _ => None,
         };
         let func = comparator.and_then(|name| self.graph.module.func(name));
-        let func = func.ok_or_else(|| self.invalid("called_computations names no function"))?;
+        let func = func.ok_or_else(|| self.invalid("attribute called_computations must name a function"))?;
         let mut scalars = Vec::with_capacity(2 * inputs.len());
         for x in &inputs {
             let scalar = self.typed(x.ty.dtype, &[])?;
@@ -291,7 +291,7 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn top_k(&mut self) -> Result<()> {
         let [x] = self.take()?;
         let Some(dimension) = x.ty.rank().checked_sub(1) else {
-            return Err(self.invalid(format!("of {}", x.ty)));
+            return Err(self.invalid(format!("cannot take a {}", x.ty)));
         };
         self.has_results(2)?;
         let kept = self.declared_extent(dimension)?;

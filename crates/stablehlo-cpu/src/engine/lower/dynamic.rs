@@ -44,9 +44,9 @@ impl<'m> LoweringContext<'_, 'm> {
 
     /// The declared extents of the result. Unknown ones are taken from the operand.
     fn result_dims(&self, shape: &TypedValue) -> Result<Vec<usize>> {
-        let id = self.op.results.first().ok_or_else(|| self.invalid("no result"))?;
+        let id = self.op.results.first().ok_or_else(|| self.invalid("must have a result"))?;
         let Type::Tensor(declared) = type_of(self.frame.func, *id)? else {
-            return Err(self.invalid("the result is no tensor"));
+            return Err(self.invalid("the result must be a tensor"));
         };
         let rank = declared.shape.len();
         if !declared.shape.contains(&DYNAMIC) {

@@ -241,7 +241,8 @@ impl LoweringContext<'_, '_> {
                 _ => None,
             },
         };
-        let dims = dims.ok_or_else(|| self.invalid(format!("from {} to elements of {}", x.ty, dtype.name())))?;
+        let dims =
+            dims.ok_or_else(|| self.invalid(format!("cannot convert {} to elements of {}", x.ty, dtype.name())))?;
         let ty = self.typed(dtype, &dims)?;
         if from == to {
             let y = TypedValue { value: x.value, ty };

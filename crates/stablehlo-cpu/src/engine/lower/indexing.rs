@@ -141,7 +141,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let (x, u) = (&tensors[0], &updates[0]);
         for (t, v) in tensors.iter().zip(updates) {
             let fits = t.ty.dims == x.ty.dims && v.ty.dims == u.ty.dims && t.ty.dtype == v.ty.dtype;
-            self.ensure(fits, || format!("an update of type {} for {}", v.ty, t.ty))?;
+            self.ensure(fits, || format!("an update has type {}, which does not fit {}", v.ty, t.ty))?;
         }
         self.distinct(&d.update_window_dims, u.ty.rank(), "update_window_dims")?;
         self.distinct(&d.inserted_window_dims, x.ty.rank(), "inserted_window_dims")?;
@@ -168,7 +168,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let from: Vec<usize> = batch.iter().map(|&i| u.ty.dims[i]).collect();
         let of: Vec<usize> =
             rest(indices.ty.rank(), &[d.index_vector_dim], &[]).iter().map(|&i| indices.ty.dims[i]).collect();
-        self.ensure(from == of, || format!("updates of type {} for indices of type {}", u.ty, indices.ty))?;
+        self.ensure(from == of, || format!("updates of type {} do not fit indices of type {}", u.ty, indices.ty))?;
         let order = [&batch[..], &d.update_window_dims[..]].concat();
         let region = self.body()?;
         let fast = if count == 1 { combine(region).and_then(|c| Body::fast(c, x.ty.dtype)) } else { None };
@@ -177,7 +177,7 @@ impl<'m> LoweringContext<'_, 'm> {
             None => {
                 let types = self.reducer_types(tensors)?;
                 let f = self.scalar_fn(region, &types)?;
-                self.ensure(f.results[..] == types[..count], || format!("a body returning {:?}", f.results))?;
+                self.ensure(f.results[..] == types[..count], || format!("the body returns {:?}", f.results))?;
                 Body::Any(f)
             }
         };
@@ -198,7 +198,7 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn sort(&mut self, dimension: usize) -> Result<()> {
         let operands = self.operands()?;
         let Some(first) = operands.first() else {
-            return Err(self.invalid("no operand"));
+            return Err(self.invalid("must have an operand"));
         };
         for x in &operands {
             self.ensure(x.ty.dims == first.ty.dims, || format!("{} beside {}", x.ty, first.ty))?;
@@ -217,7 +217,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
         let body = self.scalar_fn(region, &scalars)?;
         let pred = self.typed(crate::engine::dtype::DType::Bool, &[])?;
-        self.ensure(body.results[..] == [pred], || format!("a comparator returning {:?}", body.results))?;
+        self.ensure(body.results[..] == [pred], || format!("the comparator returns {:?}", body.results))?;
         let mut captured = body.captured.clone();
         let order = match self.sort_key(region, &scalars)? {
             Some((order, own)) => {

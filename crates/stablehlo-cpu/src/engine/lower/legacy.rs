@@ -21,7 +21,9 @@ impl LoweringContext<'_, '_> {
             Some(Attribute::String(text)) => String::from_utf8_lossy(text).into_owned(),
             _ => return Err(self.invalid("attribute einsum_config is missing")),
         };
-        let (inputs, output) = config.split_once("->").ok_or_else(|| self.invalid(format!("no `->` in {config:?}")))?;
+        let (inputs, output) = config
+            .split_once("->")
+            .ok_or_else(|| self.invalid(format!("attribute einsum_config must contain `->`, but is {config:?}")))?;
         let operands = self.operands()?;
         let terms: Vec<&str> = inputs.split(',').collect();
         self.ensure(terms.len() == operands.len(), || format!("{config:?} for {} operands", operands.len()))?;
@@ -36,10 +38,10 @@ impl LoweringContext<'_, '_> {
         let letters = output.chars().filter(|c| c.is_alphabetic()).count();
         let dots = if output.contains("...") { ellipsis } else { 0 };
         let wanted = labels(output, letters + dots);
-        let wanted = wanted.ok_or_else(|| self.invalid(format!("{output:?} is no list of dimensions")))?;
+        let wanted = wanted.ok_or_else(|| self.invalid(format!("{output:?} is not a valid list of dimensions")))?;
         let mut labelled = labelled.into_iter();
         let (Some((a, of_a)), second) = (labelled.next(), labelled.next()) else {
-            return Err(self.invalid("no operand"));
+            return Err(self.invalid("must have an operand"));
         };
         let (y, made) = match second {
             None => self.summed(a, of_a, &wanted)?,
@@ -52,7 +54,8 @@ impl LoweringContext<'_, '_> {
         };
         let places: Option<Vec<usize>> = wanted.iter().map(|w| made.iter().position(|m| m == w)).collect();
         let places = places.filter(|p| p.len() == made.len());
-        let places = places.ok_or_else(|| self.invalid(format!("{output:?} names a dimension no operand has")))?;
+        let places =
+            places.ok_or_else(|| self.invalid(format!("{output:?} contains a dimension that no operand has")))?;
         let y = self.permuted(&y, &places)?;
         self.finish(vec![y])
     }

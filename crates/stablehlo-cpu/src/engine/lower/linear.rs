@@ -35,7 +35,7 @@ impl LoweringContext<'_, '_> {
         let extents = |t: &TypedValue, list: &[usize]| list.iter().map(|&i| t.ty.dims[i]).collect::<Vec<_>>();
         let fits = extents(&a, &d.lhs_batching) == extents(&b, &d.rhs_batching)
             && extents(&a, &d.lhs_contracting) == extents(&b, &d.rhs_contracting);
-        self.ensure(fits, || format!("{} and {} along {d:?}", a.ty, b.ty))?;
+        self.ensure(fits, || format!("the operands are {} and {}, whose extents differ along {d:?}", a.ty, b.ty))?;
         self.dot(a, b, d, dtype)
     }
 
@@ -178,9 +178,9 @@ impl LoweringContext<'_, '_> {
         let [a] = self.take()?;
         let (field, wide) = self.field(&a.ty)?;
         let (Some(&n), true) = (a.ty.dims.last(), a.ty.rank() >= 2) else {
-            return Err(self.invalid(format!("of {}", a.ty)));
+            return Err(self.invalid(format!("cannot take a {}", a.ty)));
         };
-        self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("of {}", a.ty))?;
+        self.ensure(a.ty.dims[a.ty.rank() - 2] == n, || format!("cannot take a {}", a.ty))?;
         let dtype = a.ty.dtype;
         let a = self.converted(a, wide)?;
         let v = self.kernel(Cholesky { n, lower, field }, &[a.value], &[], std::slice::from_ref(&a.ty))[0];
@@ -219,7 +219,9 @@ impl LoweringContext<'_, '_> {
         let [x] = self.take()?;
         let lengths = self.sizes(lengths, lengths.len(), "fft_length")?;
         let rank = x.ty.rank();
-        self.ensure(!lengths.is_empty() && lengths.len() <= rank, || format!("fft_length = {lengths:?} of {}", x.ty))?;
+        self.ensure(!lengths.is_empty() && lengths.len() <= rank, || {
+            format!("fft_length = {lengths:?} does not fit {}", x.ty)
+        })?;
         let double = match x.ty.dtype {
             DType::F32 | DType::C64 => false,
             DType::F64 | DType::C128 => true,
@@ -241,7 +243,7 @@ impl LoweringContext<'_, '_> {
         // An empty spectrum belongs to an empty signal.
         let empty = lengths.contains(&0);
         let fits = x.ty.dtype == from && (x.ty.dims[..] == operand[..] || empty);
-        self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} of {}", x.ty))?;
+        self.ensure(fits, || format!("{kind:?} of lengths {lengths:?} does not fit {}", x.ty))?;
         let ty = if empty { self.result_type(0)? } else { self.typed(to, result)? };
         if empty || ty.elements() == 0 {
             let v = self.graph.splat_value(&vec![0; ty.dtype.size()], ty.elements());

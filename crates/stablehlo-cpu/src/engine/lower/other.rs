@@ -45,7 +45,8 @@ impl<'m> LoweringContext<'_, 'm> {
         let Some(list) = find(attributes, name) else {
             return Ok(Vec::new());
         };
-        let list = list.as_integers().ok_or_else(|| self.invalid(format!("{name} is no list")))?;
+        let list =
+            list.as_integers().ok_or_else(|| self.invalid(format!("attribute {name} must be a list of integers")))?;
         let count = list.len();
         self.sizes(&list, count, name)
     }
@@ -53,7 +54,9 @@ impl<'m> LoweringContext<'_, 'm> {
     /// An attribute with a list of integers. Returns `default` if the attribute is missing.
     pub(super) fn ints_of(&self, attributes: &Attributes, name: &str, default: Vec<i64>) -> Result<Vec<i64>> {
         match find(attributes, name) {
-            Some(list) => list.as_integers().ok_or_else(|| self.invalid(format!("{name} is no list"))),
+            Some(list) => {
+                list.as_integers().ok_or_else(|| self.invalid(format!("attribute {name} must be a list of integers")))
+            }
             None => Ok(default),
         }
     }
@@ -68,7 +71,7 @@ impl<'m> LoweringContext<'_, 'm> {
     fn map_region(&mut self) -> Result<()> {
         let inputs = self.operands()?;
         let Some(first) = inputs.first().cloned() else {
-            return Err(self.invalid("no operand"));
+            return Err(self.invalid("must have an operand"));
         };
         for x in &inputs {
             self.ensure(x.ty.dims == first.ty.dims, || format!("{} beside {}", x.ty, first.ty))?;

@@ -19,9 +19,9 @@ impl LoweringContext<'_, '_> {
         self.even(&groups, size)?;
         let operands = self.operands()?;
         let [operand, output, numbers @ ..] = &operands[..] else {
-            return Err(self.invalid(format!("takes 6 operands, {} are given", operands.len())));
+            return Err(self.invalid(format!("takes 6 operands, not {}", operands.len())));
         };
-        self.ensure(numbers.len() == 4, || format!("takes 6 operands, {} are given", operands.len()))?;
+        self.ensure(numbers.len() == 4, || format!("takes 6 operands, not {}", operands.len()))?;
         let (x, y) = (&operand.ty, &output.ty);
         let alike = x.dtype == y.dtype && x.rank() > 0 && x.rank() == y.rank() && x.dims[1..] == y.dims[1..];
         self.ensure(alike, || format!("rows of a {x} for a {y}"))?;

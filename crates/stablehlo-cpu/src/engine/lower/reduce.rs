@@ -29,7 +29,7 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn body(&self) -> Result<&'m stablehlo::ir::Region> {
         match &self.op.regions[..] {
             [body] => Ok(body),
-            regions => Err(self.invalid(format!("{} regions where one is needed", regions.len()))),
+            regions => Err(self.invalid(format!("takes one region, not {}", regions.len()))),
         }
     }
 
@@ -55,7 +55,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
         let types = self.reducer_types(&inputs)?;
         let body = self.scalar_fn(body, &types)?;
-        self.ensure(body.results[..] == types[..inputs.len()], || format!("a body returning {:?}", body.results))?;
+        self.ensure(body.results[..] == types[..inputs.len()], || format!("the body returns {:?}", body.results))?;
         let order: Vec<usize> = {
             let mut d = dimensions.to_vec();
             d.sort_unstable();

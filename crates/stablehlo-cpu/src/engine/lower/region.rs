@@ -43,12 +43,14 @@ impl<'m> LoweringContext<'_, 'm> {
     /// Compiles a region whose arguments are scalars of the given types.
     pub(super) fn scalar_fn(&mut self, region: &'m Region, types: &[TensorType]) -> Result<ScalarFn> {
         self.ensure(region.args.len() == types.len(), || {
-            format!("a region of {} arguments where {} are needed", region.args.len(), types.len())
+            format!("a region takes {} arguments, but must take {}", region.args.len(), types.len())
         })?;
         let mut args = Vec::with_capacity(types.len());
         for (ty, &id) in types.iter().zip(&region.args) {
             let declared = tensor_type(type_of(self.frame.func, id)?)?;
-            self.ensure(declared == *ty, || format!("a region's argument of type {declared} where {ty} is needed"))?;
+            self.ensure(declared == *ty, || {
+                format!("a region's argument has type {declared}, but must have type {ty}")
+            })?;
             args.push(TypedValue { value: self.graph.value(ty), ty: ty.clone() });
         }
         let mut nodes = Vec::new();

@@ -160,7 +160,7 @@ impl LoweringContext<'_, '_> {
 
     pub(super) fn dynamic_slice_of(&mut self, operands: &[TypedValue], slice_sizes: &[i64]) -> Result<()> {
         let Some((x, indices)) = operands.split_first() else {
-            return Err(self.invalid("no operand"));
+            return Err(self.invalid("must have an operand"));
         };
         let sizes = self.sizes(slice_sizes, x.ty.rank(), "slice_sizes")?;
         let starts = self.starts(indices, &x.ty.dims, &sizes)?;
@@ -178,10 +178,10 @@ impl LoweringContext<'_, '_> {
     pub(super) fn dynamic_update_slice(&mut self) -> Result<()> {
         let operands = self.operands()?;
         let [x, update, indices @ ..] = &operands[..] else {
-            return Err(self.invalid("fewer than two operands"));
+            return Err(self.invalid("must have at least two operands"));
         };
         let fits = x.ty.dtype == update.ty.dtype && x.ty.rank() == update.ty.rank();
-        self.ensure(fits, || format!("an update of type {} for {}", update.ty, x.ty))?;
+        self.ensure(fits, || format!("an update has type {}, which does not fit {}", update.ty, x.ty))?;
         let starts = self.starts(indices, &x.ty.dims, &update.ty.dims)?;
         let ty = x.ty.clone();
         if update.ty == x.ty {
@@ -197,7 +197,7 @@ impl LoweringContext<'_, '_> {
     pub(super) fn concatenate(&mut self, dimension: usize) -> Result<()> {
         let operands = self.operands()?;
         let Some(first) = operands.first() else {
-            return Err(self.invalid("no operand"));
+            return Err(self.invalid("must have an operand"));
         };
         self.ensure(dimension < first.ty.rank(), || format!("dimension {dimension} of {}", first.ty))?;
         let mut dims = first.ty.dims.to_vec();
@@ -273,7 +273,7 @@ impl LoweringContext<'_, '_> {
         let [x] = self.take()?;
         self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
         let ty = self.typed(DType::I32, &[])?;
-        let size = i32::try_from(x.ty.dims[dimension]).map_err(|_| self.invalid("an extent beyond i32"))?;
+        let size = i32::try_from(x.ty.dims[dimension]).map_err(|_| self.invalid("the extent exceeds i32"))?;
         let v = self.graph.splat_value(&size.to_ne_bytes(), 1);
         self.finish_one(v, ty)
     }

@@ -38,7 +38,7 @@ pub(super) fn dtype_of(ty: &Type) -> Result<DType> {
         Type::Tensor(t) => {
             DType::from_ir(t.element).ok_or_else(|| CompileError::unsupported(format!("element type {:?}", t.element)))
         }
-        _ => Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed"))),
+        _ => Err(CompileError::unsupported(format!("a value of type {ty} in place of a tensor"))),
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn entry_type(ty: &Type) -> Result<TensorType> {
 pub(crate) fn tensor_type(ty: &Type) -> Result<TensorType> {
     let dtype = dtype_of(ty)?;
     let Type::Tensor(t) = ty else {
-        return Err(CompileError::unsupported(format!("a value of type {ty} where a tensor is needed")));
+        return Err(CompileError::unsupported(format!("a value of type {ty} in place of a tensor")));
     };
     if t.shape.contains(&DYNAMIC) {
         return Err(CompileError::unsupported("a dimension of unknown extent; refine the program's shapes first"));

@@ -12,7 +12,7 @@ fn a_handler_sees_types_and_attributes_and_fills_the_results() {
         assert_eq!(call.operands[0].to_string(), "tensor<3xf32>");
         assert_eq!(call.results.len(), 1);
         let config = call.backend_config.as_str().ok_or("no configuration")?;
-        let factor: f32 = config.parse().map_err(|_| format!("{config} is no number"))?;
+        let factor: f32 = config.parse().map_err(|_| format!("{config} is not a number"))?;
         let x: &[f32] = bytemuck::cast_slice(operands[0]);
         let y: &mut [f32] = bytemuck::cast_slice_mut(results[0]);
         y.iter_mut().zip(x).for_each(|(y, x)| *y = x * factor);
@@ -30,7 +30,7 @@ fn a_handler_sees_types_and_attributes_and_fills_the_results() {
     assert_eq!(run::<f32>(&call("2.5"), vec![x.clone()]), [5.0, 10.0, 15.0]);
     let error = call("many").run(vec![x]).unwrap_err();
     let RunError::CustomCall(message) = &error else { panic!("{error}") };
-    assert!(message.contains("@tests.scale: many is no number"), "{message}");
+    assert!(message.contains("@tests.scale: many is not a number"), "{message}");
 }
 
 #[test]

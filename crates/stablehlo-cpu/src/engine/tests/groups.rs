@@ -42,7 +42,7 @@ mod absent {
     #[test]
     fn a_group_of_present_and_absent_members_is_refused() {
         let mixed = refused(2, 1, &all_reduce("add", "i32", 1, &groups("[[0, 2], [1, 3]]", false, false)));
-        assert!(mixed.contains("a group names 2 where the launch has 2 replicas"), "{mixed}");
+        assert!(mixed.contains("a group contains 2, but the launch has only 2 replicas"), "{mixed}");
         let uncovered = refused(3, 1, &all_reduce("add", "i32", 1, &groups("[[0, 1]]", false, false)));
         assert!(uncovered.contains("member 2 of the launch's 3 is in no group"), "{uncovered}");
     }
