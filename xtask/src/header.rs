@@ -21,7 +21,7 @@ const HEADERS: &[Header] = &[Header {
     path: "include/device_plugin.h",
     config: "crates/pjrt-c/cbindgen.toml",
     sources: &[
-        "crates/plugin-manifest/src/describe/capabilities/mod.rs",
+        "crates/plugin-manifest/src/describe/capabilities/structs.rs",
         "crates/plugin-manifest/src/describe/capabilities/constants.rs",
         "crates/plugin-manifest/src/describe/descriptor/mod.rs",
         "crates/pjrt-c/src/lib.rs",

@@ -7,9 +7,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::features::FeatureCalls;
 use crate::strided::Strided;
-use crate::{Backend, ElementType, Error, Layout, Result, Shape, TopologyInfo};
+use crate::{ElementType, Error, Layout, Result, Shape};
 
 /// Element type, extents and layout. Common arrays need no allocation. Copying the form of an output or comparing that
 /// of an argument therefore takes only a few instructions.
@@ -90,36 +89,6 @@ impl ArrayLayout {
         let stored = Some(Stored { layout, dims, tile_dims, tile_ranks });
         let more = Some(Arc::new(More { dims: shape.dimensions.as_slice().into(), stored }));
         Ok(Self { element_type: shape.element_type, rank: 0, few: [0; Self::FEW], more })
-    }
-
-    /// An array in the layout in which the devices store it by default.
-    pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
-        match B::default_layout(topology, shape) {
-            None => Ok(Self::row_major(shape)),
-            Some(layout) => {
-                Self::with_layout(shape, layout).map_err(|error| error.context("StorageLayouts::default_layout"))
-            }
-        }
-    }
-
-    /// An array in the layout that a framework requested, or else in the default one.
-    pub(crate) fn requested<B: Backend>(
-        topology: &TopologyInfo,
-        shape: &Shape,
-        layout: Option<Layout>,
-        field: &str,
-    ) -> Result<Self> {
-        let usual = Self::new::<B>(topology, shape)?;
-        let Some(layout) = layout else { return Ok(usual) };
-        let tiles = usual.stored().map_or(&[][..], |stored| &stored.layout.tiles);
-        if layout.tiles != tiles {
-            return Err(Error::unimplemented(format!(
-                "{field}: tiles as in {layout} for {shape}; this device stores it as {}",
-                usual.layout()
-            ))
-            .unnamed());
-        }
-        Self::with_layout(shape, layout)
     }
 
     pub(crate) fn dims(&self) -> &[i64] {

@@ -74,6 +74,7 @@ pub mod abi;
 mod array_layout;
 mod backend;
 mod compile_options;
+mod default_layout;
 mod descriptor;
 mod event;
 pub mod features;

@@ -22,61 +22,18 @@
 
 mod call;
 mod layouts;
+mod parse;
+mod types;
 
 pub use ::stablehlo::{VerifyLevel, ir};
 pub use call::{call_attributes, config_attributes};
-use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type, Version};
+use ir::{Attribute, Attributes, Func, Module, Op, OpKind, Type};
 pub use layouts::{LayoutMode, layout_modes};
+pub use parse::{VERSIONS, entry, parse};
 pub use plugin_manifest::program_reader::{FORMATS, read};
+pub use types::{element_type, ir_element_type, shape};
 
-use crate::{ElementType, Error, ExecutableInfo, Program, Result, Shape, StablehloVersions};
-
-/// The versions that [`parse`] reads, for
-/// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
-/// for the newest of them or an older one.
-pub const VERSIONS: StablehloVersions =
-    StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
-
-const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
-    [major as i64, minor as i64, patch as i64]
-}
-
-/// Reads a program of format `mlir`: a portable artifact, or text with the default feature `text`. With the feature
-/// `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
-/// `HloModuleProtoWithConfig`).
-///
-/// The level states how much the verifier checks. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
-/// check the other rules themselves, and makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
-///
-/// # Errors
-///
-/// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
-/// invalid program.
-pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
-    if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
-        return Err(Error::unimplemented(
-            "a StableHLO program as text: this device reads portable artifacts; serialize the program as one, or build \
-             the plugin with the feature `text` of `device-plugin`",
-        ));
-    }
-    let read = read(program, level).ok_or_else(|| {
-        let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
-        Error::unimplemented(format!(
-            "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
-            program.format
-        ))
-    })?;
-    read.map_err(|error| Error::invalid_argument(error.to_string()))
-}
-
-/// The entry function of a program.
-///
-/// # Errors
-///
-/// `INVALID_ARGUMENT` for a module without an entry function.
-pub fn entry(module: &Module) -> Result<&Func> {
-    module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
-}
+use crate::{Error, ExecutableInfo, Result};
 
 /// The properties of a program in which all arrays are row-major: its name, the shapes of its parameters and outputs,
 /// their memory kinds if the program names any, and the donated parameters.
@@ -128,43 +85,6 @@ fn is_donated(func: &Func, index: usize) -> bool {
         || matches!(func.arg_attribute(index, "jax.buffer_donor"), Some(Attribute::Bool(true)))
 }
 
-/// The shape of a buffer for a value of this type.
-///
-/// # Errors
-///
-/// `UNIMPLEMENTED` for tuples, dynamic extents and element types that buffers do not support.
-pub fn shape(ty: &Type) -> Result<Shape> {
-    match ty {
-        Type::Tensor(tensor) if tensor.is_static() => {
-            Ok(Shape::new(element_type(tensor.element)?, tensor.shape.as_slice()))
-        }
-        Type::Token => Ok(Shape::new(ElementType::Token, [])),
-        _ => Err(Error::unimplemented(format!("no buffer holds a value of type {ty}"))),
-    }
-}
-
-/// Converts an element type of StableHLO to PJRT.
-///
-/// # Errors
-///
-/// `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
-pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
-    // Both crates use StableHLO's names. A test checks that they agree.
-    ty.name().parse().map_err(|_| Error::unimplemented(format!("no buffer holds elements of type {}", ty.name())))
-}
-
-/// Converts an element type of PJRT to StableHLO.
-///
-/// # Errors
-///
-/// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
-pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
-    let lacking = || Error::unimplemented(format!("StableHLO does not have tensors of {ty}"));
-    // PJRT's `si1` would be read as `i1`, which is a boolean.
-    let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
-    name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
-}
-
 /// Inlines all calls into the entry function, which becomes the only function. Each `call` is replaced by the ops of
 /// the called function, and each `composite` by those of its decomposition, unless its name is one of `keep`.
 ///
@@ -192,7 +112,7 @@ pub fn unsupported(module: &Module, op: &Op) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ErrorCode;
+    use crate::{ElementType, ErrorCode, Program, Shape};
 
     fn program(text: &'static str) -> Program {
         Program { format: "mlir".to_owned(), code: text.into() }

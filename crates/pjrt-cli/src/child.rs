@@ -12,7 +12,8 @@ use plugin_registry::PluginEntry;
 use serde_json::Value;
 
 use crate::guard::{apart, words};
-use crate::probe::{MARK, Task, request};
+use crate::probe::{Task, request};
+use crate::probe_output::MARK;
 
 /// Interval at which the state of a child is checked.
 const PAUSE: Duration = Duration::from_millis(5);

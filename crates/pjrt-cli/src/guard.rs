@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::probe::tell;
+use crate::probe_output::tell;
 
 /// Interval at which the state of the probe is checked.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -28,6 +28,7 @@ mod open;
 mod package;
 mod paint;
 mod probe;
+mod probe_output;
 mod program;
 mod progress;
 mod run;

@@ -3,7 +3,7 @@
 //! The child reads its task from its standard input. For each step it writes a line of JSON to its standard output. A
 //! mark precedes the line, because plugins write there too.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -17,10 +17,8 @@ use serde_json::{Value, json};
 
 use crate::devices::values_json;
 use crate::guard::die_with;
+use crate::probe_output::tell;
 use crate::program;
-
-/// Start of each line that the child writes for its parent.
-pub(crate) const MARK: &str = "\u{1}pjrt-probe ";
 
 /// The task of a child once the plugin is loaded.
 pub(crate) enum Task<'a> {
@@ -86,13 +84,6 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     steps(&request)?;
     tell(&json!({ "step": "end" }));
     Ok(String::new())
-}
-
-/// Writes a line for the parent process.
-pub(crate) fn tell(line: &Value) {
-    let mut out = std::io::stdout().lock();
-    // Ignore the error if the reader has closed the pipe.
-    let _ = writeln!(out, "\n{MARK}{line}").and_then(|()| out.flush());
 }
 
 fn steps(request: &Value) -> Result<(), String> {

@@ -15,7 +15,8 @@ use crate::event::Event;
 use crate::execute_context::ExecuteContext;
 use crate::handle::Foreign;
 use crate::layout;
-use crate::loaded_executable::{LoadedExecutable, Parameter};
+use crate::loaded_executable::LoadedExecutable;
+use crate::parameter::Parameter;
 use crate::read::{self, Malformed};
 
 /// An argument of a run.

@@ -5,7 +5,7 @@
 
 use pjrt_types::{ElementType, Layout, Shape};
 
-use crate::loaded_executable::Parameter;
+use crate::parameter::Parameter;
 
 /// XLA's number of the tuple type.
 const TUPLE: u64 = 13;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pjrt_sys::*;
-use pjrt_types::{DeviceAssignment, Layout, Shape};
+use pjrt_types::DeviceAssignment;
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
@@ -15,7 +15,7 @@ use crate::exit;
 use crate::extensions::Layouts;
 use crate::handle::{Handle, Owned};
 use crate::hlo;
-use crate::layout;
+use crate::parameter::Parameter;
 use crate::query::serialized;
 use crate::read;
 use crate::topology::Parent;
@@ -46,43 +46,6 @@ pub struct LoadedExecutable {
     devices: Vec<Device>,
     parameters: Option<Vec<Parameter>>,
     deleted: AtomicBool,
-}
-
-/// A parameter of a program.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    shape: Option<Shape>,
-    layout: Option<Layout>,
-    /// Whether the layout is known and its order is not row-major.
-    non_default: bool,
-}
-
-impl Parameter {
-    pub(crate) fn new(shape: Option<Shape>, layout: Option<Layout>) -> Self {
-        let non_default = match (&layout, &shape) {
-            (Some(layout), Some(shape)) => layout::is_non_default(layout, shape),
-            (Some(layout), None) => {
-                layout.minor_to_major != Layout::row_major(layout.minor_to_major.len()).minor_to_major
-            }
-            (None, _) => false,
-        };
-        Self { shape, layout, non_default }
-    }
-
-    /// Shape on each device. `None` if the plugin does not report it or a dimension is dynamic.
-    pub fn shape(&self) -> Option<&Shape> {
-        self.shape.as_ref()
-    }
-
-    /// Layout in the device's memory. `None` if the plugin does not report it; row-major is then assumed.
-    pub fn layout(&self) -> Option<&Layout> {
-        self.layout.as_ref()
-    }
-
-    #[inline]
-    pub(crate) fn has_non_default_layout(&self) -> bool {
-        self.non_default
-    }
 }
 
 impl LoadedExecutable {

@@ -15,7 +15,6 @@ use sha2::{Digest, Sha256};
 use crate::api::{Api, ExtensionNode};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
-use crate::extensions::{self, PluginExtension};
 use crate::handle::{Foreign, Owner};
 use crate::library::{self, LoaderError, Mapped};
 use crate::load_error::{LoadError, LoadErrorKind};
@@ -261,17 +260,6 @@ impl Plugin {
         // SAFETY: C3: the attributes live as long as the process.
         unsafe { named_value::read(args.attributes, args.num_attributes) }
             .map_err(|broken| Error::malformed(slot::PJRT_Plugin_Attributes::NAME, broken))
-    }
-
-    /// Types of the plugin's extensions, in the order of its chain: the number, and the name if it is known.
-    #[doc(alias = "PJRT_Extension_Base")]
-    pub fn extensions(&self) -> Vec<(u32, Option<&'static str>)> {
-        self.0.extensions.iter().map(|node| (node.ty, extensions::name(node.ty))).collect()
-    }
-
-    /// Returns an extension of the plugin, if it has one of this type.
-    pub fn extension<E: PluginExtension>(&self) -> Option<E> {
-        E::of(self)
     }
 
     pub(crate) fn extension_nodes(&self) -> &[ExtensionNode] {

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi, for_each_slot, slot};
 
 use crate::DevicePlugin;
-use crate::abi::extensions::extension_chain::{Chain, Link};
+use crate::abi::extensions::extension_chain::Chain;
+use crate::abi::extensions::link::Link;
 use crate::abi::table::entry::{Shim, entry};
 use crate::per_type::PerType;
 

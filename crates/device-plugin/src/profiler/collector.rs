@@ -16,14 +16,24 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::{Interest, NoSubscriber};
 use tracing::{Dispatch, Event, Metadata, Subscriber};
 
-use super::{Activity, Place, recorder};
-use crate::{NamedValue, Value};
+use super::activity::{Activity, Place};
+use super::recorder;
+use crate::{NamedValue, Result, Value};
 
 thread_local! {
     /// The subscriber of this thread that the profile's subscriber replaces.
     static OUTER: RefCell<Option<Dispatch>> = const { RefCell::new(None) };
     /// The spans that this thread has entered, with the times.
     static ENTERED: RefCell<Vec<(u64, Instant)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins a profile, which also records `tracing` spans and events.
+///
+/// # Errors
+///
+/// `FAILED_PRECONDITION` if a profile is running.
+pub(crate) fn begin() -> Result<()> {
+    recorder::begin(Dispatch::new(Collector::default()))
 }
 
 /// A period in which a profile records a thread's spans and events; see [`scope`](super::scope).
@@ -48,12 +58,12 @@ impl fmt::Debug for Scope {
 
 impl Scope {
     pub(super) fn enter() -> Self {
-        Self { entered: if recorder::is_recording() { begin() } else { None }, _of_this_thread: PhantomData }
+        Self { entered: if recorder::is_recording() { begin_scope() } else { None }, _of_this_thread: PhantomData }
     }
 }
 
 #[cold]
-fn begin() -> Option<Entered> {
+fn begin_scope() -> Option<Entered> {
     let dispatch = recorder::dispatch()?;
     let outer = dispatcher::get_default(Clone::clone);
     if outer.is::<Collector>() {

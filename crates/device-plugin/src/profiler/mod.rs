@@ -44,6 +44,7 @@
 //! # kernel_ran("matmul", Instant::now(), Instant::now());
 //! ```
 
+mod activity;
 mod collector;
 mod recorder;
 pub(crate) mod xspace;
@@ -52,64 +53,12 @@ use std::borrow::Cow;
 use std::marker::PhantomData;
 use std::time::Instant;
 
+pub use activity::{Activity, Place};
 pub use collector::Scope;
-pub(crate) use recorder::{Recording, begin, begun, device_activity};
+pub(crate) use collector::begin;
+pub(crate) use recorder::{Recording, begun, device_activity};
 
 use crate::{NamedValue, Value};
-
-/// Location of an activity.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Place {
-    /// The thread that records the activity.
-    Thread,
-    /// A line of a device, such as one of its queues.
-    Device {
-        /// Index into [`Backend::devices`](crate::Backend::devices).
-        device: usize,
-        /// Name of the line.
-        line: Cow<'static, str>,
-    },
-}
-
-impl Place {
-    /// A location on a line of a device.
-    pub fn device(device: usize, line: impl Into<Cow<'static, str>>) -> Self {
-        Self::Device { device, line: line.into() }
-    }
-}
-
-/// An activity with a duration.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Activity {
-    /// Name of the activity.
-    pub name: Cow<'static, str>,
-    /// Location of the activity.
-    pub place: Place,
-    /// Start time. Activities that began before the profile count as beginning with it.
-    pub start: Instant,
-    /// End time.
-    pub end: Instant,
-    /// Additional data, such as the number of bytes.
-    pub stats: Vec<NamedValue>,
-    /// The plugin whose profile contains the activity; `None` for all plugins.
-    pub(crate) plugin: Option<&'static str>,
-}
-
-impl Activity {
-    /// An activity with a duration.
-    pub fn new(name: impl Into<Cow<'static, str>>, place: Place, start: Instant, end: Instant) -> Self {
-        Self { name: name.into(), place, start, end, stats: Vec::new(), plugin: None }
-    }
-
-    /// Adds a named value.
-    #[must_use]
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.stats.push(NamedValue::new(name, value));
-        self
-    }
-}
 
 /// Whether a profile runs. It costs one relaxed load.
 #[inline]

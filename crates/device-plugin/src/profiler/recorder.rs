@@ -8,8 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tracing::Dispatch;
 
-use super::collector::Collector;
-use super::{Activity, Place};
+use super::activity::{Activity, Place};
 use crate::{Error, NamedValue, Result};
 
 static RECORDING: AtomicBool = AtomicBool::new(false);
@@ -121,23 +120,19 @@ pub(super) fn dispatch() -> Option<Dispatch> {
     lock(&RUNNING).as_ref().map(|running| running.dispatch.clone())
 }
 
-/// Begins a profile.
+/// Begins a profile with this subscriber.
 ///
 /// # Errors
 ///
 /// `FAILED_PRECONDITION` if a profile is running.
-pub(crate) fn begin() -> Result<()> {
+pub(super) fn begin(dispatch: Dispatch) -> Result<()> {
     let mut running = lock(&RUNNING);
     if running.is_some() {
         return Err(Error::failed_precondition("another profile is running in this process; stop it first"));
     }
     COUNT.store(0, Ordering::Relaxed);
     let start_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    *running = Some(Running {
-        start: Instant::now(),
-        start_ns: u64::try_from(start_ns).unwrap_or(u64::MAX),
-        dispatch: Dispatch::new(Collector::default()),
-    });
+    *running = Some(Running { start: Instant::now(), start_ns: u64::try_from(start_ns).unwrap_or(u64::MAX), dispatch });
     RECORDING.store(true, Ordering::SeqCst);
     Ok(())
 }
@@ -186,7 +181,7 @@ mod tests {
 
     #[test]
     fn overlapping_profiles_keep_own_activities() {
-        begin().unwrap();
+        begin(Dispatch::none()).unwrap();
         note("first");
         let (first, second) = std::thread::scope(|scope| {
             // Simulates the moment after the recording of the first profile has ended and before its records are
@@ -198,7 +193,7 @@ mod tests {
             }
             assert!(RUNNING.try_lock().is_err(), "another profile could begin, and lose what it recorded to the first");
             let second = scope.spawn(|| {
-                begin().unwrap();
+                begin(Dispatch::none()).unwrap();
                 note("second");
                 Recording::end().expect("the second profile")
             });

@@ -41,7 +41,7 @@ pub fn config_attributes(backend_config: &ir::Attribute, discardable: &ir::Attri
 /// The type of a number in a program.
 fn number_type(value: &ir::Attribute) -> Option<ElementType> {
     let (ir::Attribute::Integer(_, ty) | ir::Attribute::Float(_, ty)) = value else { return None };
-    super::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
+    super::types::element_type(*ty).ok().filter(|ty| !matches!(ty, ElementType::S64 | ElementType::F64))
 }
 
 fn attribute(value: &ir::Attribute) -> Option<Attribute> {

@@ -1,7 +1,9 @@
 //! The layouts that a framework requests for the arrays of a program, which JAX writes into the program itself.
 
-use super::ir::{Attribute, Attributes, Func, Module, Type};
-use super::{entry, shape};
+use ::stablehlo::ir::{Attribute, Attributes, Func, Module, Type};
+
+use super::parse::entry;
+use super::types::shape;
 use crate::{Error, Layout, Result};
 
 /// The requested layout of an argument or a result.

@@ -3,7 +3,8 @@
 use device_plugin::manifest::MAX_NAME_LENGTH;
 use device_plugin::{Manifest, builtin};
 
-use crate::package::JAX_NAMES;
+/// Names that JAX reserves, installed or not: its own platforms, and the alias of CUDA and ROCm.
+const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
 
 /// Words that cannot name a crate, module or type: the keywords of Rust, then the keywords that only Python has.
 const KEYWORDS: &[&str] = &[

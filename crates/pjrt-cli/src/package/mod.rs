@@ -1,5 +1,6 @@
 //! `pjrt package`: writes a wheel that JAX and PyTorch/XLA find without further steps.
 
+mod args;
 mod library;
 mod python;
 mod source;
@@ -15,62 +16,12 @@ use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
 
 use crate::new::name;
+pub(crate) use args::Args;
 use library::Library;
 use python::Frameworks;
 use source::Source;
-use wheel::{Content, Wheel};
-
-#[derive(clap::Args)]
-#[command(after_help = "Give one of --library and --crate, or a --manifest that names the library.
-
-Examples:
-  pjrt package --crate . -o wheels
-  pjrt package --library libacme.so --manifest acme.json --version 1.2.0")]
-pub(crate) struct Args {
-    /// The plugin's library.
-    #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
-    library: Option<PathBuf>,
-    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
-    #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
-    crate_dir: Option<PathBuf>,
-    /// The plugin's manifest. By default `pjrt_plugin.json` beside the library or in the crate's folder, or else the
-    /// description within the library, which is loaded to read it.
-    #[arg(long, value_name = "FILE")]
-    manifest: Option<PathBuf>,
-    /// The plugin's name, in place of the manifest's; enough for a plugin without a manifest.
-    #[arg(long)]
-    name: Option<String>,
-    /// The wheel's version, in place of the manifest's or the crate's.
-    #[arg(long)]
-    version: Option<String>,
-    /// The folder to write the wheel to.
-    #[arg(long, short, value_name = "DIR", default_value = ".")]
-    output: PathBuf,
-    /// The platform tag of the wheel, in place of the one derived from the library.
-    #[arg(long, value_name = "TAG")]
-    platform_tag: Option<String>,
-    /// A file the library needs in its own folder; may be given several times.
-    #[arg(long, value_name = "FILE")]
-    include: Vec<PathBuf>,
-    /// A Python module for JAX with lowerings that a manifest cannot name. Its `register(platform)` is called after the
-    /// plugin is registered.
-    #[arg(long, value_name = "FILE", conflicts_with = "no_jax")]
-    jax_hook: Option<PathBuf>,
-    /// Leave out what JAX needs to find the plugin.
-    #[arg(long)]
-    no_jax: bool,
-    /// Leave out what PyTorch/XLA needs to find the plugin.
-    #[arg(long)]
-    no_torch: bool,
-    /// Replace a wheel of the same name.
-    #[arg(long)]
-    force: bool,
-}
-
 pub(crate) use source::built;
-
-/// Names that JAX reserves, installed or not: its own platforms, and the alias of CUDA and ROCm.
-pub(crate) const JAX_NAMES: [&str; 3] = ["cpu", "tpu", "gpu"];
+use wheel::{Content, Wheel};
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };

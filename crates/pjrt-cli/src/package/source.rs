@@ -8,7 +8,8 @@ use device_plugin::{Library, Manifest};
 use plugin_registry::discovery::DESCRIPTOR_SYMBOL;
 use serde_json::Value;
 
-use super::{Args, library};
+use super::args::Args;
+use super::library;
 
 /// A plugin to package.
 pub(crate) struct Source {

@@ -135,7 +135,7 @@ impl Backend for CpuBackend {
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
         self.state.workers.check_process()?;
-        compile(program, options)
+        compile::<Self>(program, options)
     }
 
     fn execute(&self, executable: &Arc<CpuExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -239,7 +239,7 @@ impl NamedOptions for CpuBackend {
 
 impl AheadOfTime for CpuBackend {
     fn compile_for(_: &TopologyInfo, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-        compile(program, options)
+        compile::<Self>(program, options)
     }
 
     /// Returns a machine with the number of devices in the options or in the name, such as `4` or `cpu:4`.

@@ -1,15 +1,15 @@
 //! Compiles a framework's program for this device, and answers its queries about the result.
 
 use device_plugin::{
-    CompileOptions, Compiled, CompiledMemoryStats, ElementType, Error, ExecutableInfo, NamedValue, Program, Result,
-    Shape,
+    Backend, CompileOptions, Compiled, CompiledMemoryStats, ElementType, Error, ExecutableInfo, NamedValue, Program,
+    Result, Shape,
 };
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Type};
 use stablehlo_cpu::spmd::OpSharding;
 use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, MemoryEstimate, Parameter, Pool, cost};
 
 use super::config::readable;
-use super::ffi;
+use super::custom_calls;
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
@@ -94,22 +94,23 @@ fn bytes(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// Compiles a program.
-pub(crate) fn compile(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-    compile_module(&device_plugin::stablehlo::parse(program, device_plugin::stablehlo::VerifyLevel::FULL)?, options)
+/// Compiles a program whose custom calls the backend `B` handles.
+pub(crate) fn compile<B: Backend>(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+    let module = device_plugin::stablehlo::parse(program, device_plugin::stablehlo::VerifyLevel::FULL)?;
+    compile_module::<B>(&module, options)
 }
 
 /// The engine's settings for these options, with row-major parameters and outputs.
-pub(crate) fn settings(replicas: usize, partitions: usize, options: &CompileOptions) -> CompileSettings {
+pub(crate) fn settings<B: Backend>(replicas: usize, partitions: usize, options: &CompileOptions) -> CompileSettings {
     let mut settings = CompileSettings::new(replicas, partitions);
     settings.use_spmd = options.use_spmd_partitioning;
     settings.use_shardy = options.use_shardy_partitioner;
-    settings.custom_calls = Some(ffi::find);
+    settings.custom_calls = Some(custom_calls::find::<B>);
     settings
 }
 
 /// Compiles a program that is already read.
-pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
     let count = |n: i64, what: &str| {
         usize::try_from(n).ok().filter(|n| *n > 0).ok_or_else(|| Error::invalid_argument(format!("{n} {what}")))
     };
@@ -117,7 +118,7 @@ pub(crate) fn compile_module(module: &Module, options: &CompileOptions) -> Resul
     let (parameters, outputs) = Layouts::of(module, entry)?;
     let (replicas, partitions) =
         (count(options.num_replicas, "replicas")?, count(options.num_partitions, "partitions")?);
-    let mut settings = settings(replicas, partitions, options);
+    let mut settings = settings::<B>(replicas, partitions, options);
     (settings.parameter_orders, settings.output_orders) = (parameters.orders.clone(), outputs.orders.clone());
     // Constants do not belong to any device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
@@ -248,7 +249,7 @@ mod tests {
             types.join(", ")
         );
         let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
-        compile_module(&module, &CompileOptions::default()).unwrap().info.donated
+        compile_module::<crate::device::CpuBackend>(&module, &CompileOptions::default()).unwrap().info.donated
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::ffi::OsString;
 
 use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
 
+/// The plugin's name.
+pub(crate) const NAME: &str = "pjrt_cpu";
+
 /// Number of devices.
 const DEVICES: &str = "device_count";
 /// Another name of the option, which XLA's CPU plugin uses.

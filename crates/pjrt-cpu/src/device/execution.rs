@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use device_plugin::ffi::ExecuteContext;
-use device_plugin::{Error, ErrorCode, Event, Launch, Result};
+use device_plugin::{Backend, Error, ErrorCode, Event, Launch, Result};
 
-use super::backend::CpuBackend;
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
-use super::ffi;
+use super::custom_calls;
 use super::memory::{Memories, is_host, run_error};
 use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
@@ -48,19 +47,19 @@ struct Execution {
 
 impl State {
     /// Runs a program on one device.
-    pub(crate) fn execute(
+    pub(crate) fn execute<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
-        launch: &mut Launch<'_, CpuBackend>,
+        launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
         self.start(executable, launch, None)
     }
 
     /// Runs a program on one device. Other members of the launch must not wait for this one.
-    fn start(
+    fn start<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
-        launch: &mut Launch<'_, CpuBackend>,
+        launch: &mut Launch<'_, B>,
         member: Option<Member>,
     ) -> Result<Event> {
         self.workers.check_process()?;
@@ -104,10 +103,10 @@ impl State {
 
     /// Runs a program on several devices at once. `launches` are in the order of the device assignment, by replica
     /// first.
-    pub(crate) fn execute_all(
+    pub(crate) fn execute_all<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
-        launches: &mut [Launch<'_, CpuBackend>],
+        launches: &mut [Launch<'_, B>],
     ) -> Result<Vec<Event>> {
         let settings = executable.program().settings();
         let members = World::new(settings.replicas, settings.partitions).members();
@@ -195,10 +194,10 @@ impl State {
 
     /// Runs a program to completion on the caller's thread.
     #[inline]
-    fn compute_here(
+    fn compute_here<B: Backend<Buffer = CpuBuffer>>(
         &self,
         executable: &CpuExecutable,
-        launch: &mut Launch<'_, CpuBackend>,
+        launch: &mut Launch<'_, B>,
         member: Option<&Member>,
         stop: Option<&Stop>,
     ) -> Result<Vec<Tensor>> {
@@ -207,7 +206,7 @@ impl State {
         let inputs = (0..count).map(input).collect::<Result<Vec<_>>>()?;
         let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
         let compute = || self.compute(executable, launch.device, inputs, (member, stop), on_host);
-        ffi::within(launch.options.context(), compute)
+        custom_calls::within(launch.options.context(), compute)
     }
 
     /// Runs a program to completion.
@@ -248,10 +247,10 @@ impl State {
 
 impl Execution {
     /// Takes the inputs, and adds promises as the outputs.
-    fn new(
+    fn new<B: Backend<Buffer = CpuBuffer>>(
         state: &Arc<State>,
         executable: &Arc<CpuExecutable>,
-        launch: &mut Launch<'_, CpuBackend>,
+        launch: &mut Launch<'_, B>,
         member: Option<Member>,
         ready: &Event,
     ) -> Result<Self> {
@@ -288,7 +287,7 @@ impl Execution {
         })?;
         let compute =
             || state.compute(&executable, device, inputs, (member.as_ref(), Some(stop)), |index| on_host[index]);
-        let made = ffi::within(context.as_ref(), compute)?;
+        let made = custom_calls::within(context.as_ref(), compute)?;
         for (promise, output) in outputs.into_iter().zip(made) {
             promise.keep(output);
         }
@@ -297,7 +296,11 @@ impl Execution {
 }
 
 /// Describes an execution for [`Running`].
-fn target(executable: &CpuExecutable, launch: &Launch<'_, CpuBackend>, member: Option<&Member>) -> Target {
+fn target<B: Backend<Buffer = CpuBuffer>>(
+    executable: &CpuExecutable,
+    launch: &Launch<'_, B>,
+    member: Option<&Member>,
+) -> Target {
     Target {
         device: launch.device,
         launch_id: launch.options.launch_id,
@@ -308,7 +311,7 @@ fn target(executable: &CpuExecutable, launch: &Launch<'_, CpuBackend>, member: O
 
 /// Takes an input of a launch: the framework's buffer if it is donated, otherwise a clone.
 #[inline]
-fn take(launch: &mut Launch<'_, CpuBackend>, index: usize) -> CpuBuffer {
+fn take<B: Backend<Buffer = CpuBuffer>>(launch: &mut Launch<'_, B>, index: usize) -> CpuBuffer {
     match launch.inputs.take(index) {
         Some(donated) => donated,
         None => launch.inputs[index].clone(),

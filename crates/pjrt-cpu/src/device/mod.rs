@@ -3,13 +3,14 @@
 //! An execution passes through these modules: `plugin` (the plugin's description), `config` (a client's options),
 //! `backend` (the devices), `compile` (programs, with `layouts` and `types`) and `execution` (which chooses the thread
 //! and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for their
-//! arrays, `memory` for allocations and `workers` for threads. `ffi` holds the handlers of the program's own custom
-//! calls.
+//! arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls
+//! the handlers of the program's own custom calls, which `ffi` registers.
 
 mod backend;
 mod buffer;
 mod compile;
 mod config;
+mod custom_calls;
 mod execution;
 pub mod ffi;
 mod layouts;

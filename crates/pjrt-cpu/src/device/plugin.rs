@@ -25,7 +25,7 @@ const LAPACK: &str = "geev gees gehrd geqp3 gesdd gesvd getrf gtsv syevd sytrd";
 
 #[device_plugin]
 impl DevicePlugin for Cpu {
-    const NAME: &'static str = "pjrt_cpu";
+    const NAME: &'static str = config::NAME;
     const ALIASES: &'static [&'static str] = &["cpu"];
     type Backend = CpuBackend;
 

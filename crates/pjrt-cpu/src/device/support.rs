@@ -7,6 +7,7 @@ use device_plugin::support::{Reason, Support};
 use device_plugin::{CompileOptions, Program};
 use stablehlo::ir::Module;
 
+use super::backend::CpuBackend;
 use super::compile::{compile_module, settings};
 use super::config::MOST_DEVICES;
 use stablehlo_cpu::{self as engine, CompileError, Pool};
@@ -36,7 +37,7 @@ pub(crate) fn supports(program: &Program) -> Support {
         use_shardy_partitioner: true,
         ..CompileOptions::default()
     };
-    match compile_module(&module, &options) {
+    match compile_module::<CpuBackend>(&module, &options) {
         Ok(_) => Support::Yes,
         Err(error) => match refused(&module, &options) {
             Some(error) => Support::No(error.all().map(reason).collect()),
@@ -48,7 +49,7 @@ pub(crate) fn supports(program: &Program) -> Support {
 /// The engine's errors for a program, one for each unsupported op.
 fn refused(module: &Module, options: &CompileOptions) -> Option<CompileError> {
     let count = |n: i64| usize::try_from(n).unwrap_or(1).max(1);
-    let settings = settings(count(options.num_replicas), count(options.num_partitions), options);
+    let settings = settings::<CpuBackend>(count(options.num_replicas), count(options.num_partitions), options);
     engine::compile_with(module, &settings, Pool::global()).err()
 }
 

@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
 use crate::execute_context::ExecuteContext;
 use crate::plugin::Plugin;

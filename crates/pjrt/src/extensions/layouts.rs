@@ -4,7 +4,8 @@ use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 use pjrt_types::{ElementType, Shape};
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::element;

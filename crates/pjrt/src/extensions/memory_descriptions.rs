@@ -3,7 +3,8 @@
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::device::DeviceDescription;
 use crate::error::Error;
 use crate::plugin::Plugin;

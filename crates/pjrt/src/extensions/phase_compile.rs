@@ -6,7 +6,8 @@ use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 use pjrt_types::CompileOptions;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::error::Error;
 use crate::handle::{Destroy, Owned, Owner};

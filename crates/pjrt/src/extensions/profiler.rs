@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 use pjrt_sys::*;
 use pjrt_types::ErrorCode;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::error::Error;
 use crate::handle::{Destroy, Foreign, Owned, Owner};

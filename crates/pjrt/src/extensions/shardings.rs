@@ -5,7 +5,8 @@ use std::ffi::c_char;
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::plugin::Plugin;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
 
-use super::{Functions, PluginExtension, sealed};
+use super::functions::Functions;
+use super::plugin_extension::{PluginExtension, sealed};
 use crate::buffer::Buffer;
 use crate::client::ClientInner;
 use crate::device::Device;

@@ -1,74 +1,19 @@
 //! Infers the types of results from operands, attributes and regions, with the verifier's rules.
 //!
-//! A rule passes the expected type of a result to a [`Slot`]. For verification, the slot compares it with the actual
+//! A rule passes the expected type of a result to a [`Slot`](super::slot::Slot). For verification, the slot compares it with the actual
 //! type. For inference, the slot records it. Both therefore share one implementation.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use super::level::VerifyLevel;
 use super::site::{Site, ensure, returned};
+use super::slot::{Partial, Wanted};
 use super::{contractions, shapes};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
-
-/// Shape and element type of a result, if they are known.
-type Partial = (Option<Vec<i64>>, Option<ElementType>);
-
-/// The recorded types of the requested results.
-#[derive(Default)]
-pub(crate) struct Wanted(RefCell<Vec<Partial>>);
-
-/// A result that exists or is requested.
-pub(crate) enum Slot<'a> {
-    There(&'a TensorType),
-    Wanted(&'a Wanted, usize),
-}
-
-impl Slot<'_> {
-    /// The result must have this computed shape.
-    pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
-        match self {
-            Self::There(result) => shapes::shape_is(result, expected),
-            Self::Wanted(wanted, index) => {
-                wanted.note(*index, |(shape, _)| *shape = Some(expected.to_vec()));
-                Ok(())
-            }
-        }
-    }
-
-    /// The result must have this element type.
-    pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
-        if let Self::There(result) = self {
-            ensure!(
-                result.element == expected,
-                "element types differ: the result is {result} but must hold {expected}"
-            );
-        }
-        self.element_may_be(expected);
-        Ok(())
-    }
-
-    /// The result has this element type by default. It may have another element type.
-    pub(super) fn element_may_be(&self, usual: ElementType) {
-        if let Self::Wanted(wanted, index) = self {
-            wanted.note(*index, |(_, element)| *element = Some(usual));
-        }
-    }
-}
-
-impl Wanted {
-    fn note(&self, index: usize, write: impl FnOnce(&mut Partial)) {
-        let mut results = self.0.borrow_mut();
-        if results.len() <= index {
-            results.resize(index + 1, (None, None));
-        }
-        write(&mut results[index]);
-    }
-}
 
 /// Infers the types of an op's results from its operands, attributes and regions. It does not read the op's `results`.
 /// The verifier uses the same rules.
@@ -236,5 +181,5 @@ fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     contractions::verify(&site)?;
     super::quantized::verify(&site)?;
     super::untyped_ops::verify(&site)?;
-    Ok(wanted.0.into_inner())
+    Ok(wanted.into_results())
 }

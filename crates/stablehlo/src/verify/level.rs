@@ -3,8 +3,7 @@
 use std::fmt;
 
 use super::site::Site;
-use super::{attributes, chlo, custom_call, quantized, string_attributes, untyped_ops};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ir::*;
 
 /// How much [`verify`](crate::verify()) checks.
@@ -47,10 +46,9 @@ impl VerifyLevel {
     /// use this level. It keeps the code of the other rules out of the library.
     pub const STRUCTURE: Self = Self { full: None };
 
-    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, ops without their own
-    /// [`OpKind`], string attributes, and constants that are shapes.
-    pub const FULL: Self =
-        Self { full: Some(&FullRules { module: attributes::module, func: full_func, ty: full_type, op: full_op }) };
+    pub(super) const fn with_rules(rules: &'static FullRules) -> Self {
+        Self { full: Some(rules) }
+    }
 
     pub(super) fn full(self) -> Option<&'static FullRules> {
         self.full
@@ -71,27 +69,3 @@ impl PartialEq for VerifyLevel {
 }
 
 impl Eq for VerifyLevel {}
-
-fn full_func(func: &Func) -> Result<()> {
-    func.results.iter().filter(|ty| matches!(ty, Type::Other(_))).try_for_each(full_type)?;
-    attributes::func(func)
-}
-
-/// A type that is kept as text.
-fn full_type(ty: &Type) -> Result<()> {
-    if let Type::Other(text) = ty
-        && crate::text::whole_type(text).is_none()
-    {
-        return Err(Error::new(format_args!("`{text}` is not a type")));
-    }
-    quantized::verify_type(ty)
-}
-
-fn full_op(site: &Site<'_>) -> Result<()> {
-    attributes::op(site.op)?;
-    quantized::verify(site)?;
-    string_attributes::verify(site)?;
-    custom_call::verify(site)?;
-    chlo::verify(site)?;
-    untyped_ops::verify(site)
-}

@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use super::elements::{self, ANY, FLOATS, NUMBERS, REALS};
 use super::level::VerifyLevel;
 use super::site::{Site, ensure};
+pub(super) use super::slot::shape_is;
 pub(super) use crate::compatible::{agree, extents_agree};
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -68,17 +69,6 @@ pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
 pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
     ensure!(length == rank, "`{name}` has {length} entries for {rank} dimensions");
     Ok(())
-}
-
-/// The result must have this computed shape.
-pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
-    if agree(&result.shape, expected) { Ok(()) } else { Err(differs(result, expected)) }
-}
-
-#[cold]
-fn differs(result: &TensorType, expected: &[i64]) -> Error {
-    let expected = TensorType::new(expected, result.element);
-    Error::new(format_args!("the result is {result} but must be {expected}"))
 }
 
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {

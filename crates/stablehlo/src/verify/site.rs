@@ -1,7 +1,8 @@
 //! The op that a rule checks, with its context.
 
 use super::constants::Constants;
-use super::infer::{Slot, Wanted};
+pub(super) use super::ensure::ensure;
+use super::slot::{Slot, Wanted};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -81,16 +82,6 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
         other => Err(Error::new(format_args!("{what} {index} must be a tensor, not {other}"))),
     }
 }
-
-/// Fails with a message unless the condition holds.
-macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
-        if !$condition {
-            return Err($crate::error::Error::new(format_args!($($message)+)));
-        }
-    };
-}
-pub(super) use ensure;
 
 /// Operands of the return that ends a region.
 pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {

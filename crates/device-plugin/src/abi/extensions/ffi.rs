@@ -1,6 +1,6 @@
 //! The FFI extension: custom calls that frameworks register, and user data for them.
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::ffi::{ForeignHandler, Handler, Registry, UserData};

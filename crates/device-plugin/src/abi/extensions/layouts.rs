@@ -1,6 +1,6 @@
 //! The layouts extension: the order in which arrays are stored.
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::objects::memory_layout::MemoryLayout;
 use crate::abi::objects::owned_arrays::{Blob, delete_blob};
 use crate::abi::table::entry::entries;

@@ -1,6 +1,6 @@
 //! The memory descriptions extension: the memories of devices that need not be present.
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {

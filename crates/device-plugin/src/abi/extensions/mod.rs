@@ -5,6 +5,7 @@ pub(crate) mod extension_chain;
 pub(crate) mod ffi;
 pub(crate) mod foreign_handler;
 pub(crate) mod layouts;
+pub(crate) mod link;
 pub(crate) mod memory_descriptions;
 pub(crate) mod profiler;
 pub(crate) mod raw_buffers;

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::*;
 
-use crate::abi::extensions::extension_chain::{Link, base};
+use crate::abi::extensions::link::{Link, base};
 use crate::abi::table::entry::{Outcome, Shim, entries, entry};
 use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read::{self, handles};

@@ -6,7 +6,7 @@ use std::ptr::{NonNull, null, null_mut};
 
 use pjrt_sys::{PJRT_RawBuffer, Slot, extension_slot};
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::lend::destination::Destination;
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::client::state::Client;

@@ -2,7 +2,7 @@
 
 use std::ptr::null;
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::table::entry::entries;
 
 extension! {

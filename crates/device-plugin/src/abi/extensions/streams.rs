@@ -1,6 +1,6 @@
 //! The stream extension: the device's queues, for libraries that share its memory.
 
-use crate::abi::extensions::extension_chain::extension;
+use crate::abi::extensions::link::extension;
 use crate::abi::objects::client::buffer::BufferHandle;
 use crate::abi::objects::client::device::Device;
 use crate::abi::table::entry::entries;

@@ -1,0 +1,37 @@
+//! The layout in which a backend stores an array.
+
+use crate::array_layout::ArrayLayout;
+use crate::features::FeatureCalls;
+use crate::{Backend, Error, Layout, Result, Shape, TopologyInfo};
+
+impl ArrayLayout {
+    /// An array in the layout in which the devices store it by default.
+    pub(crate) fn new<B: Backend>(topology: &TopologyInfo, shape: &Shape) -> Result<Self> {
+        match B::default_layout(topology, shape) {
+            None => Ok(Self::row_major(shape)),
+            Some(layout) => {
+                Self::with_layout(shape, layout).map_err(|error| error.context("StorageLayouts::default_layout"))
+            }
+        }
+    }
+
+    /// An array in the layout that a framework requested, or else in the default one.
+    pub(crate) fn requested<B: Backend>(
+        topology: &TopologyInfo,
+        shape: &Shape,
+        layout: Option<Layout>,
+        field: &str,
+    ) -> Result<Self> {
+        let usual = Self::new::<B>(topology, shape)?;
+        let Some(layout) = layout else { return Ok(usual) };
+        let tiles = usual.stored().map_or(&[][..], |stored| &stored.layout.tiles);
+        if layout.tiles != tiles {
+            return Err(Error::unimplemented(format!(
+                "{field}: tiles as in {layout} for {shape}; this device stores it as {}",
+                usual.layout()
+            ))
+            .unnamed());
+        }
+        Self::with_layout(shape, layout)
+    }
+}

@@ -1,0 +1,54 @@
+//! Reads programs.
+
+use ::stablehlo::VerifyLevel;
+use ::stablehlo::ir::{Func, Module, Version};
+use plugin_manifest::program_reader::{FORMATS, read};
+
+use crate::{Error, Program, Result, StablehloVersions};
+
+/// The versions that [`parse`] reads, for
+/// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
+/// for the newest of them or an older one.
+pub const VERSIONS: StablehloVersions =
+    StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
+
+const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
+    [major as i64, minor as i64, patch as i64]
+}
+
+/// Reads a program of format `mlir`: a portable artifact, or text with the default feature `text`. With the feature
+/// `hlo` it also reads `hlo` (a serialized `HloModuleProto`) and `hlo_with_config` (a serialized
+/// `HloModuleProtoWithConfig`).
+///
+/// The level states how much the verifier checks. [`VerifyLevel::STRUCTURE`] suffices for programs of frameworks, which
+/// check the other rules themselves, and makes the plugin smaller. [`VerifyLevel::FULL`] checks all rules.
+///
+/// # Errors
+///
+/// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
+/// invalid program.
+pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
+    if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
+        return Err(Error::unimplemented(
+            "a StableHLO program as text: this device reads portable artifacts; serialize the program as one, or build \
+             the plugin with the feature `text` of `device-plugin`",
+        ));
+    }
+    let read = read(program, level).ok_or_else(|| {
+        let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
+        Error::unimplemented(format!(
+            "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
+            program.format
+        ))
+    })?;
+    read.map_err(|error| Error::invalid_argument(error.to_string()))
+}
+
+/// The entry function of a program.
+///
+/// # Errors
+///
+/// `INVALID_ARGUMENT` for a module without an entry function.
+pub fn entry(module: &Module) -> Result<&Func> {
+    module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
+}

@@ -1,0 +1,50 @@
+//! The arguments of `pjrt package`.
+
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+#[command(after_help = "Give one of --library and --crate, or a --manifest that names the library.
+
+Examples:
+  pjrt package --crate . -o wheels
+  pjrt package --library libacme.so --manifest acme.json --version 1.2.0")]
+pub(crate) struct Args {
+    /// The plugin's library.
+    #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
+    pub(super) library: Option<PathBuf>,
+    /// The folder of the plugin's Rust crate, which is built with `cargo build --release`.
+    #[arg(long = "crate", value_name = "DIR", id = "crate_dir")]
+    pub(super) crate_dir: Option<PathBuf>,
+    /// The plugin's manifest. By default `pjrt_plugin.json` beside the library or in the crate's folder, or else the
+    /// description within the library, which is loaded to read it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) manifest: Option<PathBuf>,
+    /// The plugin's name, in place of the manifest's; enough for a plugin without a manifest.
+    #[arg(long)]
+    pub(super) name: Option<String>,
+    /// The wheel's version, in place of the manifest's or the crate's.
+    #[arg(long)]
+    pub(super) version: Option<String>,
+    /// The folder to write the wheel to.
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(super) output: PathBuf,
+    /// The platform tag of the wheel, in place of the one derived from the library.
+    #[arg(long, value_name = "TAG")]
+    pub(super) platform_tag: Option<String>,
+    /// A file the library needs in its own folder; may be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(super) include: Vec<PathBuf>,
+    /// A Python module for JAX with lowerings that a manifest cannot name. Its `register(platform)` is called after the
+    /// plugin is registered.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_jax")]
+    pub(super) jax_hook: Option<PathBuf>,
+    /// Leave out what JAX needs to find the plugin.
+    #[arg(long)]
+    pub(super) no_jax: bool,
+    /// Leave out what PyTorch/XLA needs to find the plugin.
+    #[arg(long)]
+    pub(super) no_torch: bool,
+    /// Replace a wheel of the same name.
+    #[arg(long)]
+    pub(super) force: bool,
+}

@@ -1,0 +1,42 @@
+//! A parameter of a compiled program.
+
+use pjrt_types::{Layout, Shape};
+
+use crate::layout;
+
+/// A parameter of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    pub(crate) shape: Option<Shape>,
+    pub(crate) layout: Option<Layout>,
+    /// Whether the layout is known and its order is not row-major.
+    non_default: bool,
+}
+
+impl Parameter {
+    pub(crate) fn new(shape: Option<Shape>, layout: Option<Layout>) -> Self {
+        let non_default = match (&layout, &shape) {
+            (Some(layout), Some(shape)) => layout::is_non_default(layout, shape),
+            (Some(layout), None) => {
+                layout.minor_to_major != Layout::row_major(layout.minor_to_major.len()).minor_to_major
+            }
+            (None, _) => false,
+        };
+        Self { shape, layout, non_default }
+    }
+
+    /// Shape on each device. `None` if the plugin does not report it or a dimension is dynamic.
+    pub fn shape(&self) -> Option<&Shape> {
+        self.shape.as_ref()
+    }
+
+    /// Layout in the device's memory. `None` if the plugin does not report it; row-major is then assumed.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.layout.as_ref()
+    }
+
+    #[inline]
+    pub(crate) fn has_non_default_layout(&self) -> bool {
+        self.non_default
+    }
+}

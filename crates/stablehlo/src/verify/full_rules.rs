@@ -1,0 +1,38 @@
+//! The rules that [`VerifyLevel::FULL`] adds.
+
+use super::level::{FullRules, VerifyLevel};
+use super::site::Site;
+use super::{attributes, chlo, custom_call, quantized, string_attributes, untyped_ops};
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+impl VerifyLevel {
+    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, ops without their own
+    /// [`OpKind`], string attributes, and constants that are shapes.
+    pub const FULL: Self =
+        Self::with_rules(&FullRules { module: attributes::module, func: full_func, ty: full_type, op: full_op });
+}
+
+fn full_func(func: &Func) -> Result<()> {
+    func.results.iter().filter(|ty| matches!(ty, Type::Other(_))).try_for_each(full_type)?;
+    attributes::func(func)
+}
+
+/// A type that is kept as text.
+fn full_type(ty: &Type) -> Result<()> {
+    if let Type::Other(text) = ty
+        && crate::text::whole_type(text).is_none()
+    {
+        return Err(Error::new(format_args!("`{text}` is not a type")));
+    }
+    quantized::verify_type(ty)
+}
+
+fn full_op(site: &Site<'_>) -> Result<()> {
+    attributes::op(site.op)?;
+    quantized::verify(site)?;
+    string_attributes::verify(site)?;
+    custom_call::verify(site)?;
+    chlo::verify(site)?;
+    untyped_ops::verify(site)
+}

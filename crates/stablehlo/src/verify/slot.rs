@@ -1,0 +1,79 @@
+//! The result types of an op: actual ones to check, or unknown ones to record.
+
+use std::cell::RefCell;
+
+use super::ensure::ensure;
+use crate::compatible::agree;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// Shape and element type of a result, if they are known.
+pub(super) type Partial = (Option<Vec<i64>>, Option<ElementType>);
+
+/// The recorded types of the requested results.
+#[derive(Default)]
+pub(super) struct Wanted(RefCell<Vec<Partial>>);
+
+/// A result that exists or is requested.
+pub(super) enum Slot<'a> {
+    There(&'a TensorType),
+    Wanted(&'a Wanted, usize),
+}
+
+impl Slot<'_> {
+    /// The result must have this computed shape.
+    pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
+        match self {
+            Self::There(result) => shape_is(result, expected),
+            Self::Wanted(wanted, index) => {
+                wanted.note(*index, |(shape, _)| *shape = Some(expected.to_vec()));
+                Ok(())
+            }
+        }
+    }
+
+    /// The result must have this element type.
+    pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
+        if let Self::There(result) = self {
+            ensure!(
+                result.element == expected,
+                "element types differ: the result is {result} but must hold {expected}"
+            );
+        }
+        self.element_may_be(expected);
+        Ok(())
+    }
+
+    /// The result has this element type by default. It may have another element type.
+    pub(super) fn element_may_be(&self, usual: ElementType) {
+        if let Self::Wanted(wanted, index) = self {
+            wanted.note(*index, |(_, element)| *element = Some(usual));
+        }
+    }
+}
+
+impl Wanted {
+    /// The types that the rules recorded.
+    pub(super) fn into_results(self) -> Vec<Partial> {
+        self.0.into_inner()
+    }
+
+    fn note(&self, index: usize, write: impl FnOnce(&mut Partial)) {
+        let mut results = self.0.borrow_mut();
+        if results.len() <= index {
+            results.resize(index + 1, (None, None));
+        }
+        write(&mut results[index]);
+    }
+}
+
+/// The result must have this computed shape.
+pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
+    if agree(&result.shape, expected) { Ok(()) } else { Err(differs(result, expected)) }
+}
+
+#[cold]
+fn differs(result: &TensorType, expected: &[i64]) -> Error {
+    let expected = TensorType::new(expected, result.element);
+    Error::new(format_args!("the result is {result} but must be {expected}"))
+}

@@ -1,0 +1,153 @@
+//! The crates and what they depend on, as `cargo metadata` reports it, for the diagram in ARCHITECTURE.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Error, sh};
+
+/// The file with the diagram.
+const FILE: &str = "ARCHITECTURE.md";
+/// The lines around the diagram.
+const BEGIN: &str = "<!-- Written by `cargo xtask tidy --update` from `cargo metadata`. -->\n```text\n";
+const END: &str = "```\n<!-- End of the written part. -->";
+/// Libraries that only tasks of this repository may use, so that a user's build does not need libclang.
+const TASKS_ONLY: &[&str] = &["bindgen", "cbindgen"];
+
+/// The crates of the folder `crates`, by folder, with their dependencies on each other. An optional dependency is in
+/// brackets.
+type Crates = BTreeMap<String, BTreeSet<String>>;
+
+/// Compares the diagram in ARCHITECTURE.md with the crates, and checks which packages use [`TASKS_ONLY`].
+pub(super) fn check(faults: &mut Vec<String>) -> Result<(), Error> {
+    let metadata = metadata()?;
+    let text = fs::read_to_string(sh::root().join(FILE))?;
+    if replaced(&text, &draw(&crates(&metadata)))? != text {
+        faults
+            .push(format!("{FILE}: the crates' dependencies differ from the diagram; run `cargo xtask tidy --update`"));
+    }
+    for (package, dependency) in tasks_only(&metadata) {
+        faults.push(format!("{package} depends on {dependency}, which only xtask may use"));
+    }
+    Ok(())
+}
+
+/// Writes the diagram to ARCHITECTURE.md.
+pub(super) fn write() -> Result<(), Error> {
+    let path = sh::root().join(FILE);
+    let text = fs::read_to_string(&path)?;
+    Ok(fs::write(path, replaced(&text, &draw(&crates(&metadata()?)))?)?)
+}
+
+fn metadata() -> Result<Value, Error> {
+    let mut cargo = sh::cargo();
+    cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    Ok(serde_json::from_str(&sh::output(&mut cargo)?)?)
+}
+
+/// The elements of a list in a JSON object.
+fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value[name].as_array().into_iter().flatten()
+}
+
+/// The name of a folder within `crates`.
+fn folder(path: &str) -> Option<String> {
+    let (parent, name) = path.trim_end_matches("/Cargo.toml").rsplit_once('/')?;
+    (parent.ends_with("/crates") && name != "device-plugin-testing").then(|| name.to_owned())
+}
+
+fn crates(metadata: &Value) -> Crates {
+    let package = |package: &Value| {
+        let name = folder(package["manifest_path"].as_str()?)?;
+        let normal = list(package, "dependencies").filter(|dependency| dependency["kind"].is_null());
+        let dependencies = normal.filter_map(|dependency| {
+            let name = folder(dependency["path"].as_str()?)?;
+            Some(if dependency["optional"] == true { format!("[{name}]") } else { name })
+        });
+        Some((name, dependencies.collect()))
+    };
+    list(metadata, "packages").filter_map(package).collect()
+}
+
+/// Draws each crate below the crates on which it depends.
+fn draw(crates: &Crates) -> String {
+    let width = crates.keys().map(String::len).max().unwrap_or(0);
+    let (mut drawn, mut lines) = (BTreeSet::new(), String::new());
+    while drawn.len() < crates.len() {
+        let is_next = |(name, on): &(&String, &BTreeSet<String>)| {
+            !drawn.contains(*name) && on.iter().all(|name| drawn.contains(name.trim_matches(['[', ']'])))
+        };
+        let layer: Vec<_> = crates.iter().filter(is_next).collect();
+        if layer.is_empty() {
+            // Cargo accepts only dependencies of tests in a circle.
+            break;
+        }
+        for (name, on) in layer {
+            let on: Vec<&str> = on.iter().map(String::as_str).collect();
+            let arrow = if on.is_empty() { "" } else { " ─► " };
+            lines.push_str(format!("{name:width$}{arrow}{}", on.join(", ")).trim_end());
+            lines.push('\n');
+            drawn.insert(name.clone());
+        }
+    }
+    lines
+}
+
+/// The text with this diagram.
+fn replaced(text: &str, diagram: &str) -> Result<String, Error> {
+    let parts = text.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = parts.ok_or_else(|| format!("{FILE}: the lines around the crate diagram are missing"))?;
+    Ok(format!("{before}{BEGIN}{diagram}{END}{after}"))
+}
+
+/// Packages other than xtask that use a library of [`TASKS_ONLY`].
+fn tasks_only(metadata: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let of = |package: &Value| {
+        let used = list(package, "dependencies").map(|dependency| text(&dependency["name"]));
+        let used = used.filter(|name| TASKS_ONLY.contains(&name.as_str()));
+        used.map(|name| (text(&package["name"]), name)).collect::<Vec<_>>()
+    };
+    list(metadata, "packages").filter(|package| package["name"] != "xtask").flat_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, dependencies: &[Value]) -> Value {
+        serde_json::json!({
+            "name": name, "manifest_path": format!("/repository/crates/{name}/Cargo.toml"), "dependencies": dependencies,
+        })
+    }
+
+    fn on(name: &str, kind: Option<&str>, optional: bool) -> Value {
+        serde_json::json!({
+            "name": name, "kind": kind, "optional": optional, "path": format!("/repository/crates/{name}"),
+        })
+    }
+
+    #[test]
+    fn crates_are_below_their_dependencies() {
+        let metadata = serde_json::json!({ "packages": [
+            package("a", &[on("c", None, false), on("b", None, true)]),
+            package("b", &[on("c", None, false)]),
+            package("c", &[on("a", Some("dev"), false)]),
+        ]});
+        assert_eq!(draw(&crates(&metadata)), "c\nb ─► c\na ─► [b], c\n");
+    }
+
+    #[test]
+    fn a_generator_in_a_library_is_found() {
+        let metadata = serde_json::json!({ "packages": [package("a", &[on("bindgen", Some("build"), false)])] });
+        assert_eq!(tasks_only(&metadata), [("a".to_owned(), "bindgen".to_owned())]);
+    }
+
+    #[test]
+    fn a_text_without_the_lines_around_the_diagram_is_rejected() {
+        assert!(replaced("# Architecture", "").is_err());
+        let text = format!("a {BEGIN}old\n{END} b");
+        assert_eq!(replaced(&text, "new\n").unwrap(), format!("a {BEGIN}new\n{END} b"));
+    }
+}
