@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Circles that stay: the folder and the files in it, with the reason before each.
 const KEPT: &[(&str, &[&str])] = &[
-    // `Backend` and the types that its methods take refer to each other: a launch is generic over the backend that runs it.
+    // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
         "crates/device-plugin/src/",
         &[
@@ -42,6 +42,7 @@ const KEPT: &[(&str, &[&str])] = &[
             "extensions/functions.rs",
             "extensions/layouts.rs",
             "extensions/plugin_extension.rs",
+            "external_reference.rs",
             "loaded_executable.rs",
             "memory.rs",
             "plugin.rs",
@@ -49,7 +50,7 @@ const KEPT: &[(&str, &[&str])] = &[
             "topology.rs",
         ],
     ),
-    // A call waits for the end of the process, which waits for calls.
+    // Calls count the pending operations, and the exit handler, which also decides which calls start, waits for them.
     ("crates/pjrt/src/", &["api.rs", "exit.rs", "handle.rs", "in_flight.rs"]),
     // Each kind of error may contain the other.
     ("crates/pjrt/src/", &["error.rs", "library.rs", "load_error.rs"]),

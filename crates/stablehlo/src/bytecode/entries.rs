@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::append::append;
 use super::container::{Container, Dialect, Resource};
 use super::cursor::Cursor;
-use super::pattern::append;
 use crate::attributes::{Budget, enumeration, float_attribute, weight};
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, ValueTypes};

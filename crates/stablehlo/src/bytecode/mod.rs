@@ -3,6 +3,7 @@
 //! [`container`] indexes the sections, [`entries`] decodes attributes and types at their first use, and [`ir_section`]
 //! reads the ops. Constants stay slices of the program.
 
+mod append;
 mod container;
 mod cursor;
 mod entries;

@@ -1,7 +1,6 @@
 //! Attributes that the IR keeps as MLIR's text. A pattern describes how their fields become text.
 
-use std::fmt::{self, Write};
-
+use super::append::{append, append_other, factor};
 use super::cursor::Cursor;
 use super::entries::Tables;
 use crate::error::Result;
@@ -81,31 +80,5 @@ impl Tables<'_> {
 fn separate(out: &mut String, at: usize) {
     if at > 0 {
         out.push_str(", ");
-    }
-}
-
-/// Appends an attribute that is kept as text.
-pub(super) fn append_other(out: &mut String, attribute: &Attribute, cursor: &Cursor<'_>) -> Result<()> {
-    match attribute {
-        Attribute::Other(text) => {
-            out.push_str(text);
-            Ok(())
-        }
-        _ => Err(cursor.error("an attribute of an unexpected kind")),
-    }
-}
-
-/// Appends formatted text.
-#[inline(never)]
-pub(super) fn append(out: &mut String, text: fmt::Arguments<'_>) {
-    // Writing to a string cannot fail.
-    let _ = out.write_fmt(text);
-}
-
-/// Appends the name of a factor of a sharding rule: i to z, then z_1 and on.
-pub(super) fn factor(out: &mut String, number: i64) {
-    match u8::try_from(number) {
-        Ok(n) if n < 18 => out.push(char::from(b'i' + n)),
-        _ => append(out, format_args!("z_{}", number.saturating_sub(17))),
     }
 }

@@ -1,8 +1,8 @@
 //! Shardy's attributes, as MLIR's text. Devices that support shardings read them; others ignore them.
 
+use super::append::{append, append_other, factor};
 use super::cursor::Cursor;
 use super::entries::Tables;
-use super::pattern::{append, append_other, factor};
 use crate::error::Result;
 use crate::ir::Attribute;
 
