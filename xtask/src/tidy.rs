@@ -53,7 +53,7 @@ const WALLS_WITHOUT_FEATURES: &[(&str, &str)] = &[
 ];
 /// The folder whose files read files only.
 const DISCOVERY: &str = "crates/plugin-registry/src/discovery/";
-/// What would run a program or load a library there.
+/// Paths that run a program or load a library.
 const RUNS: &[&str] =
     &["process::Command", "Command::new", "pjrt::", "crate::registry", "crate::describe", "crate::open"];
 /// The file that may load libraries.

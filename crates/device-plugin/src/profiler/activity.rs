@@ -1,4 +1,4 @@
-//! What a profile contains.
+//! The content of a profile.
 
 use std::borrow::Cow;
 use std::time::Instant;

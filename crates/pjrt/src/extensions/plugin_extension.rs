@@ -1,4 +1,4 @@
-//! What all extensions have in common: the trait by which a plugin returns them, and their names.
+//! The trait by which a plugin returns its extensions, and their names.
 
 use crate::plugin::Plugin;
 

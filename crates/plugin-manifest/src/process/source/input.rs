@@ -1,4 +1,4 @@
-//! What every source reads: variables, files of the host, and the errors for values that are not valid.
+//! The input of every source, and the errors for values that are not valid.
 
 use crate::process::address::Address;
 use crate::process::environment::{Environment, Host};
