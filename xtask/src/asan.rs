@@ -20,8 +20,8 @@ leak:plugin_manifest::describe::descriptor::exported
 # Libraries of plugins stay mapped.
 leak:pjrt::library::get_pjrt_api
 # Nothing ever tells when the plugins of these tests are done with the memory.
-leak:events::a_plugin_that_can_only_wait_gives_its_errors
-leak:events::without_any_way_to_wait_there_is_an_error
+leak:events::await_only_plugin_returns_errors
+leak:events::no_wait_function_is_error
 # It forgets copies that are under way.
 leak:real_execute::runs_and_copies_are_futures
 ";

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_order_is_refused() {
+    fn rejects_invalid_order() {
         for order in ["{0,0}", "{0}", "{2,0}", "{-1,0}", "{}"] {
             let error = ArrayLayout::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
             let message = error.unwrap().message().to_owned();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn one_element_stands_anywhere() {
+    fn one_element_fits_any_order() {
         assert!(form(&[5, 1], "{0,1}").is_stored_as(&form(&[5, 1], "{1,0}")));
         assert!(!form(&[5, 2], "{0,1}").is_stored_as(&form(&[5, 2], "{1,0}")));
         assert!(!form(&[5, 1], "{0,1:T(8)}").is_stored_as(&form(&[5, 1], "{1,0:T(8)}")));

@@ -402,14 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_completer_fails_its_event() {
+    fn dropped_completer_fails_event() {
         let (event, completer) = Event::pending();
         drop(completer);
         assert_eq!(event.wait().unwrap_err().code(), ErrorCode::CANCELLED);
     }
 
     #[test]
-    fn a_completer_lost_to_a_panic_says_so() {
+    fn completer_dropped_by_panic_reports_panic() {
         let (event, completer) = Event::pending();
         let worker = std::thread::spawn(move || {
             let _lost = completer;
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_chain_does_not_overflow_the_stack() {
+    fn long_chain_needs_little_stack() {
         const LENGTH: usize = 100_000;
         let (first, completer) = Event::pending();
         let mut last = first;

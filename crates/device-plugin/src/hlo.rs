@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_module_stays_as_it_is() {
+    fn keeps_bytes_that_are_not_a_module() {
         let code = module();
         assert!(with_config(&Program { format: "mlir".to_owned(), code: code.clone().into() }, 1, 1).is_none());
         for cut in 0..code.len() {

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_type_has_one_value() {
+    fn one_value_per_type() {
         static VALUES: PerType<&str> = PerType::new();
         let outer = VALUES.get_or_make::<u8>(|| {
             // The lock is free while `make` runs, and the value that was stored first is kept.

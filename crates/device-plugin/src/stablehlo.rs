@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_says_what_frameworks_ask() {
+    fn reports_program_properties() {
         let text = "module @jit_step {
             func.func public @main(
                 %a: tensor<2x3xf32> {tf.aliasing_output = 0 : i32}, %b: tensor<i32>,
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn unreadable_program_reports_reason() {
         let other = Program { format: "onnx".to_owned(), code: "".into() };
         let error = parse(&other, VerifyLevel::FULL).unwrap_err();
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);

@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jobs_that_wait_for_each_other_all_run() {
+    fn runs_jobs_that_wait_for_each_other() {
         static THREADS: Threads = Threads::new("test", usize::MAX);
         const JOBS: usize = 20;
         let (barrier, (sender, receiver)) = (Arc::new(Barrier::new(JOBS)), channel());
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_does_not_end_a_thread() {
+    fn thread_survives_panic() {
         static THREADS: Threads = Threads::new("test", 1);
         let (sender, receiver) = channel();
         THREADS.submit_or_run(Box::new(|| panic!("on purpose")));

@@ -37,7 +37,7 @@ fn commands(block: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn the_chapter_on_processes_tells_the_truth() {
+fn processes_chapter_matches_plans() {
     let chapter = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/processes.md");
     let chapter = std::fs::read_to_string(chapter).unwrap();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("book-{}", std::process::id()));

@@ -29,7 +29,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 #[test]
-fn the_library_hands_out_its_table() {
+fn library_returns_table() {
     let library = unsafe { libloading::Library::new(library("echo_plugin")) }.unwrap();
     let get: libloading::Symbol<'_, unsafe extern "C" fn() -> *const PJRT_Api> =
         unsafe { library.get(b"GetPjrtApi") }.unwrap();
@@ -61,7 +61,7 @@ fn described(name: &str) -> Descriptor {
 }
 
 #[test]
-fn the_libraries_describe_themselves() {
+fn libraries_export_descriptions() {
     let echo = described("echo_plugin");
     let mut expected = Manifest::new("echo");
     expected.version = env!("CARGO_PKG_VERSION").to_owned();
@@ -96,7 +96,7 @@ fn exports_only_requested_symbols() {
 }
 
 #[test]
-fn a_wrapper_takes_under_twenty_lines() {
+fn wrapper_has_under_twenty_lines() {
     let source = include_str!("../examples/wrapper_plugin.rs");
     assert!(source.lines().count() < 20, "{} lines", source.lines().count());
 }

@@ -71,10 +71,10 @@ except jax.errors.JaxRuntimeError as error:
 }
 
 #[test]
-fn a_profile_of_jax_has_a_plane_of_the_device() {
+fn jax_profile_contains_device_plane() {
     let mut tried = 0;
     for version in ["0.5.3", "0.7.2", "0.9.2", "0.10.2", "0.12.0.1"] {
-        if let Some(python) = python("a_profile_of_jax_has_a_plane_of_the_device", version) {
+        if let Some(python) = python("jax_profile_contains_device_plane", version) {
             profile(&python, version);
             tried += 1;
         }

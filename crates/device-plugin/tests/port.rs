@@ -32,7 +32,7 @@ fn check(what: &str, named: &[&str], expected: &[&str]) {
 }
 
 #[test]
-fn every_function_and_extension_has_its_row() {
+fn every_function_and_extension_has_row() {
     let chapter = chapter();
     let functions = rows(&chapter, "\n## Every function of the table\n");
     let functions: Vec<&str> = functions.into_iter().map(|(name, _)| name).collect();
@@ -83,7 +83,7 @@ fn bodies<'a>(files: &'a [String], name: &str) -> Vec<&'a str> {
 }
 
 #[test]
-fn every_rust_item_in_the_tables_exists() {
+fn every_rust_item_in_tables_exists() {
     let mut files = Vec::new();
     sources(&root().join("src"), &mut files);
     sources(&root().join("../pjrt-types/src"), &mut files);
@@ -119,7 +119,7 @@ fn every_rust_item_in_the_tables_exists() {
 }
 
 #[test]
-fn an_item_that_is_not_there_is_found_missing() {
+fn detects_missing_item() {
     let files =
         vec!["pub struct Made {\n    pub field: i32,\n}\nimpl Made {\n    pub const fn new() {}\n}\n".to_owned()];
     assert_eq!(bodies(&files, "Made").len(), 2);

@@ -77,11 +77,11 @@ fn parent_and_child() {
 }
 
 #[test]
-fn forked_process_gets_errors_and_makes_its_own_client() {
+fn forked_process_needs_own_client() {
     if std::env::var_os(CHILD).is_some() {
         return parent_and_child();
     }
-    let name = "forked_process_gets_errors_and_makes_its_own_client";
+    let name = "forked_process_needs_own_client";
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(["--exact", name, "--nocapture"]).env(CHILD, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);

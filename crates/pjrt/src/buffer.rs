@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strides_of_dense_arrays_give_an_order() {
+    fn dense_strides_give_order() {
         let order = |strides: &[i64], dims: &[i64]| {
             dense_order(strides, &Shape::new(ElementType::F32, dims)).map(|layout| layout.minor_to_major)
         };

@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_bool_are_refused() {
+    fn rejects_invalid_bool_bytes() {
         assert_eq!(checked::<bool>(vec![0, 1]).unwrap(), [false, true]);
         assert!(checked::<bool>(vec![0, 2]).unwrap_err().to_string().contains("not a valid pred"));
         assert_eq!(checked::<f64>(vec![1.5]).unwrap(), [1.5]);

@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_newer_than_the_plugin_are_refused() {
+    fn rejects_types_newer_than_plugin() {
         let at = |minor| ApiVersion { major: 0, minor };
         assert!(check_data(ElementType::F6E2M3FN, at(114)).is_ok());
         let error = check_data(ElementType::F6E2M3FN, at(106)).unwrap_err().to_string();

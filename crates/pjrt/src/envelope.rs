@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_altered_bit_and_every_other_length_is_refused() {
+    fn rejects_altered_bits_and_lengths() {
         let bytes = sealed().into_bytes();
         for at in 0..bytes.len() * 8 {
             let mut altered = bytes.clone();

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tuple_counts_as_its_elements() {
+    fn flattens_one_tuple() {
         let mut tuple = vec![0x10, 13];
         tuple.extend(message(4, F32_2_300));
         tuple.extend(message(4, S32));

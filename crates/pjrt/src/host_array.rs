@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_round_trip_and_types_are_checked() {
+    fn round_trips_elements_and_checks_types() {
         let array = HostArray::from_elements(&[1i32, -2], &[2]).unwrap();
         assert_eq!(array.to_vec::<i32>().unwrap(), [1, -2]);
         assert!(array.to_vec::<f32>().unwrap_err().to_string().contains("s32[2], not of element type f32"));

@@ -86,19 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_under_way_is_no_wait() {
+    fn idle_wait_returns_at_once() {
         assert_eq!(Arc::new(InFlight::default()).wait(Instant::now()), 0);
     }
 
     #[test]
-    fn a_deadline_ends_the_wait() {
+    fn deadline_ends_wait() {
         let in_flight = Arc::new(InFlight::default());
         let (_one, _two) = (in_flight.ticket(), in_flight.ticket());
         assert_eq!(in_flight.wait(Instant::now()), 2);
     }
 
     #[test]
-    fn the_last_ticket_ends_the_wait() {
+    fn last_ticket_ends_wait() {
         for _ in 0..1000 {
             let in_flight = Arc::new(InFlight::default());
             let tickets = [in_flight.ticket(), in_flight.ticket()];

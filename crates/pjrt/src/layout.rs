@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn any_order_leads_back_to_row_major() {
+    fn any_order_converts_to_row_major() {
         let shape = Shape::new(ElementType::U8, [2, 3, 4]);
         let expected: Vec<usize> = (0..24).collect();
         for layout in [[0, 1, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_values_of_a_newer_plugin_are_read_at_their_own_size() {
+    fn reads_longer_values_of_newer_plugin() {
         #[repr(C)]
         struct Newer(PJRT_NamedValue, u64);
         let values = [NamedValue::new("a", 1i64), NamedValue::new("b", 2i64)];
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_values_are_refused_and_unknown_types_left_out() {
+    fn rejects_broken_values_and_skips_unknown_types() {
         let values = [NamedValue::new("a", 1i64), NamedValue::new("b", 2i64)];
         let mut raw = raw(&values);
         raw[0].type_ = PJRT_NamedValue_Type(77);

@@ -37,7 +37,7 @@ fn poll<F: Future + Unpin>(future: &mut F, count: &Arc<Count>) -> Poll<F::Output
 }
 
 #[test]
-fn a_failed_event_that_is_ready_gives_its_error() {
+fn ready_event_returns_error() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
@@ -68,7 +68,7 @@ fn errors_keep_unknown_codes_and_payloads() {
 }
 
 #[test]
-fn a_late_callback_from_another_thread_wakes() {
+fn late_callback_wakes_waiter() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
@@ -92,7 +92,7 @@ fn a_late_callback_from_another_thread_wakes() {
 }
 
 #[test]
-fn events_may_be_dropped_before_they_are_ready() {
+fn pending_events_may_be_dropped() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
@@ -113,7 +113,7 @@ fn events_may_be_dropped_before_they_are_ready() {
 }
 
 #[test]
-fn a_callback_owns_what_it_captures() {
+fn callback_owns_captures() {
     let fake = Fake::new();
     let client = fake.client();
     let event = {
@@ -131,7 +131,7 @@ fn a_callback_owns_what_it_captures() {
 }
 
 #[test]
-fn panics_in_callbacks_and_wakers_end_there() {
+fn contains_panics_of_callbacks_and_wakers() {
     struct Panics;
     impl Wake for Panics {
         fn wake(self: Arc<Self>) {
@@ -152,7 +152,7 @@ fn panics_in_callbacks_and_wakers_end_there() {
 }
 
 #[test]
-fn a_refused_registration_gives_its_error_and_drops_the_callback() {
+fn failed_registration_drops_callback() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = buffer(&client);
@@ -194,7 +194,7 @@ fn read_late(fake: &'static Fake, client: &Client) -> Vec<Result<Vec<f32>, pjrt:
 }
 
 #[test]
-fn there_is_more_than_one_way_to_wait() {
+fn waits_by_any_available_function() {
     let mut no_await = table();
     no_await.PJRT_Event_Await = None;
     let mut no_callback = no_await;
@@ -224,7 +224,7 @@ fn there_is_more_than_one_way_to_wait() {
 }
 
 #[test]
-fn a_plugin_that_can_only_wait_gives_its_errors() {
+fn await_only_plugin_returns_errors() {
     let mut table = table();
     table.PJRT_Event_OnReady = None;
     table.PJRT_Event_IsReady = None;
@@ -240,7 +240,7 @@ fn a_plugin_that_can_only_wait_gives_its_errors() {
 }
 
 #[test]
-fn without_any_way_to_wait_there_is_an_error() {
+fn no_wait_function_is_error() {
     let mut table = table();
     table.PJRT_Event_Await = None;
     table.PJRT_Event_OnReady = None;

@@ -52,7 +52,7 @@ mod synchronize {
     }
 
     #[test]
-    fn waits_for_runs_if_they_are_tracked() {
+    fn waits_for_tracked_runs() {
         for tracked in [false, true] {
             let (fake, client) = manual(|options| if tracked { options.with_tracked_runs() } else { options });
             let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
@@ -102,7 +102,7 @@ mod shutdown {
     }
 
     #[test]
-    fn a_plugin_that_does_not_come_back_is_left_behind() {
+    fn abandons_hanging_plugin() {
         static RELEASE: Mutex<Option<Receiver<()>>> = Mutex::new(None);
         unsafe extern "C" fn destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_Error {
             let receiver = RELEASE.lock().unwrap().take().unwrap();
@@ -165,9 +165,9 @@ mod process {
 
     /// The exit handler waits for operations that another thread started.
     #[test]
-    fn ends_after_the_callbacks_of_other_threads() {
+    fn ends_after_callbacks_of_other_threads() {
         if std::env::var_os(CHILD).is_none() {
-            let (success, text) = child("process::ends_after_the_callbacks_of_other_threads", "fake");
+            let (success, text) = child("process::ends_after_callbacks_of_other_threads", "fake");
             assert!(success, "{text}");
             let order = ["the newest exit handler ran", "the callback ran"].map(|line| text.find(line));
             assert!(order.is_sorted() && order[0].is_some(), "{text}");
@@ -228,17 +228,17 @@ mod process {
     const WAYS: [&str; 6] = ["on_ready", "to_host_async", "static", "forget", "exit", "shutdown"];
 
     #[test]
-    fn real_plugins_survive_the_end_with_work_pending() {
+    fn real_plugins_survive_exit_with_pending_work() {
         if let Ok(what) = std::env::var(CHILD) {
             let (way, path) = what.split_once(':').unwrap();
             return pending(way, path);
         }
-        each_plugin("real_plugins_survive_the_end_with_work_pending", |plugin| {
+        each_plugin("real_plugins_survive_exit_with_pending_work", |plugin| {
             let path = plugin.path().unwrap().to_str().unwrap();
             for way in WAYS {
                 for round in 0..4 {
                     let what = format!("{way}:{path}");
-                    let (success, text) = child("process::real_plugins_survive_the_end_with_work_pending", &what);
+                    let (success, text) = child("process::real_plugins_survive_exit_with_pending_work", &what);
                     assert!(success, "{what}, round {round}: {text}");
                 }
             }
@@ -286,15 +286,15 @@ mod limits {
 
     /// The largest accepted numbers cause a result or an error, and do not end the process.
     #[test]
-    fn real_plugins_survive_the_numbers_that_pass() {
+    fn real_plugins_survive_accepted_counts() {
         if let Ok(path) = std::env::var(CHILD) {
             // SAFETY: whoever runs the tests vouches for the plugins they name.
             let plugin = unsafe { Plugin::load(path) }.unwrap();
             return ask(&plugin);
         }
-        each_plugin("real_plugins_survive_the_numbers_that_pass", |plugin| {
+        each_plugin("real_plugins_survive_accepted_counts", |plugin| {
             let path = plugin.path().unwrap().to_str().unwrap();
-            let (success, text) = child("limits::real_plugins_survive_the_numbers_that_pass", path);
+            let (success, text) = child("limits::real_plugins_survive_accepted_counts", path);
             assert!(success && text.contains("all were answered"), "{path}: {text}");
         });
     }

@@ -190,7 +190,7 @@ fn streams_are_those_of_a_device() {
 }
 
 #[test]
-fn a_raw_buffer_is_the_memory_and_keeps_it() {
+fn raw_buffer_keeps_memory() {
     let raw_buffers = plugin().extension::<RawBuffers>().unwrap();
     let client = client();
     let buffer = client.buffer_from_host(&[1i32, 2], &[2]).unwrap();
@@ -227,7 +227,7 @@ fn a_raw_buffer_is_the_memory_and_keeps_it() {
 }
 
 #[test]
-fn raw_copies_wait_for_the_contents_and_own_their_memory() {
+fn raw_copies_await_contents_and_own_memory() {
     let raw_buffers = plugin().extension::<RawBuffers>().unwrap();
     let client = client();
     let later = compile(&client, "later");
@@ -315,7 +315,7 @@ fn mentions(message: &[u8], text: &str) -> bool {
 }
 
 #[test]
-fn a_profile_shows_what_happened_while_it_ran() {
+fn profile_records_activities() {
     let profiler = plugin().extension::<Profiler>().unwrap();
     let client = client();
     let x = client.buffer_from_host(&[5i32, 6], &[2]).unwrap();
@@ -338,7 +338,7 @@ fn a_profile_shows_what_happened_while_it_ran() {
 }
 
 #[test]
-fn groups_outlive_what_they_were_asked_for() {
+fn groups_outlive_their_objects() {
     let layouts = plugin().extension::<Layouts>().unwrap();
     let refused = layouts.buffer_layout(&stranger().buffer_from_host(&[1i32], &[1]).unwrap()).unwrap_err();
     assert!(refused.message().contains("the extension and the object belong to different plugins"), "{refused}");

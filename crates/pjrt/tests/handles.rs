@@ -20,7 +20,7 @@ fn compile(client: &Client) -> LoadedExecutable {
 }
 
 #[test]
-fn every_handle_is_send_and_sync() {
+fn handles_are_send_and_sync() {
     fn check<T: Send + Sync + 'static>() {}
     check::<Plugin>();
     check::<Client>();
@@ -37,7 +37,7 @@ fn every_handle_is_send_and_sync() {
 }
 
 #[test]
-fn children_outlive_the_handles_of_their_parents() {
+fn children_outlive_parent_handles() {
     let fake = Fake::new();
     let (executable, buffer, device, event) = {
         let client = fake.client();
@@ -57,7 +57,7 @@ fn children_outlive_the_handles_of_their_parents() {
 }
 
 #[test]
-fn buffers_of_other_clients_and_plugins_are_refused() {
+fn rejects_foreign_buffers() {
     let fake = Fake::new();
     let client = fake.client();
     let executable = compile(&client);
@@ -77,7 +77,7 @@ fn buffers_of_other_clients_and_plugins_are_refused() {
 }
 
 #[test]
-fn deleted_buffers_and_executables_are_refused() {
+fn rejects_deleted_objects() {
     let fake = Fake::new();
     let client = fake.client();
     let executable = compile(&client);
@@ -94,7 +94,7 @@ fn deleted_buffers_and_executables_are_refused() {
 }
 
 #[test]
-fn the_number_of_arguments_is_checked_where_it_is_known() {
+fn checks_known_number_of_arguments() {
     let fake = Fake::new();
     fake.parameters.store(2, SeqCst);
     let client = fake.client();
@@ -133,7 +133,7 @@ fn only_donated_inputs_are_taken() {
 }
 
 #[test]
-fn null_for_an_output_is_an_error() {
+fn null_output_is_error() {
     let fake = Fake::new();
     fake.null_outputs.store(true, SeqCst);
     let client = fake.client();
@@ -147,7 +147,7 @@ fn null_for_an_output_is_an_error() {
 }
 
 #[test]
-fn a_context_outlives_a_run_whose_outputs_are_null() {
+fn context_outlives_run_with_null_outputs() {
     static CONTEXT: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn create(args: *mut PJRT_ExecuteContext_Create_Args) -> *mut PJRT_Error {
         CONTEXT.fetch_add(1, SeqCst);

@@ -48,7 +48,7 @@ unsafe extern "C" fn make_error(code: PJRT_Error_Code, message: *const c_char, s
 }
 
 #[test]
-fn the_plugin_reaches_the_store_while_the_client_lives() {
+fn plugin_reaches_store_during_client() {
     let fake = Fake::new();
     let store = Arc::new(Store::default());
     // The options and this handle of the store are dropped before the plugin calls the store.

@@ -49,7 +49,7 @@ fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
 }
 
 #[test]
-fn what_is_no_plugin_is_refused_in_clear_words() {
+fn rejects_files_that_are_not_plugins() {
     let error = load(directory().join("absent.so")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::File(_)), "{error}");
     assert!(error.to_string().contains("absent.so: cannot open the file: No such file"), "{error}");
@@ -107,7 +107,7 @@ fn what_is_no_plugin_is_refused_in_clear_words() {
 }
 
 #[test]
-fn the_same_file_is_the_same_plugin() {
+fn same_file_is_same_plugin() {
     // A second initialization would fail.
     let path = build("once", &plugin_source(0, 100, "return calls == 1 ? 0 : \"error\";"));
     let (symbolic, hard) = (directory().join("once_symbolic.so"), directory().join("once_hard.so"));

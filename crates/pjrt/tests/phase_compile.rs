@@ -112,7 +112,7 @@ fn plugin(change: impl FnOnce(&mut PJRT_PhaseCompile_Extension)) -> Plugin {
 }
 
 #[test]
-fn phases_are_named_and_run_and_nothing_is_left() {
+fn lists_and_runs_phases_without_leaks() {
     let plugin = plugin(|_| {});
     let compiler = plugin.extension::<PhaseCompile>().unwrap().compiler().unwrap();
     assert_eq!(compiler.phase_names().unwrap(), ["parse", "lower"]);
@@ -135,7 +135,7 @@ fn phases_are_named_and_run_and_nothing_is_left() {
 }
 
 #[test]
-fn a_compiler_whose_answers_cannot_be_freed_is_none() {
+fn ignores_compiler_without_destructors() {
     for change in [(|e| e.phase_compile_get_compiler = None) as fn(&mut PJRT_PhaseCompile_Extension), |e| {
         e.phase_compile_c_buffers_destroy = None
     }] {

@@ -193,7 +193,7 @@ fn several_devices() {
 }
 
 #[test]
-fn a_portable_program_runs_where_it_is_told() {
+fn portable_program_runs_on_selected_device() {
     each_client("portable", |client| {
         let devices = client.addressable_devices().unwrap();
         let options = CompileOptions { compile_portable_executable: true, ..CompileOptions::default() };
@@ -210,7 +210,7 @@ fn a_portable_program_runs_where_it_is_told() {
 }
 
 #[test]
-fn bad_programs_are_errors_with_the_plugins_words() {
+fn bad_programs_return_plugin_message() {
     each_client("bad_programs", |client| {
         let options = CompileOptions::default();
         for text in ["", "nonsense", "func.func @main() -> tensor<f32> { return %x : tensor<f32> }"] {
@@ -232,7 +232,7 @@ fn bad_programs_are_errors_with_the_plugins_words() {
 }
 
 #[test]
-fn executables_are_serialized_and_outlive_their_client() {
+fn serialized_executables_outlive_client() {
     each_plugin("serialize", |plugin| {
         let client = plugin.client(&pjrt::ClientOptions::new()).unwrap();
         let stored = compile(&client, AXPY).executable().serialize().unwrap().into_bytes();
@@ -445,7 +445,7 @@ fn everything_may_go_while_programs_run() {
 }
 
 #[test]
-fn an_error_goes_with_the_data() {
+fn error_follows_data() {
     each_client("error_buffer", |client| {
         let increment = compile(client, INCREMENT);
         let memory = client.default_device().unwrap().default_memory().unwrap();

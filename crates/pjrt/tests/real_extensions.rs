@@ -18,7 +18,7 @@ const DOUBLE: &str = "module { func.func @main(%x: tensor<2xf32>) -> tensor<2xf3
 } }";
 
 #[test]
-fn a_group_is_there_where_the_chain_has_its_number() {
+fn groups_match_extension_chain() {
     each_plugin("groups", |plugin| {
         let chain: Vec<u32> = plugin.extensions().iter().map(|(number, _)| *number).collect();
         let groups = [
@@ -37,7 +37,7 @@ fn a_group_is_there_where_the_chain_has_its_number() {
 }
 
 #[test]
-fn data_for_custom_calls_is_registered_and_travels_with_a_run() {
+fn registered_data_reaches_custom_calls() {
     each_client("ffi", |client| {
         let Some(ffi) = client.plugin().extension::<Ffi>() else { return };
         let id = ffi.register_type("pjrt.tests.data", None).unwrap();
@@ -79,7 +79,7 @@ fn memories_are_described() {
 }
 
 #[test]
-fn shardings_are_told_where_there_are_any() {
+fn reports_shardings() {
     each_client("shardings", |client| {
         let Some(shardings) = client.plugin().extension::<Shardings>() else { return };
         let program = compile(client, DOUBLE);
@@ -93,7 +93,7 @@ fn shardings_are_told_where_there_are_any() {
 }
 
 #[test]
-fn phases_are_named_or_there_is_no_compiler_that_has_any() {
+fn phase_compiler_lists_phases() {
     each_plugin("phases", |plugin| {
         let Some(phases) = plugin.extension::<PhaseCompile>() else { return };
         match phases.compiler() {

@@ -24,7 +24,7 @@ fn double(client: &Client, parameter: &str, result: &str) -> LoadedExecutable {
 const COLUMNS: &str = "{mhlo.layout_mode = \"{0,1}\"}";
 
 #[test]
-fn arguments_of_another_layout_are_refused() {
+fn rejects_arguments_of_other_layout() {
     each_client("layouts_execute", |client| {
         let usual = double(client, "", "");
         let gives = double(client, "", COLUMNS);
@@ -49,7 +49,7 @@ fn arguments_of_another_layout_are_refused() {
 }
 
 #[test]
-fn results_of_another_layout_arrive_row_major() {
+fn converts_results_to_row_major() {
     each_client("layouts_to_host", |client| {
         let gives = double(client, "", COLUMNS);
         let columns = gives.execute(&[&client.buffer_from_host(&X, &[2, 3]).unwrap()]).unwrap().remove(0);

@@ -52,7 +52,7 @@ fn rust_types_round_trip() {
 }
 
 #[test]
-fn every_element_type_round_trips_or_is_refused() {
+fn element_types_round_trip_or_fail() {
     each_client("every_element_type", |client| {
         for ty in ElementType::ALL {
             let shape = Shape::new(*ty, [3]);
@@ -87,7 +87,7 @@ fn scalars_empty_arrays_and_many_dimensions() {
 }
 
 #[test]
-fn data_is_row_major_whatever_the_layout() {
+fn data_is_row_major_in_any_layout() {
     each_client("layout", |client| {
         let text = "func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
             %0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
@@ -127,7 +127,7 @@ impl Drop for Aligned {
 }
 
 #[test]
-fn data_that_is_not_copied_lives_as_long_as_the_buffer() {
+fn uncopied_data_lives_with_buffer() {
     each_client("zero_copy", |client| {
         let dropped = Arc::new(AtomicBool::new(false));
         let data = Aligned([2.0; 1024], dropped.clone());

@@ -63,7 +63,7 @@ fn loads_of(payload: &[u8]) -> usize {
 }
 
 #[test]
-fn the_plugin_gets_its_own_bytes() {
+fn plugin_receives_its_own_bytes() {
     let client = client(114);
     let stored = serialized(&client).into_bytes();
     let again = SerializedExecutable::from_bytes(stored).unwrap();
@@ -114,7 +114,7 @@ fn unchecked_bytes_reach_the_plugin() {
 }
 
 #[test]
-fn a_topology_of_another_plugin_is_refused() {
+fn rejects_foreign_topology() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn count(_: *mut PJRT_TopologyDescription_Deserialize_Args) -> *mut PJRT_Error {
         CALLS.fetch_add(1, SeqCst);
@@ -131,7 +131,7 @@ fn a_topology_of_another_plugin_is_refused() {
 }
 
 #[test]
-fn numbers_that_end_xlas_process_never_reach_the_plugin() {
+fn rejects_counts_that_abort_xla() {
     static COMPILED: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn compile(_: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
         COMPILED.fetch_add(1, SeqCst);
@@ -161,7 +161,7 @@ fn numbers_that_end_xlas_process_never_reach_the_plugin() {
 }
 
 #[test]
-fn counts_of_cpu_devices_never_reach_the_plugin() {
+fn rejects_bad_cpu_device_counts() {
     static CREATED: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn create(_: *mut PJRT_Client_Create_Args) -> *mut PJRT_Error {
         CREATED.fetch_add(1, SeqCst);

@@ -46,7 +46,7 @@ fn load(table: *const PJRT_Api) -> Result<Plugin, LoadErrorKind> {
 const SIZE_0_81: usize = 984;
 
 #[test]
-fn a_short_table_is_read_no_further_than_its_size() {
+fn short_table_is_read_within_size() {
     let mut short = table();
     short.struct_size = SIZE_0_81;
     short.pjrt_api_version.minor_version = 81;
@@ -69,7 +69,7 @@ fn a_short_table_is_read_no_further_than_its_size() {
 }
 
 #[test]
-fn compile_copies_the_optimized_program_only_in_formats_it_reads() {
+fn compile_copies_only_readable_programs() {
     let mut whole = table();
     whole.PJRT_Executable_OptimizedProgram = Some(fake::optimized_program);
     let plugin = plugin_of(whole).unwrap();
@@ -88,7 +88,7 @@ fn compile_copies_the_optimized_program_only_in_formats_it_reads() {
 }
 
 #[test]
-fn a_size_that_ends_within_a_pointer_hides_the_pointer() {
+fn partial_pointer_is_hidden() {
     let mut odd = table();
     odd.struct_size = slot::PJRT_Buffer_Delete::OFFSET + 4;
     let plugin = load(at_page_end(&odd, odd.struct_size.next_multiple_of(8))).unwrap();
@@ -97,7 +97,7 @@ fn a_size_that_ends_within_a_pointer_hides_the_pointer() {
 }
 
 #[test]
-fn a_longer_table_of_a_newer_plugin_is_cut() {
+fn truncates_longer_table() {
     #[repr(C)]
     struct Newer(PJRT_Api, [usize; 64]);
     let mut newer = Newer(table(), [usize::MAX; 64]);
@@ -122,7 +122,7 @@ fn null_slots_are_unsupported() {
 }
 
 #[test]
-fn tables_that_cannot_be_driven_are_refused() {
+fn rejects_unusable_tables() {
     assert!(matches!(load(std::ptr::null()), Err(LoadErrorKind::NullTable)));
     let whole = Box::leak(Box::new(table()));
     assert!(matches!(load((&raw const *whole).wrapping_byte_add(4)), Err(LoadErrorKind::MisalignedTable)));
@@ -145,7 +145,7 @@ fn tables_that_cannot_be_driven_are_refused() {
 }
 
 #[test]
-fn initialization_runs_once_when_threads_race() {
+fn concurrent_initialization_runs_once() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn slow(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
         CALLS.fetch_add(1, SeqCst);
@@ -164,7 +164,7 @@ fn initialization_runs_once_when_threads_race() {
 }
 
 #[test]
-fn a_failed_initialization_is_remembered() {
+fn remembers_failed_initialization() {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" fn fail(_: *mut PJRT_Plugin_Initialize_Args) -> *mut PJRT_Error {
         CALLS.fetch_add(1, SeqCst);
@@ -196,7 +196,7 @@ fn with_chain(first: *mut PJRT_Extension_Base) -> Plugin {
 }
 
 #[test]
-fn the_whole_chain_is_walked_and_unknown_types_are_kept() {
+fn walks_chain_and_keeps_unknown_types() {
     let mut layouts = PJRT_Layouts_Extension::new();
     layouts.base.type_ = PJRT_Extension_Type::PJRT_Extension_Type_Layouts;
     let layouts = Box::leak(Box::new(layouts));
@@ -208,7 +208,7 @@ fn the_whole_chain_is_walked_and_unknown_types_are_kept() {
 }
 
 #[test]
-fn a_short_extension_has_only_the_functions_within_its_size() {
+fn short_extension_hides_functions() {
     // The layouts extension of API 0.81 has 72 bytes. The function at offset 72 was added later.
     let exact: &mut [usize] = vec![0usize; 9].leak();
     exact[0] = 72;
@@ -246,7 +246,7 @@ fn broken_chains_are_cut() {
 }
 
 #[test]
-fn short_extensions_of_every_group_have_only_what_lies_within_their_size() {
+fn short_extensions_hide_functions_in_every_group() {
     /// Cuts the extension after `words` words.
     fn cut<E: Extension>(words: usize) -> Plugin {
         let cut: &mut [usize] = vec![1usize; words].leak();

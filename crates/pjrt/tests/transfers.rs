@@ -38,7 +38,7 @@ fn wrong_lengths_never_reach_the_plugin() {
 }
 
 #[test]
-fn element_types_newer_than_the_plugin_never_reach_it() {
+fn rejects_element_types_newer_than_plugin() {
     let mut old = table();
     old.pjrt_api_version.minor_version = 81;
     let client = Fake::new().client_of(&plugin_of(old).unwrap());
@@ -75,7 +75,7 @@ fn scalars_and_empty_arrays() {
 }
 
 #[test]
-fn a_byte_that_is_no_bool_is_an_error() {
+fn rejects_invalid_bool_byte() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = client.buffer_from_host(&[true, false], &[2]).unwrap();
@@ -87,7 +87,7 @@ fn a_byte_that_is_no_bool_is_an_error() {
 }
 
 #[test]
-fn data_is_row_major_or_an_error() {
+fn row_major_data_or_error() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = client.buffer_from_host(&[1u8, 2, 3, 4, 5, 6], &[2, 3]).unwrap();
@@ -115,7 +115,7 @@ fn data_is_row_major_or_an_error() {
 }
 
 #[test]
-fn data_of_no_known_layout_is_row_major_or_an_error() {
+fn unknown_layout_is_row_major_or_error() {
     let mut table = table();
     table.PJRT_Buffer_GetMemoryLayout = None;
     let fake = Fake::new();
@@ -127,7 +127,7 @@ fn data_of_no_known_layout_is_row_major_or_an_error() {
 }
 
 #[test]
-fn a_tiled_layout_of_another_order_is_an_error() {
+fn rejects_tiled_layout_of_other_order() {
     let fake = Fake::new();
     let client = fake.client();
     fake.tiled.store(true, SeqCst);
@@ -141,7 +141,7 @@ fn a_tiled_layout_of_another_order_is_an_error() {
 }
 
 #[test]
-fn a_program_of_unknown_layouts_takes_row_major_arguments() {
+fn unknown_layouts_take_row_major_arguments() {
     let fake = Fake::new();
     let client = fake.client();
     let program = client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap();
@@ -156,7 +156,7 @@ fn a_program_of_unknown_layouts_takes_row_major_arguments() {
 }
 
 #[test]
-fn strides_may_lead_below_where_they_start() {
+fn accepts_negative_strides() {
     let client = Fake::new().client();
     let data = [1i32, 2, 3, 4, 5, 6];
     let upload = |offset, dims: &[i64], strides: &[i64]| {
@@ -168,7 +168,7 @@ fn strides_may_lead_below_where_they_start() {
 }
 
 #[test]
-fn a_copy_outlives_its_future() {
+fn copy_outlives_future() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = client.buffer_from_host(&[9u64; 1000], &[1000]).unwrap();
@@ -194,7 +194,7 @@ fn a_copy_outlives_its_future() {
 }
 
 #[test]
-fn a_copy_can_be_awaited_from_another_thread() {
+fn awaits_copy_on_other_thread() {
     let fake = Fake::new();
     let client = fake.client();
     let buffer = client.buffer_from_host(&[3i16; 5], &[5]).unwrap();
@@ -226,7 +226,7 @@ impl Drop for Watched {
 }
 
 #[test]
-fn owned_data_lives_until_the_plugin_is_done_with_it() {
+fn owned_data_lives_until_plugin_releases_it() {
     let fake = Fake::new();
     let client = fake.client();
     fake.manual.store(true, SeqCst);

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_name_the_plugin_and_the_remedy() {
+    fn messages_name_plugin_and_remedy() {
         let name = || "acme".to_owned();
         let missing = ["A", "B"].map(|variable| MissingVariable {
             variable: variable.to_owned(),
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_the_source() {
+    fn source_is_cause() {
         let error = io::Error::from(io::ErrorKind::PermissionDenied);
         let lock = Error::Lock { name: "acme".to_owned(), path: "/locks/acme.lock".into(), error };
         let cause = lock.source().and_then(|cause| cause.downcast_ref::<io::Error>());

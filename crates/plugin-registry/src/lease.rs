@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_choose_the_folder_unless_privileges_are_elevated() {
+    fn variables_select_folder_unless_elevated() {
         let all = |name: &str| match name {
             LOCK_DIR => Some("/locks".into()),
             "XDG_RUNTIME_DIR" => Some("/run/user/1".into()),
@@ -332,7 +332,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn traps_in_a_folder_of_locks_are_refused() {
+    fn rejects_traps_in_lock_folder() {
         use std::os::unix::fs::symlink;
         let folder = folder("traps");
         let treasure = folder.join("treasure");
@@ -358,7 +358,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_folder_of_ones_own_that_others_write_to_is_refused() {
+    fn rejects_lock_folder_writable_by_others() {
         use std::os::unix::fs::PermissionsExt;
         let folder = folder("open");
         let locks = LockFolder { path: folder.clone(), must_be_own: true };
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_hold_nothing_that_a_terminal_obeys() {
+    fn notes_contain_no_control_characters() {
         let folder = folder("note");
         let path = folder.join("x.lock");
         fs::write(&path, "12\nprogram\u{1b}[2J\nlabel\u{7}\n").unwrap();

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locations_are_equal_by_path_table_or_function() {
+    fn compares_locations() {
         let function: PathFunction = Arc::new(|| Ok(PathBuf::new()));
         let computed = |function: &PathFunction| Location::Computed(function.clone());
         assert_eq!(computed(&function), computed(&function));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn canonical_paths_of_one_file_are_equal() {
+    fn canonical_paths_are_equal() {
         let path = std::env::current_exe().unwrap();
         let folder = path.parent().unwrap();
         let roundabout = folder.join("..").join(folder.file_name().unwrap()).join(path.file_name().unwrap());

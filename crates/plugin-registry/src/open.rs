@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_not_files_of_the_current_folder() {
+    fn names_are_not_relative_paths() {
         for path in ["./cuda", "lib/x", "/x", "libx.so", "x.so.1", "x.dylib", "X.DLL"] {
             assert!(is_file_name(path), "{path}");
         }

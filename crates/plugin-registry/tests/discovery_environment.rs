@@ -152,7 +152,7 @@ fn found_missing(machine: &Machine, variable: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_other_variables() {
+fn other_variables() {
     let machine = Machine::new("env-other");
     let a = machine.plugin("a.so").display().to_string();
     let lines = |variable: &str, value: String| list(&machine, &search(&machine, &[(variable, value)]));
@@ -271,7 +271,7 @@ fn conventional_folders_and_names() {
 
 #[cfg(unix)]
 #[test]
-fn one_file_is_one_candidate_with_every_place() {
+fn one_candidate_per_file_lists_places() {
     let machine = Machine::new("env-dedupe");
     let real = machine.plugin("real/pjrt_plugin_x.so");
     machine.link("link/pjrt_plugin_y.so", &real);

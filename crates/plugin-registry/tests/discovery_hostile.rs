@@ -153,7 +153,7 @@ fn flipped_bits_are_survived() {
 }
 
 #[test]
-fn odd_names_links_and_pipes_hide_nothing() {
+fn finds_plugins_beside_odd_files() {
     let machine = Machine::new("hostile-names");
     machine.plugin("home/.local/lib/pjrt/libpjrt_good.so");
     let folder = machine.path("home/.local/lib/pjrt");
@@ -207,7 +207,7 @@ fn pipes_beside_a_registered_library() {
 }
 
 #[test]
-fn a_list_that_cannot_be_read_allows_nothing() {
+fn unreadable_allow_list_allows_nothing() {
     let machine = Machine::new("hostile-list");
     machine.plugin("home/.local/lib/pjrt/libpjrt_x.so");
     assert!(named(&machine.discovery().discover(), "x").is_usable());
@@ -217,7 +217,7 @@ fn a_list_that_cannot_be_read_allows_nothing() {
 }
 
 #[test]
-fn what_was_replaced_after_the_search_is_not_loaded() {
+fn does_not_load_replaced_file() {
     use sha2::Digest;
     let machine = Machine::new("hostile-replaced");
     let library = machine.plugin("home/.local/lib/pjrt/libpjrt_swapped.so");

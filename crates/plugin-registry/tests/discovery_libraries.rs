@@ -48,7 +48,7 @@ fn elf_with_either_hash_table() {
 }
 
 #[test]
-fn a_library_the_compiler_made() {
+fn compiled_library() {
     let machine = Machine::new("compiled");
     let source = machine.file("p.c", "void *GetPjrtApi(void) { return 0; } int other(void) { return 1; }");
     for style in ["gnu", "sysv", "both"] {
@@ -61,7 +61,7 @@ fn a_library_the_compiler_made() {
         match status {
             Ok(status) if status.success() => {}
             _ => {
-                println!("SKIPPED a_library_the_compiler_made: no C compiler for --hash-style={style}");
+                println!("SKIPPED compiled_library: no C compiler for --hash-style={style}");
                 return;
             }
         }
@@ -148,7 +148,7 @@ fn pipes_block_nothing() {
 }
 
 #[test]
-fn a_library_that_only_describes() {
+fn description_only_library() {
     let machine = Machine::new("describes");
     let path = machine.library("d.so", &Elf { exports: vec!["DevicePlugin_GetDescriptor"], ..Elf::new() });
     let found = machine.discovery().variable("PYPJRT_PLUGIN", path).discover();
@@ -199,7 +199,7 @@ fn wrong_hosts_are_refused_with_both() {
 }
 
 #[test]
-fn missing_dependencies_are_found_the_linkers_way() {
+fn resolves_dependencies_like_linker() {
     let machine = Machine::new("needed");
     let check = |needed: &[&str], library: Elf, environment: &[(&str, String)]| -> Vec<String> {
         let path = machine.library("p/plugin.so", &library.needing(needed));

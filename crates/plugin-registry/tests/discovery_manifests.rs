@@ -57,7 +57,7 @@ fn directories_in_order() {
 }
 
 #[test]
-fn where_a_manifest_says_its_library_is() {
+fn library_location_of_manifest() {
     let machine = Machine::new("man-library");
     machine.plugin("etc/pjrt/plugins.d/beside.so");
     machine.plugin("etc/pjrt/lib/below.so");
@@ -101,7 +101,7 @@ fn where_a_manifest_says_its_library_is() {
 }
 
 #[test]
-fn malformed_manifests_tell_path_and_field() {
+fn malformed_manifests_name_path_and_field() {
     let machine = Machine::new("man-bad");
     for (name, content) in [
         ("empty", String::new()),
@@ -137,7 +137,7 @@ fn malformed_manifests_tell_path_and_field() {
 }
 
 #[test]
-fn beside_a_library_that_was_found_otherwise() {
+fn beside_library_found_otherwise() {
     let machine = Machine::new("man-beside");
     let found = |content: &str| {
         machine.plugin("p/libone.so");
@@ -283,7 +283,7 @@ fn hashes_and_the_allow_list() {
 }
 
 #[test]
-fn elevated_privileges_trust_only_the_machine() {
+fn elevated_privileges_trust_only_machine_folders() {
     let machine = Machine::new("man-secure");
     let plugin = machine.plugin("lib/p.so").display().to_string();
     let write = |file: &str, name: &str| machine.file(file, manifest(name, &library(&plugin)));
@@ -333,7 +333,7 @@ fn elevated_privileges_trust_only_the_machine() {
 /// This requires folders and files below which everything belongs to root, so it runs only as root.
 #[cfg(unix)]
 #[test]
-fn elevated_privileges_refuse_what_others_can_change() {
+fn elevated_privileges_reject_writable_files() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     let machine = Machine::new("man-insecure");
     let plugin = machine.plugin("lib/p.so");
@@ -351,9 +351,7 @@ fn elevated_privileges_refuse_what_others_can_change() {
             Some(Refusal::InsecureLocation { .. }) => {}
             other => panic!("{other:?}"),
         }
-        println!(
-            "SKIPPED elevated_privileges_refuse_what_others_can_change: the build's folders do not belong to root alone"
-        );
+        println!("SKIPPED elevated_privileges_reject_writable_files: the build's folders do not belong to root alone");
         return;
     }
     assert_eq!(refusal(), None);

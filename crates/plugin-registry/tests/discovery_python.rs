@@ -32,7 +32,7 @@ fn plugin() -> discovery_common::Content<'static> {
 const CALL: &str = "def initialize():\n  xb.register_plugin('mine', priority=450, library_path=p)\n";
 
 #[test]
-fn a_library_beside_the_module() {
+fn library_beside_module() {
     let machine = venv("py-a");
     let files = [
         ("jax_plugins/xla_cuda13/__init__.py", Text("c = xb.register_plugin(\n 'cuda', priority=500)")),
@@ -207,7 +207,7 @@ fn h_broken_packages_hide_nothing() {
 }
 
 #[test]
-fn the_first_distribution_of_a_name_wins_and_tells_what_it_shadows() {
+fn first_distribution_shadows_others() {
     let machine = venv("py-shadow");
     let files = |_: &str| [("jax_plugins/m/__init__.py", Text(CALL)), ("jax_plugins/m/m.so", plugin())];
     let points = "[jax_plugins]\nm = jax_plugins.m";
@@ -223,7 +223,7 @@ fn the_first_distribution_of_a_name_wins_and_tells_what_it_shadows() {
 }
 
 #[test]
-fn a_regular_package_hides_the_namespace() {
+fn regular_package_hides_namespace() {
     let machine = venv("py-regular");
     machine.file(&format!("{SITE}/jax_plugins/a/__init__.py"), "");
     machine.plugin(&format!("{SITE}/jax_plugins/a/a.so"));
@@ -236,7 +236,7 @@ fn a_regular_package_hides_the_namespace() {
 }
 
 #[test]
-fn the_whole_search_path_in_order() {
+fn whole_search_path_in_order() {
     let machine = Machine::new("py-order");
     // Each place has its own plugin, and all places have one in common.
     let place = |site: &str, name: &str| {
@@ -385,7 +385,7 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
 
 /// A hostile package that is small on disk. Each entry point once required a scan of the whole record.
 #[test]
-fn entry_points_of_one_distribution_are_bounded_and_share_its_record() {
+fn limits_entry_points_per_distribution() {
     let machine = venv("py-many");
     let points: String = (0..500).map(|i| format!("p{i} = acme.m{i}\n")).collect();
     let files = [("acme/__init__.py", Text("")), ("acme/libacme_pjrt.so", plugin())];

@@ -25,7 +25,7 @@ impl DevicePlugin for Ranked {
 }
 
 #[test]
-fn variables_are_set_where_the_program_vouches_for_it() {
+fn sets_variables_only_with_permission() {
     let place = Position::new(1, 2).unwrap();
     let topology = ProcessTopology::new(place, place, Position::SOLE).unwrap();
     let registry = PluginRegistry::empty();

@@ -118,8 +118,8 @@ fn two_processes_see_each_other() {
 }
 
 #[test]
-fn a_process_that_never_comes_is_named() {
-    let test = "a_process_that_never_comes_is_named";
+fn names_missing_process() {
+    let test = "names_missing_process";
     if is_a_started_process() {
         return;
     }
@@ -134,7 +134,7 @@ fn a_process_that_never_comes_is_named() {
 }
 
 #[test]
-fn clients_of_one_process_find_each_other_too() {
+fn clients_of_one_process_exchange_keys() {
     let store: Arc<dyn KeyValueStore> = Arc::new(InProcess::new());
     let environment =
         |rank: &str| Environment::from([("RANK", rank), ("WORLD_SIZE", "2"), ("MASTER_ADDR", "localhost")]);
@@ -149,7 +149,7 @@ fn clients_of_one_process_find_each_other_too() {
 }
 
 #[test]
-fn a_process_alone_needs_no_store() {
+fn single_process_needs_no_store() {
     let empty = Environment::new();
     let seen = rendezvous(&empty, Arc::new(InProcess::new()), "me", 0).unwrap();
     assert_eq!(seen, "0 me true");

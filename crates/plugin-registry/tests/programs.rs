@@ -141,7 +141,7 @@ fn opened_plugins_check_client_options() {
 }
 
 #[test]
-fn opened_plugins_belong_to_the_global_registry() {
+fn opened_plugins_join_global_registry() {
     let cpu = plugin_registry::open("cpu").unwrap();
     assert!(cpu.entry().registry().is(PluginRegistry::global()));
 }

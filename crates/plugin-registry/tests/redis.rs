@@ -29,7 +29,7 @@ fn values_are_kept_and_found() {
 }
 
 #[test]
-fn get_waits_for_put_and_for_nothing_else() {
+fn get_awaits_put_only() {
     let Some(server) = RedisServer::start("get_waits_for_put") else { return };
     let store = Redis::open(&server.address()).unwrap();
     let other = Redis::open(&server.address()).unwrap();
@@ -60,7 +60,7 @@ fn get_waits_for_put_and_for_nothing_else() {
 }
 
 #[test]
-fn a_waiting_process_asks_only_once_before_it_is_told() {
+fn waiting_process_sends_one_request() {
     let Some(server) = RedisServer::start("a_waiting_process_asks_only_once") else { return };
     let store = Redis::open(&server.address()).unwrap();
     let (code, _) = store.get("never", Duration::from_millis(700)).unwrap_err();
@@ -100,8 +100,8 @@ fn broken_connections_are_made_anew() {
 }
 
 #[test]
-fn a_server_that_says_nothing_keeps_nobody() {
-    let Some(server) = RedisServer::start("a_server_that_says_nothing_keeps_nobody") else { return };
+fn silent_server_times_out() {
+    let Some(server) = RedisServer::start("silent_server_times_out") else { return };
     let store = Redis::open(&server.address()).unwrap().with_operation_timeout(Duration::from_millis(300));
     // Sends SIGSTOP and SIGCONT with the shell's own kill.
     let signal = |name: &str| {

@@ -37,7 +37,7 @@ impl DevicePlugin for Answers {
 }
 
 #[test]
-fn the_vendors_own_answer_comes_first_also_across_c() {
+fn vendor_answer_takes_precedence_across_c() {
     let own = crate::descriptor::<Answers>().unwrap();
     let across = read(c_descriptor::<Answers>()).unwrap();
     for descriptor in [own, across] {

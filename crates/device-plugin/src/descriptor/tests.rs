@@ -78,7 +78,7 @@ fn place(index: u32, count: u32) -> Position {
 }
 
 #[test]
-fn a_plugin_comes_back_as_it_was() {
+fn descriptor_round_trips() {
     let raw = c_descriptor::<Full>();
     assert_eq!(raw, c_descriptor::<Full>());
     let fields = unsafe { *raw };
@@ -105,7 +105,7 @@ fn a_plugin_comes_back_as_it_was() {
 }
 
 #[test]
-fn errors_and_panics_of_hooks_cross_as_errors() {
+fn hook_errors_and_panics_become_errors() {
     let read = read(c_descriptor::<Full>()).unwrap();
     let with = |count| ProcessTopology::new(place(0, count), place(0, 1), place(0, count)).unwrap();
     let error = read.configure(&with(13), &Environment::new()).unwrap_err();

@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_reads_and_writes_elements() {
+    fn handler_reads_and_writes_elements() {
         let double = Handler::rust(|call| {
             let by = call.attributes.get("by").and_then(Attribute::as_int).unwrap_or(1);
             let input: Vec<i32> = call.operands[0].elements()?;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_must_be_those_of_the_shape() {
+    fn rejects_bytes_of_other_shape() {
         let shape = Shape::new(ElementType::S32, [2]);
         let operands = [Operand { shape: &shape, bytes: &[0; 7] }];
         let (attributes, context) = (Attributes::default(), ExecuteContext::default());

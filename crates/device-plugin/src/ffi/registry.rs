@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_have_one_handler_on_a_platform() {
+    fn one_handler_per_target_and_platform() {
         let registry = Registry::default();
         let one = Handler::Foreign(ForeignHandler::new(64, 1));
         registry.register("f", "Host", one.clone()).unwrap();

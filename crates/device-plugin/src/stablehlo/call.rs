@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_is_given_what_the_program_says() {
+    fn handler_receives_attributes_of_program() {
         let given = attributes(
             "api_version = 4 : i32, backend_config = {factor = 1.5 : f32, times = 3 : i64, name = \"x\", on = true,
              sizes = array<i64: 1, 2>, weights = array<f64: 0.5, 2.0>, same = dense<0.25> : tensor<3xf32>,

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_layout_of_the_array_is_named() {
+    fn rejects_invalid_layout() {
         for text in ["\"{0}\"", "\"{0,0}\"", "\"{0,2}\"", "\"columns\"", "1 : i32"] {
             let error = layout_modes(&module("", text)).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{text}");

@@ -165,7 +165,7 @@ fn two_executions_and_a_deletion() {
 }
 
 #[test]
-fn one_of_two_takes_the_value() {
+fn one_of_two_threads_takes_value() {
     check(2, || {
         let (domain, buffer) = (HazardDomain::new(), Arc::new(Buffer::new()));
         let other = (Arc::clone(&domain), Arc::clone(&buffer));
@@ -196,7 +196,7 @@ fn last_owner_frees_once() {
 }
 
 #[test]
-fn references_made_through_an_output_count() {
+fn counts_references_made_through_output() {
     check(2, || {
         let (ends, first) = thing();
         let [output] = outputs(&first);

@@ -182,7 +182,7 @@ fn failed_transfer_fails_dependents() {
 }
 
 #[test]
-fn memory_that_is_still_made_is_not_ready() {
+fn pending_memory_is_not_ready() {
     let client = client("empty");
     let memory = table().memories(client)[0];
     let shape = pair();

@@ -26,7 +26,7 @@ fn options_of_every_type() {
 }
 
 #[test]
-fn errors_have_payloads_and_a_function_table() {
+fn errors_have_payloads_and_function_table() {
     let values = [NamedValue::new("fail", "no power")];
     let raw = raw_values(&values);
     let mut args = garbage::<PJRT_Client_Create_Args>();
@@ -123,7 +123,7 @@ fn key_value_store_in_distributed_runs() {
 }
 
 #[test]
-fn devices_and_memories_describe_themselves() {
+fn describes_devices_and_memories() {
     let client = toy().client(&[]).unwrap();
     let devices = toy().devices(client);
     let memories = toy().memories(client);

@@ -9,7 +9,7 @@ use crate::framework::{Answer, Client, garbage, raw_values, toy};
 use crate::toy::{notes, open_gate};
 
 #[test]
-fn a_poisoned_execution_fails_its_outputs() {
+fn poisoned_execution_fails_outputs() {
     let client = toy().client(&[]).unwrap();
     let devices = toy().devices(client);
     let executable = toy().compile(client, "op=endless\nin=s32[1]").unwrap();
@@ -44,7 +44,7 @@ fn a_poisoned_execution_fails_its_outputs() {
 }
 
 #[test]
-fn tracked_work_lasts_as_long_as_its_event() {
+fn tracking_ends_with_event() {
     let client = toy().client(&[]).unwrap();
     let device = toy().devices(client)[1];
     let name = "a tracked transfer";
@@ -80,7 +80,7 @@ fn process(task_id: i32, state: PJRT_ProcessState) -> PJRT_ProcessInfo {
 }
 
 #[test]
-fn the_backend_hears_of_the_processes() {
+fn backend_receives_process_updates() {
     let client = toy().client(&[]).unwrap();
     let update = |list: *mut PJRT_ProcessInfo, len: usize| {
         toy()
@@ -180,7 +180,7 @@ fn host_memory_is_mapped_once() {
 }
 
 #[test]
-fn one_call_at_a_time_unmaps_memory() {
+fn unmaps_memory_once() {
     #[derive(Clone, Copy)]
     struct Shared(Client, *mut std::ffi::c_void);
     unsafe impl Send for Shared {}

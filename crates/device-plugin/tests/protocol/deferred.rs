@@ -53,7 +53,7 @@ fn raw_copy_awaits_destination() {
 }
 
 #[test]
-fn a_raw_copy_waits_for_its_buffer_too() {
+fn raw_copy_awaits_buffer() {
     let client = toy().client(&[]).unwrap();
     let later = toy().compile(client, "op=later\nin=s32[2]\ngate=copied-later").unwrap();
     let buffer = toy().ints(client, &[5, 6]);
@@ -106,7 +106,7 @@ fn end(donation: &PJRT_Buffer_DonateWithControlDependency_Args, code: u32) {
 }
 
 #[test]
-fn a_donation_waits_for_its_dependency() {
+fn donation_awaits_dependency() {
     let client = toy().client(&[]).unwrap();
     let (good, bad) = (toy().ints(client, &[1, 2]), toy().ints(client, &[3]));
     let moved = donate(good).unwrap();

@@ -27,7 +27,7 @@ fn donated_buffer_is_deleted() {
 }
 
 #[test]
-fn the_framework_may_forbid_it() {
+fn respects_non_donatable_inputs() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[1];s32[1]\ndonate=0;1").unwrap();
     let (first, second) = (toy().ints(client, &[1]), toy().ints(client, &[2]));
@@ -42,7 +42,7 @@ fn the_framework_may_forbid_it() {
 }
 
 #[test]
-fn a_donated_buffer_may_be_no_other_argument() {
+fn rejects_donated_buffer_as_other_argument() {
     let client = toy().client(&[]).unwrap();
     let executable = toy().compile(client, "op=add_one\nin=s32[1];s32[1];s32[1]\ndonate=0;2").unwrap();
     let (a, b) = (toy().ints(client, &[1]), toy().ints(client, &[2]));

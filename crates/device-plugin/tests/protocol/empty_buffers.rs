@@ -162,7 +162,7 @@ fn alias_takes_over_buffers_data() {
 }
 
 #[test]
-fn an_alias_waits_fails_or_is_forgotten() {
+fn alias_awaits_fails_or_is_dropped() {
     let client = toy().client(&[]).unwrap();
     let shape = Shape::new(ElementType::S32, [1]);
     let later = toy().compile(client, "op=later\nin=s32[1]\ngate=aliased").unwrap();
@@ -192,7 +192,7 @@ fn an_alias_waits_fails_or_is_forgotten() {
 }
 
 #[test]
-fn a_bitcast_keeps_the_bytes() {
+fn bitcast_keeps_bytes() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1, -1]);
     let cast = |buffer: Buffer, shape: &Shape| {

@@ -93,7 +93,7 @@ fn destroy_while_pending_runs_callback() {
 }
 
 #[test]
-fn a_callback_may_call_the_plugin() {
+fn callback_may_call_plugin() {
     // The plugin holds no lock during the callback. The callback waits for the event itself, registers with it, and
     // creates other events.
     unsafe extern "C" fn call(error: *mut PJRT_Error, count: *mut c_void) {

@@ -97,7 +97,7 @@ fn executables_describe_themselves() {
 }
 
 #[test]
-fn the_program_is_given_back_as_received() {
+fn returns_original_program() {
     let client = toy().client(&[]).unwrap();
     let code = "op=echo\nin=s32[1]";
     let loaded = toy().compile(client, code).unwrap();

@@ -65,7 +65,7 @@ fn asynchronous_error_fails_outputs() {
 }
 
 #[test]
-fn an_execution_waits_for_its_inputs() {
+fn execution_awaits_inputs() {
     let client = toy().client(&[]).unwrap();
     let later = toy().compile(client, "op=later\nin=s32[1]\ngate=waits-for-inputs").unwrap();
     let add = toy().compile(client, "op=add_one\nin=s32[1]").unwrap();
@@ -154,7 +154,7 @@ fn wrong_number_of_outputs_is_internal() {
 }
 
 #[test]
-fn launches_on_several_devices_are_one_call() {
+fn launches_several_devices_in_one_call() {
     let client = toy().client(&[]).unwrap();
     let options = CompileOptions {
         num_replicas: 2,

@@ -59,7 +59,7 @@ pub fn put(client: Client, values: [i32; 2]) -> Buffer {
 }
 
 #[test]
-fn only_what_a_backend_names_is_in_the_chain() {
+fn chain_contains_only_declared_features() {
     let types = |framework| chain(framework).iter().map(|node| node.0).collect::<Vec<_>>();
     assert_eq!(types(toy()), [4, 19, 6]);
     assert_eq!(types(rich()), [4, 1, 3, 5, 8, 19, 6]);
@@ -194,7 +194,7 @@ pub fn register(target: &str, platform: &str, handler: *mut c_void) -> Answer {
 }
 
 #[test]
-fn handlers_reach_the_registry_of_the_backend() {
+fn handlers_reach_backend_registry() {
     let mut code = [0u64; 2];
     let one: *mut c_void = (&raw mut code[0]).cast();
     assert_eq!(register("call", "Rich", one), Ok(()));

@@ -364,7 +364,7 @@ fn on_the_edge(text: &[u8], pass: impl FnOnce(*const c_char, usize) -> Answer) -
 }
 
 #[test]
-fn text_without_an_end_and_text_that_is_none() {
+fn rejects_unterminated_and_invalid_text() {
     let client = toy().client(&[]).unwrap();
     let (device, memory, dims) = (toy().devices(client)[0], toy().memories(client)[0], [1i64]);
     let code = *b"op=echo\nin=s32[1]";
@@ -470,7 +470,7 @@ fn deserialize_topology(bytes: &[u8]) -> Answer {
 }
 
 #[test]
-fn serialized_forms_that_are_cut_or_changed() {
+fn rejects_altered_serialized_forms() {
     let world = crate::history::World::new();
     let blob = toy().ask::<slot::PJRT_Executable_Serialize>(|args| args.executable = world.executable).unwrap();
     let executable =

@@ -117,7 +117,7 @@ fn taken(host: &Host) {
 }
 
 #[test]
-fn data_comes_and_goes_while_the_program_runs() {
+fn transfers_data_during_execution() {
     let client = toy().client(&[]).unwrap();
     for (op, gate) in [("talk", None), ("talk_later", Some("talk-later"))] {
         let host = pieces(&[&[1, 2, 3, 4], &[5, 6, 7, 8]]);

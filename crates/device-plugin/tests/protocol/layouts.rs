@@ -174,7 +174,7 @@ fn any_order_may_be_asked_for() {
 }
 
 #[test]
-fn what_is_no_layout_of_the_array_is_refused() {
+fn rejects_layout_of_other_array() {
     let client = toy().client(&[]).unwrap();
     for order in [&[0i64][..], &[0, 0], &[0, 2], &[-1, 0], &[0, 1, 2]] {
         let fault = put(toy(), client, Some(&tiled(order)), &[]).unwrap_err();
@@ -229,7 +229,7 @@ fn arguments_need_compiled_layouts() {
 }
 
 #[test]
-fn the_device_has_layouts_of_its_own() {
+fn uses_device_layouts() {
     let client = tiles().client(&[]).unwrap();
     let buffer = put(tiles(), client, None, &[]).unwrap();
     assert_eq!(layout_of(tiles(), buffer).to_string(), "{0,1:T(2)}");

@@ -69,7 +69,7 @@ fn every_option_reaches_the_backend() {
 }
 
 #[test]
-fn what_is_left_out_is_left_out() {
+fn omitted_options_stay_unset() {
     let mut options = execute_options(&[]);
     options.call_location = c"".as_ptr();
     let seen = seen("nothing", &mut options).unwrap();

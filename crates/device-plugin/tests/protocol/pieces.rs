@@ -146,7 +146,7 @@ fn is_ready(buffer: Buffer) -> bool {
 }
 
 #[test]
-fn pieces_go_to_the_device_as_they_arrive() {
+fn writes_pieces_on_arrival() {
     let _alone = alone();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
@@ -184,7 +184,7 @@ fn buffer_awaits_concurrent_pieces() {
 }
 
 #[test]
-fn a_piece_that_fails_fails_the_buffer() {
+fn failed_piece_fails_buffer() {
     let _alone = alone();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
@@ -214,7 +214,7 @@ fn dynamic(buffer: Buffer) -> Answer<Vec<usize>> {
 }
 
 #[test]
-fn an_array_is_as_long_as_its_program_found() {
+fn output_has_dynamic_size() {
     let _alone = alone();
     let client = pieces().client(&[]).unwrap();
     let program = pieces().compile(client, "any").unwrap();

@@ -263,7 +263,7 @@ fn profile_phases_in_order() {
 }
 
 #[test]
-fn a_profile_may_be_consumed() {
+fn profile_may_be_consumed() {
     let _alone = alone();
     let profiler = create(b"");
     start(profiler).unwrap();
@@ -317,7 +317,7 @@ impl tracing::Subscriber for Application {
 }
 
 #[test]
-fn the_application_keeps_its_subscriber() {
+fn keeps_subscriber_of_application() {
     let _alone = alone();
     let notes = |profiled: bool| {
         let application = Application::default();

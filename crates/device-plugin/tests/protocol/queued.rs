@@ -190,7 +190,7 @@ fn copy_of_pending_buffer() {
 }
 
 #[test]
-fn a_copy_that_fails_in_the_end_tells_so() {
+fn late_copy_failure_is_reported() {
     let _alone = alone();
     let world = World::new();
     let copy = world.copy(1).unwrap();

@@ -71,7 +71,7 @@ fn late_contents_of_smaller_size() {
 }
 
 #[test]
-fn copies_go_on_when_everything_else_is_gone() {
+fn copies_outlive_other_objects() {
     let client = rich().client(&[]).unwrap();
     let buffer = put(client, [3, 4]);
     let (late, go_on) = later(buffer);
@@ -243,7 +243,7 @@ fn null_handles_are_named() {
 }
 
 #[test]
-fn names_of_custom_calls_that_are_none() {
+fn rejects_invalid_custom_call_names() {
     let bad = [0xFFu8, 0xFE];
     let mut code = 0u64;
     type Register = extension_slot::PJRT_FFI_Register_Handler;

@@ -85,7 +85,7 @@ fn shape() -> Shape {
 }
 
 #[test]
-fn the_event_comes_with_the_copy() {
+fn event_awaits_copy() {
     let _alone = alone();
     let client = reads().client(&[]).unwrap();
     let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();

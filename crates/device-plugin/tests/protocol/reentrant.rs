@@ -56,7 +56,7 @@ fn closed(name: &str) {
 }
 
 #[test]
-fn a_callback_ends_everything_it_belongs_to() {
+fn callback_destroys_its_objects() {
     let name = "reentrant end";
     let Run { client, echo, later, input, output, event } = begin(name);
     let (to, done) = channel();

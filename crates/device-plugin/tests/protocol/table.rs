@@ -43,7 +43,7 @@ macro_rules! every_slot {
 for_each_slot!(every_slot);
 
 #[test]
-fn the_header_is_ours() {
+fn header_matches_version() {
     let api = toy().0;
     assert_eq!(api.struct_size, PJRT_Api::STRUCT_SIZE);
     assert_eq!((api.pjrt_api_version.major_version, api.pjrt_api_version.minor_version), (0, 114));

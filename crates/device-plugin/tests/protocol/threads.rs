@@ -25,7 +25,7 @@ fn life() {
 }
 
 #[test]
-fn a_small_stack_is_enough() {
+fn small_stack_suffices() {
     std::thread::Builder::new().stack_size(256 << 10).spawn(life).unwrap().join().unwrap();
 }
 
@@ -55,7 +55,7 @@ impl Shared {
 }
 
 #[test]
-fn a_buffer_is_used_and_deleted_at_once() {
+fn concurrent_use_and_delete() {
     for _ in 0..50 {
         let client = toy().client(&[]).unwrap();
         let executable = toy().compile(client, "op=echo\nin=s32[2]").unwrap();
@@ -94,7 +94,7 @@ fn a_buffer_is_used_and_deleted_at_once() {
 }
 
 #[test]
-fn a_buffer_is_donated_once_however_many_ask() {
+fn concurrent_donations_succeed_once() {
     for _ in 0..50 {
         let client = toy().client(&[]).unwrap();
         let executable = toy().compile(client, "op=add_one\nin=s32[2]\ndonate=0").unwrap();
@@ -248,7 +248,7 @@ fn executions_deletions_and_donations_race() {
 }
 
 #[test]
-fn every_client_ends_with_its_last_output() {
+fn client_ends_with_last_output() {
     for round in 0..1000 {
         let client = toy().client(&[NamedValue::new("name", format!("one of many, {round}"))]).unwrap();
         let executable = toy().compile(client, "op=echo\nin=s32[4]").unwrap();

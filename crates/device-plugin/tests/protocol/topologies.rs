@@ -127,7 +127,7 @@ fn loads_ahead_compiled_native_code() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_refused() {
+fn rejects_foreign_topologies() {
     let client = toy().client(&[]).unwrap();
     let options = CompileOptions::default();
     let code = "op=echo\nin=s32[1]";

@@ -156,7 +156,7 @@ pub fn strided(strides: &[i64]) -> PJRT_Buffer_MemoryLayout {
 }
 
 #[test]
-fn buffers_are_read_in_the_layout_asked_for() {
+fn reads_requested_layout() {
     let client = toy().client(&[]).unwrap();
     let bytes: Vec<u8> = (0..6i32).flat_map(i32::to_le_bytes).collect();
     let buffer = toy().put(client, &shape(&[2, 3]), &bytes, 0).unwrap();
@@ -234,7 +234,7 @@ fn buffers_move_between_devices_and_memories() {
 }
 
 #[test]
-fn events_of_transfers_are_destroyed_unread() {
+fn destroys_unread_transfer_events() {
     let client = toy().client(&[]).unwrap();
     let data = [5i32];
     let (buffer, done): (_, Event) = toy().put_as(client, &shape(&[]), data.as_ptr().cast(), None, 2, 2).unwrap();

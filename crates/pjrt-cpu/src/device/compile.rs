@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_donor_needs_an_output_of_its_size() {
+    fn donor_needs_output_of_same_size() {
         let two = "%a: tensor<4xf32> {jax.buffer_donor = true}, %b: tensor<4xf32> {jax.buffer_donor = true}";
         assert_eq!(donated(two, &["tensor<4xf32>"]), [0]);
         assert_eq!(donated(two, &["tensor<2xf64>", "tensor<4xf32>"]), [0, 1], "types need not be equal");
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_donor_needs_an_output_that_no_other_parameter_becomes() {
+    fn donor_needs_unclaimed_output() {
         let both = "%a: tensor<4xf32> {jax.buffer_donor = true}, %b: tensor<4xf32> {tf.aliasing_output = 0 : i32}";
         assert_eq!(donated(both, &["tensor<4xf32>"]), [1]);
         assert_eq!(donated(both, &["tensor<4xf32>", "tensor<4xf32>"]), [0, 1]);

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn options_come_before_variables_and_both_before_defaults() {
+    fn options_override_variables_and_defaults() {
         let default = Config { devices: 1, memory_limit: None, deterministic: false };
         assert_eq!(config(&[], &[]).unwrap(), default);
         let variables = [("PJRT_CPU_DEVICES", "3"), ("PJRT_CPU_MEMORY_LIMIT", "2MiB")];
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_the_option_and_the_range() {
+    fn errors_name_option_and_range() {
         let message = |options: &[(&str, Value)], variables: &[(&str, &str)]| {
             config(options, variables).map(drop).unwrap_err().message().to_owned()
         };
@@ -220,7 +220,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_variable_that_is_not_utf8_is_an_error_that_names_it() {
+    fn rejects_non_utf8_variable() {
         use std::os::unix::ffi::OsStringExt;
         for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE] {
             let variable = |name: &str| (name == wrong).then(|| OsString::from_vec(b"4\xff".to_vec()));

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_plugin_says_is_valid_and_agrees_with_itself() {
+    fn description_is_valid_and_consistent() {
         let capabilities = Cpu::capabilities();
         assert_eq!(capabilities.validate(), Ok(()));
         let range = capabilities.stablehlo.unwrap();

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_of_that_id_on_that_device_fails() {
+    fn poison_fails_earliest_matching_execution() {
         let running = Arc::new(Running::default());
         let (first, one) = running.add(on(0, 7)).unwrap();
         let (second, two) = running.add(on(0, 7)).unwrap();
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_asked_to_stop_and_fails_when_it_has() {
+    fn stop_request_fails_execution_at_its_end() {
         let running = Arc::new(Running::default());
         let (event, ticket) = running.add(on(0, 1)).unwrap();
         let within = (Arc::clone(&running), event.clone());
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn executions_with_side_effects_are_stopped_last() {
+    fn stops_side_effects_last() {
         let running = Arc::new(Running::default());
         let (pure, one) = running.add(on(0, 1)).unwrap();
         let (effectful, two) = running.add(Target { has_side_effects: true, ..on(0, 2) }).unwrap();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hears_of_executions_that_a_process_takes_with_it() {
+    fn process_exit_notifies_nobody() {
         let running = Arc::new(Running::default());
         let (waiting, kept) = running.add(on(0, 1)).unwrap();
         let (started, ticket) = running.add(on(0, 2)).unwrap();

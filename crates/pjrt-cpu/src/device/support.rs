@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_for_more_devices_than_any_machine_has_are_refused() {
+    fn rejects_programs_for_too_many_devices() {
         for (replicas, partitions) in [("1000000000000", "1"), ("4611686018427387904", "4"), ("1024", "2"), ("0", "1")]
         {
             let text = format!(

@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_are_few_and_all_jobs_run_before_they_end() {
+    fn few_threads_run_all_jobs() {
         let workers = Workers::new(2, 0);
         let done = Arc::new(AtomicUsize::new(0));
         for _ in 0..200 {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_launch_run_at_once_and_launches_do_not_lock_each_other_out() {
+    fn members_run_concurrently_without_deadlock() {
         const DEVICES: usize = 5;
         let workers = Workers::new(1, DEVICES);
         let done = Arc::new(AtomicUsize::new(0));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_may_close_them_while_launches_wait_for_it() {
+    fn device_closes_workers_of_waiting_launches() {
         let workers = Workers::new(1, 2);
         let (inner, barrier) = (Arc::clone(&workers), Arc::new(Barrier::new(2)));
         let (queued, go) = channel::<()>();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_may_close_them() {
+    fn worker_may_close_workers() {
         let workers = Workers::new(2, 1);
         let (sender, receiver) = channel();
         let inner = Arc::clone(&workers);

@@ -142,7 +142,7 @@ impl World {
 }
 
 #[test]
-fn a_program_is_launched_before_its_data_is_sent() {
+fn launch_precedes_data() {
     let world = World::new(INCREMENT, 1);
     let (outputs, events) = world.run();
     let ready = ask::<slot::PJRT_Event_IsReady>(|args| args.event = events[0]).unwrap().is_ready.get();
@@ -154,7 +154,7 @@ fn a_program_is_launched_before_its_data_is_sent() {
 }
 
 #[test]
-fn devices_that_meet_in_a_program_wait_for_the_data_of_all() {
+fn collective_awaits_data_of_all_devices() {
     let text = crate::launches::ALL_REDUCE.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1]").replace("1x8xi64", "1x2xi64");
     let world = World::new(&text, 2);
     let (outputs, events) = world.run();
@@ -168,7 +168,7 @@ fn devices_that_meet_in_a_program_wait_for_the_data_of_all() {
 }
 
 #[test]
-fn data_that_never_comes_fails_the_output() {
+fn missing_data_fails_output() {
     let mut world = World::new(INCREMENT, 1);
     let (outputs, events) = world.run();
     let manager = world.arriving[0].0;

@@ -24,7 +24,7 @@ pub(crate) fn under_way(client: &Client) -> (Execution, i32) {
 }
 
 #[test]
-fn a_long_program_returns_before_it_is_done_and_a_short_one_after() {
+fn long_programs_run_asynchronously() {
     let client = client(1);
     let (execution, n) = under_way(&client);
     assert_eq!(execution.outputs[1].to_host::<i32>().unwrap(), [n]);
@@ -36,7 +36,7 @@ fn a_long_program_returns_before_it_is_done_and_a_short_one_after() {
 }
 
 #[test]
-fn a_short_program_waits_for_a_long_one_without_holding_the_caller_up() {
+fn short_program_awaits_long_one_asynchronously() {
     let client = client(1);
     let (execution, _) = under_way(&client);
     let increment = compile(&client, INCREMENT);
@@ -49,7 +49,7 @@ fn a_short_program_waits_for_a_long_one_without_holding_the_caller_up() {
 }
 
 #[test]
-fn errors_come_with_the_events_and_reach_all_that_depends_on_them() {
+fn errors_reach_events_and_dependents() {
     let client = client(1);
     let memory = client.memories().unwrap().remove(0);
     let shape = Shape::new(pjrt::ElementType::F32, [4]);
@@ -85,7 +85,7 @@ fn errors_come_with_the_events_and_reach_all_that_depends_on_them() {
 }
 
 #[test]
-fn many_threads_run_long_and_short_programs() {
+fn concurrent_long_and_short_programs() {
     let client = Arc::new(client(2));
     let programs = Arc::new((compile(&client, LOOP), compile(&client, INCREMENT)));
     let threads: Vec<_> = (0..16i16)

@@ -191,7 +191,7 @@ fn side_effects_outlive_the_client() {
 
 /// The program's memory is freed, whether the execution was stopped or ended normally.
 #[test]
-fn stopped_execution_gives_its_memory_back() {
+fn stopped_execution_frees_memory() {
     let client = client(1);
     let device = client.default_device().unwrap();
     let endless = compile(&client, ENDLESS);

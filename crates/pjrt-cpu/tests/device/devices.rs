@@ -5,7 +5,7 @@ use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, NamedValu
 use crate::{INCREMENT, client, compile, plugin};
 
 #[test]
-fn there_are_as_many_devices_as_asked_for() {
+fn device_count_option() {
     assert_eq!(client(1).devices().unwrap().len(), 1);
     let client = client(3);
     let devices = client.addressable_devices().unwrap();
@@ -20,7 +20,7 @@ fn there_are_as_many_devices_as_asked_for() {
 }
 
 #[test]
-fn options_may_be_text_and_wrong_ones_are_named() {
+fn options_accept_text_and_errors_name_them() {
     let client = |name: &str, value: &str| plugin().client(&ClientOptions::new().with(name, value));
     assert_eq!(client("device_count", "2").unwrap().devices().unwrap().len(), 2);
     let error = client("device_count", "0").map(drop).unwrap_err();
@@ -33,7 +33,7 @@ fn options_may_be_text_and_wrong_ones_are_named() {
 }
 
 #[test]
-fn a_program_runs_on_the_device_it_is_compiled_for() {
+fn runs_on_assigned_device() {
     let client = client(3);
     let devices = client.devices().unwrap();
     let options = CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![2]), ..Default::default() };
@@ -48,7 +48,7 @@ fn a_program_runs_on_the_device_it_is_compiled_for() {
 }
 
 #[test]
-fn a_topology_has_as_many_devices_and_what_is_compiled_for_it_runs() {
+fn topology_has_same_devices_and_compiles() {
     let plugin = plugin();
     let topology = TopologyDescription::create(&plugin, "cpu:4", &[]).unwrap();
     assert_eq!(topology.device_descriptions().unwrap().len(), 4);
@@ -70,7 +70,7 @@ fn a_topology_has_as_many_devices_and_what_is_compiled_for_it_runs() {
 }
 
 #[test]
-fn results_do_not_depend_on_the_mode() {
+fn results_are_independent_of_mode() {
     const REDUCE: &str = "
     func.func @main(%x: tensor<600x600xf32>) -> (tensor<600x600xf32>, tensor<f32>) {
       %zero = stablehlo.constant dense<0.0> : tensor<f32>

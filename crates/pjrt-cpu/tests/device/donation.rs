@@ -16,7 +16,7 @@ fn stats(client: &Client) -> (i64, i64) {
 }
 
 #[test]
-fn a_donated_argument_becomes_the_result_without_another_allocation() {
+fn donated_argument_becomes_result() {
     let client = client(1);
     let add = compile(&client, ADD);
     let mut x = client.buffer_from_host(&[0.0f32; 1024], &[1024]).unwrap();
@@ -35,7 +35,7 @@ fn a_donated_argument_becomes_the_result_without_another_allocation() {
 }
 
 #[test]
-fn what_is_still_computed_can_be_donated_too() {
+fn donates_pending_buffers() {
     let client = client(1);
     let text = "func.func @main(%x: tensor<256x256xf32> {jax.buffer_donor = true}) -> tensor<256x256xf32> {
       %0 = stablehlo.tanh %x : tensor<256x256xf32>
@@ -54,7 +54,7 @@ fn what_is_still_computed_can_be_donated_too() {
 }
 
 #[test]
-fn memory_of_the_host_does_not_become_a_devices() {
+fn host_memory_is_not_donated_to_device() {
     let client = client(1);
     let add = compile(&client, ADD);
     let pinned = client.memories().unwrap().into_iter().find(|memory| memory.kind().unwrap() == "pinned_host");

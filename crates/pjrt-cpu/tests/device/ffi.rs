@@ -29,7 +29,7 @@ fn run(client: &Client, target: &str, config: &str) -> Result<Vec<f32>, pjrt::Er
 }
 
 #[test]
-fn a_handler_gets_attributes_of_every_kind() {
+fn handler_receives_attributes_of_every_kind() {
     static SEEN: Mutex<Vec<device_plugin::ffi::Attributes>> = Mutex::new(Vec::new());
     ffi::register("attributes", |call| {
         SEEN.lock().unwrap().push(call.attributes.clone());
@@ -58,7 +58,7 @@ fn a_handler_gets_attributes_of_every_kind() {
 }
 
 #[test]
-fn errors_and_panics_of_a_handler_are_those_of_the_run() {
+fn handler_errors_and_panics_fail_run() {
     ffi::register("refuses", |_| Err(Error::invalid_argument("not today"))).unwrap();
     ffi::register("panics", |_| panic!("not ever")).unwrap();
     ffi::register("works", |call| call.results[0].write(&[9.0f32; 3])).unwrap();
@@ -81,7 +81,7 @@ extern "C" fn silent(_: *mut c_void) -> *mut c_void {
 }
 
 #[test]
-fn a_handler_of_the_c_interface_is_called() {
+fn calls_c_handler() {
     let ffi = plugin().extension::<Ffi>().expect("the device offers custom calls");
     let client = client(1);
     let compile = |target: &str| client.compile(&Program::mlir(call(target, "")), &CompileOptions::default());
@@ -115,7 +115,7 @@ func.func @main(%x: tensor<3xf32>, %n: tensor<i32>) -> (tensor<3xf32>, tensor<i3
 }";
 
 #[test]
-fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
+fn handler_receives_execution_data_on_any_thread() {
     let table = plugin().extension::<Ffi>().unwrap();
     let id = table.register_type("tests.rank", None).unwrap();
     assert_eq!(table.register_type("tests.rank", Some(id)).unwrap(), id);
@@ -166,7 +166,7 @@ fn data_of_an_execution_reaches_the_handler_on_whatever_thread() {
 }
 
 #[test]
-fn a_handler_runs_on_a_thread_of_the_client_however_small_the_program() {
+fn handler_runs_on_client_thread() {
     static THREADS: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
     ffi::register("notes_its_thread", |call| {
         THREADS.lock().unwrap().push(thread::current().id());

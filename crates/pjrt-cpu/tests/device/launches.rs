@@ -39,7 +39,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }"#;
 
 #[test]
-fn members_that_wait_for_each_other_do_not_wait_for_threads() {
+fn waiting_members_need_no_more_threads() {
     // Use more members than most test machines have cores, and several launches at once.
     let client = client(8);
     let program = replicated(&client, ALL_REDUCE, 8);
@@ -55,7 +55,7 @@ fn members_that_wait_for_each_other_do_not_wait_for_threads() {
 }
 
 #[test]
-fn the_failure_of_one_member_is_that_of_all() {
+fn failed_member_fails_launch() {
     let client = client(8);
     let program = replicated(&client, ALL_REDUCE, 8);
     let shape = pjrt::Shape::new(pjrt::ElementType::F32, [4]);
@@ -74,7 +74,7 @@ fn the_failure_of_one_member_is_that_of_all() {
 }
 
 #[test]
-fn a_launch_that_runs_out_of_memory_ends_on_all_devices() {
+fn out_of_memory_ends_launch_on_all_devices() {
     let options = pjrt::ClientOptions::new().with("device_count", 8).with("memory_limit", "1MiB");
     let client = crate::plugin().client(&options).unwrap();
     let text = ALL_REDUCE.replace(
@@ -118,7 +118,7 @@ fn accounts(client: &Client, text: &str) -> (Vec<i64>, Vec<f32>) {
 }
 
 #[test]
-fn what_members_get_of_each_other_is_on_the_account_of_their_own_device() {
+fn received_memory_counts_for_own_device() {
     let wide = |text: &str| text.replace("tensor<4xf32>", "tensor<4096xf32>");
     let sum = wide(&ALL_REDUCE.replace("[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3]").replace("1x8xi64", "1x4xi64"));
     let turn = wide(

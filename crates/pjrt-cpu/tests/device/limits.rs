@@ -9,7 +9,7 @@ fn limited(limit: &str) -> Client {
 }
 
 #[test]
-fn what_does_not_fit_is_an_error_that_names_sizes_and_remedy() {
+fn limit_error_names_sizes_and_remedy() {
     let client = limited("1MiB");
     let data = vec![0.0f32; 160 << 10];
     let first = client.buffer_from_host(&data, &[160 << 10]).unwrap();
@@ -68,7 +68,7 @@ fn temporaries_count() {
 
 /// The size of each of two arrays fits the address space, but their sum overflows.
 #[test]
-fn a_program_larger_than_an_address_space_is_refused_when_it_is_compiled() {
+fn rejects_program_beyond_address_space() {
     let client = plugin().client(&ClientOptions::new()).unwrap();
     let huge = "tensor<9223372036854775807xi8>";
     let text = format!(

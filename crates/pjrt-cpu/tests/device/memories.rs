@@ -31,7 +31,7 @@ fn buffers_move_between_devices_and_memories() {
 }
 
 #[test]
-fn copies_of_what_is_still_computed_come_when_it_is() {
+fn copies_await_pending_buffers() {
     let client = client(2);
     let program = compile(&client, crate::LOOP);
     let x = client.buffer_from_host(&[2.0f32; 4], &[4]).unwrap();
@@ -78,7 +78,7 @@ fn programs_say_where_their_results_go() {
 }
 
 #[test]
-fn an_unknown_kind_is_named_with_those_there_are() {
+fn unknown_kind_error_lists_kinds() {
     let client = client(1);
     let text = r#"func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {mhlo.memory_kind = "hbm"}) {
       return %x : tensor<4xf32>

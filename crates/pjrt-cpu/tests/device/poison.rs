@@ -23,7 +23,7 @@ func.func @main(%x: tensor<4xf32>, %n: tensor<i32>) -> (tensor<4xf32>, tensor<i3
 }";
 
 #[test]
-fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
+fn poison_fails_execution_and_dependents() {
     static GATE: Mutex<Option<(std::sync::mpsc::Sender<()>, Receiver<()>)>> = Mutex::new(None);
     ffi::register("gate", |_| {
         let (begun, gate) = GATE.lock().unwrap().take().expect("a gate");
@@ -69,7 +69,7 @@ fn a_poisoned_execution_fails_and_so_does_what_is_computed_of_it() {
 }
 
 #[test]
-fn a_device_lets_itself_be_told_what_it_waits_for() {
+fn poison_ends_wait_for_data() {
     let client = client(1);
     let device = client.default_device().unwrap();
     let tracked: Vec<_> = (0..3).map(|index| device.track(&format!("transfer {index}")).unwrap()).collect();

@@ -8,7 +8,7 @@ use crate::asynchrony::under_way;
 use crate::{INCREMENT, client, compile};
 
 #[test]
-fn a_client_ends_after_its_work_and_the_next_one_works() {
+fn client_awaits_work_before_next_client() {
     for _ in 0..3 {
         let client = client(2);
         let (execution, n) = under_way(&client);
@@ -22,7 +22,7 @@ fn a_client_ends_after_its_work_and_the_next_one_works() {
 }
 
 #[test]
-fn handles_may_go_while_the_work_goes_on() {
+fn work_outlives_handles() {
     for _ in 0..20 {
         let client = client(1);
         let (execution, _) = under_way(&client);
@@ -67,12 +67,12 @@ fn clients_leave_no_threads() {
 const ENDS: [&str; 7] = ["exit", "return", "callback", "download", "static", "own thread", "finite"];
 
 #[test]
-fn a_process_may_end_while_work_is_in_flight() {
+fn process_may_exit_during_work() {
     let Ok(end) = std::env::var(CHILD) else {
         for end in ENDS {
             // Repeat, because unlucky timing is rare.
             for _ in 0..5 {
-                let said = child("a_process_may_end_while_work_is_in_flight", end);
+                let said = child("process_may_exit_during_work", end);
                 assert!(!said.contains("the callback"), "{end}: nobody hears of the end: {said}");
             }
         }

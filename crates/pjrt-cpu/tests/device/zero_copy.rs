@@ -29,7 +29,7 @@ impl AsRef<[f32]> for Aligned {
 }
 
 #[test]
-fn aligned_memory_is_used_in_place_until_the_buffer_ends() {
+fn uses_aligned_memory_in_place() {
     let client = client(1);
     let device = client.devices().unwrap().remove(0);
     let alive = Arc::new(());
@@ -49,7 +49,7 @@ fn aligned_memory_is_used_in_place_until_the_buffer_ends() {
 }
 
 #[test]
-fn lent_memory_is_never_written_and_lasts_for_what_is_computed_of_it() {
+fn lent_memory_is_immutable_and_kept_alive() {
     let client = client(1);
     let device = client.devices().unwrap().remove(0);
     let text = "func.func @main(%x: tensor<512x512xf32> {tf.aliasing_output = 0 : i32}) -> tensor<512x512xf32> {

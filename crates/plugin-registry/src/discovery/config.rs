@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elevated_privileges_search_no_folder_of_the_user() {
+    fn elevated_privileges_skip_user_folders() {
         let machine = Discovery::isolated("/does/not/exist").variable("LD_LIBRARY_PATH", "/mine").variable("X", "1");
         assert_eq!(machine.library_search().library_path(), [Path::new("/mine")]);
         assert_eq!(machine.trusted("X"), Some(OsStr::new("1")));

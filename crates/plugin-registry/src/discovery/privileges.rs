@@ -73,13 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordinary_process_is_not_elevated() {
+    fn ordinary_process_is_not_elevated() {
         assert!(!elevated());
     }
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn the_answer_is_the_kernels() {
+    fn matches_kernel() {
         const WORD: usize = size_of::<usize>();
         // A test process may read its own vector, so both ways must agree.
         let vector = std::fs::read("/proc/self/auxv").unwrap();

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_leave_out_what_is_not_known() {
+    fn messages_omit_unknown_parts() {
         let path = PathBuf::from("/lib/acme.so");
         let missing = [("libc.so", "/lib/acme.so"), ("libd.so", "/lib/libc.so")]
             .map(|(name, by)| MissingDependency { name: name.to_owned(), needed_by: by.into() });

@@ -93,7 +93,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn replaced_and_overwritten_files_are_detected() {
+    fn detects_replaced_and_overwritten_files() {
         let folder = std::env::temp_dir().join(format!("pjrt-loaded-file-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (path, other) = (folder.join("lib.so"), folder.join("other.so"));

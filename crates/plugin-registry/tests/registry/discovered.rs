@@ -33,7 +33,7 @@ fn machine(folder: &Path) -> Discovery {
 }
 
 #[test]
-fn what_is_found_can_be_selected_and_loaded() {
+fn selects_and_loads_discovered_plugins() {
     let folder = installed("found", &["found_a", "found_b"]);
     install(&folder, "found_missing", |_| {});
     let registry = PluginRegistry::with(machine(&folder));
@@ -53,7 +53,7 @@ fn what_is_found_can_be_selected_and_loaded() {
 }
 
 #[test]
-fn the_environment_decides_where_the_policy_lets_it() {
+fn environment_decides_if_policy_allows() {
     let folder = installed("hints", &["hint_a", "hint_b"]);
     let registry = PluginRegistry::with(machine(&folder).variable("PJRT_DEVICE", "HINT_B"));
     assert_eq!(registry.select(&Policy::any()).unwrap().name(), "hint_a");
@@ -84,7 +84,7 @@ fn variables_under_old_names_are_reported() {
 }
 
 #[test]
-fn refreshing_keeps_the_handles_of_what_did_not_change() {
+fn refresh_keeps_unchanged_handles() {
     let folder = installed("refresh", &["stays", "goes", "changes"]);
     let registry = PluginRegistry::with(machine(&folder));
     let of = |name: &str| registry.select(&Policy::named(name)).unwrap();
@@ -120,7 +120,7 @@ fn users_change_capabilities() {
 }
 
 #[test]
-fn elevated_privileges_take_no_users_word_on_capabilities() {
+fn elevated_privileges_ignore_user_capabilities() {
     let folder = folder("elevated");
     let variable = "PJRT_REGISTRY_CAPABILITIES_PJRT_CPU";
     let machine = Discovery::isolated(&folder).variable(variable, r#"{"dense_gather_factor": 5}"#);
@@ -134,7 +134,7 @@ fn elevated_privileges_take_no_users_word_on_capabilities() {
 }
 
 #[test]
-fn libraries_without_a_manifest_are_known_by_their_name() {
+fn libraries_without_manifest_are_named_after_file() {
     let folder = folder("builtin");
     let library = folder.join("libtpu.so");
     fs::copy(closing_plugin(), &library).unwrap();

@@ -24,7 +24,7 @@ fn conflict(error: Error) -> LeaseConflict {
 }
 
 #[test]
-fn second_client_is_refused_with_the_first_ones_label() {
+fn rejects_second_client_with_label() {
     let (one, two) = (registry("sole-one"), registry("sole-two"));
     let first = one.register::<Sole>().unwrap().load().unwrap();
     let client = first.client(&ClientOptions::new()).unwrap();
@@ -50,13 +50,13 @@ fn second_client_is_refused_with_the_first_ones_label() {
 }
 
 #[test]
-fn an_exclusive_device_is_held_across_processes() {
+fn exclusive_lease_spans_processes() {
     if let Some(locks) = std::env::var_os("EXCLUSIVE_TEST_LOCKS") {
         return hold_the_device_until_told(PathBuf::from(locks));
     }
     let locks = folder("exclusive");
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["leases::an_exclusive_device_is_held_across_processes", "--exact", "--nocapture"])
+        .args(["leases::exclusive_lease_spans_processes", "--exact", "--nocapture"])
         .env("EXCLUSIVE_TEST_LOCKS", &locks)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -95,7 +95,7 @@ fn hold_the_device_until_told(locks: PathBuf) {
 }
 
 #[test]
-fn client_is_refused_if_its_lock_cannot_be_taken() {
+fn rejects_client_without_lock() {
     let file = folder("no-locks").join("file");
     std::fs::write(&file, "").unwrap();
     let registry = PluginRegistry::builder().locks(LockFolder::at(file.join("locks"))).build();

@@ -47,7 +47,7 @@ fn hook_runs_with_registry_drop() {
 }
 
 #[test]
-fn the_hook_runs_at_shutdown_or_after_the_last_client() {
+fn hook_runs_at_shutdown_or_after_last_client() {
     let registry = registry("ended");
     let loaded = registry.register::<Ended>().unwrap().load().unwrap();
     let client = loaded.client(&ClientOptions::new()).unwrap();
@@ -123,14 +123,14 @@ fn unloading_waits_for_nobody() {
 }
 
 #[test]
-fn a_panic_in_a_hook_harms_nobody() {
+fn contains_panic_in_hook() {
     let registry = registry("panics");
     registry.register::<Panics>().unwrap().load().unwrap();
     assert_eq!(registry.shutdown(), []);
 }
 
 #[test]
-fn a_c_function_shuts_a_library_down_once() {
+fn c_function_shuts_library_down_once() {
     if let Some(library) = std::env::var_os("CLOSING_PLUGIN_LIBRARY") {
         return in_a_child_process(&library);
     }
@@ -139,7 +139,7 @@ fn a_c_function_shuts_a_library_down_once() {
     let (library, log) = (folder.join("libclosing_once.so"), folder.join("log"));
     fs::copy(closing_plugin(), &library).unwrap();
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["lifetime::a_c_function_shuts_a_library_down_once", "--exact", "--nocapture"])
+        .args(["lifetime::c_function_shuts_library_down_once", "--exact", "--nocapture"])
         .env("CLOSING_PLUGIN_LIBRARY", &library)
         .env("CLOSING_PLUGIN_LOG", &log)
         .output()
@@ -162,7 +162,7 @@ fn in_a_child_process(library: &std::ffi::OsStr) {
 }
 
 #[test]
-fn a_library_without_a_manifest_describes_itself_when_loaded() {
+fn library_without_manifest_describes_itself() {
     let registry = registry("own");
     let entry = registry.register_library(closing_plugin(), None).unwrap();
     assert_eq!(entry.name(), "libclosing_plugin");
@@ -184,7 +184,7 @@ fn options_are_those_of_the_schema() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_replaced_library_is_noticed_and_can_be_loaded_beside() {
+fn loads_replaced_library_beside_old_one() {
     let folder = folder("replaced");
     let (library, next) = (folder.join("libreplaced.so"), folder.join("next"));
     // Bytes after the end of the file make it a different file of the library, with the same code.

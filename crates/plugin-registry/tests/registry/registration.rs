@@ -18,7 +18,7 @@ fake! {
 }
 
 #[test]
-fn the_same_plugin_again_is_no_change() {
+fn registering_twice_changes_nothing() {
     let registry = registry("idempotent");
     let first = registry.register::<Once>().unwrap();
     let again = registry.register::<Once>().unwrap();
@@ -45,7 +45,7 @@ fn the_same_plugin_again_is_no_change() {
 }
 
 #[test]
-fn opened_files_belong_to_the_global_registry() {
+fn opened_files_join_global_registry() {
     let library = folder("opened").join("libopened.so");
     fs::copy(closing_plugin(), &library).unwrap();
     let path = library.to_str().unwrap();
@@ -72,7 +72,7 @@ fn files_tell_what_they_are() {
 }
 
 #[test]
-fn a_manifest_beside_the_library_is_read() {
+fn reads_manifest_beside_library() {
     let registry = registry("beside");
     let folder = folder("beside-of-it");
     let library = folder.join("libbeside.so");

@@ -21,7 +21,7 @@ fn nodes(pattern: &str) -> Hardware {
 }
 
 #[test]
-fn plugins_rank_by_name_then_readiness_then_priority_then_alphabet() {
+fn ranks_by_name_readiness_priority_alphabet() {
     let registry = registry("rank");
     for (name, priority, experimental) in
         [("zeta", 400, false), ("alpha", 400, false), ("eager", 900, true), ("low", -1, false)]
@@ -46,7 +46,7 @@ fn plugins_rank_by_name_then_readiness_then_priority_then_alphabet() {
 }
 
 #[test]
-fn conditions_are_on_what_a_plugin_says() {
+fn conditions_apply_to_declared_values() {
     let registry = registry("conditions");
     registry.register_descriptor(of_file("plain", |_| {})).unwrap();
     registry.register_descriptor(of_file("vendored", |manifest| manifest.vendor = "Example".to_owned())).unwrap();
@@ -63,7 +63,7 @@ fn conditions_are_on_what_a_plugin_says() {
 }
 
 #[test]
-fn hardware_decides_unless_a_plugin_is_named() {
+fn hardware_decides_unless_named() {
     let root = folder("hardware");
     fs::create_dir_all(root.join("dev/dri")).unwrap();
     fs::write(root.join("dev/dri/renderD128"), "").unwrap();
@@ -118,7 +118,7 @@ fn hardware_decides_unless_a_plugin_is_named() {
 }
 
 #[test]
-fn the_error_says_of_each_plugin_why_not() {
+fn error_explains_each_plugin() {
     let registry = registry("error");
     assert!(refused(&registry, &Policy::any()).rejected().is_empty());
     registry.register_descriptor(of_file("cuda", |m| m.aliases.push("gpu".to_owned()))).unwrap();

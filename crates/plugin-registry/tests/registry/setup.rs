@@ -68,7 +68,7 @@ fn good_settings_are_no_condition() {
 }
 
 #[test]
-fn a_value_that_must_be_is_a_condition() {
+fn required_value_is_condition() {
     let registry = registry("strict");
     let entry = registry.register::<Strict>().unwrap();
     let with = |value: &str| LoadOptions::new().environment(Environment::from([("STRICT_MODE", value)]));
@@ -87,7 +87,7 @@ fn some_variables_wait_for_the_client() {
 }
 
 #[test]
-fn a_coordinator_needs_a_store() {
+fn coordinator_needs_store() {
     let registry = registry("linked");
     let loaded = registry.register::<Linked>().unwrap().load().unwrap();
     let error = loaded.client(&ClientOptions::new()).unwrap_err();

@@ -15,7 +15,7 @@ fake! {
 }
 
 #[test]
-fn sixteen_threads_register_select_load_and_disable() {
+fn concurrent_register_select_load_disable() {
     const ROUNDS: usize = 200;
     let registry = registry("threads");
     let barrier = Barrier::new(16);

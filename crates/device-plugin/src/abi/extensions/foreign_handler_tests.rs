@@ -103,7 +103,7 @@ fn rejects_shape_changed_after_check() {
 }
 
 #[test]
-fn memory_that_is_not_aligned_is_refused() {
+fn rejects_unaligned_memory() {
     let of = |ty, extent: i64, from: usize| {
         let shape = Shape::new(ty, [extent]);
         let memory = [0u64; 8];
@@ -174,7 +174,7 @@ fn rejects_attribute_outside_its_type() {
 }
 
 #[test]
-fn what_needs_a_runtime_is_refused() {
+fn rejects_handlers_that_need_runtime() {
     let error = unimplemented(ptr::null());
     // SAFETY: it was made just now.
     let error = unsafe { Box::from_raw(error) };

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn free_blocks_are_used_again_and_bounded() {
+    fn reuses_and_limits_free_blocks() {
         // SAFETY: blocks come from the allocator, as this one does.
         let block = || NonNull::new(unsafe { alloc(BLOCK) }).unwrap();
         let free = Free { first: Cell::new(null_mut()), count: Cell::new(0) };

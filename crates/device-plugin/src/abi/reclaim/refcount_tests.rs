@@ -23,7 +23,7 @@ fn thing() -> (Arc<()>, Ref<Thing>) {
 }
 
 #[test]
-fn the_last_reference_drops_the_value() {
+fn last_reference_drops_value() {
     let (alive, first) = thing();
     let second = first.share();
     let third = OwnerRef::from(first.share());

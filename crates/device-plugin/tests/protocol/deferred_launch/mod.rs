@@ -407,7 +407,7 @@ unsafe extern "C" fn take(
 
 /// Objects are destroyed in every order while a launch waits for data that arrives, fails, or never arrives.
 #[test]
-fn objects_may_be_destroyed_in_any_order() {
+fn destroys_objects_in_any_order() {
     fn test(world: World, order: usize) {
         let (plugin, add) = (world.framework, world.compile("add 2 donate"));
         let there = plugin.ints(world.client, &[1, 2]);

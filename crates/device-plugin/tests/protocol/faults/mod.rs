@@ -454,7 +454,7 @@ const FEATURES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn every_method_of_the_traits_has_a_case() {
+fn every_trait_method_has_case() {
     let mut backend = methods(include_str!("../../../src/backend.rs"), "Backend");
     for (source, traits) in FEATURES {
         backend.extend(traits.iter().flat_map(|name| methods(source, name)));
@@ -518,7 +518,7 @@ fn every_method_may_fail() {
 }
 
 #[test]
-fn the_plugin_itself_may_panic_or_fail() {
+fn plugin_methods_may_panic_or_fail() {
     let _alone = alone();
     let world = World::new();
     // The order matters, because attributes are cached when the first call succeeds.
@@ -587,7 +587,7 @@ fn destructors_and_clones_may_panic() {
 }
 
 #[test]
-fn a_panic_while_one_is_cleaned_up_after() {
+fn panic_during_unwind() {
     // After a panic poisoned a vendor's lock, the destructors panic too. The output exists when `execute` fails.
     let _alone = alone();
     let world = World::new();

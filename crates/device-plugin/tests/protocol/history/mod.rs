@@ -65,7 +65,7 @@ macro_rules! sizes {
 for_each_slot!(sizes);
 
 #[test]
-fn every_function_has_a_case() {
+fn every_function_has_case() {
     let cases = cases();
     let missing: Vec<_> =
         functions().into_iter().map(|(name, _)| name).filter(|name| cases.iter().all(|case| case.0 != *name)).collect();

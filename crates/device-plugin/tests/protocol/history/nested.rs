@@ -156,7 +156,7 @@ fn arrays_of_longer_structs() {
 }
 
 #[test]
-fn the_size_of_a_layout_is_not_read() {
+fn ignores_layout_size() {
     // Frameworks leave it uninitialized.
     let world = World::new();
     let order = [0i64];

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_read_once() {
+    fn reads_record_once() {
         let site = std::env::temp_dir().join(format!("pjrt-record-{}", std::process::id()));
         let metadata = site.join("x-1.dist-info");
         std::fs::create_dir_all(&metadata).unwrap();
