@@ -35,7 +35,7 @@ impl fmt::Display for Fault {
 }
 
 /// All faults of a description. There is at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Faults(Vec<Fault>);
 
 impl Faults {
@@ -74,8 +74,6 @@ impl fmt::Display for Faults {
         Ok(())
     }
 }
-
-impl std::error::Error for Faults {}
 
 impl From<Faults> for Error {
     fn from(faults: Faults) -> Self {

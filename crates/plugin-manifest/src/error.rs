@@ -7,7 +7,8 @@ use crate::ErrorCode;
 /// The error of a failed operation: a status code, a message for the user, and named payloads.
 ///
 /// The size of one pointer, because results pass through every call and almost all of them are `Ok`.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}", .0.code, .0.message)]
 pub struct Error(Box<Data>);
 
 #[derive(Clone, PartialEq, Eq)]
@@ -109,16 +110,8 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.code, self.0.message)
-    }
-}
-
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
-
-impl std::error::Error for Error {}

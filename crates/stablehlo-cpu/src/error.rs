@@ -1,6 +1,5 @@
 //! Errors at compile time and at run time.
 
-use std::error::Error;
 use std::fmt;
 
 /// Why a program was rejected.
@@ -15,7 +14,7 @@ pub enum CompileErrorKind {
 /// Reports why a program was rejected. The message names the op, its types and its location.
 ///
 /// The engine checks the whole program for unsupported ops. [`CompileError::all`] lists each of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct CompileError {
     kind: CompileErrorKind,
     message: String,
@@ -109,19 +108,21 @@ impl fmt::Display for CompileError {
     }
 }
 
-impl Error for CompileError {}
-
 /// Why a run did not finish.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// The inputs do not match the program's parameters.
+    #[error("input: {0}")]
     Input(String),
     /// A buffer of this many bytes could not be allocated.
+    #[error("out of memory: {0} bytes could not be allocated")]
     OutOfMemory(usize),
     /// The handler of a custom call failed. The message names its target.
+    #[error("{0}")]
     CustomCall(String),
     /// A buffer would exceed the limit of its pool.
+    #[error("out of memory: cannot allocate {wanted} bytes, because {in_use} of at most {limit} bytes are in use")]
     LimitReached {
         /// Requested bytes.
         wanted: usize,
@@ -131,32 +132,12 @@ pub enum RunError {
         limit: usize,
     },
     /// Another member of the launch failed, or this one would have waited for it forever.
+    #[error("the launch failed: {0}")]
     Launch(String),
     /// [`Stop`](crate::Stop) ended the run.
+    #[error("the run was stopped before its end")]
     Stopped,
     /// An internal error in the engine. Please report it.
+    #[error("internal error of the CPU engine: {0}")]
     Internal(String),
 }
-
-impl fmt::Display for RunError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RunError::Input(message) => write!(f, "input: {message}"),
-            RunError::OutOfMemory(bytes) => {
-                write!(f, "out of memory: {bytes} bytes could not be allocated")
-            }
-            RunError::CustomCall(message) => f.write_str(message),
-            RunError::LimitReached { wanted, in_use, limit } => {
-                write!(
-                    f,
-                    "out of memory: cannot allocate {wanted} bytes, because {in_use} of at most {limit} bytes are in use"
-                )
-            }
-            RunError::Launch(message) => write!(f, "the launch failed: {message}"),
-            RunError::Stopped => f.write_str("the run was stopped before its end"),
-            RunError::Internal(message) => write!(f, "internal error of the CPU engine: {message}"),
-        }
-    }
-}
-
-impl Error for RunError {}

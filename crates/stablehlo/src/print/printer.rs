@@ -106,7 +106,13 @@ impl<'a> Printer<'a> {
 
     /// A number.
     pub(super) fn number(&mut self, value: impl fmt::Display) {
+        self.display(&value);
+    }
+
+    /// One function for all kinds of numbers, because it formats text.
+    fn display(&mut self, value: &dyn fmt::Display) {
         use fmt::Write;
+        // Writing to a string cannot fail.
         let _ = write!(self.out, "{value}");
     }
 

@@ -45,7 +45,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         OpKind::Sort { .. } => {
             ensure!(op.operands.len() == op.results.len(), "must have as many results as operands");
-            let elements = element_types(site.operands().flat_map(|ty| [ty, ty]))?;
+            let elements = element_types(site, &op.operands, 2)?;
             takes(&op.regions[0], site, &elements, "the comparator")?;
             predicate(&op.regions[0], site, "the comparator")
         }
@@ -59,8 +59,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 promotes(input, init)?;
             }
             reducer(&op.regions[0], site, inputs)?;
-            accumulates(&op.regions[0], site, site.operands().take(inputs), site.results())?;
-            accumulates(&op.regions[0], site, site.operands().skip(inputs), site.results())
+            accumulates(&op.regions[0], site, 0, inputs)?;
+            accumulates(&op.regions[0], site, inputs, inputs)
         }
         OpKind::Scatter { .. } => {
             let inputs = op.operands.len() / 2;
@@ -75,8 +75,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 promotes(input, result)?;
             }
             reducer(&op.regions[0], site, inputs)?;
-            accumulates(&op.regions[0], site, site.operands().take(inputs), site.results())?;
-            accumulates(&op.regions[0], site, site.operands().skip(inputs + 1), site.results())
+            accumulates(&op.regions[0], site, 0, inputs)?;
+            accumulates(&op.regions[0], site, inputs + 1, inputs)
         }
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
@@ -86,12 +86,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 );
                 promotes(operand, result)?;
             }
-            let element = element_types(site.operands().take(1).flat_map(|ty| [ty, ty]))?;
+            let element = element_types(site, op.operands.get(..1).unwrap_or_default(), 2)?;
             takes(&op.regions[0], site, &element, "the selection")?;
             predicate(&op.regions[0], site, "the selection")?;
             reducer(&op.regions[1], site, 1)?;
-            accumulates(&op.regions[1], site, site.operands().skip(1).take(1), site.results())?;
-            accumulates(&op.regions[1], site, site.operands().skip(2), site.results())
+            accumulates(&op.regions[1], site, 1, 1)?;
+            accumulates(&op.regions[1], site, 2, 1)
         }
         OpKind::CreateToken => token(site.result(0)?),
         OpKind::AfterAll => {
@@ -196,13 +196,11 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
 
 /// The inputs and initial values must fit the reducer's arguments, and the results must hold the values that it
 /// returns.
-fn accumulates<'t>(
-    region: &Region,
-    site: &Site<'t>,
-    inputs: impl Iterator<Item = &'t Type>,
-    results: impl Iterator<Item = &'t Type>,
-) -> Result<()> {
-    for ((&value, input), result) in region.args.iter().zip(inputs).zip(results) {
+///
+/// The inputs or initial values are the operands from `first` on.
+fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> Result<()> {
+    let inputs = site.operands().skip(first).take(count);
+    for ((&value, input), result) in region.args.iter().zip(inputs).zip(site.results()) {
         let (Type::Tensor(taken), Type::Tensor(input), Type::Tensor(result)) = (site.func.ty(value), input, result)
         else {
             continue;
@@ -213,15 +211,18 @@ fn accumulates<'t>(
     Ok(())
 }
 
-/// Scalar types with the element types of these tensors.
-fn element_types<'a>(types: impl Iterator<Item = &'a Type>) -> Result<Vec<Type>> {
-    types
-        .map(|ty| match ty {
-            Type::Tensor(tensor) => Ok(Type::Tensor(TensorType::new([], tensor.element))),
-            Type::Other(_) => Ok(ty.clone()),
-            other => Err(Error::new(format_args!("operands must be tensors, not {other}"))),
-        })
-        .collect()
+/// Scalar types with the element types of these tensors, each as often as `copies`.
+fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<Vec<Type>> {
+    let mut types = Vec::with_capacity(tensors.len() * copies);
+    for &value in tensors {
+        let ty = match site.func.ty(value) {
+            Type::Tensor(tensor) => Type::Tensor(TensorType::new([], tensor.element)),
+            ty @ Type::Other(_) => ty.clone(),
+            other => return Err(Error::new(format_args!("operands must be tensors, not {other}"))),
+        };
+        types.extend(vec![ty; copies]);
+    }
+    Ok(types)
 }
 
 /// Checks a reducer that takes two scalars per input, in any type that it accumulates in, and returns one scalar per
@@ -251,7 +252,7 @@ pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> R
     match site.op.regions.get(region) {
         Some(region) => {
             reducer(region, site, inputs)?;
-            accumulates(region, site, site.operands().take(inputs), site.results())
+            accumulates(region, site, 0, inputs)
         }
         None => Err(Error::new("must have a reducer")),
     }
@@ -260,6 +261,6 @@ pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> R
 /// A region that takes one scalar per operand and returns one element of the result.
 pub(super) fn region_yields_elements(site: &Site<'_>, region: usize) -> Result<()> {
     let Some(region) = site.op.regions.get(region) else { return Err(Error::new("must have a computation")) };
-    takes(region, site, &element_types(site.operands())?, "the computation")?;
-    yields(region, site, element_types(site.results())?.iter(), "the computation")
+    takes(region, site, &element_types(site, &site.op.operands, 1)?, "the computation")?;
+    yields(region, site, element_types(site, &site.op.results, 1)?.iter(), "the computation")
 }
