@@ -1,8 +1,8 @@
 //! Test doubles for PJRT plugins.
 //!
 //! The macros implement the methods of a [`Backend`](device_plugin::Backend) that are irrelevant to a test. A test uses
-//! them within its `impl Backend` and writes the other methods itself. [`library`] returns the plugin libraries of the
-//! folder `plugins`, which tests load.
+//! them within its `impl Backend` and writes the other methods itself. [`Exclusive`] makes tests that share statics run
+//! one after another. [`library`] returns the plugin libraries of the folder `plugins`, which tests load.
 //!
 //! ```
 //! use device_plugin::Backend;
@@ -20,6 +20,7 @@
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[doc(hidden)]
 pub use device_plugin;
@@ -28,11 +29,18 @@ pub use device_plugin;
 #[macro_export]
 macro_rules! unit_device {
     ($kind:expr) => {
+        $crate::unit_backend!();
+        $crate::one_device!($kind);
+    };
+}
+
+/// Implements `create` without options, for a backend that is a unit struct.
+#[macro_export]
+macro_rules! unit_backend {
+    () => {
         fn create(_: &$crate::device_plugin::CreateOptions) -> $crate::device_plugin::Result<Self> {
             ::core::result::Result::Ok(Self)
         }
-
-        $crate::one_device!($kind);
     };
 }
 
@@ -40,8 +48,16 @@ macro_rules! unit_device {
 #[macro_export]
 macro_rules! one_device {
     ($kind:expr) => {
+        $crate::several_devices!(1, $kind);
+    };
+}
+
+/// Declares a number of devices of the given kind, with the ids from 0.
+#[macro_export]
+macro_rules! several_devices {
+    ($count:expr, $kind:expr) => {
         fn devices(&self) -> ::std::vec::Vec<$crate::device_plugin::DeviceInfo> {
-            ::std::vec![$crate::device_plugin::DeviceInfo::new(0, $kind)]
+            (0..$count).map(|id| $crate::device_plugin::DeviceInfo::new(id, $kind)).collect()
         }
     };
 }
@@ -63,6 +79,63 @@ macro_rules! host_memory {
         fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> $crate::device_plugin::Result<()> {
             to.copy_from_slice(buffer);
             ::core::result::Result::Ok(())
+        }
+    };
+}
+
+/// Implements buffers in host memory that programs and tests may change, as `Arc<RwLock<Vec<u8>>>`.
+#[macro_export]
+macro_rules! writable_host_memory {
+    () => {
+        type Buffer = ::std::sync::Arc<::std::sync::RwLock<::std::vec::Vec<u8>>>;
+
+        fn buffer_from_host(
+            &self,
+            host: $crate::device_plugin::HostArray<'_>,
+            _: $crate::device_plugin::Placement,
+        ) -> $crate::device_plugin::Result<Self::Buffer> {
+            ::core::result::Result::Ok(::std::sync::Arc::new(::std::sync::RwLock::new(host.into_bytes())))
+        }
+
+        fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> $crate::device_plugin::Result<()> {
+            to.copy_from_slice(&buffer.read().expect("no test panics while it writes"));
+            ::core::result::Result::Ok(())
+        }
+    };
+}
+
+/// Declares a single program with the given name, which takes and returns one array of the given shape. The test writes
+/// `execute`.
+#[macro_export]
+macro_rules! one_program {
+    ($name:expr, $shape:expr) => {
+        type Executable = ();
+
+        fn compile(
+            &self,
+            _: &$crate::device_plugin::Program,
+            _: &$crate::device_plugin::CompileOptions,
+        ) -> $crate::device_plugin::Result<$crate::device_plugin::Compiled<()>> {
+            let info = $crate::device_plugin::ExecutableInfo::new($name, [$shape], [$shape]);
+            ::core::result::Result::Ok($crate::device_plugin::Compiled { executable: (), info })
+        }
+    };
+}
+
+/// Implements `execute` for executables of the given type. It returns the first input.
+#[macro_export]
+macro_rules! echo_executions {
+    ($executable:ty) => {
+        type Executable = $executable;
+
+        fn execute(
+            &self,
+            _: &::std::sync::Arc<$executable>,
+            launch: &mut $crate::device_plugin::Launch<'_, Self>,
+        ) -> $crate::device_plugin::Result<$crate::device_plugin::Event> {
+            let output = launch.inputs[0].clone();
+            launch.outputs.push(output)?;
+            ::core::result::Result::Ok($crate::device_plugin::Event::ready())
         }
     };
 }
@@ -97,6 +170,28 @@ macro_rules! no_executions {
             ::core::result::Result::Err($crate::device_plugin::Error::unimplemented("this device runs no programs"))
         }
     };
+}
+
+/// Makes tests run one after another, because a device that they share keeps its state in statics.
+///
+/// ```
+/// static EXCLUSIVE: device_plugin_testing::Exclusive = device_plugin_testing::Exclusive::new();
+///
+/// let _turn = EXCLUSIVE.turn();
+/// ```
+#[derive(Debug, Default)]
+pub struct Exclusive(Mutex<()>);
+
+impl Exclusive {
+    /// No test has its turn.
+    pub const fn new() -> Self {
+        Self(Mutex::new(()))
+    }
+
+    /// Waits for the end of the test that has its turn, including one that panicked.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Returns the path of a plugin library of this crate, such as `witness_plugin`. Cargo builds it together with the

@@ -13,8 +13,8 @@ use block_on::block_on;
 use device_plugin::features::{self as offered, Features};
 use device_plugin::ffi::{Handler, Registry};
 use device_plugin::{
-    Backend, CompileOptions as Options, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Event,
-    ExecutableInfo, HostArray, Launch, MemoryInfo, Placement, Result, Shape as DeviceShape, device_plugin,
+    Backend, CompileOptions as Options, Compiled, Completer, DevicePlugin, Event, ExecutableInfo, Launch, MemoryInfo,
+    Result, Shape as DeviceShape, device_plugin,
 };
 use pjrt::extensions::{
     Ffi, HandlerTraits, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream, Streams,
@@ -52,30 +52,16 @@ fn finish() {
 }
 
 impl Backend for Device {
-    type Buffer = Memory;
     type Executable = String;
 
     const FEATURES: Features<Self> = Features::none().profiler().streams().ffi().raw_buffers();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        (0..2).map(|id| DeviceInfo::new(id, "All v1")).collect()
-    }
+    device_plugin_testing::unit_backend!();
+    device_plugin_testing::several_devices!(2, "All v1");
+    device_plugin_testing::writable_host_memory!();
 
     fn memories(&self) -> Vec<MemoryInfo> {
         vec![MemoryInfo::new("device", 0, [0, 1]), MemoryInfo::new("pinned_host", 1, [0, 1]).on_host()]
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Memory> {
-        Ok(Arc::new(RwLock::new(host.into_bytes())))
-    }
-
-    fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(&buffer.read().unwrap());
-        Ok(())
     }
 
     fn compile(&self, program: &device_plugin::Program, _: &Options) -> Result<Compiled<String>> {

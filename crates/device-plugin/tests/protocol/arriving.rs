@@ -64,19 +64,17 @@ impl Buffer {
 
 impl Backend for Dma {
     type Buffer = Buffer;
-    type Executable = ();
 
     const FEATURES: Features<Self> = Features::none().device_copies();
+
+    device_plugin_testing::one_device!("DMA");
+    device_plugin_testing::one_program!("echo", pair());
 
     fn create(options: &CreateOptions) -> Result<Self> {
         let under_way = Wire::default();
         let test = options.get("test").map(ToString::to_string).unwrap_or_default();
         WIRES.lock().unwrap().push((test, Arc::clone(&under_way)));
         Ok(Self { under_way })
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "DMA")]
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Buffer> {
@@ -90,10 +88,6 @@ impl Backend for Dma {
     fn read(&self, buffer: &Buffer, to: &mut [u8]) -> Result<()> {
         to.copy_from_slice(buffer.data()?);
         Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [pair()], [pair()]) })
     }
 
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {

@@ -80,18 +80,16 @@ impl Drop for Device {
 
 impl Backend for Device {
     type Buffer = Handle;
-    type Executable = ();
 
     const FEATURES: Features<Self> = Features::none().device_copies().raw_buffers();
+
+    device_plugin_testing::several_devices!(2, "Driven");
+    device_plugin_testing::one_program!("echo", pair());
 
     fn create(_: &CreateOptions) -> Result<Self> {
         let (work, receiver) = channel();
         *WORK.lock().unwrap() = Some(receiver);
         Ok(Self { work })
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "Driven"), DeviceInfo::new(1, "Driven")]
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Handle> {
@@ -108,10 +106,6 @@ impl Backend for Device {
         check("read");
         to.copy_from_slice(buffer.bytes());
         Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [pair()], [pair()]) })
     }
 
     /// Creates an output whose value the test provides later.

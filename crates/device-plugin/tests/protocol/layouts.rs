@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use device_plugin::features::{AheadOfTime, Features, StorageLayouts};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, ErrorCode, Event,
-    ExecutableInfo, HostArray, Launch, Layout, Placement, Program, Result, Shape, TopologyInfo, device_plugin,
+    Backend, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, ErrorCode, ExecutableInfo, HostArray,
+    Layout, Placement, Program, Result, Shape, TopologyInfo, device_plugin,
 };
 use pjrt_sys::*;
 
@@ -34,17 +34,12 @@ fn columns(rank: usize) -> Option<Layout> {
 
 impl Backend for TilesDevice {
     type Buffer = Stored;
-    type Executable = String;
 
     const FEATURES: Features<Self> = Features::none().ahead_of_time().storage_layouts();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        (0..2).map(|id| DeviceInfo::new(id, "tiles")).collect()
-    }
+    device_plugin_testing::unit_backend!();
+    device_plugin_testing::several_devices!(2, "tiles");
+    device_plugin_testing::echo_executions!(String);
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Stored> {
         Ok(Arc::new((host.shape().clone(), host.into_bytes())))
@@ -63,12 +58,6 @@ impl Backend for TilesDevice {
             (info.parameter_layouts, info.output_layouts) = (layouts(parameter), layouts(result));
         }
         Ok(Compiled { info, executable: text })
-    }
-
-    fn execute(&self, _: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        let input = launch.inputs[0].clone();
-        launch.outputs.push(input)?;
-        Ok(Event::ready())
     }
 }
 

@@ -1,9 +1,10 @@
 //! Tests a device that accepts data in pieces, and whose arrays may be shorter than their shapes.
 
-use std::sync::{Arc, Barrier, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, MutexGuard};
 
 use device_plugin::features::{DynamicShapes, Features, PiecewiseUploads};
 use device_plugin::*;
+use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Framework, garbage, slice};
@@ -24,12 +25,12 @@ static SEEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 /// A piece that begins with 9 waits at this barrier for the test. It waits twice.
 static GATE: Mutex<Option<Arc<Barrier>>> = Mutex::new(None);
 /// Only one test at a time may use the list.
-static ALONE: Mutex<()> = Mutex::new(());
+static EXCLUSIVE: Exclusive = Exclusive::new();
 
-fn alone() -> MutexGuard<'static, ()> {
-    let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn turn() -> MutexGuard<'static, ()> {
+    let turn = EXCLUSIVE.turn();
     SEEN.lock().unwrap().clear();
-    alone
+    turn
 }
 
 #[derive(Clone)]
@@ -41,17 +42,11 @@ struct Memory {
 
 impl Backend for Board {
     type Buffer = Memory;
-    type Executable = ();
 
     const FEATURES: Features<Self> = Features::none().piecewise_uploads().dynamic_shapes();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "Board")]
-    }
+    device_plugin_testing::unit_device!("Board");
+    device_plugin_testing::one_program!("until zero", shape());
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Memory> {
         Ok(Memory { bytes: Arc::new(Mutex::new(host.into_bytes())), rows: None })
@@ -61,10 +56,6 @@ impl Backend for Board {
         let bytes = buffer.bytes.lock().unwrap();
         to.copy_from_slice(&bytes[..to.len()]);
         Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Ok(Compiled { executable: (), info: ExecutableInfo::new("until zero", [shape()], [shape()]) })
     }
 
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -147,7 +138,7 @@ fn is_ready(buffer: Buffer) -> bool {
 
 #[test]
 fn writes_pieces_on_arrival() {
-    let _alone = alone();
+    let _turn = turn();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
     send(manager, 6, &[7, 8], false).unwrap();
@@ -164,7 +155,7 @@ fn writes_pieces_on_arrival() {
 
 #[test]
 fn buffer_awaits_concurrent_pieces() {
-    let _alone = alone();
+    let _turn = turn();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
     let gate = Arc::new(Barrier::new(2));
@@ -185,7 +176,7 @@ fn buffer_awaits_concurrent_pieces() {
 
 #[test]
 fn failed_piece_fails_buffer() {
-    let _alone = alone();
+    let _turn = turn();
     let client = pieces().client(&[]).unwrap();
     let (manager, buffer) = arriving(client);
     send(manager, 0, &[1, 2], false).unwrap();
@@ -215,7 +206,7 @@ fn dynamic(buffer: Buffer) -> Answer<Vec<usize>> {
 
 #[test]
 fn output_has_dynamic_size() {
-    let _alone = alone();
+    let _turn = turn();
     let client = pieces().client(&[]).unwrap();
     let program = pieces().compile(client, "any").unwrap();
     for (given, rows) in [([1, 2, 3, 4, 0, 0, 5, 6], 2), ([0; 8], 0), ([1; 8], 4)] {
@@ -260,7 +251,7 @@ fn output_has_dynamic_size() {
 
 #[test]
 fn pending_dynamic_array_is_read_when_ready() {
-    let _alone = alone();
+    let _turn = turn();
     let client = pieces().client(&[]).unwrap();
     let program = pieces().compile(client, "any").unwrap();
     for (room, order) in [(8, None), (8, Some([0i64, 1])), (3, None)] {

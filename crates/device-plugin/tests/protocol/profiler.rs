@@ -1,9 +1,10 @@
 //! Tests profiles that are recorded through the profiler's C table and read by an independent decoder.
 
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use device_plugin::{ErrorCode, profiler};
+use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 use prost::Message;
 
@@ -126,10 +127,7 @@ impl Profile {
 }
 
 /// Only one profile can run at a time.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub static EXCLUSIVE: Exclusive = Exclusive::new();
 
 /// Compiles and runs a program, with a context id from the framework's own trace.
 fn work(name: &str) {
@@ -161,7 +159,7 @@ fn work(name: &str) {
 
 #[test]
 fn profile_shows_all_activities() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let profiler = create(b"options");
     let begun = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as i64;
     start(profiler).unwrap();
@@ -215,7 +213,7 @@ fn profile_shows_all_activities() {
 
 #[test]
 fn nothing_is_recorded_without_a_profile() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     assert!(!profiler::is_recording());
     work("before");
     let profiler = create(b"");
@@ -233,7 +231,7 @@ fn nothing_is_recorded_without_a_profile() {
 
 #[test]
 fn profile_phases_in_order() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let (one, two) = (create(b""), create(b""));
     assert_eq!(stop(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     assert!(collect(one).unwrap_err().message.contains("start and stop one first"));
@@ -264,7 +262,7 @@ fn profile_phases_in_order() {
 
 #[test]
 fn profile_may_be_consumed() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let profiler = create(b"");
     start(profiler).unwrap();
     work("consumed");
@@ -318,7 +316,7 @@ impl tracing::Subscriber for Application {
 
 #[test]
 fn keeps_subscriber_of_application() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let notes = |profiled: bool| {
         let application = Application::default();
         let profiler = create(b"");
@@ -342,7 +340,7 @@ fn keeps_subscriber_of_application() {
 
 #[test]
 fn device_threads_are_recorded_in_scope() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let profiler = create(b"");
     start(profiler).unwrap();
     let worker = std::thread::Builder::new().name("worker 7".to_owned());

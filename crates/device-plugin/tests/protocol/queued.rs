@@ -2,10 +2,11 @@
 //! computed. For the framework, a buffer is ready only when its value exists.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
 
 use device_plugin::features::{BufferAddresses, DeviceCopies, Features};
 use device_plugin::*;
+use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 
 use crate::framework::{self, Answer, Framework};
@@ -28,11 +29,7 @@ type Work = Box<dyn FnOnce() + Send>;
 static QUEUE: Mutex<VecDeque<Work>> = Mutex::new(VecDeque::new());
 static SUBMITTED: Condvar = Condvar::new();
 /// Only one test at a time may use the queue.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn submit(work: impl FnOnce() + Send + 'static) {
     QUEUE.lock().unwrap().push_back(Box::new(work));
@@ -56,9 +53,7 @@ impl Backend for Board {
 
     const FEATURES: Features<Self> = Features::none().buffer_addresses().device_copies().queued();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
+    device_plugin_testing::unit_backend!();
 
     fn devices(&self) -> Vec<DeviceInfo> {
         vec![DeviceInfo::new(0, "Queued"), DeviceInfo::new(1, "Full")]
@@ -173,7 +168,7 @@ impl World {
 
 #[test]
 fn copy_of_pending_buffer() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let copy = world.copy(0).unwrap();
     let ready = plugin().ready_event(copy);
@@ -191,7 +186,7 @@ fn copy_of_pending_buffer() {
 
 #[test]
 fn late_copy_failure_is_reported() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let copy = world.copy(1).unwrap();
     let ready = plugin().ready_event(copy);
@@ -207,7 +202,7 @@ fn late_copy_failure_is_reported() {
 
 #[test]
 fn executions_take_pending_inputs() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     // This execution does not wait for the first one.
     let (outputs, event) = plugin().execute(world.program, &[world.output], 1).unwrap();
@@ -230,7 +225,7 @@ fn executions_take_pending_inputs() {
 /// A launch may receive an input that fails later. Its outputs are then garbage.
 #[test]
 fn late_input_failure_fails_outputs() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let client = plugin().client(&[]).unwrap();
     let [fail, next, early] = ["fail", "", "early"].map(|code| plugin().compile(client, code).unwrap());
     let input = plugin().put(client, &Shape::new(ElementType::U8, [2]), &[3, 4], 0).unwrap();
@@ -260,7 +255,7 @@ fn late_input_failure_fails_outputs() {
 /// A launch that has failed has ended, regardless of its inputs.
 #[test]
 fn failed_launch_does_not_await_inputs() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let fail = plugin().compile(world.client, "fail").unwrap();
     let (outputs, event) = plugin().execute(fail, &[world.output], 1).unwrap();

@@ -1,9 +1,10 @@
 //! Tests reads that continue after the framework's call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use device_plugin::features::{AsyncReads, Features};
 use device_plugin::*;
+use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 
 use crate::framework::Framework;
@@ -20,49 +21,21 @@ impl DevicePlugin for Reads {
 struct Reader;
 
 /// A read that was started: the device's own clone of the buffer, the memory, and the completer of the read.
-type Begun = (Arc<Vec<u8>>, HostDestination, Completer);
+type Begun = (Arc<[u8]>, HostDestination, Completer);
 static BEGUN: Mutex<Vec<Begun>> = Mutex::new(Vec::new());
 /// Only one test at a time may use the list.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn next() -> Begun {
     BEGUN.lock().unwrap().remove(0)
 }
 
 impl Backend for Reader {
-    type Buffer = Arc<Vec<u8>>;
-    type Executable = ();
-
     const FEATURES: Features<Self> = Features::none().async_reads();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "Reader")]
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(Arc::new(host.into_bytes()))
-    }
-
-    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(buffer);
-        Ok(())
-    }
-
-    fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        Err(Error::unimplemented("programs"))
-    }
-
-    fn execute(&self, _: &Arc<()>, _: &mut Launch<'_, Self>) -> Result<Event> {
-        Err(Error::unimplemented("programs"))
-    }
+    device_plugin_testing::unit_device!("Reader");
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::no_programs!();
 }
 
 impl AsyncReads for Reader {
@@ -86,7 +59,7 @@ fn shape() -> Shape {
 
 #[test]
 fn event_awaits_copy() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let client = reads().client(&[]).unwrap();
     let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();
     let mut out = [0u8; 4];
@@ -107,7 +80,7 @@ fn event_awaits_copy() {
 
 #[test]
 fn read_errors() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let client = reads().client(&[]).unwrap();
     let mut out = [0u8; 4];
     let unlucky = reads().put(client, &shape(), &[13, 0, 0, 0], 0).unwrap();
@@ -130,7 +103,7 @@ fn read_errors() {
 
 #[test]
 fn reordered_and_partial_reads_are_synchronous() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let client = reads().client(&[]).unwrap();
     let buffer = reads().put(client, &shape(), &[1, 2, 3, 4], 0).unwrap();
     let (order, mut out) = ([0i64, 1], [0u8; 4]);

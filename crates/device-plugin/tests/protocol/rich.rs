@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use device_plugin::features::{BufferAddresses, Features, MultiDevice, Profile, RawBuffers, Stream, Streams};
 use device_plugin::profiler::{self, Activity, Place};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
-    ExecutableInfo, ExecuteOptions, HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
+    Backend, CompileOptions, Compiled, DevicePlugin, ElementType, Error, Event, ExecutableInfo, ExecuteOptions,
+    HostArray, Launch, Program, Result, Shape, device_plugin,
 };
 
 pub struct Rich;
@@ -44,28 +44,14 @@ pub fn shape() -> Shape {
 }
 
 impl Backend for RichDevice {
-    type Buffer = Memory;
     type Executable = String;
 
     const FEATURES: Features<Self> =
         Features::none().buffer_addresses().multi_device().profiler().streams().ffi().raw_buffers();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
-        Ok(Self)
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        (0..2).map(|id| DeviceInfo::new(id, "Rich v1")).collect()
-    }
-
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Memory> {
-        Ok(Arc::new(RwLock::new(host.into_bytes())))
-    }
-
-    fn read(&self, buffer: &Memory, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(&buffer.read().unwrap());
-        Ok(())
-    }
+    device_plugin_testing::unit_backend!();
+    device_plugin_testing::several_devices!(2, "Rich v1");
+    device_plugin_testing::writable_host_memory!();
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
         let code = String::from_utf8(program.code.to_vec()).map_err(|_| Error::invalid_argument("no text"))?;

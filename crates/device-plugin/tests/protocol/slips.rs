@@ -1,8 +1,6 @@
 //! Tests backends that contradict themselves. Each inconsistency causes an error that names its subject. Inconsistent
 //! data never reaches the framework, which would end the process on it.
 
-use std::sync::Arc;
-
 use device_plugin::features::{BufferAddresses, Features};
 use device_plugin::*;
 use pjrt_sys::slot;
@@ -28,10 +26,10 @@ fn client(slip: &str) -> Answer<Client> {
 }
 
 impl Backend for Careless {
-    type Buffer = Arc<Vec<u8>>;
-    type Executable = ();
-
     const FEATURES: Features<Self> = Features::none().buffer_addresses();
+
+    device_plugin_testing::host_memory!();
+    device_plugin_testing::echo_executions!(());
 
     fn create(options: &CreateOptions) -> Result<Self> {
         match options.get("slip") {
@@ -65,15 +63,6 @@ impl Backend for Careless {
         }
     }
 
-    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
-        Ok(Arc::new(host.into_bytes()))
-    }
-
-    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
-        to.copy_from_slice(buffer);
-        Ok(())
-    }
-
     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         let mut info = ExecutableInfo::new("slip", [pair()], [pair()]);
         match self.0.as_str() {
@@ -84,12 +73,6 @@ impl Backend for Careless {
             _ => {}
         }
         Ok(Compiled { executable: (), info })
-    }
-
-    fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
-        let output = launch.inputs[0].clone();
-        launch.outputs.push(output)?;
-        Ok(Event::ready())
     }
 }
 

@@ -127,15 +127,13 @@ impl<const Q: bool> Backend for Device<Q> {
     const FEATURES: Features<Self> =
         if Q { Features::none().multi_device().queued() } else { Features::none().multi_device() };
 
+    device_plugin_testing::several_devices!(2, "Patient");
+
     fn create(options: &CreateOptions) -> Result<Self> {
         let name = options.get("test").map(ToString::to_string).unwrap_or_default();
         let log = Arc::new(Log::default());
         LOGS.lock().unwrap().push((name, Arc::clone(&log)));
         Ok(Self { log })
-    }
-
-    fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo::new(0, "Patient"), DeviceInfo::new(1, "Patient")]
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Cell> {

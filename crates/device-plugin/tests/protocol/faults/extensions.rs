@@ -6,7 +6,7 @@ use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
 use super::faulty::{Kind, LIVE, arm, disarm};
-use super::{Case, DATA, World, alone, fails, methods, plugin};
+use super::{Case, DATA, EXCLUSIVE, World, fails, methods, plugin};
 use crate::extensions::ask_of;
 use crate::framework::Answer;
 use crate::profiler;
@@ -93,7 +93,7 @@ fn every_extension_method_has_case() {
 
 #[test]
 fn extension_methods_panic_or_fail() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for case in FALLIBLE {
         fails(case, Kind::Error, &world);
@@ -109,7 +109,7 @@ fn extension_methods_panic_or_fail() {
 
 #[test]
 fn alias_value_panics_in_clone_and_drop() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let live = LIVE.load(Ordering::Relaxed);
     arm("Buffer::clone", Kind::Panic);
@@ -132,7 +132,7 @@ fn alias_value_panics_in_clone_and_drop() {
 
 #[test]
 fn failed_profile_does_not_affect_next() {
-    let _profiles = profiler::alone();
+    let _profiles = profiler::EXCLUSIVE.turn();
     for (kind, code) in [
         (Kind::Panic, ErrorCode::INTERNAL),
         (Kind::PanicTwice, ErrorCode::INTERNAL),

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pjrt_sys::*;
 
 use super::faulty::{Kind, LIVE, arm, at_end_of_a_buffer, disarm, within_execution};
-use super::{DATA, World, alone, plugin, shape};
+use super::{DATA, EXCLUSIVE, World, plugin, shape};
 use crate::framework::{Buffer, garbage};
 
 /// Creates a buffer whose data was transferred after the framework received the buffer.
@@ -81,7 +81,7 @@ const ENDS: &[End] = &[
 
 #[test]
 fn late_value_is_dropped_without_clone() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for (end, give_up) in ENDS {
         let live = LIVE.load(Ordering::Relaxed);
@@ -97,7 +97,7 @@ fn late_value_is_dropped_without_clone() {
 
 #[test]
 fn values_are_dropped_without_lock() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let both = plugin().compile(world.client, "both").unwrap();
     let fresh = plugin().compile(world.client, "fresh").unwrap();
@@ -135,7 +135,7 @@ fn values_are_dropped_without_lock() {
 #[test]
 fn failed_execution_drops_values_on_unwind() {
     // A second panic while the first one unwinds would end the process.
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     let program = plugin().compile(world.client, "fresh").unwrap();
     for kind in [Kind::Panic, Kind::Error] {

@@ -9,10 +9,10 @@ pub mod faulty;
 mod late;
 
 use std::ptr::{null, null_mut};
-use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
+use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Framework, Loaded, execute_options, garbage, program};
@@ -23,7 +23,7 @@ fn plugin() -> Framework {
 }
 
 /// Live objects are counted for the whole process, so only one test may run at a time.
-static ALONE: Mutex<()> = Mutex::new(());
+static EXCLUSIVE: Exclusive = Exclusive::new();
 
 /// The objects that a case needs. They are created before the fault is armed.
 struct World {
@@ -489,13 +489,9 @@ fn fails((method, function, call): &Case, kind: Kind, world: &World) {
     assert_eq!(plugin().read(world.buffer).unwrap(), DATA);
 }
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
 #[test]
 fn every_method_may_panic() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for case in FALLIBLE.iter().chain(INFALLIBLE) {
         for kind in [Kind::Panic, Kind::PanicTwice] {
@@ -508,7 +504,7 @@ fn every_method_may_panic() {
 
 #[test]
 fn every_method_may_fail() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for case in FALLIBLE {
         fails(case, Kind::Error, &world);
@@ -519,7 +515,7 @@ fn every_method_may_fail() {
 
 #[test]
 fn plugin_methods_may_panic_or_fail() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     // The order matters, because attributes are cached when the first call succeeds.
     for (method, function, call) in PLUGIN {
@@ -563,7 +559,7 @@ fn plugin_methods_may_panic_or_fail() {
 
 #[test]
 fn destructors_and_clones_may_panic() {
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for (method, function, call) in OTHERS {
         for kind in [Kind::Panic, Kind::PanicTwice] {
@@ -589,7 +585,7 @@ fn destructors_and_clones_may_panic() {
 #[test]
 fn panic_during_unwind() {
     // After a panic poisoned a vendor's lock, the destructors panic too. The output exists when `execute` fails.
-    let _alone = alone();
+    let _turn = EXCLUSIVE.turn();
     let world = World::new();
     for (kind, expected) in [
         (Kind::Panic, "PJRT_LoadedExecutable_Execute: the plugin panicked: asked to panic in execute"),
