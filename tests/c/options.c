@@ -58,7 +58,7 @@ static void values(void) {
     OK(dp_options_at(options, 0, &newer.option, &error));
     CHECK(newer.option.struct_size == sizeof(dp_option) && newer.later[0] == 0xab && newer.later[15] == 0xab);
 
-    FAILS(DP_OUT_OF_RANGE, "`index` is 6, and there are 6", dp_options_at(options, 6, &newer.option, &error));
+    FAILS(DP_OUT_OF_RANGE, "`index` is 6", dp_options_at(options, 6, &newer.option, &error));
     FAILS(DP_OUT_OF_RANGE, "`index` is", dp_options_at(options, SIZE_MAX, &newer.option, &error));
     FAILS(DP_INVALID_ARGUMENT, "`out` is NULL", dp_options_at(options, 0, NULL, &error));
     FAILS(DP_INVALID_ARGUMENT, "`options` is NULL", dp_options_at(NULL, 0, &newer.option, &error));
@@ -71,7 +71,7 @@ static void values(void) {
     FAILS(DP_INVALID_ARGUMENT, "`value` is NULL", dp_options_set_string(options, "x", NULL, &error));
     FAILS(DP_INVALID_ARGUMENT, "`value` is not UTF-8", dp_options_set_string(options, "x", "\xc3(", &error));
     FAILS(DP_INVALID_ARGUMENT, "`values` is NULL", dp_options_set_int64_list(options, "x", NULL, 2, &error));
-    FAILS(DP_INVALID_ARGUMENT, "`values` cannot be an array",
+    FAILS(DP_INVALID_ARGUMENT, "`values` is not a valid array",
           dp_options_set_int64_list(options, "x", list, SIZE_MAX, &error));
     CHECK(dp_options_set_int64(NULL, "x", 1, NULL) == DP_INVALID_ARGUMENT);
     CHECK(dp_options_count(options) == 6);

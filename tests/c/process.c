@@ -122,7 +122,7 @@ int main(void) {
     FAILS(DP_INVALID_ARGUMENT, "", dp_registry_register(registry, &descriptor, &plugin, &error));
     descriptor = describe("described");
     descriptor.version = 77;
-    FAILS(DP_INVALID_ARGUMENT, "77 is not known here", dp_registry_register(registry, &descriptor, &plugin, &error));
+    FAILS(DP_INVALID_ARGUMENT, "version 77 is unknown", dp_registry_register(registry, &descriptor, &plugin, &error));
     descriptor = describe("described");
     descriptor.library_kind = 99;
     FAILS(DP_INVALID_ARGUMENT, "library_kind", dp_registry_register(registry, &descriptor, &plugin, &error));

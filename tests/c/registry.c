@@ -289,7 +289,7 @@ static void registering(void) {
     OK(dp_options_set_int64(given, "fats", 1, &error));
     FAILS(DP_INVALID_ARGUMENT, "did you mean \"fast\"?",
           dp_plugin_client_options(toy, NULL, given, &resolved, &error));
-    FAILS(DP_INVALID_ARGUMENT, "threads: this option is of type int64",
+    FAILS(DP_INVALID_ARGUMENT, "threads: this option has the type int64",
           dp_plugin_client_options(toy, NULL, given, &resolved, &error));
     CHECK(resolved == NULL);
     dp_options_free(given);

@@ -27,7 +27,7 @@ impl ArrayLayout {
         let tiles = usual.stored().map_or(&[][..], |stored| &stored.layout.tiles);
         if layout.tiles != tiles {
             return Err(Error::unimplemented(format!(
-                "{field}: tiles as in {layout} for {shape}; this device stores it as {}",
+                "{field}: the tiled layout {layout} is not supported for {shape}; this device stores it as {}",
                 usual.layout()
             ))
             .unnamed());

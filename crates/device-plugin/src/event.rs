@@ -346,7 +346,8 @@ impl Drop for Completer {
         if let Some(state) = self.0.take() {
             let why = match std::thread::panicking() {
                 true => {
-                    "a panic of the plugin ended the thread of an asynchronous operation; Completer::run contains it"
+                    "the plugin panicked on the thread of an asynchronous operation; run the work in Completer::run to \
+                     report the panic's message"
                 }
                 false => "the plugin dropped the completer of an asynchronous operation without a result",
             };

@@ -23,7 +23,10 @@ impl<'a> HostArray<'a> {
     pub fn new(shape: &'a Shape, bytes: impl Into<Cow<'a, [u8]>>) -> Result<Self> {
         let bytes = bytes.into();
         if shape.host_size() != Some(bytes.len()) {
-            return Err(Error::invalid_argument(format!("{} bytes of host data do not make {shape}", bytes.len())));
+            return Err(Error::invalid_argument(format!(
+                "the host data has {} bytes, which is not the size of {shape}",
+                bytes.len()
+            )));
         }
         Ok(Self { shape, bytes, alias: None })
     }
@@ -65,7 +68,9 @@ impl<'a> HostArray<'a> {
 /// process.
 pub(crate) fn zeroed(size: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size).map_err(|_| Error::resource_exhausted(format!("{size} bytes of host memory")))?;
+    bytes
+        .try_reserve_exact(size)
+        .map_err(|_| Error::resource_exhausted(format!("the system cannot allocate {size} bytes of host memory")))?;
     bytes.resize(size, 0);
     Ok(bytes)
 }

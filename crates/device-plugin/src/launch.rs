@@ -181,7 +181,7 @@ impl<B: Backend> Index<usize> for Inputs<'_, B> {
     fn index(&self, index: usize) -> &B::Buffer {
         match self.uses.get(index) {
             Some(buffer) => buffer,
-            None => panic!("argument {index} of {} does not exist or was taken", self.len()),
+            None => panic!("argument {index} of {} does not exist or was already taken", self.len()),
         }
     }
 }
@@ -236,10 +236,7 @@ impl<'a, B: Backend> Outputs<'a, B> {
         if self.list.push(buffer) {
             Ok(())
         } else {
-            Err(Error::internal(format!(
-                "the program was compiled for {} outputs, and the backend has more",
-                self.len()
-            )))
+            Err(Error::internal(format!("the program has {} outputs, but the backend returned more", self.len())))
         }
     }
 }

@@ -175,13 +175,14 @@ pub mod __private {
     pub const fn assert_names<P: DevicePlugin>() {
         assert!(
             crate::manifest::is_name(P::NAME),
-            "NAME of a plugin is a lower-case letter, then lower-case letters, digits and underscores"
+            "NAME of a plugin must be a lower-case letter, then lower-case letters, digits and underscores"
         );
         let mut index = 0;
         while index < P::ALIASES.len() {
             assert!(
                 crate::manifest::is_name(P::ALIASES[index]),
-                "each of a plugin's ALIASES is a lower-case letter, then lower-case letters, digits and underscores"
+                "each of a plugin's ALIASES must be a lower-case letter, then lower-case letters, digits and \
+                 underscores"
             );
             index += 1;
         }
@@ -191,7 +192,7 @@ pub mod __private {
     pub const fn assert_backend<P: DevicePlugin>() {
         assert!(
             <P::Backend as Backend>::FEATURES.present,
-            "the plugin has no backend, so there is no table for GetPjrtApi to return: write \
+            "the plugin has no backend, so GetPjrtApi has no table to return; write \
              `device_plugin::export!(path::Plugin, descriptor_only)`, and in its own crate `type Backend = NoBackend;` \
              or nothing"
         );

@@ -18,7 +18,7 @@ impl Backend for NoBackend {
     const FEATURES: Features<Self> = Features::absent();
 
     fn create(_: &CreateOptions) -> Result<Self> {
-        Err(Error::unimplemented("this plugin only describes a device; its PJRT library is another one"))
+        Err(Error::unimplemented("this plugin only describes a device; load the PJRT library that it names instead"))
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -92,7 +92,7 @@ impl<'a> Reader<'a> {
     }
 
     fn fault(&self) -> Error {
-        Error::invalid_argument(format!("the bytes of {} are cut short or damaged", self.what))
+        Error::invalid_argument(format!("the bytes of {} are truncated or damaged", self.what))
     }
 
     fn take(&mut self, size: usize) -> Result<&'a [u8]> {

@@ -106,7 +106,7 @@ pub fn unsupported(module: &Module, op: &Op) -> Error {
         place if place.is_empty() => String::new(),
         place => format!(" ({place})"),
     };
-    Error::unimplemented(format!("{what}{place}: this device does not run it"))
+    Error::unimplemented(format!("this device does not support {what}{place}"))
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
         let module = parse(&program(text), VerifyLevel::FULL).unwrap();
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
-        assert_eq!(error.message(), "stablehlo.tanh (jit(f)/tanh at f.py:3:8): this device does not run it");
+        assert!(error.message().ends_with("stablehlo.tanh (jit(f)/tanh at f.py:3:8)"), "{error}");
 
         let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
             %0 = stablehlo.custom_call @Qr(%x) : (tensor<f32>) -> tensor<f32> loc(\"qr\"(\"f.py\":4:8))
@@ -197,6 +197,6 @@ mod tests {
         }";
         let module = parse(&program(text), VerifyLevel::FULL).unwrap();
         let error = unsupported(&module, &entry(&module).unwrap().body.ops[0]);
-        assert_eq!(error.message(), "stablehlo.custom_call(Qr) (qr at f.py:4:8): this device does not run it");
+        assert!(error.message().ends_with("stablehlo.custom_call(Qr) (qr at f.py:4:8)"), "{error}");
     }
 }

@@ -19,14 +19,14 @@ impl Strided {
     pub(crate) fn new(shape: &Shape, byte_strides: &[i64]) -> Result<Self> {
         let fault = |what: &str| Error::argument(format!("byte_strides {byte_strides:?} of {shape}: {what}"));
         if byte_strides.len() != shape.dimensions.len() {
-            return Err(fault("one stride is needed for each dimension"));
+            return Err(fault("each dimension needs one stride"));
         }
         let element = shape.element_type.host_size();
         let count = shape.num_elements().ok_or_else(|| fault("the array is too large"))?;
         let mut dims = Vec::with_capacity(byte_strides.len());
         let (mut before, mut after) = (0usize, element);
         for (extent, stride) in shape.dimensions.iter().zip(byte_strides) {
-            let too_far = || fault("the array does not fit into memory");
+            let too_far = || fault("the array exceeds the address space");
             let extent = usize::try_from(*extent).map_err(|_| too_far())?;
             let stride = isize::try_from(*stride).map_err(|_| too_far())?;
             if count > 0 {

@@ -40,9 +40,9 @@ pub unsafe extern "C" fn dp_discovery_new_isolated(
     out: *mut *mut dp_discovery,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: K4 (the string is valid), by this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     let body = || Ok(guard::give(dp_discovery { inner: Discovery::isolated(unsafe { guard::path(root, "root") }?) }));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_discovery_new_isolated", out, error, body) }
 }
 
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn dp_discovery_new_isolated(
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_discovery_free(discovery: *mut dp_discovery) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(discovery) }
 }
 
@@ -66,13 +66,12 @@ unsafe fn change(
     error: *mut *mut dp_error,
     change: impl FnOnce(Discovery) -> Outcome<Discovery>,
 ) -> dp_code {
-    let body = || {
-        let discovery = guard::required(discovery, "discovery")?;
+    let body = |discovery: &mut dp_discovery| {
         discovery.inner = change(discovery.inner.clone())?;
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run(function, error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change(function, (discovery, "discovery"), error, body) }
 }
 
 /// Sets one variable of the environment that the search reads. The process's own environment does not change.
@@ -88,10 +87,10 @@ pub unsafe extern "C" fn dp_discovery_set_variable(
     error: *mut *mut dp_error,
 ) -> dp_code {
     let set = |discovery: Discovery| {
-        // SAFETY: K4 (the string is valid), by this function's contract.
+        // SAFETY: K4 (strings end in NUL).
         Ok(discovery.variable(unsafe { guard::some_text(name, "name") }?, unsafe { guard::text(value, "value") }?))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K3 (exclusive use).
     unsafe { change("dp_discovery_set_variable", discovery, error, set) }
 }
 
@@ -106,9 +105,9 @@ pub unsafe extern "C" fn dp_discovery_set_home(
     home: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: K4 (the string is valid), by this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     let set = |discovery: Discovery| Ok(discovery.home(unsafe { guard::path(home, "home") }?));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K3 (exclusive use).
     unsafe { change("dp_discovery_set_home", discovery, error, set) }
 }
 
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn dp_discovery_set_python(
     read: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K3 (exclusive use).
     unsafe { change("dp_discovery_set_python", discovery, error, |discovery| Ok(discovery.python(read))) }
 }
 
@@ -138,7 +137,7 @@ pub unsafe extern "C" fn dp_discovery_set_conventional(
     search: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K3 (exclusive use).
     unsafe { change("dp_discovery_set_conventional", discovery, error, |discovery| Ok(discovery.conventional(search))) }
 }
 
@@ -154,7 +153,7 @@ pub unsafe extern "C" fn dp_discovery_set_verify_sha256(
     verify: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K3 (exclusive use).
     unsafe {
         change("dp_discovery_set_verify_sha256", discovery, error, |discovery| Ok(discovery.verify_sha256(verify)))
     }

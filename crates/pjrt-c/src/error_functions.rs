@@ -4,7 +4,7 @@ use plugin_manifest::describe::capabilities::dp_string;
 
 use crate::error::{DP_OK, dp_code, dp_error};
 use crate::guard;
-use crate::text::NO_TEXT;
+use crate::text::text_of;
 
 /// Returns the kind of an error, or `DP_OK` for NULL.
 ///
@@ -13,7 +13,7 @@ use crate::text::NO_TEXT;
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_code(error: Option<&dp_error>) -> dp_code {
-    guard::get(DP_OK, || Ok(guard::required(error, "error")?.code.as_raw()))
+    guard::get(error, DP_OK, |error| error.code.as_raw())
 }
 
 /// Returns a message: the name of the function, the cause and a remedy. Absent for NULL.
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn dp_error_code(error: Option<&dp_error>) -> dp_code {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_message(error: Option<&dp_error>) -> dp_string {
-    guard::get(NO_TEXT, || Ok(guard::required(error, "error")?.message.lend()))
+    text_of(error, |error| Some(&error.message))
 }
 
 /// Frees an error. Ignores NULL.
@@ -33,6 +33,6 @@ pub unsafe extern "C" fn dp_error_message(error: Option<&dp_error>) -> dp_string
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_error_free(error: *mut dp_error) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(error) }
 }

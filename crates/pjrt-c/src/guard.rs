@@ -1,4 +1,4 @@
-//! The choke point of the C interface: every function uses [`call`], [`run`], [`get`] or [`free`].
+//! The choke point of the C interface: every function uses [`call`], [`run`], [`change`], [`get`] or [`free`].
 //!
 //! Only this file contains panics, turns errors into `dp_error`, and writes outputs, on success only. Opaque objects are
 //! parameters of type `Option<&T>`, which is a nullable pointer in C, so that reading them needs no unsafe code. The unsafe
@@ -70,13 +70,28 @@ pub(crate) unsafe fn run(
     error: *mut *mut dp_error,
     body: impl FnOnce() -> Outcome<()>,
 ) -> dp_code {
-    // SAFETY: this function's contract. The result is a local.
+    // SAFETY: K1 (outputs are writable) for `error`; the result is a local.
     unsafe { call(function, &mut (), error, body) }
 }
 
-/// Runs the body of a function that fails only if it is misused. It then returns `default`.
-pub(crate) fn get<T>(default: T, body: impl FnOnce() -> Outcome<T>) -> T {
-    contain(body).unwrap_or_else(|failure| {
+/// Runs the body of a function that may fail and changes an object, which is given with the name of its parameter.
+///
+/// # Safety
+///
+/// K1 (outputs are writable) for `error`.
+pub(crate) unsafe fn change<O>(
+    function: &'static str,
+    (object, parameter): (Option<&mut O>, &str),
+    error: *mut *mut dp_error,
+    body: impl FnOnce(&mut O) -> Outcome<()>,
+) -> dp_code {
+    // SAFETY: K1 (outputs are writable) for `error`.
+    unsafe { run(function, error, || body(required(object, parameter)?)) }
+}
+
+/// Runs the body of a function that reads a property of an object. Returns `default` if the object is null.
+pub(crate) fn get<O, T>(object: Option<&O>, default: T, body: impl FnOnce(&O) -> T) -> T {
+    contain(|| Ok(body(required(object, "object")?))).unwrap_or_else(|failure| {
         tracing::debug!(message = failure.message, "a getter of the C interface was misused");
         default
     })
@@ -110,7 +125,7 @@ pub(crate) unsafe fn free<T>(pointer: *mut T) {
 /// Returns the element at an index that the caller chose.
 pub(crate) fn at<T>(items: &[T], index: usize) -> Outcome<&T> {
     items.get(index).ok_or_else(|| {
-        Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, and there are {}", items.len()))
+        Failure::new(ErrorCode::OUT_OF_RANGE, format!("`index` is {index}, but the list has {} items", items.len()))
     })
 }
 
@@ -133,10 +148,10 @@ pub(crate) unsafe fn array<'a, T: Copy>(pointer: *const T, len: usize, parameter
         return Err(Failure::argument(null(parameter, &format!("{len} elements"))));
     }
     if !pointer.is_aligned() || len > isize::MAX.unsigned_abs() / size_of::<T>().max(1) {
-        let message = format!("`{parameter}` cannot be an array of {len} elements: check its address and length");
+        let message = format!("`{parameter}` is not a valid array of {len} elements; check its address and length");
         return Err(Failure::argument(message));
     }
-    // SAFETY: this function's contract. The pointer is not null and aligned, and the array fits into memory.
+    // SAFETY: K4 (arrays are readable); the pointer is aligned and not null, and the array fits into memory.
     Ok(unsafe { std::slice::from_raw_parts(pointer, len) })
 }
 
@@ -148,7 +163,7 @@ unsafe fn c_str<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a CStr> {
     if text.is_null() {
         return Err(Failure::argument(null(parameter, "text")));
     }
-    // SAFETY: this function's contract. The pointer is not null.
+    // SAFETY: K4 (strings end in NUL), and the pointer is not null.
     Ok(unsafe { CStr::from_ptr(text) })
 }
 
@@ -158,7 +173,7 @@ unsafe fn c_str<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a CStr> {
 ///
 /// K4 (strings end in NUL) for the pointer, during `'a`.
 pub(crate) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&'a str> {
-    // SAFETY: this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     let text = unsafe { c_str(text, parameter) }?;
     text.to_str().map_err(|error| Failure::argument(format!("`{parameter}` is not UTF-8 text: {error}")))
 }
@@ -169,7 +184,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, parameter: &str) -> Outcome<&
 ///
 /// K4 (strings end in NUL) for the pointer, during `'a`.
 pub(crate) unsafe fn some_text<'a>(pointer: *const c_char, parameter: &str) -> Outcome<&'a str> {
-    // SAFETY: this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     match unsafe { text(pointer, parameter) }? {
         "" => Err(Failure::argument(format!("`{parameter}` is empty"))),
         text => Ok(text),
@@ -185,7 +200,7 @@ pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) 
     if pointer.is_null() {
         return Ok(None);
     }
-    // SAFETY: this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     unsafe { text(pointer, parameter) }.map(Some)
 }
 
@@ -195,7 +210,7 @@ pub(crate) unsafe fn optional_text<'a>(pointer: *const c_char, parameter: &str) 
 ///
 /// K4 (strings end in NUL) for the pointer.
 pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathBuf> {
-    // SAFETY: this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     let bytes = unsafe { c_str(path, parameter) }?;
     if bytes.is_empty() {
         return Err(Failure::argument(format!("`{parameter}` is empty; write a path")));
@@ -206,7 +221,7 @@ pub(crate) unsafe fn path(path: *const c_char, parameter: &str) -> Outcome<PathB
         Ok(std::ffi::OsStr::from_bytes(bytes.to_bytes()).into())
     }
     #[cfg(not(unix))]
-    // SAFETY: this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     unsafe { text(path, parameter) }.map(PathBuf::from)
 }
 
@@ -219,7 +234,7 @@ pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Des
     if descriptor.is_null() {
         return Err(Failure::argument("`descriptor` is NULL; it must point to a dp_descriptor"));
     }
-    // SAFETY: this function's contract. The pointer is not null.
+    // SAFETY: K6 (descriptions keep D1 to D5), and the pointer is not null.
     Ok(unsafe { Descriptor::from_raw(descriptor) }?)
 }
 
@@ -232,7 +247,7 @@ pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<Sta
     let Some(table) = NonNull::new(api.cast_mut()) else {
         return Err(Failure::argument(format!("`{parameter}` is NULL; it must point to a PJRT_Api")));
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K6 (tables keep C1 to C9).
     Ok(unsafe { StaticApi::new(table.as_ptr()) })
 }
 
@@ -245,7 +260,7 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
     if topology.is_null() {
         return Ok(None);
     }
-    // SAFETY: this function's contract. The pointer is not null.
+    // SAFETY: K5 (structs are as long as they say), and the pointer is not null.
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
@@ -256,7 +271,7 @@ pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<Pr
 /// K1 (outputs are writable) for `place`.
 pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
     if !place.is_null() {
-        // SAFETY: this function's contract. The pointer is not null.
+        // SAFETY: K1 (outputs are writable), and the pointer is not null.
         unsafe { place.write(value) };
     }
 }
@@ -268,7 +283,7 @@ pub(crate) unsafe fn put<T>(place: *mut T, value: T) {
 /// K1 (outputs are writable) for `place`.
 pub(crate) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
     if !place.is_null() {
-        // SAFETY: this function's contract.
+        // SAFETY: K1 (outputs are writable).
         unsafe { put(place, give(object)) };
     }
 }
@@ -279,7 +294,7 @@ pub(crate) unsafe fn put_handle<T>(place: *mut *mut T, object: T) {
 ///
 /// K7 (no other thread uses the environment).
 pub(crate) unsafe fn set_variable(name: &str, value: &str) {
-    // SAFETY: this function's contract.
+    // SAFETY: K7 (no other thread uses the environment).
     unsafe { std::env::set_var(name, value) };
 }
 
@@ -292,7 +307,7 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
     if at.is_null() {
         return Err(Failure::argument(null(parameter, &format!("a {}", T::NAME))));
     }
-    // SAFETY: this function's contract. The pointer is not null.
+    // SAFETY: K5 (the first word is readable), and the pointer is not null.
     let size = unsafe { at.cast::<usize>().read() };
     if size < T::FIRST_SIZE {
         let (name, least) = (T::NAME, T::FIRST_SIZE);
@@ -309,7 +324,7 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
 ///
 /// K5 (structs are as long as they say) for the pointer.
 pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
-    // SAFETY: this function's contract.
+    // SAFETY: K5 (structs are as long as they say).
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;
     // SAFETY: K5: that many bytes are writable, and `value` has that many.
@@ -351,7 +366,8 @@ mod tests {
     fn panics_are_internal_errors() {
         let panicked = outcome(|| panic!("boom {}", 1));
         assert_eq!(panicked, (13, "dp_test: panicked: boom 1".to_owned(), -1));
-        assert_eq!(get(5, || panic!("boom")), 5);
+        assert_eq!(get(Some(&1), 5, |_| panic!("boom")), 5);
+        assert_eq!(get(None::<&i32>, 5, |found| *found), 5);
     }
 
     #[test]
@@ -374,7 +390,7 @@ mod tests {
         };
         assert_eq!(array(std::ptr::null(), 0), "");
         assert_eq!(array(std::ptr::null(), 2), "dp_test: `values` is NULL; it must point to 2 elements");
-        assert!(array(&0, usize::MAX).starts_with("dp_test: `values` cannot be an array of "));
+        assert!(array(&0, usize::MAX).starts_with("dp_test: `values` "));
         let object = outcome(|| required(None, "plan"));
         assert_eq!(object.1, "dp_test: `plan` is NULL; it must point to an object");
     }

@@ -24,6 +24,6 @@ impl dp_lease {
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_lease_free(lease: *mut dp_lease) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(lease) }
 }

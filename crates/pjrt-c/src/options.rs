@@ -99,7 +99,7 @@ impl Entry {
                 option.bool_value = *value;
             }
             other => {
-                let message = format!("the C interface has no constant for values of type {}", other.type_name());
+                let message = format!("values of type {} cannot be represented in the C interface", other.type_name());
                 return Err(Failure::new(ErrorCode::UNIMPLEMENTED, message));
             }
         }
@@ -150,7 +150,7 @@ pub extern "C" fn dp_options_new() -> *mut dp_options {
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_free(options: *mut dp_options) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(options) }
 }
 
@@ -164,15 +164,14 @@ unsafe fn set(
     error: *mut *mut dp_error,
     value: impl FnOnce() -> Outcome<Value>,
 ) -> dp_code {
-    let body = || {
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |options: &mut dp_options| {
+        // SAFETY: K4 (strings end in NUL).
         let name = unsafe { guard::some_text(name, "name") }?;
-        let value = value()?;
-        guard::required(options, "options")?.set(name, value);
+        options.set(name, value()?);
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run(function, error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change(function, (options, "options"), error, body) }
 }
 
 /// Sets an option to text. Plugins' schemas also accept text for the other types, such as `"0.5"`, `"true"` and `"0,1"`.
@@ -187,9 +186,9 @@ pub unsafe extern "C" fn dp_options_set_string(
     value: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: K4 (the string is valid), by this function's contract.
+    // SAFETY: K4 (strings end in NUL).
     let read = || Ok(Value::String(unsafe { guard::text(value, "value") }?.to_owned()));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { set("dp_options_set_string", options, name, error, read) }
 }
 
@@ -205,7 +204,7 @@ pub unsafe extern "C" fn dp_options_set_int64(
     value: i64,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { set("dp_options_set_int64", options, name, error, || Ok(Value::Int64(value))) }
 }
 
@@ -222,9 +221,9 @@ pub unsafe extern "C" fn dp_options_set_int64_list(
     len: usize,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: K4 (the array is valid), by this function's contract.
+    // SAFETY: K4 (arrays are readable).
     let read = || Ok(Value::Int64List(unsafe { guard::array(values, len, "values") }?.to_vec()));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { set("dp_options_set_int64_list", options, name, error, read) }
 }
 
@@ -240,7 +239,7 @@ pub unsafe extern "C" fn dp_options_set_float(
     value: f32,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { set("dp_options_set_float", options, name, error, || Ok(Value::Float(value))) }
 }
 
@@ -256,7 +255,7 @@ pub unsafe extern "C" fn dp_options_set_bool(
     value: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { set("dp_options_set_bool", options, name, error, || Ok(Value::Bool(value))) }
 }
 
@@ -267,7 +266,7 @@ pub unsafe extern "C" fn dp_options_set_bool(
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_options_count(options: Option<&dp_options>) -> usize {
-    guard::get(0, || Ok(guard::required(options, "options")?.given.len()))
+    guard::get(options, 0, |options| options.given.len())
 }
 
 /// Fills `out` with the option at `index`, counted from 0. The memory that it points to belongs to the options. It is
@@ -285,9 +284,9 @@ pub unsafe extern "C" fn dp_options_at(
 ) -> dp_code {
     let body = || {
         let entry = guard::at(&guard::required(options, "options")?.given, index)?;
-        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        // SAFETY: K5 (structs are as long as they say).
         unsafe { guard::write(out, "out", &entry.describe()?) }
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::run("dp_options_at", error, body) }
 }

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::guard;
 use crate::options::dp_options;
 use crate::sized::StructSize;
-use crate::text::{NO_TEXT, Text};
+use crate::text::{NO_TEXT, Text, text_of};
 
 /// The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
 /// It is only data. Only `dp_plan_apply` sets variables.
@@ -109,7 +109,7 @@ unsafe impl StructSize for dp_plan_step {
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(plan) }
 }
 
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn dp_plan_free(plan: *mut dp_plan) {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_count(plan: Option<&dp_plan>) -> usize {
-    guard::get(0, || Ok(guard::required(plan, "plan")?.steps.len()))
+    guard::get(plan, 0, |plan| plan.steps.len())
 }
 
 /// Fills `out` with the variable at `index`, counted from 0, in the order in which they are set. The text belongs to the
@@ -147,10 +147,10 @@ pub unsafe extern "C" fn dp_plan_at(
             flags: step.flags,
             reserved: 0,
         };
-        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        // SAFETY: K5 (structs are as long as they say).
         unsafe { guard::write(out, "out", &described) }
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::run("dp_plan_at", error, body) }
 }
 
@@ -161,8 +161,7 @@ pub unsafe extern "C" fn dp_plan_at(
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_options {
-    let body = || Ok(std::ptr::from_ref(&guard::required(plan, "plan")?.options));
-    guard::get(std::ptr::null(), body)
+    guard::get(plan, std::ptr::null(), |plan| &raw const plan.options)
 }
 
 /// Returns the address on which the coordinator listens, as `host:port`. Clients then need key-value callbacks of a
@@ -173,8 +172,7 @@ pub unsafe extern "C" fn dp_plan_options(plan: Option<&dp_plan>) -> *const dp_op
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_string {
-    let body = || Ok(guard::required(plan, "plan")?.coordinator.as_ref().map_or(NO_TEXT, Text::lend));
-    guard::get(NO_TEXT, body)
+    text_of(plan, |plan| plan.coordinator.as_ref())
 }
 
 /// Returns the plan as JSON.
@@ -184,7 +182,7 @@ pub unsafe extern "C" fn dp_plan_coordinator(plan: Option<&dp_plan>) -> dp_strin
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
-    guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.json.lend()))
+    text_of(plan, |plan| Some(&plan.json))
 }
 
 /// Returns the plan as a table for display.
@@ -194,7 +192,7 @@ pub unsafe extern "C" fn dp_plan_json(plan: Option<&dp_plan>) -> dp_string {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plan_to_string(plan: Option<&dp_plan>) -> dp_string {
-    guard::get(NO_TEXT, || Ok(guard::required(plan, "plan")?.shown.lend()))
+    text_of(plan, |plan| Some(&plan.shown))
 }
 
 /// Sets the plan's variables in this process. Call it at the start of the program, before it starts threads. C code
@@ -211,16 +209,16 @@ pub unsafe extern "C" fn dp_plan_apply(plan: Option<&dp_plan>, error: *mut *mut 
         let name = plan.entry.name();
         let refused = |why: &str| Err(Failure::new(ErrorCode::FAILED_PRECONDITION, format!("{name} {why}")));
         match plan.entry.status() {
-            Status::Loaded(_) => return refused("is loaded: set its variables before it is loaded"),
-            Status::Stale => return refused("was disabled, replaced or removed: make a new plan"),
+            Status::Loaded(_) => return refused("is already loaded; apply the plan before the plugin is loaded"),
+            Status::Stale => return refused("was disabled, replaced or removed; create a new plan"),
             _ => {}
         }
         for step in plan.plan.changes(Before::Client) {
-            // SAFETY: K7 (no other thread uses the environment), by this function's contract.
+            // SAFETY: K7 (no other thread uses the environment).
             unsafe { guard::set_variable(&step.variable, &step.value) };
         }
         Ok(())
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::run("dp_plan_apply", error, body) }
 }

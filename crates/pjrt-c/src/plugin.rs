@@ -18,7 +18,7 @@ use crate::guard;
 use crate::lease::dp_lease;
 use crate::options::dp_options;
 use crate::plan::dp_plan;
-use crate::text::{NO_TEXT, Text};
+use crate::text::{Text, text_of};
 
 /// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
 /// owns the text that it lends.
@@ -90,7 +90,7 @@ impl dp_plugin_list {
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_free(list: *mut dp_plugin_list) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(list) }
 }
 
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn dp_plugin_list_free(list: *mut dp_plugin_list) {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_count(list: Option<&dp_plugin_list>) -> usize {
-    guard::get(0, || Ok(guard::required(list, "list")?.plugins.len()))
+    guard::get(list, 0, |list| list.plugins.len())
 }
 
 /// Returns the plugin at `index`, counted from 0, borrowed from the list. `dp_plugin_clone` creates a handle that the
@@ -112,8 +112,7 @@ pub unsafe extern "C" fn dp_plugin_list_count(list: Option<&dp_plugin_list>) -> 
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_list_at(list: Option<&dp_plugin_list>, index: usize) -> *const dp_plugin {
-    let body = || Ok(ptr::from_ref(guard::at(&guard::required(list, "list")?.plugins, index)?));
-    guard::get(ptr::null(), body)
+    guard::get(list, ptr::null(), |list| list.plugins.get(index).map_or(ptr::null(), ptr::from_ref))
 }
 
 /// Creates another handle of the same plugin, which the caller frees.
@@ -128,7 +127,7 @@ pub unsafe extern "C" fn dp_plugin_clone(
     error: *mut *mut dp_error,
 ) -> dp_code {
     let body = || Ok(guard::give(dp_plugin::new(guard::required(plugin, "plugin")?.entry.clone())));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_clone", out, error, body) }
 }
 
@@ -139,13 +138,8 @@ pub unsafe extern "C" fn dp_plugin_clone(
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_free(plugin: *mut dp_plugin) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(plugin) }
-}
-
-fn text(plugin: Option<&dp_plugin>, text: impl FnOnce(&dp_plugin) -> Option<&Text>) -> dp_string {
-    let body = || Ok(text(guard::required(plugin, "plugin")?).map_or(NO_TEXT, Text::lend));
-    guard::get(NO_TEXT, body)
 }
 
 /// Returns the plugin's name.
@@ -155,7 +149,7 @@ fn text(plugin: Option<&dp_plugin>, text: impl FnOnce(&dp_plugin) -> Option<&Tex
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_name(plugin: Option<&dp_plugin>) -> dp_string {
-    text(plugin, |plugin| Some(&plugin.name))
+    text_of(plugin, |plugin| Some(&plugin.name))
 }
 
 /// Returns the number of its other names, or 0 for NULL.
@@ -165,7 +159,7 @@ pub unsafe extern "C" fn dp_plugin_name(plugin: Option<&dp_plugin>) -> dp_string
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> usize {
-    guard::get(0, || Ok(guard::required(plugin, "plugin")?.aliases.len()))
+    guard::get(plugin, 0, |plugin| plugin.aliases.len())
 }
 
 /// Returns one of its other names, such as `gpu`, or absent text if `index` is too large.
@@ -175,7 +169,7 @@ pub unsafe extern "C" fn dp_plugin_alias_count(plugin: Option<&dp_plugin>) -> us
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_alias_at(plugin: Option<&dp_plugin>, index: usize) -> dp_string {
-    text(plugin, |plugin| plugin.aliases.get(index))
+    text_of(plugin, |plugin| plugin.aliases.get(index))
 }
 
 /// Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case.
@@ -185,9 +179,10 @@ pub unsafe extern "C" fn dp_plugin_alias_at(plugin: Option<&dp_plugin>, index: u
 /// K2 and K4.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: *const c_char) -> bool {
-    // SAFETY: K4 (the string is valid), by this function's contract.
-    let body = || Ok(guard::required(plugin, "plugin")?.entry.answers_to(unsafe { guard::text(name, "name") }?));
-    guard::get(false, body)
+    guard::get(plugin, false, |plugin| {
+        // SAFETY: K4 (strings end in NUL).
+        unsafe { guard::text(name, "name") }.is_ok_and(|name| plugin.entry.answers_to(name))
+    })
 }
 
 /// Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin within the program, and for one
@@ -198,7 +193,7 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: 
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string {
-    text(plugin, |plugin| plugin.path.as_ref())
+    text_of(plugin, |plugin| plugin.path.as_ref())
 }
 
 /// Returns a description of the place where it was found, for display.
@@ -209,7 +204,7 @@ pub unsafe extern "C" fn dp_plugin_path(plugin: Option<&dp_plugin>) -> dp_string
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_provenance(plugin: Option<&dp_plugin>) -> dp_string {
     let provenance = |plugin: &dp_plugin| Text::new(plugin.entry.candidate().provenance.to_string());
-    text(plugin, |plugin| Some(plugin.provenance.get_or_init(|| provenance(plugin))))
+    text_of(plugin, |plugin| Some(plugin.provenance.get_or_init(|| provenance(plugin))))
 }
 
 /// Returns the number of reasons why it cannot be used. Returns 0 for a usable plugin and for NULL.
@@ -219,7 +214,7 @@ pub unsafe extern "C" fn dp_plugin_provenance(plugin: Option<&dp_plugin>) -> dp_
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> usize {
-    guard::get(0, || Ok(guard::required(plugin, "plugin")?.refusals.len()))
+    guard::get(plugin, 0, |plugin| plugin.refusals.len())
 }
 
 /// Returns a reason why it cannot be used, with a remedy, or absent text if `index` is too large.
@@ -229,7 +224,7 @@ pub unsafe extern "C" fn dp_plugin_refusal_count(plugin: Option<&dp_plugin>) -> 
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_refusal_at(plugin: Option<&dp_plugin>, index: usize) -> dp_string {
-    text(plugin, |plugin| plugin.refusals.get(index))
+    text_of(plugin, |plugin| plugin.refusals.get(index))
 }
 
 /// The state of a plugin, determined without loading it.
@@ -255,18 +250,15 @@ pub const DP_PLUGIN_STALE: dp_plugin_state = 5;
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plugin_state {
-    let body = || {
-        Ok(match guard::required(plugin, "plugin")?.entry.status() {
-            Status::Available => DP_PLUGIN_AVAILABLE,
-            Status::Loaded(_) => DP_PLUGIN_LOADED,
-            Status::Refused => DP_PLUGIN_REFUSED,
-            Status::Disabled(_) => DP_PLUGIN_DISABLED,
-            Status::Stale => DP_PLUGIN_STALE,
-            // The registry may add states for which this header has no number.
-            _ => DP_PLUGIN_NONE,
-        })
-    };
-    guard::get(DP_PLUGIN_NONE, body)
+    guard::get(plugin, DP_PLUGIN_NONE, |plugin| match plugin.entry.status() {
+        Status::Available => DP_PLUGIN_AVAILABLE,
+        Status::Loaded(_) => DP_PLUGIN_LOADED,
+        Status::Refused => DP_PLUGIN_REFUSED,
+        Status::Disabled(_) => DP_PLUGIN_DISABLED,
+        Status::Stale => DP_PLUGIN_STALE,
+        // The registry may add states for which this header has no number.
+        _ => DP_PLUGIN_NONE,
+    })
 }
 
 /// Returns the plugin's priority, or 0 for NULL. Among plugins that fit, the one with the highest priority is
@@ -277,7 +269,7 @@ pub unsafe extern "C" fn dp_plugin_status(plugin: Option<&dp_plugin>) -> dp_plug
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
-    guard::get(0, || Ok(guard::required(plugin, "plugin")?.entry.manifest().priority))
+    guard::get(plugin, 0, |plugin| plugin.entry.manifest().priority)
 }
 
 /// Returns whether its manifest declares it experimental.
@@ -287,7 +279,7 @@ pub unsafe extern "C" fn dp_plugin_priority(plugin: Option<&dp_plugin>) -> i32 {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_is_experimental(plugin: Option<&dp_plugin>) -> bool {
-    guard::get(false, || Ok(guard::required(plugin, "plugin")?.entry.manifest().experimental))
+    guard::get(plugin, false, |plugin| plugin.entry.manifest().experimental)
 }
 
 /// Whether a plugin's hardware was found in the machine.
@@ -308,14 +300,11 @@ pub const DP_HARDWARE_ABSENT: dp_presence = 2;
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_presence {
-    let body = || {
-        Ok(match guard::required(plugin, "plugin")?.entry.hardware().presence {
-            HardwarePresence::Unknown => DP_HARDWARE_UNKNOWN,
-            HardwarePresence::Present => DP_HARDWARE_PRESENT,
-            HardwarePresence::Absent => DP_HARDWARE_ABSENT,
-        })
-    };
-    guard::get(DP_HARDWARE_UNKNOWN, body)
+    guard::get(plugin, DP_HARDWARE_UNKNOWN, |plugin| match plugin.entry.hardware().presence {
+        HardwarePresence::Unknown => DP_HARDWARE_UNKNOWN,
+        HardwarePresence::Present => DP_HARDWARE_PRESENT,
+        HardwarePresence::Absent => DP_HARDWARE_ABSENT,
+    })
 }
 
 /// Returns the evidence for `dp_plugin_hardware`, for display.
@@ -326,7 +315,7 @@ pub unsafe extern "C" fn dp_plugin_hardware(plugin: Option<&dp_plugin>) -> dp_pr
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_hardware_evidence(plugin: Option<&dp_plugin>) -> dp_string {
     let evidence = |plugin: &dp_plugin| Text::new(plugin.entry.hardware().to_string());
-    text(plugin, |plugin| Some(plugin.evidence.get_or_init(|| evidence(plugin))))
+    text_of(plugin, |plugin| Some(plugin.evidence.get_or_init(|| evidence(plugin))))
 }
 
 /// The number of clients that a plugin's devices support at the same time.
@@ -346,14 +335,11 @@ pub const DP_OWNERSHIP_EXCLUSIVE: dp_ownership = 2;
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_ownership {
-    let body = || {
-        Ok(match guard::required(plugin, "plugin")?.entry.manifest().ownership {
-            Ownership::PerProcess => DP_OWNERSHIP_PER_PROCESS,
-            Ownership::Exclusive => DP_OWNERSHIP_EXCLUSIVE,
-            _ => DP_OWNERSHIP_SHARED,
-        })
-    };
-    guard::get(DP_OWNERSHIP_SHARED, body)
+    guard::get(plugin, DP_OWNERSHIP_SHARED, |plugin| match plugin.entry.manifest().ownership {
+        Ownership::PerProcess => DP_OWNERSHIP_PER_PROCESS,
+        Ownership::Exclusive => DP_OWNERSHIP_EXCLUSIVE,
+        _ => DP_OWNERSHIP_SHARED,
+    })
 }
 
 /// Returns its manifest, as the text of a `pjrt_plugin.json`.
@@ -364,7 +350,7 @@ pub unsafe extern "C" fn dp_plugin_ownership(plugin: Option<&dp_plugin>) -> dp_o
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> dp_string {
     let manifest = |plugin: &dp_plugin| Text::new(plugin.entry.manifest().to_json());
-    text(plugin, |plugin| Some(plugin.manifest.get_or_init(|| manifest(plugin))))
+    text_of(plugin, |plugin| Some(plugin.manifest.get_or_init(|| manifest(plugin))))
 }
 
 /// Returns the capabilities of its devices as JSON: the object `capabilities` of the manifest. Omitted fields have the
@@ -376,7 +362,7 @@ pub unsafe extern "C" fn dp_plugin_manifest_json(plugin: Option<&dp_plugin>) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_plugin_capabilities_json(plugin: Option<&dp_plugin>) -> dp_string {
     let json = |plugin: &dp_plugin| Text::new(plugin.entry.capabilities().to_json());
-    text(plugin, |plugin| Some(plugin.capabilities_json.get_or_init(|| json(plugin))))
+    text_of(plugin, |plugin| Some(plugin.capabilities_json.get_or_init(|| json(plugin))))
 }
 
 /// Returns the capabilities of its devices, borrowed from the plugin. It requires neither a loaded plugin nor a client.
@@ -398,10 +384,13 @@ pub unsafe extern "C" fn dp_plugin_capabilities(
             // If another thread was faster, its value is kept.
             let _ = plugin.capabilities.set(made);
         }
-        let made = plugin.capabilities.get().ok_or_else(|| Failure::argument("the capabilities are gone"))?;
+        let made = plugin
+            .capabilities
+            .get()
+            .ok_or_else(|| Failure::argument("the capabilities of the plugin were already freed"))?;
         Ok(ptr::from_ref::<dp_capabilities>(made))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_capabilities", out, error, body) }
 }
 
@@ -420,12 +409,12 @@ pub unsafe extern "C" fn dp_plugin_configure(
 ) -> dp_code {
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
-        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        // SAFETY: K5 (structs are as long as they say).
         let topology = unsafe { guard::topology(topology) }?.unwrap_or_else(ProcessTopology::single);
         let plan = plugin.entry.plan(&topology, &Environment::of_this_process())?;
         Ok(guard::give(dp_plan::new(plan, plugin.entry.clone())))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_configure", out, error, body) }
 }
 
@@ -447,13 +436,13 @@ pub unsafe extern "C" fn dp_plugin_load(
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
         let mut options = LoadOptions::new();
-        // SAFETY: K5 (the struct is as long as it says), by this function's contract.
+        // SAFETY: K5 (structs are as long as they say).
         if let Some(topology) = unsafe { guard::topology(topology) }? {
             options = options.topology(topology);
         }
         Ok(plugin.entry.load_with(&options)?.plugin().api().as_raw())
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_load", out, error, body) }
 }
 
@@ -482,7 +471,7 @@ pub unsafe extern "C" fn dp_plugin_api_version(
         let version = guard::required(plugin, "plugin")?.loaded()?.plugin().api_version();
         Ok(dp_api_version { major: version.major, minor: version.minor })
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_api_version", out, error, body) }
 }
 
@@ -504,7 +493,10 @@ pub unsafe extern "C" fn dp_plugin_client_options(
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
         let Some(descriptor) = plugin.entry.descriptor() else {
-            return Err(Failure::new(ErrorCode::FAILED_PRECONDITION, "the plugin cannot be used; see its refusals"));
+            return Err(Failure::new(
+                ErrorCode::FAILED_PRECONDITION,
+                "the plugin cannot be used; dp_plugin_refusal_at returns the reasons",
+            ));
         };
         let nothing = EnvPlan::default();
         let plan = plan.map_or(&nothing, dp_plan::plan);
@@ -512,7 +504,7 @@ pub unsafe extern "C" fn dp_plugin_client_options(
         all.extend(given.map(dp_options::to_values).unwrap_or_default());
         Ok(guard::give(dp_options::from_values(descriptor.client_options(plan, &all)?)))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_client_options", out, error, body) }
 }
 
@@ -530,10 +522,10 @@ pub unsafe extern "C" fn dp_plugin_acquire(
     error: *mut *mut dp_error,
 ) -> dp_code {
     let body = || {
-        // SAFETY: K4 (the string is valid), by this function's contract.
+        // SAFETY: K4 (strings end in NUL).
         let (plugin, holder) = (guard::required(plugin, "plugin")?, unsafe { guard::some_text(holder, "holder") }?);
         Ok(guard::give(dp_lease::new(plugin.loaded()?.lease(holder)?)))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_acquire", out, error, body) }
 }

@@ -43,7 +43,7 @@ pub extern "C" fn dp_policy_new() -> *mut dp_policy {
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_free(policy: *mut dp_policy) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(policy) }
 }
 
@@ -58,18 +58,17 @@ unsafe fn add_preference(
     first: fn(String) -> Policy,
     next: fn(Policy, String) -> Policy,
 ) -> dp_code {
-    let body = || {
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |policy: &mut dp_policy| {
+        // SAFETY: K4 (strings end in NUL).
         let name = unsafe { guard::some_text(name, "name") }?.to_owned();
-        let policy = guard::required(policy, "policy")?;
         policy.preferences = Some(match policy.preferences.take() {
             None => first(name),
             Some(preferences) => next(preferences, name),
         });
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run(function, error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change(function, (policy, "policy"), error, body) }
 }
 
 /// Adds a preference for a plugin with that name or kind, such as `gpu`, unless its hardware is absent. It applies if
@@ -84,7 +83,7 @@ pub unsafe extern "C" fn dp_policy_prefer(
     name: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { add_preference("dp_policy_prefer", policy, name, error, Policy::prefer, Policy::or) }
 }
 
@@ -100,7 +99,7 @@ pub unsafe extern "C" fn dp_policy_fallback(
     name: *const c_char,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable) to K4 (strings end in NUL).
     unsafe { add_preference("dp_policy_fallback", policy, name, error, Policy::named, Policy::fallback) }
 }
 
@@ -112,13 +111,12 @@ pub unsafe extern "C" fn dp_policy_fallback(
 /// K1 to K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_policy_any(policy: Option<&mut dp_policy>, error: *mut *mut dp_error) -> dp_code {
-    let body = || {
-        let policy = guard::required(policy, "policy")?;
+    let body = |policy: &mut dp_policy| {
         policy.preferences = Some(policy.preferences.take().map_or_else(Policy::any, Policy::or_any));
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_policy_any", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change("dp_policy_any", (policy, "policy"), error, body) }
 }
 
 /// Sets whether `PJRT_DEVICE` and `JAX_PLATFORMS` take precedence if the user set them. In that case, only the plugins
@@ -133,12 +131,12 @@ pub unsafe extern "C" fn dp_policy_set_environment(
     decides: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        guard::required(policy, "policy")?.hints = decides;
+    let body = |policy: &mut dp_policy| {
+        policy.hints = decides;
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_policy_set_environment", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change("dp_policy_set_environment", (policy, "policy"), error, body) }
 }
 
 /// Sets whether experimental plugins are considered. By default they rank after all others. With `true`, they rank like
@@ -153,10 +151,10 @@ pub unsafe extern "C" fn dp_policy_set_experimental(
     considered: bool,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        guard::required(policy, "policy")?.experimental = Some(considered);
+    let body = |policy: &mut dp_policy| {
+        policy.experimental = Some(considered);
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_policy_set_experimental", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::change("dp_policy_set_experimental", (policy, "policy"), error, body) }
 }

@@ -7,11 +7,11 @@ use pjrt_sys::PJRT_Api;
 use plugin_manifest::describe::descriptor::dp_descriptor;
 use plugin_manifest::{Descriptor, Library, Manifest};
 
-use plugin_registry::{PluginRegistry, Policy};
+use plugin_registry::{PluginEntry, PluginId, PluginRegistry, Policy};
 
 use crate::discovery::dp_discovery;
 use crate::error::{dp_code, dp_error};
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::guard;
 use crate::plugin::{dp_plugin, dp_plugin_list};
 use crate::policy::dp_policy;
@@ -21,6 +21,65 @@ use crate::policy::dp_policy;
 /// when the last of its handles, its plugins' handles and their leases is freed.
 pub struct dp_registry {
     inner: PluginRegistry,
+}
+
+/// Runs the body of a function that uses a registry and has no result.
+///
+/// # Safety
+///
+/// K1 (outputs are writable) for `error`.
+unsafe fn run(
+    function: &'static str,
+    registry: Option<&dp_registry>,
+    error: *mut *mut dp_error,
+    body: impl FnOnce(&PluginRegistry) -> Outcome<()>,
+) -> dp_code {
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::run(function, error, || body(&guard::required(registry, "registry")?.inner)) }
+}
+
+/// Runs the body of a function that makes an object from a registry.
+///
+/// # Safety
+///
+/// K1 (outputs are writable) for `out` and `error`.
+unsafe fn make<T>(
+    function: &'static str,
+    registry: Option<&dp_registry>,
+    out: *mut *mut T,
+    error: *mut *mut dp_error,
+    body: impl FnOnce(&PluginRegistry) -> Outcome<T>,
+) -> dp_code {
+    let body = || Ok(guard::give(body(&guard::required(registry, "registry")?.inner)?));
+    // SAFETY: K1 (outputs are writable).
+    unsafe { guard::call(function, out, error, body) }
+}
+
+/// Runs the body of a function that changes a plugin of a registry. Passes its handle to `out`, unless that is null.
+///
+/// # Safety
+///
+/// K1 (outputs are writable) for `out` and `error`.
+unsafe fn update(
+    function: &'static str,
+    registry: Option<&dp_registry>,
+    out: *mut *mut dp_plugin,
+    error: *mut *mut dp_error,
+    body: impl FnOnce(&PluginRegistry) -> Outcome<PluginEntry>,
+) -> dp_code {
+    let body = |registry: &PluginRegistry| {
+        let plugin = dp_plugin::new(body(registry)?);
+        // SAFETY: K1 (outputs are writable).
+        unsafe { guard::put_handle(out, plugin) };
+        Ok(())
+    };
+    // SAFETY: K1 (outputs are writable).
+    unsafe { run(function, registry, error, body) }
+}
+
+/// Returns the id of a plugin of this registry.
+fn id_of(plugin: Option<&dp_plugin>, registry: &PluginRegistry) -> Outcome<PluginId> {
+    guard::required(plugin, "plugin")?.id_in(registry)
 }
 
 /// Creates a registry of the plugins that are linked into the program, such as the embedded CPU device `cpu`, and of
@@ -43,7 +102,7 @@ pub unsafe extern "C" fn dp_registry_new(
         };
         Ok(guard::give(dp_registry { inner }))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_registry_new", out, error, body) }
 }
 
@@ -55,7 +114,7 @@ pub unsafe extern "C" fn dp_registry_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_new_empty(out: *mut *mut dp_registry, error: *mut *mut dp_error) -> dp_code {
     let body = || Ok(guard::give(dp_registry { inner: PluginRegistry::empty() }));
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_registry_new_empty", out, error, body) }
 }
 
@@ -70,9 +129,9 @@ pub unsafe extern "C" fn dp_registry_clone(
     out: *mut *mut dp_registry,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || Ok(guard::give(dp_registry { inner: guard::required(registry, "registry")?.inner.clone() }));
-    // SAFETY: this function's contract.
-    unsafe { guard::call("dp_registry_clone", out, error, body) }
+    let body = |registry: &PluginRegistry| Ok(dp_registry { inner: registry.clone() });
+    // SAFETY: K1 (outputs are writable).
+    unsafe { make("dp_registry_clone", registry, out, error, body) }
 }
 
 /// Frees a handle. Ignores NULL. Plugins and leases of the registry remain valid.
@@ -82,7 +141,7 @@ pub unsafe extern "C" fn dp_registry_clone(
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_free(registry: *mut dp_registry) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(registry) }
 }
 
@@ -94,12 +153,12 @@ pub unsafe extern "C" fn dp_registry_free(registry: *mut dp_registry) {
 /// K1, K2 and K6.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_registry_refresh(registry: Option<&dp_registry>, error: *mut *mut dp_error) -> dp_code {
-    let body = || {
-        guard::required(registry, "registry")?.inner.refresh();
+    let body = |registry: &PluginRegistry| {
+        registry.refresh();
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_refresh", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { run("dp_registry_refresh", registry, error, body) }
 }
 
 /// Ends the registry's use of its plugins. All handles of plugins become stale. A plugin without leases is shut down
@@ -115,14 +174,14 @@ pub unsafe extern "C" fn dp_registry_shutdown(
     waiting: *mut usize,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let left = guard::required(registry, "registry")?.inner.shutdown().len();
-        // SAFETY: K1 (the output is writable), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        let left = registry.shutdown().len();
+        // SAFETY: K1 (outputs are writable).
         unsafe { guard::put(waiting, left) };
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_shutdown", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { run("dp_registry_shutdown", registry, error, body) }
 }
 
 /// Shuts the registry's plugins down like `dp_registry_shutdown`, and waits up to `timeout_ms` milliseconds for their
@@ -141,15 +200,14 @@ pub unsafe extern "C" fn dp_registry_shutdown_within(
     waiting: *mut usize,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let timeout = Duration::from_millis(timeout_ms);
-        let left = guard::required(registry, "registry")?.inner.shutdown_within(timeout).len();
-        // SAFETY: K1 (the output is writable), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        let left = registry.shutdown_within(Duration::from_millis(timeout_ms)).len();
+        // SAFETY: K1 (outputs are writable).
         unsafe { guard::put(waiting, left) };
         Ok(())
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_shutdown_within", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { run("dp_registry_shutdown_within", registry, error, body) }
 }
 
 /// Returns the plugins of the registry, including those that cannot be used, with the reasons. The list does not change
@@ -164,12 +222,9 @@ pub unsafe extern "C" fn dp_registry_plugins(
     out: *mut *mut dp_plugin_list,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let entries = guard::required(registry, "registry")?.inner.entries();
-        Ok(guard::give(dp_plugin_list::new(entries)))
-    };
-    // SAFETY: this function's contract.
-    unsafe { guard::call("dp_registry_plugins", out, error, body) }
+    let body = |registry: &PluginRegistry| Ok(dp_plugin_list::new(registry.entries()));
+    // SAFETY: K1 (outputs are writable).
+    unsafe { make("dp_registry_plugins", registry, out, error, body) }
 }
 
 /// Returns the plugin with that name, alias or platform name, regardless of letter case. If several plugins have it,
@@ -186,13 +241,13 @@ pub unsafe extern "C" fn dp_registry_find(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        // SAFETY: K4 (strings end in NUL).
         let policy = Policy::named(unsafe { guard::some_text(name, "name") }?);
-        Ok(guard::give(dp_plugin::new(guard::required(registry, "registry")?.inner.select(&policy)?)))
+        Ok(dp_plugin::new(registry.select(&policy)?))
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::call("dp_registry_find", out, error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { make("dp_registry_find", registry, out, error, body) }
 }
 
 /// Returns the plugin that fits a policy best. `DP_NOT_FOUND` if none fits. The message lists all plugins, and why they do
@@ -208,12 +263,12 @@ pub unsafe extern "C" fn dp_registry_select(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
+    let body = |registry: &PluginRegistry| {
         let policy = guard::required(policy, "policy")?.policy();
-        Ok(guard::give(dp_plugin::new(guard::required(registry, "registry")?.inner.select(&policy)?)))
+        Ok(dp_plugin::new(registry.select(&policy)?))
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::call("dp_registry_select", out, error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { make("dp_registry_select", registry, out, error, body) }
 }
 
 /// Registers a plugin by its description, such as what a library's `DevicePlugin_GetDescriptor` returns. Registering
@@ -229,16 +284,12 @@ pub unsafe extern "C" fn dp_registry_register(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = guard::required(registry, "registry")?;
-        // SAFETY: K6 (the description is valid), by this function's contract.
-        let entry = registry.inner.register_descriptor(unsafe { guard::descriptor(descriptor) }?)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(entry)) };
-        Ok(())
+    let body = |registry: &PluginRegistry| {
+        // SAFETY: K6 (descriptions keep D1 to D5).
+        Ok(registry.register_descriptor(unsafe { guard::descriptor(descriptor) }?)?)
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_register", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_register", registry, out, error, body) }
 }
 
 /// Registers a library by its path. `manifest_json` is its manifest, as the text of a `pjrt_plugin.json`. If it is
@@ -256,19 +307,15 @@ pub unsafe extern "C" fn dp_registry_register_library(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = guard::required(registry, "registry")?;
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        // SAFETY: K4 (strings end in NUL).
         let manifest =
             unsafe { guard::optional_text(manifest_json, "manifest_json") }?.map(Manifest::from_json).transpose()?;
-        // SAFETY: K4 (the string is valid), by this function's contract.
-        let entry = registry.inner.register_library(unsafe { guard::path(path, "path") }?, manifest)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(entry)) };
-        Ok(())
+        // SAFETY: K4 (strings end in NUL).
+        Ok(registry.register_library(unsafe { guard::path(path, "path") }?, manifest)?)
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_register_library", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_register_library", registry, out, error, body) }
 }
 
 /// Registers a function table that is part of this program, or of a library that the program loaded itself.
@@ -287,30 +334,24 @@ pub unsafe extern "C" fn dp_registry_register_api(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = guard::required(registry, "registry")?;
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        // SAFETY: K4 (strings end in NUL).
         let name = unsafe { guard::some_text(name, "name") }?;
-        // SAFETY: K4 (the string is valid), by this function's contract.
+        // SAFETY: K4 (strings end in NUL).
         let manifest = match unsafe { guard::optional_text(manifest_json, "manifest_json") }? {
             Some(json) => Manifest::from_json(json)?,
             None => Manifest::new(name),
         };
         if manifest.name != name {
             let found = &manifest.name;
-            return Err(Failure::argument(format!(
-                "`name` is {name:?}, and the manifest has {found:?}; write one name"
-            )));
+            return Err(Failure::argument(format!("`name` is {name:?}, but the manifest has {found:?}; use one name")));
         }
-        // SAFETY: K6 (the table is valid), by this function's contract.
+        // SAFETY: K6 (tables keep C1 to C9).
         let library = Library::Static(unsafe { guard::table(api, "api") }?);
-        let entry = registry.inner.register_descriptor(Descriptor::new(manifest, library, std::sync::Arc::new(()))?)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(entry)) };
-        Ok(())
+        Ok(registry.register_descriptor(Descriptor::new(manifest, library, std::sync::Arc::new(()))?)?)
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_register_api", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_register_api", registry, out, error, body) }
 }
 
 /// Replaces a plugin by the plugin with this description. Their names may differ. Handles of the replaced plugin become
@@ -327,17 +368,13 @@ pub unsafe extern "C" fn dp_registry_replace(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = guard::required(registry, "registry")?;
-        let id = guard::required(plugin, "plugin")?.id_in(&registry.inner)?;
-        // SAFETY: K6 (the description is valid), by this function's contract.
-        let entry = registry.inner.replace(id, unsafe { guard::descriptor(descriptor) }?)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(entry)) };
-        Ok(())
+    let body = |registry: &PluginRegistry| {
+        let id = id_of(plugin, registry)?;
+        // SAFETY: K6 (descriptions keep D1 to D5).
+        Ok(registry.replace(id, unsafe { guard::descriptor(descriptor) }?)?)
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_replace", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_replace", registry, out, error, body) }
 }
 
 /// Disables a plugin. It is not selected any more, and its handles become stale. Its clients remain usable. Errors
@@ -354,17 +391,14 @@ pub unsafe extern "C" fn dp_registry_disable(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = &guard::required(registry, "registry")?.inner;
-        // SAFETY: K4 (the string is valid), by this function's contract.
+    let body = |registry: &PluginRegistry| {
+        // SAFETY: K4 (strings end in NUL).
         let reason = unsafe { guard::some_text(reason, "reason") }?;
-        let id = registry.disable(guard::required(plugin, "plugin")?.id_in(registry)?, reason)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(registry.get(id)?)) };
-        Ok(())
+        let id = registry.disable(id_of(plugin, registry)?, reason)?;
+        Ok(registry.get(id)?)
     };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_disable", error, body) }
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_disable", registry, out, error, body) }
 }
 
 /// Enables a disabled plugin. `out` receives a handle. It may be NULL.
@@ -379,15 +413,9 @@ pub unsafe extern "C" fn dp_registry_enable(
     out: *mut *mut dp_plugin,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = &guard::required(registry, "registry")?.inner;
-        let entry = registry.enable(guard::required(plugin, "plugin")?.id_in(registry)?)?;
-        // SAFETY: K1 (the output is writable), by this function's contract.
-        unsafe { guard::put_handle(out, dp_plugin::new(entry)) };
-        Ok(())
-    };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_enable", error, body) }
+    let body = |registry: &PluginRegistry| Ok(registry.enable(id_of(plugin, registry)?)?);
+    // SAFETY: K1 (outputs are writable).
+    unsafe { update("dp_registry_enable", registry, out, error, body) }
 }
 
 /// Removes a plugin from the registry. Its handles become stale. Its clients remain usable.
@@ -401,10 +429,7 @@ pub unsafe extern "C" fn dp_registry_remove(
     plugin: Option<&dp_plugin>,
     error: *mut *mut dp_error,
 ) -> dp_code {
-    let body = || {
-        let registry = &guard::required(registry, "registry")?.inner;
-        Ok(registry.remove(guard::required(plugin, "plugin")?.id_in(registry)?)?)
-    };
-    // SAFETY: this function's contract.
-    unsafe { guard::run("dp_registry_remove", error, body) }
+    let body = |registry: &PluginRegistry| Ok(registry.remove(id_of(plugin, registry)?)?);
+    // SAFETY: K1 (outputs are writable).
+    unsafe { run("dp_registry_remove", registry, error, body) }
 }

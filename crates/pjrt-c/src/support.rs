@@ -10,7 +10,7 @@ use plugin_manifest::{Bytes, Program};
 use crate::error::{dp_code, dp_error};
 use crate::guard;
 use crate::plugin::dp_plugin;
-use crate::text::{NO_TEXT, Text};
+use crate::text::{Text, text_of};
 
 /// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {
@@ -63,14 +63,14 @@ pub unsafe extern "C" fn dp_plugin_supports(
 ) -> dp_code {
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
-        // SAFETY: K4 (the string is valid), by this function's contract.
+        // SAFETY: K4 (strings end in NUL).
         let format = unsafe { guard::some_text(format, "format") }?.to_owned();
-        // SAFETY: K4 (the array is valid), by this function's contract.
+        // SAFETY: K4 (arrays are readable).
         let code = unsafe { guard::array(code.cast::<u8>(), code_size, "code") }?;
         let program = Program { format, code: Bytes::copy_from_slice(code) };
         Ok(guard::give(dp_support::new(&plugin.entry.supports(&program, effort_of(effort)?)?)))
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_supports", out, error, body) }
 }
 
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn dp_plugin_supports(
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_free(support: *mut dp_support) {
-    // SAFETY: this function's contract.
+    // SAFETY: K2 (objects are live) and K3 (exclusive use).
     unsafe { guard::free(support) }
 }
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn dp_support_free(support: *mut dp_support) {
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_answer(support: Option<&dp_support>) -> u32 {
-    guard::get(DP_SUPPORT_NONE, || Ok(guard::required(support, "support")?.answer))
+    guard::get(support, DP_SUPPORT_NONE, |support| support.answer)
 }
 
 /// Returns the number of reasons.
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn dp_support_answer(support: Option<&dp_support>) -> u32 
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -> usize {
-    guard::get(0, || Ok(guard::required(support, "support")?.reasons.len()))
+    guard::get(support, 0, |support| support.reasons.len())
 }
 
 /// Returns a reason for display: the operation, the problem, and the place in the source. Returns absent text if
@@ -113,8 +113,7 @@ pub unsafe extern "C" fn dp_support_reason_count(support: Option<&dp_support>) -
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, index: usize) -> dp_string {
-    let body = || Ok(guard::required(support, "support")?.reasons.get(index).map_or(NO_TEXT, Text::lend));
-    guard::get(NO_TEXT, body)
+    text_of(support, |support| support.reasons.get(index))
 }
 
 /// Returns the answer as JSON: `{"answer": "no", "reasons": [{"operation": …, "type": …, "location": …, "message": …}]}`.
@@ -124,5 +123,5 @@ pub unsafe extern "C" fn dp_support_reason_at(support: Option<&dp_support>, inde
 /// K2.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_support_json(support: Option<&dp_support>) -> dp_string {
-    guard::get(NO_TEXT, || Ok(guard::required(support, "support")?.json.lend()))
+    text_of(support, |support| Some(&support.json))
 }

@@ -51,7 +51,7 @@ pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *
         let found = ProcessTopology::detect(&Environment::of_this_process())?;
         Ok(guard::give(OwnedTopology::new(found)).cast::<dp_topology>())
     };
-    // SAFETY: this function's contract.
+    // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_topology_detect", out, error, body) }
 }
 
@@ -62,6 +62,6 @@ pub unsafe extern "C" fn dp_topology_detect(out: *mut *mut dp_topology, error: *
 /// K2 and K3.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dp_topology_free(topology: *mut dp_topology) {
-    // SAFETY: this function's contract: `dp_topology_detect` gave it, so it is the first field of an `OwnedTopology`.
+    // SAFETY: K2 (objects are live): `dp_topology_detect` returned it, so it is the first field of an `OwnedTopology`.
     unsafe { guard::free(topology.cast::<OwnedTopology>()) }
 }

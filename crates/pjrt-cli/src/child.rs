@@ -57,7 +57,7 @@ impl Probe {
         let how = match &self.end {
             End::Finished => return None,
             End::Exited(how) => format!("the process ended with {how}"),
-            End::TimedOut(limit) => format!("no answer within {limit:?}; the process was ended"),
+            End::TimedOut(limit) => format!("no answer within {limit:?}; the process was killed"),
         };
         let said: Vec<&str> = self.stderr.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
         Some(if said.is_empty() { how } else { format!("{how}: {}", said.join(" / ")) })

@@ -185,11 +185,7 @@ fn try_out(
         let what = if probe.failed_step() == Some("exit") { "exit" } else { "start" };
         check(what, Verdict::Fault, failure);
     } else if !client {
-        check(
-            "client",
-            Verdict::Note,
-            "not tried, because no hardware was found; name the plugin with --plugin to try it".to_owned(),
-        );
+        check("client", Verdict::Note, "skipped, because no hardware was found; use --plugin to try it".to_owned());
     }
 }
 

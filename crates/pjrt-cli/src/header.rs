@@ -53,7 +53,10 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         return Ok(format!("{shown} is up to date\n"));
     }
     if args.check {
-        return Err(format!("{shown} is not the header of {}; run this without --check", library.display()));
+        return Err(format!(
+            "{shown} differs from the header of {}; run this command without --check to update it",
+            library.display()
+        ));
     }
     if let Some(folder) = output.parent() {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -148,7 +151,7 @@ mod tests {
         };
         let library = Path::new("/no/folder/lib.a");
         assert!(manifests(&args(None), library).unwrap_err().contains("--name NAME"));
-        assert!(manifests(&args(Some("A")), library).unwrap_err().contains("is no name"));
+        assert!(manifests(&args(Some("A")), library).unwrap_err().contains("\"A\""));
         assert_eq!(manifests(&args(Some("a")), library).unwrap()[0].name, "a");
     }
 }

@@ -107,7 +107,7 @@ fn as_text(entry: &PluginEntry, loaded: Option<&Value>, fault: Option<String>, p
     capabilities(&mut out, &manifest.capabilities);
     options(&mut out, &manifest.create_options);
     if let Some(error) = loaded.and_then(|loaded| loaded["manifest_error"].as_str()) {
-        line!(out, "FAULT in what the library says of itself: {error}");
+        line!(out, "FAULT in the library's own description: {error}");
     }
     if let Some(loaded) = loaded {
         functions(&mut out, loaded);
@@ -122,7 +122,7 @@ fn capabilities(out: &mut String, capabilities: &Capabilities) {
     let json = serde_json::from_str(&capabilities.to_json()).unwrap_or_default();
     let Value::Object(fields) = json else { return };
     if fields.is_empty() {
-        line!(out, "capabilities: what frameworks assume of a device they do not know");
+        line!(out, "capabilities: the defaults, which frameworks assume for unknown devices");
         return;
     }
     line!(out, "capabilities");

@@ -54,7 +54,9 @@ fn option(text: &str) -> Result<(&str, Value), String> {
     let value = match ty {
         None => guess(value),
         Some(ty) => typed(ty, value).ok_or_else(|| {
-            format!("--option {text}: {value:?} is not of type {ty:?}; types are string, int64, int64s, float, bool")
+            format!(
+                "--option {text}: {value:?} is not of type {ty:?}; the types are string, int64, int64s, float and bool"
+            )
         })?,
     };
     Ok((name, value))

@@ -80,7 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     die_with(args.parent)?;
     let mut request = String::new();
     std::io::stdin().read_to_string(&mut request).map_err(|error| error.to_string())?;
-    let request: Value = serde_json::from_str(&request).map_err(|error| format!("no request for a probe: {error}"))?;
+    let request: Value =
+        serde_json::from_str(&request).map_err(|error| format!("the request for the probe is not valid: {error}"))?;
     steps(&request)?;
     tell(&json!({ "step": "end" }));
     Ok(String::new())
@@ -167,7 +168,7 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
         Err(_) if request["client"] == true => {
             let client = match loaded.client(&ClientOptions::new()) {
                 Ok(client) => client,
-                Err(error) => return maybe(format!("the plugin makes no client to compile with: {error}")),
+                Err(error) => return maybe(format!("the plugin cannot create a client to compile with: {error}")),
             };
             // Without a client, "not found" may refer to the compiler. With one, it refers to something that the
             // program calls.

@@ -29,7 +29,7 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     let artifact = b"ML\xefR";
     if !code.starts_with(artifact) && code.windows(artifact.len()).any(|window| window == artifact) {
         return Some(
-            "it contains a StableHLO artifact, but is not one; save `exported.mlir_module_serialized` of the result \
+            "it contains a StableHLO artifact among other data; save `exported.mlir_module_serialized` of the result \
              of jax.export"
                 .to_owned(),
         );
@@ -38,7 +38,9 @@ pub(crate) fn not_a_program(path: &Path, code: &[u8]) -> Option<String> {
     let text = str::from_utf8(code).ok()?;
     let is_text = !text.chars().any(|c| c.is_control() && !c.is_whitespace());
     if is_text && !begins_as_mlir(text) {
-        return Some(format!("it is text, but not StableHLO: it begins with neither a module nor a function; {JAX}"));
+        return Some(format!(
+            "it is text, but not StableHLO, because it does not begin with a module or function; {JAX}"
+        ));
     }
     None
 }
@@ -60,7 +62,7 @@ pub(crate) fn ops(code: &[u8]) -> String {
     }
     let hints = unknown.iter().filter_map(|name| {
         let base = name.strip_prefix("stablehlo.")?;
-        nearest(base).map(|near| format!("; there is no op {name}; did you mean stablehlo.{near}?"))
+        nearest(base).map(|near| format!("; unknown op {name}; did you mean stablehlo.{near}?"))
     });
     hints.collect()
 }

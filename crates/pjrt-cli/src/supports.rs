@@ -89,15 +89,16 @@ fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, S
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let probe = probe(entry, &Task::Compile { path: &path, format, with_client: args.with_client }, args.timeout)?;
     if let Some(told) = probe.step("compile") {
-        return serde_json::from_value(told["support"].clone()).map_err(|error| format!("the probe's answer: {error}"));
+        return serde_json::from_value(told["support"].clone())
+            .map_err(|error| format!("the answer of the probe is not valid: {error}"));
     }
     let failure = probe.failure().unwrap_or_default();
     let support = match (probe.failed_step(), probe.step("load").and_then(|load| load["error"].as_str())) {
         (Some("compile"), _) if !probe.timed_out() => {
             Support::No(vec![Reason::new(format!("compiling it ends the plugin's process: {failure}"))])
         }
-        (_, Some(error)) => Support::Maybe(vec![Reason::new(format!("the plugin could not be asked: {error}"))]),
-        _ => Support::Maybe(vec![Reason::new(format!("the plugin could not be asked: {failure}"))]),
+        (_, Some(error)) => Support::Maybe(vec![Reason::new(format!("the check with the plugin failed: {error}"))]),
+        _ => Support::Maybe(vec![Reason::new(format!("the check with the plugin failed: {failure}"))]),
     };
     Ok(support)
 }

@@ -134,7 +134,7 @@ fn no_licence_is_chosen_for_the_vendor() {
 fn known_names_are_warned_of() {
     let folder = Folder::new("known");
     let (told, _) = new(&folder, "cuda", &[]);
-    assert!(told.contains("warning: users who ask for \"cuda\" may get"), "{told}");
+    assert!(told.contains("warning: users who select \"cuda\""), "{told}");
 }
 
 #[test]
@@ -142,20 +142,20 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     let folder = Folder::new("wrong");
     for (args, said) in [
         (&[][..], "<NAME>"),
-        (&[""], "is no name of a plugin"),
+        (&[""], "not a valid plugin name"),
         (&["Acme"], "\"acme\" is one"),
         (&["my-device"], "\"my_device\" is one"),
         (&["9lives"], "a lower-case letter"),
         (&["../x"], "\"x\" is one"),
         (&["größe"], "a lower-case letter"),
         (&["a__b"], "single underscores"),
-        (&["fn"], "a word of Rust or Python"),
-        (&["class"], "a word of Rust or Python"),
-        (&["tpu"], "a platform of JAX's own"),
+        (&["fn"], "a keyword of Rust or Python"),
+        (&["class"], "a keyword of Rust or Python"),
+        (&["tpu"], "a platform of JAX itself"),
         (&["acme", "more"], "unexpected argument"),
         (&["acme", "--sdk-path", "/absent"], "--sdk-path /absent"),
-        (&["acme", "--sdk-path", "/"], "no checkout of this SDK"),
-        (&["acme", "--sdk-git", "not a url"], "a URL has no blanks"),
+        (&["acme", "--sdk-path", "/"], "not a checkout of this SDK"),
+        (&["acme", "--sdk-git", "not a url"], "a URL cannot contain spaces"),
         (&["acme", "--sdk-git", "https://h/r", "--sdk-rev", ""], "leave the option out"),
         (&["acme", "--sdk-rev", "v1"], "--sdk-git"),
         (&["acme", "--sdk-version", "newest"], "not a version"),

@@ -196,5 +196,5 @@ fn a_plugin_without_a_topology_says_why_it_may_be() {
     let output = command.current_dir(&folder).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(4), "{text}");
-    assert!(text.contains("a table cannot tell") && text.contains("only with a client"), "{text}");
+    assert!(text.contains("only compiling can find") && text.contains("only with a client"), "{text}");
 }

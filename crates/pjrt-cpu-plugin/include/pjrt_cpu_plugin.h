@@ -12,8 +12,8 @@ struct PJRT_Api;
 struct dp_descriptor;
 
 /**
- * What the plugin `pjrt_cpu` says of itself: never NULL, valid until the process ends. Where its
- * `error` is not empty, it says why there is no more.
+ * The description of the plugin `pjrt_cpu`. It is never NULL, and valid until the process ends. If
+ * its `error` is not empty, the plugin could not be described, and `error` holds the reason.
  */
 const struct dp_descriptor *DevicePlugin_GetDescriptor(void);
 

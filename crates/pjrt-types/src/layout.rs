@@ -55,7 +55,7 @@ impl Layout {
 
 /// An error for text that is not a layout.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a layout; write the dimensions from the fastest varying to the slowest, as {{1,0}}")]
+#[error("{0:?} is not a layout; write the dimensions from the fastest varying to the slowest, such as {{1,0}}")]
 pub struct ParseLayoutError(String);
 
 /// Parses XLA's notation, such as `{1,0}` or `{1,0:T(8,128)(2,1)S(5)}`. Keeps only order and tiles.

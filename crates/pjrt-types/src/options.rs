@@ -147,22 +147,32 @@ impl DeviceAssignment {
         let fault = |what: String| DecodeError::new(format!("device assignment: {what}"));
         let count = |n: i32| usize::try_from(n).ok();
         let (Some(replicas), Some(partitions)) = (count(proto.replica_count), count(proto.computation_count)) else {
-            return Err(fault(format!("{} replicas of {} partitions", proto.replica_count, proto.computation_count)));
+            return Err(fault(format!(
+                "{} replicas of {} partitions; both counts must be at least 1",
+                proto.replica_count, proto.computation_count
+            )));
         };
         if proto.computation_devices.len() != partitions {
-            return Err(fault(format!("{partitions} partitions, but {} lists", proto.computation_devices.len())));
+            return Err(fault(format!(
+                "{partitions} partitions, but {} lists of devices",
+                proto.computation_devices.len()
+            )));
         }
         for list in &proto.computation_devices {
             if list.replica_device_ids.len() != replicas {
-                return Err(fault(format!("{replicas} replicas, but {} devices", list.replica_device_ids.len())));
+                return Err(fault(format!(
+                    "{replicas} replicas, but {} devices in a list",
+                    list.replica_device_ids.len()
+                )));
             }
         }
         let mut devices = Vec::new();
         for replica in 0..replicas {
             devices.extend(proto.computation_devices.iter().map(|list| list.replica_device_ids[replica]));
         }
-        Self::new(replicas, partitions, devices)
-            .ok_or_else(|| fault(format!("{replicas} replicas of {partitions} partitions")))
+        Self::new(replicas, partitions, devices).ok_or_else(|| {
+            fault(format!("{replicas} replicas of {partitions} partitions; both counts must be at least 1"))
+        })
     }
 }
 
@@ -237,7 +247,7 @@ impl CompileOptions {
         });
         for (name, count) in [("num_replicas", build.num_replicas), ("num_partitions", build.num_partitions)] {
             if count < 0 {
-                return Err(DecodeError::new(format!("compile options: {name} is {count}; it must be positive")));
+                return Err(DecodeError::new(format!("compile options: {name} is {count}, but must be at least 0")));
             }
         }
         // Insert one by one, because `collect` would add the code of a sort.

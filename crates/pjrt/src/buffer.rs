@@ -97,7 +97,7 @@ impl Buffer {
         let live = self.live()?;
         let raw = live.query::<slot::PJRT_Buffer_ElementType>()?.0;
         let element_type = ElementType::from_raw(raw).ok_or_else(|| {
-            let message = format!("the buffer's element type has number {raw}, which this program does not know");
+            let message = format!("unknown number {raw} for the buffer's element type");
             Error::malformed_text(slot::PJRT_Buffer_ElementType::NAME, message)
         })?;
         let dimensions = live.query::<slot::PJRT_Buffer_Dimensions>()?;
@@ -149,7 +149,7 @@ impl Buffer {
             // SAFETY: C3: as above.
             let sizes = unsafe { read::slice(tiled.tile_dim_sizes, tiled.num_tiles) }.map_err(malformed)?;
             let total = sizes.iter().try_fold(0usize, |sum, n| sum.checked_add(*n));
-            let total = total.ok_or_else(|| malformed(read::Malformed("more tile dimensions than memory")))?;
+            let total = total.ok_or_else(|| malformed(read::Malformed("an implausible number of tile dimensions")))?;
             // SAFETY: C3: as above; the tiles' dimensions are concatenated.
             let mut rest = unsafe { read::slice(tiled.tile_dims, total) }.map_err(malformed)?;
             let mut tiles = Vec::with_capacity(sizes.len());

@@ -146,14 +146,14 @@ impl Client {
     fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
         if in_callback() {
             return Err(Error::invalid(
-                "a callback cannot wait for its own client; wait on another thread, after the callback returned",
+                "a callback cannot wait for its own client; wait on another thread after the callback has returned",
             ));
         }
         match self.0.in_flight().wait(until) {
             0 => Ok(()),
             left => Err(Error::timeout(format!(
-                "{left} operations of the client are still pending after {timeout:?}; wait longer, or find out what they \
-                 wait for"
+                "{left} operations of the client are still pending after {timeout:?}; wait longer, or check what \
+                 blocks them"
             ))),
         }
     }
@@ -348,7 +348,7 @@ impl Client {
         options: &CompileOptions,
     ) -> Result<LoadedExecutable, Error> {
         if !std::ptr::eq(executable.handle().api(), self.api()) {
-            return Err(Error::invalid("the executable was compiled by another plugin than the client's"));
+            return Err(Error::invalid("the executable was compiled by a plugin other than the client's"));
         }
         let options = encode(options)?;
         let mut args = PJRT_Client_Load_Args::new();
@@ -417,7 +417,8 @@ impl Client {
     ) -> Result<DeviceAssignment, Error> {
         let wrong = || {
             Error::invalid(format!(
-                "{num_replicas} replicas of {num_partitions} partitions; there must be 1 to {MAX_DEVICES} together"
+                "{num_replicas} replicas of {num_partitions} partitions were requested; their product must be from 1 \
+                 to {MAX_DEVICES}"
             ))
         };
         let fits = |count: &usize| u32::try_from(*count).is_ok_and(|count| (1..=MAX_DEVICES).contains(&count));

@@ -161,7 +161,7 @@ impl Device {
     #[doc(alias = "PJRT_Device_PoisonExecution")]
     pub fn poison_execution(&self, launch_id: i32, code: ErrorCode, message: &str) -> Result<bool, Error> {
         if code == ErrorCode::OK {
-            return Err(Error::invalid("a run cannot fail with the code OK"));
+            return Err(Error::invalid("the error of a run has the code OK; pass the code of an error"));
         }
         let mut args = PJRT_Device_PoisonExecution_Args::new();
         args.device = self.0.as_ptr();

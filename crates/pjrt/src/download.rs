@@ -195,12 +195,12 @@ impl Buffer {
             Some(own) => {
                 if !own.tiles.is_empty() {
                     return Err(Error::unsupported(format!(
-                        "the buffer, {shape}, has the layout {own}, and tiles in another order than row-major cannot be \
-                         read back; have the program give its result row-major"
+                        "the buffer of {shape} has the tiled layout {own}, which cannot be read back unless it is \
+                         row-major; compile the program with row-major results"
                     )));
                 }
                 let broken = || {
-                    let message = format!("{own} is not a layout of {shape}");
+                    let message = format!("the layout {own} does not fit {shape}");
                     Error::malformed_text(slot::PJRT_Buffer_GetMemoryLayout::NAME, message)
                 };
                 (Order::of(own), Some(Reorder::new(own, shape).ok_or_else(broken)?))
@@ -245,7 +245,7 @@ impl Buffer {
             unsafe { raw.api().call::<Function>(&mut args) }?;
             if args.dst_size != size {
                 let message =
-                    format!("{} takes {size} bytes on the host, but the plugin would copy {}", self.shape()?, {
+                    format!("{} has {size} bytes on the host, but the plugin would copy {}", self.shape()?, {
                         args.dst_size
                     });
                 return Err(Error::malformed_text(Function::NAME, message));
@@ -292,7 +292,7 @@ impl Order {
 }
 
 fn too_large(shape: &Shape) -> Error {
-    Error::invalid(format!("{shape} has negative extents or more bytes than memory"))
+    Error::invalid(format!("{shape} has negative extents or exceeds the address space"))
 }
 
 fn elements(shape: &Shape) -> Result<usize, Error> {

@@ -90,12 +90,12 @@ impl Sealed {
             Error::invalid(format!("{what}, so the bytes are not a usable {name}; {remedy}"))
         };
         let Some(header) = bytes.first_chunk::<HEADER>().filter(|header| header.starts_with(&MAGIC)) else {
-            return Err(fail("the bytes do not begin with the mark of this library's envelope".to_owned()));
+            return Err(fail("the bytes do not begin with the magic number of this library's format".to_owned()));
         };
         let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
         if word(8) != VERSION {
-            return Err(fail(format!("the envelope has version {}, and this build reads version {VERSION}", word(8))));
+            return Err(fail(format!("the envelope has version {}, but this build reads version {VERSION}", word(8))));
         }
         if word(12) != kind as u32 {
             return Err(fail(format!("the envelope holds contents of kind {}, not {}", word(12), kind as u32)));
@@ -105,13 +105,13 @@ impl Sealed {
         let end = usize::try_from(end).ok().zip(start).and_then(|(payload, start)| payload.checked_add(start));
         let total = end.and_then(|end| end.checked_add(CHECKSUM));
         let (Some(start), Some(end), Some(total)) = (start, end, total) else {
-            return Err(fail("the lengths in the header are larger than memory".to_owned()));
+            return Err(fail("the lengths in the header exceed the address space".to_owned()));
         };
         if found != total {
-            return Err(fail(format!("there are {found} bytes, but the header announces {total}")));
+            return Err(fail(format!("the data has {found} bytes, but its header declares {total}")));
         }
         if *Sha256::digest(&bytes[..end]) != bytes[end..] {
-            return Err(fail("the checksum does not match the contents, which were altered".to_owned()));
+            return Err(fail("the checksum does not match, so the contents were changed".to_owned()));
         }
         let identity = read_identity(&bytes[HEADER..start]);
         let identity = identity.ok_or_else(|| fail("the identity of the plugin cannot be read".to_owned()))?;
@@ -151,7 +151,7 @@ impl Sealed {
                 continue;
             }
             let show = |value: Option<String>| value.map_or("absent".to_owned(), |value| format!("{value:?}"));
-            let difference = format!("{name} was {}, and this plugin's is {}", show(theirs), show(ours));
+            let difference = format!("{name} was {}, but is {} in this plugin", show(theirs), show(ours));
             if !differences.contains(&difference) {
                 differences.push(difference);
             }
@@ -161,7 +161,7 @@ impl Sealed {
         }
         let (name, remedy) = (self.kind.name(), self.kind.remedy());
         Err(Error::invalid(format!(
-            "a {name} can only be read by the plugin that made it: {}; {remedy} with this plugin",
+            "a {name} can be loaded only by the plugin that made it: {}; {remedy} with this plugin",
             differences.join("; ")
         )))
     }
@@ -219,7 +219,7 @@ mod tests {
         }
         let longer = [&bytes[..], b"x"].concat();
         let error = Sealed::open(Kind::Executable, longer).map(drop).unwrap_err().to_string();
-        assert!(error.contains("the header announces") && error.ends_with("compile the program again"), "{error}");
+        assert!(error.contains("its header declares") && error.ends_with("compile the program again"), "{error}");
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn differences_are_named() {
         let error = sealed().check(&identity("2"), &[]).unwrap_err().to_string();
-        assert!(error.contains("version was \"1\", and this plugin's is \"2\""), "{error}");
+        assert!(error.contains("version was \"1\", but is \"2\""), "{error}");
         assert!(!error.contains("platform"), "{error}");
         let error = sealed().check(&identity("1")[..1], &[]).unwrap_err().to_string();
         assert!(error.contains("version was \"1\", and this plugin's is absent"), "{error}");

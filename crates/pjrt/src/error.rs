@@ -67,7 +67,8 @@ impl Error {
 
     #[cold]
     pub(crate) fn missing(function: &'static str, since: u32, plugin: ApiVersion) -> Self {
-        let since = if since == 0 { "every version has it".to_owned() } else { format!("it requires API 0.{since}") };
+        let since =
+            if since == 0 { "every API version has it".to_owned() } else { format!("it requires API 0.{since}") };
         let message = format!("the plugin has API {plugin} and lacks this function; {since}");
         Self::new(ErrorKind::Unsupported, ErrorCode::UNIMPLEMENTED, Some(function), message)
     }

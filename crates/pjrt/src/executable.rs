@@ -110,7 +110,10 @@ impl Executable {
         // SAFETY: C2: the executable is live; the program has memory of the size that the plugin reported.
         unsafe { self.0.api().call::<Function>(&mut args) }?;
         if program.code_size > code.len() {
-            return Err(Error::malformed(Function::NAME, Malformed("a program that grew while it was copied")));
+            return Err(Error::malformed(
+                Function::NAME,
+                Malformed("a program whose size changed while it was copied"),
+            ));
         }
         code.truncate(program.code_size);
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
@@ -181,15 +184,15 @@ impl Executable {
         // SAFETY: C3: the array has an element for each output and lives as long as the executable.
         let ranks = unsafe { read::slice(args.dim_sizes, types.len()) }.map_err(malformed)?;
         let total = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
-        let total = total.ok_or_else(|| malformed(Malformed("more dimensions than memory")))?;
+        let total = total.ok_or_else(|| malformed(Malformed("an implausible number of dimensions")))?;
         // SAFETY: C3: the array has the dimensions of all outputs and lives as long as the executable.
         let mut rest = unsafe { read::slice(args.dims, total) }.map_err(malformed)?;
         let mut shapes = Vec::with_capacity(types.len());
         for (ty, rank) in types.iter().zip(ranks) {
             let (dimensions, others) = rest.split_at(*rank);
             rest = others;
-            let element_type = ElementType::from_raw(ty.0)
-                .ok_or_else(|| malformed(Malformed("an element type this program does not know")))?;
+            let element_type =
+                ElementType::from_raw(ty.0).ok_or_else(|| malformed(Malformed("an unknown element type")))?;
             shapes.push(Shape::new(element_type, dimensions));
         }
         Ok(shapes)

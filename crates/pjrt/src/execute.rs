@@ -241,7 +241,7 @@ impl LoadedExecutable {
     ) -> Result<ShardedExecution, Error> {
         let devices = self.addressable_devices();
         if options.device.is_some() {
-            return Err(Error::invalid("a run on all devices cannot be sent to one; use execute_with"));
+            return Err(Error::invalid("a run on all devices cannot select one device; use execute_with"));
         }
         if devices.is_empty() || inputs.len() != devices.len() {
             let (lists, devices) = (inputs.len(), devices.len());
@@ -480,7 +480,7 @@ impl LoadedExecutable {
         }
         if outputs.len() != raw.len() {
             let name = slot::PJRT_LoadedExecutable_Execute::NAME;
-            return Err(Error::malformed(name, Malformed("null for an output")));
+            return Err(Error::malformed(name, Malformed("a null pointer for an output")));
         }
         Ok(outputs)
     }
@@ -498,7 +498,7 @@ fn check_layout(index: usize, buffer: &Buffer, parameter: Option<&Parameter>) ->
         return Ok(());
     }
     Err(Error::invalid(format!(
-        "argument {index} has the layout {found}, but the program expects {expected}; compile the program, or the one \
-         that made the argument, for the layout of the other"
+        "argument {index} has the layout {found}, but the program expects {expected}; compile the program for {found}, \
+         or produce the argument with {expected}"
     )))
 }

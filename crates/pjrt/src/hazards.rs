@@ -22,5 +22,5 @@ pub(crate) fn check(program: &Program) -> Result<(), Error> {
     if found.is_empty() {
         return Ok(());
     }
-    Err(Error::invalid(format!("the program would end the process of XLA's plugins: {}", found.join("; "))))
+    Err(Error::invalid(format!("the program would crash XLA's plugins: {}", found.join("; "))))
 }

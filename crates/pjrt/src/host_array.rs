@@ -30,7 +30,10 @@ impl HostArray {
     /// A number of bytes that does not match the shape.
     pub fn new(shape: Shape, bytes: Vec<u8>) -> Result<Self, Error> {
         if shape.host_size() != Some(bytes.len()) {
-            return Err(Error::invalid(format!("{} bytes do not match {shape}", bytes.len())));
+            return Err(Error::invalid(format!(
+                "the data has {} bytes, which is not the size of {shape}",
+                bytes.len()
+            )));
         }
         Ok(Self { shape, bytes })
     }
@@ -85,7 +88,9 @@ impl HostArray {
     pub fn scalar<T: Element>(&self) -> Result<T, Error> {
         match self.to_vec::<T>()?.as_slice() {
             [one] => Ok(*one),
-            more => Err(Error::invalid(format!("{} has {} elements, not one", self.shape, more.len()))),
+            more => {
+                Err(Error::invalid(format!("{} has {} elements, but exactly one is expected", self.shape, more.len())))
+            }
         }
     }
 }

@@ -62,6 +62,8 @@ mod load_error;
 mod loaded_executable;
 mod loan;
 mod memory;
+#[cfg(test)]
+mod messages;
 mod named_value;
 mod options;
 mod parameter;

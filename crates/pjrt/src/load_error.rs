@@ -24,13 +24,13 @@ pub enum LoadErrorKind {
     #[error("cannot open the file: {0}")]
     File(#[source] Arc<io::Error>),
     /// The dynamic loader rejects the file. Its message names missing libraries and symbols.
-    #[error("not a library that can be loaded here: {0}")]
+    #[error("it is not a library that can be loaded here: {0}")]
     Library(#[source] LoaderError),
     /// The library has no function `GetPjrtApi`.
-    #[error("not a PJRT plugin, it has no function GetPjrtApi: {0}")]
+    #[error("it is not a PJRT plugin, because it does not export GetPjrtApi: {0}")]
     NoEntryPoint(#[source] LoaderError),
     /// The library lacks a requested function.
-    #[error("it has no function {function}: {why}")]
+    #[error("it does not export the function {function}: {why}")]
     NoFunction {
         /// The function's name.
         function: String,
@@ -45,7 +45,7 @@ pub enum LoadErrorKind {
     #[error("GetPjrtApi returned a misaligned pointer")]
     MisalignedTable,
     /// The table is shorter than in every supported version.
-    #[error("its function table announces {struct_size} bytes; at least {needed} are needed")]
+    #[error("its function table has {struct_size} bytes, but at least {needed} are required; update the plugin")]
     TruncatedTable {
         /// The size that the table announces.
         struct_size: usize,
@@ -53,15 +53,15 @@ pub enum LoadErrorKind {
         needed: usize,
     },
     /// This crate does not support the plugin's major version.
-    #[error("it is built with PJRT API {found}; this program supports major 0 from 0.{MIN_MINOR}")]
+    #[error("it is built with PJRT API {found}; this program supports the major version 0, from 0.{MIN_MINOR}")]
     MajorVersion {
         /// The plugin's version.
         found: ApiVersion,
     },
     /// The plugin's version is too old for this crate.
     #[error(
-        "it is built with PJRT API {found}, which is too old; this program drives 0.{MIN_MINOR} and later: use a newer \
-         release of the plugin"
+        "it is built with PJRT API {found}, which is too old; this program supports 0.{MIN_MINOR} and later: use a \
+         newer release of the plugin"
     )]
     MinorVersion {
         /// The plugin's version.

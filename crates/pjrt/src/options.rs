@@ -143,8 +143,8 @@ fn check(options: &CompileOptions) -> Result<(), Error> {
     let counts = [assignment.num_replicas(), assignment.num_partitions()].map(|count| i64::try_from(count).ok());
     if counts != [Some(replicas), Some(partitions)] {
         return Err(Error::invalid(format!(
-            "device_assignment is for {} replicas of {} partitions, but the options are for {replicas} of {partitions}; \
-             give both the same counts",
+            "device_assignment is for {} replicas of {} partitions, but the options are for {replicas} of \
+             {partitions}; use the same counts in both",
             assignment.num_replicas(),
             assignment.num_partitions()
         )));

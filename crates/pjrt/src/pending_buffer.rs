@@ -97,7 +97,7 @@ impl Client {
     fn check_new_buffer(&self, shape: &Shape, memory: &Memory) -> Result<(), Error> {
         element::check_data(shape.element_type, self.api().version())?;
         if shape.host_size().is_none() {
-            return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
+            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
         }
         if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
             return Err(Error::invalid("the memory belongs to another client"));

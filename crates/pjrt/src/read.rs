@@ -19,13 +19,13 @@ pub(crate) unsafe fn slice<'a, T>(data: *const T, len: usize) -> Result<&'a [T],
         return Ok(&[]);
     }
     if data.is_null() {
-        return Err(Malformed("null for an array that is not empty"));
+        return Err(Malformed("a null pointer for an array that is not empty"));
     }
     if !data.is_aligned() {
         return Err(Malformed("a misaligned array"));
     }
     if len.checked_mul(size_of::<T>()).is_none_or(|bytes| isize::try_from(bytes).is_err()) {
-        return Err(Malformed("an array longer than memory"));
+        return Err(Malformed("an array larger than the address space"));
     }
     #[expect(clippy::disallowed_methods, reason = "the home of arrays from a plugin")]
     // SAFETY: the checks above reject null, misaligned and oversized arrays; this function's contract: valid for `len`
@@ -45,5 +45,5 @@ pub(crate) unsafe fn text<'a>(data: *const c_char, len: usize) -> Result<Cow<'a,
 
 /// Returns a pointer to an object of the plugin, or an error if the pointer is null.
 pub(crate) fn object<T>(raw: *mut T) -> Result<NonNull<T>, Malformed> {
-    NonNull::new(raw).ok_or(Malformed("null for an object"))
+    NonNull::new(raw).ok_or(Malformed("a null pointer for an object"))
 }

@@ -123,7 +123,7 @@ impl AsyncHostToDeviceTransferManager {
         for shape in shapes {
             element::check_data(shape.element_type, client.api().version())?;
             if shape.host_size().is_none() {
-                return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
+                return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
             }
         }
         if !Arc::ptr_eq(memory.handle().owner(), client.inner()) {

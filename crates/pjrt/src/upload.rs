@@ -181,7 +181,7 @@ impl Client {
         memory: &Memory,
     ) -> Result<Buffer, Error> {
         if code == ErrorCode::OK {
-            return Err(Error::invalid("a buffer cannot hold an error whose code is OK"));
+            return Err(Error::invalid("the error for the buffer has the code OK; pass the code of an error"));
         }
         check_bytes(shape.host_size().unwrap_or(0), shape)?;
         element::check_data(shape.element_type, self.api().version())?;
@@ -277,7 +277,7 @@ fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     match shape.num_elements() {
         Some(expected) if expected == len => Ok(shape),
         Some(expected) => Err(Error::invalid(format!("{shape} has {expected} elements, but the data has {len}"))),
-        None => Err(Error::invalid(format!("{shape} has negative extents or more elements than memory"))),
+        None => Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space"))),
     }
 }
 
@@ -285,9 +285,9 @@ fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     match shape.host_size() {
         Some(expected) if expected == len => Ok(()),
         Some(expected) => {
-            Err(Error::invalid(format!("{shape} takes {expected} bytes on the host, the data has {len}")))
+            Err(Error::invalid(format!("{shape} has {expected} bytes on the host, but the data has {len}")))
         }
-        None => Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory"))),
+        None => Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space"))),
     }
 }
 

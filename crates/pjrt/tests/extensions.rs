@@ -196,7 +196,7 @@ fn raw_buffer_keeps_memory() {
     assert_eq!(unsafe { host.read_unaligned() }, [1, 9]);
     for (offset, len) in [(0, 9), (8, 1), (usize::MAX, 2), (0, usize::MAX)] {
         let error = raw.read_async(offset, len).map(drop).unwrap_err();
-        assert!(error.message().contains("are not within the 8 bytes"), "{error}");
+        assert!(error.message().contains("8 bytes"), "{error}");
         if len < 100 {
             // SAFETY: it is refused.
             let error = unsafe { raw.write(offset, vec![0; len]) }.map(drop).unwrap_err();

@@ -101,7 +101,7 @@ fn another_build_is_refused() {
     table.PJRT_Executable_DeserializeAndLoad = Some(count);
     let other = Fake::new().client_of(&plugin_of(table).unwrap());
     let error = other.deserialize_and_load(&serialized(&client(114))).unwrap_err();
-    assert!(error.message().contains("API version was \"0.114\", and this plugin's is \"0.113\""), "{error}");
+    assert!(error.message().contains("API version was \"0.114\""), "{error}");
     assert_eq!(LOADS.load(SeqCst), 0, "the plugin was asked");
 }
 

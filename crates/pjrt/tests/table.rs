@@ -117,7 +117,7 @@ fn null_slots_are_unsupported() {
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.function(), Some("PJRT_Client_PlatformName"));
     assert!(error.to_string().contains("API 0.114"), "{error}");
-    assert!(error.to_string().contains("every version has it"), "{error}");
+    assert!(error.to_string().contains("every API version has it"), "{error}");
     assert!(client.plugin().attributes().unwrap().is_empty(), "attributes may be missing");
 }
 

@@ -10,10 +10,9 @@ use crate::errors::{Errors, hint};
 
 const ATTRIBUTE: &[&str] = &["export", "prefix", "register", "crate"];
 const ATTRIBUTE_HELP: &str =
-    "the arguments of `device_plugin` are `export`, `prefix = \"…\"`, `register = false` and `crate = path`";
+    "the arguments of `#[device_plugin]` are `export`, `prefix = \"…\"`, `register = false` and `crate = path`";
 const EXPORT: &[&str] = &["prefix", "descriptor_only"];
-const EXPORT_HELP: &str = "write `export!(path::Plugin)`, and after it where needed `prefix = \"…\"` or \
-                           `descriptor_only`";
+const EXPORT_HELP: &str = "write `export!(path::Plugin)`, optionally followed by `prefix = \"…\"` or `descriptor_only`";
 
 /// The parsed arguments.
 pub(crate) struct Arguments {
@@ -67,7 +66,8 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
         }
     };
     let mut prefix_at = None;
-    take(list, ATTRIBUTE, ATTRIBUTE_HELP, errors, |name, value, errors| match name.to_string().as_str() {
+    take(list, ATTRIBUTE, ATTRIBUTE_HELP, errors, |name, value, errors| {
+        match name.to_string().as_str() {
         "export" => match value {
             None => arguments.export = true,
             Some(value) => {
@@ -81,7 +81,10 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
         }
         "register" => match value {
             Some(Expr::Lit(ExprLit { lit: Lit::Bool(value), .. })) => arguments.register = value.value,
-            _ => errors.at(name, "write `register = false`; without it the plugin is registered"),
+            _ => errors.at(
+                name,
+                "the only value of `register` is `false`; write `register = false`, or remove it to register the plugin",
+            ),
         },
         _ => match value {
             Some(Expr::Path(path)) if path.qself.is_none() => {
@@ -91,12 +94,13 @@ pub(crate) fn of_attribute(tokens: TokenStream, errors: &mut Errors) -> Argument
                 let is_crate = path.get_ident().is_some_and(|name| !here(&name));
                 arguments.krate = if is_crate { quote!(::#path) } else { quote!(#path) };
             }
-            _ => errors
-                .at(name, "write the name under which this crate knows `device-plugin`, without quotes: `crate = dp`"),
+            _ => errors.at(name, "write the path of the crate `device-plugin` without quotes, such as `crate = dp`"),
         },
+    }
     });
     if let (Some(span), false) = (prefix_at, arguments.export) {
-        let message = "a prefix is for exported functions; write `#[device_plugin(export, prefix = \"…\")]`";
+        let message = "a prefix has no effect without exported functions; write `#[device_plugin(export, prefix = \
+                       \"…\")]`";
         errors.push(Error::new(span, message));
     }
     arguments
@@ -155,7 +159,7 @@ fn take(
             let hint = hint(&name.to_string(), known.iter().copied(), help);
             errors.at(&name, format!("unknown argument `{name}`{hint}"));
         } else if seen.contains(&name) {
-            errors.at(&name, format!("`{name}` is given twice; leave one out"));
+            errors.at(&name, format!("`{name}` is given twice; remove one"));
         } else {
             each(&name, value, errors);
             seen.push(name);
@@ -170,7 +174,7 @@ fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<Stri
         _ => None,
     };
     let Some(literal) = literal else {
-        errors.at(name, "write the prefix as text: `prefix = \"example\"` makes `example_GetPjrtApi`");
+        errors.at(name, "write the prefix as a string literal; `prefix = \"example\"` makes `example_GetPjrtApi`");
         return None;
     };
     let text = literal.value();
@@ -178,8 +182,10 @@ fn prefix(name: &Ident, value: Option<Expr>, errors: &mut Errors) -> Option<Stri
     if text.chars().next().is_some_and(|c| c.is_ascii_alphabetic()) && text.chars().all(letters) {
         return Some(text);
     }
-    let message =
-        format!("the prefix {text:?} cannot begin a C name; write a letter, then letters, digits and underscores");
+    let message = format!(
+        "the prefix {text:?} cannot begin the name of a C function; write a letter, then letters, digits and \
+         underscores"
+    );
     errors.at(literal, message);
     None
 }

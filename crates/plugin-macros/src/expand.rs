@@ -229,7 +229,7 @@ mod tests {
                 }
             ),
         );
-        assert!(text.contains("takes no `self`") && !text.contains("neither a backend nor a library"), "{text}");
+        assert!(text.contains("`self`") && !text.contains("neither a backend nor a library"), "{text}");
     }
 
     #[test]

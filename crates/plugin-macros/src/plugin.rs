@@ -10,8 +10,8 @@ use syn::{
 use crate::errors::{Errors, hint};
 
 const USE: &str = "write `#[device_plugin] impl DevicePlugin for Example { … }`";
-const EITHER: &str = "write `type Backend = …;` where the device is written in Rust, or `fn library() -> Library { \
-                      Library::beside(\"libexample.so\") }` where another library drives it";
+const EITHER: &str = "write `type Backend = …;` if the device is written in Rust, or `fn library() -> Library { \
+                      Library::beside(\"libexample.so\") }` if another library drives it";
 
 /// The functions of the trait: name, number of arguments, and signature.
 pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
@@ -49,10 +49,10 @@ pub(crate) fn read(item: TokenStream, krate: &TokenStream, errors: &mut Errors) 
         }
     };
     if let Some(unsafety) = item.unsafety.take() {
-        errors.at(unsafety, "`DevicePlugin` is a safe trait; leave `unsafe` out");
+        errors.at(unsafety, "`DevicePlugin` is a safe trait; remove `unsafe`");
     }
     if let Some(default) = item.defaultness.take() {
-        errors.at(default, "a plugin is described once; leave `default` out");
+        errors.at(default, "an implementation of `DevicePlugin` cannot be specialized; remove `default`");
     }
     let conditions = item.attrs.iter().filter(|attribute| is_cfg(attribute)).cloned().collect();
     let says_library = item.items.iter().any(is_library);
@@ -76,7 +76,7 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
         return Err(wrong(&item.self_ty, &message));
     };
     if negative.is_some() {
-        let (error, _) = wrong(path, &format!("a negative implementation is not a plugin; remove the `!`: {USE}"));
+        let (error, _) = wrong(path, &format!("a negative implementation is not a plugin; remove the `!`, and {USE}"));
         return Err((error, false));
     }
     if path.segments.last().is_none_or(|segment| segment.ident != "DevicePlugin") {
@@ -85,23 +85,23 @@ fn implementation(item: TokenStream) -> Result<ItemImpl, (Error, bool)> {
         return Err(wrong(path, &message));
     }
     if !item.generics.params.is_empty() {
-        let message = "a plugin is one type: a generic `DevicePlugin` has no single table to export. Implement it for \
-                       a type without parameters";
+        let message = "a generic `DevicePlugin` has no single table to export; implement it for a type without \
+                       parameters";
         return Err(wrong(&item.generics, message));
     }
     if let Some(clause) = &item.generics.where_clause {
-        let message = "a plugin is one type without conditions; remove the `where` clause";
+        let message = "a plugin must be one type without conditions; remove the `where` clause";
         return Err(wrong(clause, message));
     }
     let Type::Path(ty) = &*item.self_ty else {
         let message =
-            "a plugin is a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
+            "a plugin must be a type of this crate; write `pub struct Example;` and implement `DevicePlugin` for it";
         let (error, _) = wrong(&item.self_ty, message);
         return Err((error, false));
     };
     let mut tokens = ty.to_token_stream().into_iter().flat_map(flat);
     if let Some(lifetime) = tokens.find(|token| token.to_string() == "'") {
-        let message = "a plugin borrows nothing: implement `DevicePlugin` for a type without lifetimes";
+        let message = "a plugin cannot borrow data; implement `DevicePlugin` for a type without lifetimes";
         return Err(wrong(&lifetime, message));
     }
     Ok(item)
@@ -185,7 +185,7 @@ fn name(expression: &mut Expr, what: &str, errors: &mut Errors) {
         _ => return,
     };
     let Lit::Str(text) = literal else {
-        errors.at(&*literal, format!("write a name as text{what}, such as `\"example\"`"));
+        errors.at(&*literal, format!("write the name{what} as a string literal, such as `\"example\"`"));
         *expression = parse_quote!("example");
         return;
     };
@@ -196,8 +196,8 @@ fn name(expression: &mut Expr, what: &str, errors: &mut Errors) {
     let fitted = fitted(&value);
     let hint = if is_name(&fitted) { format!(", such as {fitted:?}") } else { String::new() };
     let message = format!(
-        "{value:?} does not do{what}: frameworks know a plugin by a lower-case letter, then lower-case letters, \
-         digits and underscores{hint}"
+        "{value:?} is not a valid name{what}; write a lower-case letter, then lower-case letters, digits and \
+         underscores{hint}"
     );
     errors.at(&*text, message);
     *expression = parse_quote!("example");
@@ -219,8 +219,8 @@ fn fitted(text: &str) -> String {
 fn decided(attributes: &[Attribute], member: &str, errors: &mut Errors) {
     if let Some(cfg) = attributes.iter().find(|attribute| is_cfg(attribute)) {
         let message = format!(
-            "`#[device_plugin]` does not see whether this leaves `{member}`; put the condition on the whole \
-             implementation, of which there may be several, or on a `type` or function that is used here"
+            "`#[device_plugin]` cannot evaluate the condition on `{member}`; put the condition on the whole \
+             implementation, or on the type or function that `{member}` uses"
         );
         errors.at(cfg, message);
     }
@@ -243,25 +243,25 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
         false
     };
     if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
-        return fault(receiver, format!("`{name}` takes no `self`, because a plugin is a type and not a value"));
+        return fault(receiver, format!("`{name}` must not take `self`, because a plugin is a type without values"));
     }
     if let Some(word) = &signature.asyncness {
-        return fault(word, format!("`{name}` is not asynchronous"));
+        return fault(word, format!("`{name}` must not be `async`"));
     }
     if let Some(word) = &signature.unsafety {
-        return fault(word, format!("`{name}` is safe"));
+        return fault(word, format!("`{name}` must not be `unsafe`"));
     }
     if let Some(word) = &signature.constness {
-        return fault(word, format!("`{name}` is not a constant function"));
+        return fault(word, format!("`{name}` must not be `const`"));
     }
     if let Some(abi) = &signature.abi {
-        return fault(abi, format!("`{name}` is a Rust function"));
+        return fault(abi, format!("`{name}` must not be `extern`"));
     }
     if !signature.generics.params.is_empty() {
-        return fault(&signature.generics, format!("`{name}` has no parameters"));
+        return fault(&signature.generics, format!("`{name}` must not have generic parameters"));
     }
     if let Visibility::Public(word) = &function.vis {
-        return fault(word, format!("`{name}` is as public as its trait"));
+        return fault(word, format!("`{name}` must not have a visibility, because it is part of a trait"));
     }
     if signature.inputs.len() != *arguments {
         let count = match arguments {
@@ -269,11 +269,11 @@ fn known_function(function: &mut ImplItemFn, errors: &mut Errors) -> bool {
             1 => "one argument".to_owned(),
             many => format!("{many} arguments"),
         };
-        return fault(&signature.ident, format!("`{name}` takes {count}"));
+        return fault(&signature.ident, format!("`{name}` must take {count}"));
     }
     let returns = write.contains("->");
     if returns != matches!(signature.output, ReturnType::Type(..)) {
-        let message = if returns { "returns something" } else { "returns nothing" };
+        let message = if returns { "must return a value" } else { "must not return a value" };
         return fault(&signature.ident, format!("`{name}` {message}"));
     }
     true

@@ -19,7 +19,7 @@ const WIDTH: usize = 100;
 /// If there is no such symbol, or no manifest.
 pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a str>) -> Result<String, Faults> {
     let Some(first) = manifests.first() else {
-        return Err(Fault::new("manifest", "a header needs the manifest of the plugin").into());
+        return Err(Fault::new("manifest", "no manifest was found; a header needs the manifest of the plugin").into());
     };
     let mut symbols: Vec<&str> = symbols.into_iter().filter(|symbol| is_identifier(symbol)).collect();
     symbols.sort_unstable();
@@ -28,8 +28,10 @@ pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a 
     for symbol in symbols {
         let stopped = manifests.iter().find(|manifest| manifest.shutdown_symbol.as_deref() == Some(symbol));
         if let Some(manifest) = stopped {
-            let what =
-                format!("Ends what the plugin `{}` began. Call it once, after the last client is gone.", manifest.name);
+            let what = format!(
+                "Shuts down the plugin `{}`. Call it once, after the last client was destroyed.",
+                manifest.name
+            );
             declare(&mut declarations, &[&what], &format!("void {symbol}(void)"));
         } else if let Some(prefix) = prefix(symbol, GET_PJRT_API) {
             let (name, more) = about(manifests, prefix);
@@ -39,8 +41,8 @@ pub fn header<'a>(manifests: &[Manifest], symbols: impl IntoIterator<Item = &'a 
         } else if let Some(prefix) = prefix(symbol, GET_DESCRIPTOR) {
             let (name, _) = about(manifests, prefix);
             let what = format!(
-                "What the plugin `{name}` says of itself: never NULL, valid until the process ends. Where its `error` is \
-                 not empty, it says why there is no more."
+                "The description of the plugin `{name}`. It is never NULL, and valid until the process ends. If its \
+                 `error` is not empty, the plugin could not be described, and `error` holds the reason."
             );
             declare(&mut declarations, &[&what], &format!("const struct dp_descriptor *{symbol}(void)"));
         }

@@ -17,7 +17,7 @@ impl Manifest {
     /// The position at which the text is not valid, or all faults of the manifest.
     pub fn from_json(text: &str) -> Result<Self, Faults> {
         if !text.trim_start().starts_with('{') {
-            return Err(Fault::new("manifest", "a manifest is a JSON object: `{\"format_version\": …, …}`").into());
+            return Err(Fault::new("manifest", "a manifest must be a JSON object: `{\"format_version\": …, …}`").into());
         }
         let mut parser = serde_json::Deserializer::from_str(text);
         let (mut manifest, unknown): (Self, _) = read(&mut parser, "manifest").map_err(|mut fault| {
@@ -100,9 +100,9 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
     Fault::new(
         field,
         match near {
-            Some((distance, near)) if distance <= 2 => format!("there is no such field; did you mean {near:?}?"),
-            _ if known.is_empty() => "there is no such field; is it misspelt?".to_owned(),
-            _ => format!("there is no such field; there are {}", known.join(", ")),
+            Some((distance, near)) if distance <= 2 => format!("unknown field; did you mean {near:?}?"),
+            _ if known.is_empty() => "unknown field; remove it, or correct its spelling".to_owned(),
+            _ => format!("unknown field; the known fields are {}", known.join(", ")),
         },
     )
 }
@@ -162,8 +162,8 @@ mod tests {
             ("library.sha265", "did you mean \"sha256\"?"),
             ("process.option", "did you mean \"options\"?"),
             ("process.environment[0].varable", "did you mean \"variable\"?"),
-            ("hardware.gpu", "there are device_nodes, pci"),
-            ("capabilities.autocast.colour", "is it misspelt?"),
+            ("hardware.gpu", "device_nodes, pci"),
+            ("capabilities.autocast.colour", "unknown field"),
         ] {
             assert!(unknown_field(field).message.contains(says), "{}", unknown_field(field));
         }

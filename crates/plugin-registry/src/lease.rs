@@ -37,7 +37,7 @@ impl fmt::Display for LeaseHolder {
             _ if self.here => write!(f, "a client of this process, created at {}", self.label),
             Some(process) if self.label.is_empty() => write!(f, "process {process} ({})", self.program),
             Some(process) => write!(f, "process {process} ({}), created at {}", self.program, self.label),
-            None => f.write_str("another process, which wrote no note into the lock file"),
+            None => f.write_str("another process, which the lock file does not name"),
         }
     }
 }
@@ -63,7 +63,7 @@ impl fmt::Display for LeaseConflict {
             Ownership::PerProcess => "one client in each process",
             _ => "one client on the machine",
         };
-        write!(f, "{plugin} supports {supported}, and {holder} has it")?;
+        write!(f, "{plugin} supports {supported}, and {holder} is using the devices")?;
         if let Some(lock) = lock {
             write!(f, " (lock {})", lock.display())?;
         }

@@ -52,6 +52,8 @@ mod hardware;
 pub mod key_value;
 mod lease;
 mod location;
+#[cfg(test)]
+mod messages;
 mod open;
 mod policy;
 mod registry;

@@ -85,7 +85,7 @@ impl fmt::Display for RejectReason {
             Self::NoHardware(status) => {
                 write!(f, "its hardware is {status}; to use it anyway, ask for it by name")
             }
-            Self::Condition(what) => write!(f, "it is not a plugin with {what}"),
+            Self::Condition(what) => write!(f, "it does not meet the condition: {what}"),
             Self::Experimental => f.write_str("it is experimental; to use it anyway, ask for it by name"),
         }
     }

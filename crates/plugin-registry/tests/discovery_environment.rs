@@ -51,8 +51,8 @@ fn faulty_items_of_names_and_library_paths() {
     let text = |index: usize| found.candidates[index].refusals[0].to_string();
     assert_eq!(text(0), "PJRT_NAMES_AND_LIBRARY_PATHS: item \"nocolon\": write name:path");
     assert!(text(1).contains("more than one ':'"), "{}", text(1));
-    assert!(text(2).contains("name before") && text(3).contains("path after"));
-    assert!(text(4).contains("the last one counts"), "{}", text(4));
+    assert!(text(2).contains("name is missing") && text(3).contains("path is missing"));
+    assert!(text(4).contains("only the last item counts"), "{}", text(4));
     assert!(text(7).starts_with("/no/file.so does not exist"), "{}", text(7));
     assert!(
         matches!(&found.candidates[8].refusals[..], [Refusal::NotInLibrarySearch { name }] if name == "libnone.so")
@@ -85,7 +85,7 @@ fn configuration_files() {
         NamedValue::new("s", "x"),
     ];
     assert_eq!(options, expected);
-    assert!(found.candidates[0].notes[0].contains("\"create_option\"; it reads create_options"));
+    assert!(found.candidates[0].notes[0].contains("\"create_option\"; write create_options"));
     assert!(found.candidates[1].is_named("also") && found.candidates[1].also.len() == 1);
     assert!(found.candidates[0].provenance.to_string().contains("good.json)"));
 
@@ -207,7 +207,7 @@ fn folders_of_libraries() {
         list(&machine, &found).iter().map(|line| line.replace("two/libother", "two/./libother")).collect();
     assert_eq!(lines, expected);
     assert!(found.notes.iter().any(|note| note.about == "PJRT_PLUGIN_LIBRARY_PATH" && note.message.contains("none")));
-    assert!(found.candidates[5].refusals[0].to_string().contains("name the folder"));
+    assert!(found.candidates[5].refusals[0].to_string().contains("list of folders"));
 }
 
 #[test]

@@ -375,7 +375,9 @@ fn eggs_editable_installations_and_manifests_in_wheels() {
     let hooked = named(&found, "hooked");
     assert!(hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
     assert!(named(&found, "spaced").is_usable());
-    assert!(found.notes.iter().any(|note| note.about.ends_with("other.pth") && note.message.contains("not run here")));
+    assert!(
+        found.notes.iter().any(|note| note.about.ends_with("other.pth") && note.message.contains("does not run it"))
+    );
     let acme = named(&found, "acme");
     assert_eq!((acme.priority, acme.names[0].origin), (Some(7), NameOrigin::Manifest));
     assert!(acme.is_named("guess") && acme.manifest_path.as_ref().unwrap().ends_with("acme_module/pjrt_plugin.json"));

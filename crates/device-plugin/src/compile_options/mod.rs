@@ -80,10 +80,10 @@ impl CompileOptionType {
 
     fn remedy(self) -> &'static str {
         match self {
-            Self::Bool => "give true or false",
-            Self::Int64 => "give an integer",
-            Self::Double => "give a number",
-            Self::String | Self::Any => "give text",
+            Self::Bool => "write true or false",
+            Self::Int64 => "write an integer",
+            Self::Double => "write a number",
+            Self::String | Self::Any => "write text",
         }
     }
 }
@@ -229,7 +229,8 @@ mod tests {
         let text = |text: &str| OptionOverride::String(text.to_owned());
         assert_eq!(
             check(&xla, "xla_embed_ir_in_executable", text("invalid_value")).unwrap_err(),
-            "While setting option xla_embed_ir_in_executable, 'invalid_value' is not a valid bool value; give true or false"
+            "While setting option xla_embed_ir_in_executable, 'invalid_value' is not a valid bool value; write true or \
+             false"
         );
         for (name, value) in [
             ("xla_embed_ir_in_executable", OptionOverride::Int64(1)),

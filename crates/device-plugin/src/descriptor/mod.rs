@@ -85,7 +85,7 @@ impl<P: DevicePlugin> ExportedPlugin for Rust<P> {
         let manifest = P::manifest(manifest);
         let library = Self::library();
         if let Library::This = library {
-            let message = "the plugin has neither: write `type Backend = …;`, or \
+            let message = "the plugin has neither a backend nor a library; write `type Backend = …;`, or \
                            `fn library() -> Library { Library::beside(\"libexample.so\") }`";
             return Err(Fault::new("library", message).into());
         }

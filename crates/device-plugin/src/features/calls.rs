@@ -16,7 +16,7 @@ pub(crate) mod through_host {
     use crate::{Backend, Error, HostArray, Placement, Result, Shape};
 
     fn host_size(shape: &Shape) -> Result<usize> {
-        shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} is too large")))
+        shape.host_size().ok_or_else(|| Error::invalid_argument(format!("{shape} exceeds the address space")))
     }
 
     pub(crate) fn uninitialized<B: Backend>(backend: &B, shape: &Shape, to: Placement) -> Result<B::Buffer> {
@@ -38,7 +38,7 @@ pub(crate) mod through_host {
 
 /// The error of a device that keeps no memory statistics.
 pub(crate) fn no_memory_stats(device: usize) -> Error {
-    Error::unimplemented(format!("no memory statistics of device {device}"))
+    Error::unimplemented(format!("device {device} does not report memory statistics"))
 }
 
 /// Memory that an execution of a program needs, from its signature only.
@@ -53,7 +53,7 @@ pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemorySta
 }
 
 fn no_dma() -> Error {
-    Error::unimplemented("direct memory access of host memory")
+    Error::unimplemented("this device does not support direct access to host memory")
 }
 
 /// The functions of the features, for every backend. The list of features is a constant, so the compiler resolves each
@@ -142,7 +142,9 @@ pub(crate) trait FeatureCalls: Backend {
     fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
         match &Self::LISTED.piecewise_uploads {
             Some(feature) => (feature.write_piece)(self, buffer, offset, bytes),
-            None => Err(Error::unimplemented(format!("a piece of an array, at byte {offset}"))),
+            None => Err(Error::unimplemented(format!(
+                "this device does not support uploads in pieces (a piece at byte {offset})"
+            ))),
         }
     }
 
@@ -162,7 +164,9 @@ pub(crate) trait FeatureCalls: Backend {
     fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<Self::Buffer> {
         match &Self::LISTED.foreign_views {
             Some(feature) => (feature.view)(self, memory, shape, at),
-            None => Err(Error::unimplemented(format!("a buffer of {shape} in memory of another library"))),
+            None => Err(Error::unimplemented(format!(
+                "this device cannot use the memory of another library (a buffer of {shape})"
+            ))),
         }
     }
 
@@ -185,7 +189,7 @@ pub(crate) trait FeatureCalls: Backend {
         match &Self::LISTED.ahead_of_time {
             Some(feature) => (feature.topology)(name, options),
             None => Err(Error::unimplemented(format!(
-                "no topology {name:?}: this plugin describes only devices that are present"
+                "unknown topology {name:?}; this plugin describes only devices that are present"
             ))),
         }
     }
@@ -222,7 +226,7 @@ pub(crate) trait FeatureCalls: Backend {
     fn cost_analysis(executable: &Self::Executable) -> Result<Vec<NamedValue>> {
         match &Self::LISTED.cost_analysis {
             Some(feature) => (feature.cost_analysis)(executable),
-            None => Err(Error::unimplemented("no cost analysis")),
+            None => Err(Error::unimplemented("this plugin does not analyze the cost of programs")),
         }
     }
 
@@ -236,14 +240,19 @@ pub(crate) trait FeatureCalls: Backend {
     fn execute_all(&self, executable: &Arc<Self::Executable>, launches: &mut [Launch<'_, Self>]) -> Result<Vec<Event>> {
         match &Self::LISTED.multi_device {
             Some(feature) => (feature.execute_all)(self, executable, launches),
-            None => Err(Error::unimplemented(format!("execution on {} devices at once", launches.len()))),
+            None => Err(Error::unimplemented(format!(
+                "this plugin does not run a program on several devices at once ({} devices)",
+                launches.len()
+            ))),
         }
     }
 
     fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
         match &Self::LISTED.poisoning {
             Some(feature) => (feature.poison)(self, device, launch_id, error),
-            None => Err(Error::unimplemented(format!("poisoning an execution on device {device}"))),
+            None => Err(Error::unimplemented(format!(
+                "this plugin does not support poisoned executions (on device {device})"
+            ))),
         }
     }
 

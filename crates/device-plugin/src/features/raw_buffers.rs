@@ -18,7 +18,9 @@ pub trait RawBuffers: Backend {
     /// `UNIMPLEMENTED` if the host cannot access the memory, unless overridden; any error that the device reports.
     fn read_raw(&self, buffer: &Self::Buffer, offset: usize, to: &mut [u8]) -> Result<()> {
         let bytes = self.host_bytes(buffer).and_then(|bytes| bytes.get(offset..offset.checked_add(to.len())?));
-        let bytes = bytes.ok_or_else(|| Error::unimplemented("raw reads of memory that the host does not see"))?;
+        let bytes = bytes.ok_or_else(|| {
+            Error::unimplemented("this device does not support raw reads of memory that the host cannot access")
+        })?;
         to.copy_from_slice(bytes);
         Ok(())
     }

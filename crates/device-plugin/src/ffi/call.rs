@@ -150,7 +150,7 @@ fn expect_type<T: Element>(shape: &Shape) -> Result<()> {
     if shape.element_type == T::TYPE {
         return Ok(());
     }
-    Err(Error::invalid_argument(format!("elements of type {} of an array {shape}", T::TYPE)))
+    Err(Error::invalid_argument(format!("the elements are read as {}, but the array is {shape}", T::TYPE)))
 }
 
 impl Operand<'_> {
@@ -177,7 +177,11 @@ impl ResultBuffer<'_> {
         expect_type::<T>(self.shape)?;
         let bytes: &[u8] = bytemuck::cast_slice(elements);
         if bytes.len() != self.bytes.len() {
-            return Err(Error::invalid_argument(format!("{} elements for a result {}", elements.len(), self.shape)));
+            return Err(Error::invalid_argument(format!(
+                "{} elements were written to a result of {}",
+                elements.len(),
+                self.shape
+            )));
         }
         self.bytes.copy_from_slice(bytes);
         Ok(())

@@ -42,7 +42,7 @@ impl ExecuteContext {
         if list.iter().any(|known| known.type_id == data.type_id) {
             return Err(Error::new(
                 ErrorCode::ALREADY_EXISTS,
-                format!("the context has user data of type {} already", data.type_id),
+                format!("the context already has user data of type {}", data.type_id),
             ));
         }
         list.push(data);

@@ -124,7 +124,7 @@ impl Registry {
     /// `INVALID_ARGUMENT` for an empty target, `ALREADY_EXISTS` if the target has another handler on that platform.
     pub fn register(&self, target: &str, platform: &str, handler: Handler) -> Result<()> {
         if target.is_empty() {
-            return Err(Error::invalid_argument("a custom call needs a target name"));
+            return Err(Error::invalid_argument("the target name of the custom call is empty"));
         }
         let mut content = self.content();
         let key = (target.to_owned(), platform.to_lowercase());
@@ -132,7 +132,7 @@ impl Registry {
             Some(known) if known.is_same(&handler) => Ok(()),
             Some(_) => Err(Error::new(
                 ErrorCode::ALREADY_EXISTS,
-                format!("custom call {target:?} on platform {platform:?} has another handler already"),
+                format!("custom call {target:?} on platform {platform:?} already has another handler"),
             )),
             None => {
                 content.handlers.insert(key, handler);
@@ -166,17 +166,19 @@ impl Registry {
     /// `INVALID_ARGUMENT` for an empty name, or if the name has another id or the id another name.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
-            return Err(Error::invalid_argument("a type of user data needs a name"));
+            return Err(Error::invalid_argument("the name of the type of user data is empty"));
         }
         let mut content = self.content();
         let known = content.types.get(name).copied();
         match (known, id) {
-            (Some(known), Some(id)) if known != id => {
-                Err(Error::invalid_argument(format!("type {name:?} has the id {known}, not {id}")))
-            }
+            (Some(known), Some(id)) if known != id => Err(Error::invalid_argument(format!(
+                "type {name:?} already has the id {known}; it cannot get the id {id}"
+            ))),
             (Some(known), _) => Ok(known),
             (None, Some(id)) => match content.types.iter().find(|(_, known)| **known == id) {
-                Some((other, _)) => Err(Error::invalid_argument(format!("the id {id} is that of type {other:?}"))),
+                Some((other, _)) => {
+                    Err(Error::invalid_argument(format!("the id {id} already belongs to type {other:?}")))
+                }
                 None => {
                     content.types.insert(name.to_owned(), id);
                     Ok(id)
@@ -188,7 +190,7 @@ impl Registry {
                 let last = content.types.values().copied().max().unwrap_or(0).max(0);
                 let is_free = |id: &i64| content.types.values().all(|known| known != id);
                 let id = last.checked_add(1).or_else(|| (1..i64::MAX).find(is_free));
-                let id = id.ok_or_else(|| Error::resource_exhausted("no id is left for a type of user data"))?;
+                let id = id.ok_or_else(|| Error::resource_exhausted("all ids for types of user data are used"))?;
                 content.types.insert(name.to_owned(), id);
                 Ok(id)
             }
@@ -226,7 +228,7 @@ mod tests {
         assert_eq!(registry.register_type("b", None), Ok(8));
         assert_eq!(registry.register_type("b", Some(8)), Ok(8));
         assert!(registry.register_type("b", Some(7)).unwrap_err().message().contains("has the id 8"));
-        assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("that of type \"a\""));
+        assert!(registry.register_type("c", Some(7)).unwrap_err().message().contains("type \"a\""));
         assert!(registry.register_type("", None).is_err());
         assert_eq!((registry.type_id("a"), registry.type_id("c")), (Some(7), None));
         // Ids that frameworks choose never make data of one type pass for another type.

@@ -182,7 +182,7 @@ impl Recording {
             message(&mut space, field::SPACE_PLANES, &plane);
         }
         if self.dropped > 0 {
-            let warning = format!("{plugin}: the profile was full, {} activities are missing", self.dropped);
+            let warning = format!("{plugin}: the profile was full; {} activities are missing", self.dropped);
             message(&mut space, field::SPACE_WARNINGS, warning.as_bytes());
         }
         space

@@ -29,13 +29,13 @@ fn mode(all: &[Attributes], ty: &Type, what: &str, index: usize) -> Result<Layou
     let rank = shape(ty)?.dimensions.len();
     let fault = |value: &str| {
         Error::invalid_argument(format!(
-            "{NAME} of {what} {index} is {value}; it is \"default\", \"auto\" or an order of its {rank} dimensions as in \
-             \"{{1,0}}\""
+            "{NAME} of {what} {index} is {value}; write \"default\", \"auto\" or an order of its {rank} dimensions \
+             such as \"{{1,0}}\""
         ))
     };
     let text = match attribute {
         Attribute::String(text) => String::from_utf8_lossy(text),
-        _ => return Err(fault("no text")),
+        _ => return Err(fault("not a string")),
     };
     match &*text {
         "default" => Ok(LayoutMode::Default),
@@ -79,7 +79,7 @@ pub(super) fn expect_row_major(main: &Func, parameters: usize, outputs: usize) -
             });
             if !is_row_major {
                 return Err(Error::unimplemented(format!(
-                    "{what} {index} is to be stored as {text}; this device stores arrays row-major"
+                    "{what} {index} has the layout {text}, but this device stores arrays only row-major"
                 )));
             }
         }

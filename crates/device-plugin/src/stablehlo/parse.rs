@@ -30,14 +30,14 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
 pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
     if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
         return Err(Error::unimplemented(
-            "a StableHLO program as text: this device reads portable artifacts; serialize the program as one, or build \
-             the plugin with the feature `text` of `device-plugin`",
+            "the program is StableHLO text, but this device reads portable artifacts; serialize the program as one, or \
+             build the plugin with the feature `text` of `device-plugin`",
         ));
     }
     let read = read(program, level).ok_or_else(|| {
         let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
         Error::unimplemented(format!(
-            "programs in format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
+            "unknown program format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
             program.format
         ))
     })?;
@@ -50,5 +50,9 @@ pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
 ///
 /// `INVALID_ARGUMENT` for a module without an entry function.
 pub fn entry(module: &Module) -> Result<&Func> {
-    module.entry().ok_or_else(|| Error::invalid_argument("the program has no function `main`, nor a single public one"))
+    module.entry().ok_or_else(|| {
+        Error::invalid_argument(
+            "the program has neither a function `main` nor a single public function; name one of them `main`",
+        )
+    })
 }

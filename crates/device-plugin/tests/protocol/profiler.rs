@@ -238,7 +238,7 @@ fn profile_phases_in_order() {
     start(one).unwrap();
     assert_eq!(start(one).unwrap_err().message, "a profile is already running; stop it first");
     assert!(start(two).unwrap_err().message.contains("stop it first"));
-    assert!(collect(one).unwrap_err().message.contains("still runs"));
+    assert!(collect(one).unwrap_err().message.contains("still running"));
     stop(one).unwrap();
     // The records of a destroyed profile are lost, and the next profile may start.
     start(two).unwrap();

@@ -137,7 +137,7 @@ fn rejects_foreign_topologies() {
     for fault in [load(client, ahead).unwrap_err(), deserialize(client, &serialize(ahead)).unwrap_err()] {
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
         assert!(fault.message.contains("on the platform \"another\"") || fault.message.contains("for the platform"));
-        assert!(fault.message.contains("and this is \"toy\""), "{fault:?}");
+        assert!(fault.message.contains("\"toy\""), "{fault:?}");
     }
     destroy_executable(ahead);
     destroy(there);
@@ -145,7 +145,7 @@ fn rejects_foreign_topologies() {
     let pair = create("pair").unwrap();
     let chosen = CompileOptions { device_ordinal: 1, ..CompileOptions::default() };
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();
-    assert!(load(client, ahead).unwrap_err().message.contains("no device of id 1; known are 10, 11"));
+    assert!(load(client, ahead).unwrap_err().message.contains("device id 1; known are 10, 11"));
     destroy_executable(ahead);
     let ahead = compile(pair, null_mut(), code, &options).unwrap();
     let loaded = load(client, ahead).unwrap();
@@ -159,7 +159,7 @@ fn rejects_foreign_topologies() {
     // The options contradict the topology.
     let wide = CompileOptions { num_partitions: 3, ..CompileOptions::default() };
     let fault = compile(pair, null_mut(), code, &wide).unwrap_err();
-    assert_eq!(fault.message, "3 partitions, but there are 2 devices");
+    assert_eq!(fault.message, "the program needs 3 partitions, but there are 2 devices");
     let twice = CompileOptions {
         num_replicas: 2,
         device_assignment: DeviceAssignment::new(2, 1, vec![1, 1]),
@@ -292,7 +292,7 @@ fn shapes_have_a_canonical_layout() {
         [0x10, 16, 0x1a, 0, 0x2a, 2, 0x0a, 0, 0x32, 0]
     );
     let fault = canonical(5, &Shape::new(ElementType::F32, [2])).unwrap_err();
-    assert!(fault.message.contains("memory_space_kind_id is 5, but the kinds are [0]"), "{fault:?}");
+    assert!(fault.message.contains("memory_space_kind_id 5"), "{fault:?}");
     assert!(canonical(0, &Shape::new(ElementType::F32, [-2])).is_err());
     destroy(topology);
 }
@@ -321,7 +321,7 @@ fn topology_round_trip() {
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
     assert_eq!(
         fault.message,
-        "the topology was serialized by the plugin \"toy\", and this is \"faulty\"; give it to \"toy\""
+        "the topology was serialized by the plugin \"toy\", but this plugin is \"faulty\"; load it with \"toy\""
     );
     // The previous version of the format did not contain the plugin's name.
     let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();

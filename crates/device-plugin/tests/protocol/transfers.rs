@@ -38,12 +38,12 @@ fn host_data_may_have_any_strides() {
     assert_eq!(good(&[0, 3], &[0, 0], 0), [0i32; 0]);
     assert_eq!(round_trip(client, &[], None, 3).unwrap(), [3]);
     let bad = |dims: &[i64], strides: &[i64]| round_trip(client, dims, Some(strides), 0).unwrap_err().message;
-    assert!(bad(&[2, 2], &[4]).contains("one stride is needed for each dimension"));
-    assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("does not fit into memory"));
+    assert!(bad(&[2, 2], &[4]).contains("each dimension needs one stride"));
+    assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("exceeds the address space"));
     assert!(bad(&[-2], &[4]).contains("negative extent"));
     // One element is repeated more often than fits into memory.
     assert!(bad(&[1 << 60], &[0]).contains("bytes of host memory"));
-    assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("does not fit into memory"));
+    assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("exceeds the address space"));
     toy().destroy_client(client);
 }
 
@@ -72,7 +72,7 @@ fn lent_memory_returns_with_buffer() {
         toy().destroy(&[buffer, copied]);
     }
     let fault = toy().put_as(client, &shape(&[3]), data.as_ptr().cast(), None, 9, 0).unwrap_err();
-    assert!(fault.message.contains("host_buffer_semantics is 9"), "{fault:?}");
+    assert!(fault.message.contains("host_buffer_semantics 9"), "{fault:?}");
     let fault = toy().put_as(client, &shape(&[3]), std::ptr::null(), None, 0, 0).unwrap_err();
     assert!(fault.message.contains("data is null, but its length is 12"), "{fault:?}");
     toy().destroy_client(client);
@@ -203,7 +203,7 @@ fn raw_copies_take_any_range() {
     assert_eq!(copy(3, 2).unwrap(), [4, 5]);
     assert_eq!(copy(8, 0).unwrap(), [0u8; 0]);
     for (offset, size) in [(0, 9), (8, 1), (-1, 2), (0, -1), (i64::MAX, i64::MAX)] {
-        assert!(copy(offset, size).unwrap_err().message.contains("not within the buffer's 8"), "{offset} {size}");
+        assert!(copy(offset, size).unwrap_err().message.contains("buffer's 8 bytes"), "{offset} {size}");
     }
     toy().destroy(&[buffer]);
     toy().destroy_client(client);
@@ -297,7 +297,7 @@ fn pieces_arrive_for_used_buffers() {
     };
     assert_eq!((of(0).unwrap(), of(3).unwrap()), (16, 12));
     for index in [4, -1] {
-        assert!(of(index).unwrap_err().message.contains("but there are 4 buffers"));
+        assert!(of(index).unwrap_err().message.contains("4 buffers"));
     }
     let count =
         toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>(|args| args.transfer_manager = manager);
@@ -315,8 +315,8 @@ fn pieces_arrive_for_used_buffers() {
     let mut early = [0i32; 4];
     let (read, _) = toy().read_into(buffer, early.as_mut_ptr().cast(), 16).unwrap();
     transfer(manager, 0, 8, &[3, 4], false).unwrap();
-    assert!(transfer(manager, 0, 12, &[3, 4], false).unwrap_err().message.contains("not within the buffer's 16"));
-    assert!(transfer(manager, 0, -4, &[3], false).unwrap_err().message.contains("not within"));
+    assert!(transfer(manager, 0, 12, &[3, 4], false).unwrap_err().message.contains("buffer's 16 bytes"));
+    assert!(transfer(manager, 0, -4, &[3], false).unwrap_err().message.contains("exceeds"));
     assert!(!toy().is_ready(read));
     transfer(manager, 0, 0, &[1, 2], true).unwrap();
     toy().wait(read).unwrap();

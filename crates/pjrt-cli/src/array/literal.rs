@@ -37,7 +37,7 @@ pub(super) fn of_shape(shape: Shape, values: &str) -> Result<HostArray, String> 
 
 /// Returns an array of a shape. A single value is repeated for all elements.
 fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
-    let too_large = || format!("{shape} is larger than memory");
+    let too_large = || format!("{shape} exceeds the address space");
     let count = shape.num_elements().ok_or_else(too_large)?;
     let size = shape.host_size().ok_or_else(too_large)?;
     if let Some(extents) = &values.extents
@@ -45,7 +45,7 @@ fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
         // A flat list fills any shape.
         && extents.len() > 1
     {
-        return Err(format!("{shape} is expected, but the list has the extents {extents:?}"));
+        return Err(format!("the shape is {shape}, but the list has the extents {extents:?}"));
     }
     let mut data = Vec::new();
     for item in &values.items {
@@ -55,7 +55,7 @@ fn array(shape: Shape, values: &Values<'_>) -> Result<HostArray, String> {
         data.try_reserve_exact(size).map_err(|_| too_large())?;
         data = data.repeat(count);
     } else if values.items.len() != count {
-        return Err(format!("{shape} has {count} elements, but {} values are given", values.items.len()));
+        return Err(format!("{shape} has {count} elements, but the list has {} values", values.items.len()));
     }
     super::new(shape, data)
 }
@@ -81,7 +81,7 @@ impl<'a> Values<'a> {
         let mut expects_entry = true;
         loop {
             rest = rest.trim_start();
-            let Some(next) = rest.chars().next() else { return Err("a list lacks its `]`".to_owned()) };
+            let Some(next) = rest.chars().next() else { return Err("a list lacks its closing `]`".to_owned()) };
             match next {
                 '[' if expects_entry => {
                     if open.len() == MAX_RANK {
@@ -98,9 +98,9 @@ impl<'a> Values<'a> {
                 }
                 ']' => {
                     let depth = open.len();
-                    let Some(count) = open.pop() else { return Err("a `]` has no list".to_owned()) };
+                    let Some(count) = open.pop() else { return Err("a `]` has no matching `[`".to_owned()) };
                     if expects_entry && count > 0 {
-                        return Err("a comma is followed by nothing".to_owned());
+                        return Err("a value is missing after the last comma".to_owned());
                     }
                     let extent = &mut extents[depth - 1];
                     if *extent.get_or_insert(count) != count {
@@ -130,7 +130,7 @@ impl<'a> Values<'a> {
                     expects_entry = false;
                     continue;
                 }
-                other => return Err(format!("`{other}` where a comma or `]` was expected")),
+                other => return Err(format!("expected a comma or `]`, but found `{other}`")),
             }
             if next == '[' {
                 expects_entry = true;
@@ -208,7 +208,7 @@ mod tests {
         for (text, reason) in [
             ("[1,2", "lacks its"),
             ("[1,2]]", "follows"),
-            ("[1,]", "followed by nothing"),
+            ("[1,]", "missing after the last comma"),
             ("[[1,2],[3]]", "ragged"),
             ("[[1],2]", "ragged"),
             ("[1,[2]]", "ragged"),

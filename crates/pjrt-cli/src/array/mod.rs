@@ -32,7 +32,7 @@ fn element_type(name: &str) -> Result<ElementType, String> {
 pub(crate) fn from_argument(text: &str, expected: impl FnOnce() -> Result<Shape, String>) -> Result<HostArray, String> {
     let fault = |fault: String| format!("{text}: {fault}");
     if literal::is_bare(text) {
-        let missing = |reason| format!("give its type, as in f32={text}: {reason}");
+        let missing = |reason| format!("write its type, as in f32={text}: {reason}");
         let shape = expected().map_err(missing).map_err(fault)?;
         return literal::of_shape(shape, text).map_err(fault);
     }
@@ -102,7 +102,7 @@ mod tests {
             assert!(fault(text).contains("too large"), "{text}");
         }
         assert!(fault("u8=300").contains("not a value of u8"));
-        assert!(fault("f32[4294967295,4294967295,4294967295]=1").contains("larger than memory"));
+        assert!(fault("f32[4294967295,4294967295,4294967295]=1").contains("exceeds the address space"));
         assert!(fault("data.txt").contains("FILE.npy"));
         assert!(fault("missing.npy").contains("missing.npy"));
         assert!(fault("missing.npz:x").contains("missing.npz"));

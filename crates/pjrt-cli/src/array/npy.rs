@@ -40,7 +40,7 @@ pub(super) fn read(path: &Path, named: Option<ElementType>) -> Result<HostArray,
 pub(super) fn parse(bytes: &[u8], named: Option<ElementType>) -> Result<HostArray, String> {
     let (header, data) = npy_header::split(bytes)?;
     let element_type = element_type(&header.descr, named)?;
-    let too_large = || "holds more elements than memory".to_owned();
+    let too_large = || "holds more elements than the address space".to_owned();
     let dimensions = header.extents.iter().map(|extent| i64::try_from(*extent));
     let dimensions = dimensions.collect::<Result<Vec<_>, _>>().map_err(|_| too_large())?;
     let shape = Shape::new(element_type, dimensions);
@@ -166,7 +166,7 @@ mod tests {
         let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 9223372036854775807)}\n";
         let length = u16::try_from(header.len()).unwrap().to_le_bytes();
         let file = [&b"\x93NUMPY\x01\x00"[..], &length, header.as_bytes()].concat();
-        assert!(parse(&file, None).unwrap_err().contains("more elements than memory"));
+        assert!(parse(&file, None).unwrap_err().contains("address space"));
         assert!(parse(b"hello", None).unwrap_err().contains("not a .npy file"));
         let array = super::super::new(Shape::new(ElementType::Bf16, [2]), vec![0; 4]).unwrap();
         let mut file = Vec::new();

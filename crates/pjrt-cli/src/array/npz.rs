@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, name: &str) -> Result<HostArray, String> {
     let mut archive = open(path)?;
     let index = archive.index_for_name(&format!("{name}.npy")).or_else(|| archive.index_for_name(name));
     let Some(index) = index else {
-        return Err(fault(format!("it has no array {name:?}; its arrays are {}", list(&archive))));
+        return Err(fault(format!("the file does not contain an array {name:?}; it contains {}", list(&archive))));
     };
     let entry = archive.by_index(index).map_err(|error| fault(error.to_string()))?;
     let mut bytes = Vec::new();

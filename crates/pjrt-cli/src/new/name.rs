@@ -20,8 +20,8 @@ const KEYWORDS: &[&str] = &[
 pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
     if JAX_NAMES.contains(&name) {
         return Err(format!(
-            "{name:?} is a platform of JAX's own, so that users who ask for it never get the plugin; choose another \
-             name, such as \"acme_{name}\""
+            "{name:?} is a platform of JAX itself, so users who select it never get the plugin; choose another name, \
+             such as \"acme_{name}\""
         ));
     }
     Ok(())
@@ -31,27 +31,27 @@ pub(crate) fn check_for_jax(name: &str) -> Result<(), String> {
 pub(crate) fn check(name: &str) -> Result<Option<String>, String> {
     if name.len() > MAX_NAME_LENGTH {
         let start: String = name.chars().take(16).collect();
-        return Err(format!("{start:?}... has {} letters; write at most {MAX_NAME_LENGTH}", name.len()));
+        return Err(format!("{start:?}... has {} characters; write at most {MAX_NAME_LENGTH}", name.len()));
     }
     if Manifest::new(name).validate().is_err() {
         let meant = suggestion(name);
-        let meant = meant.map_or_else(String::new, |meant| format!("; {meant:?} is one"));
+        let meant = meant.map_or_else(String::new, |meant| format!(", such as {meant:?}"));
         return Err(format!(
-            "{name:?} is no name of a plugin: write a lower-case letter, then lower-case letters, digits and \
+            "{name:?} is not a valid plugin name; write a lower-case letter, then lower-case letters, digits and \
              underscores{meant}"
         ));
     }
     if name.ends_with('_') || name.contains("__") {
-        return Err(format!("{name:?}: Cargo and pip join words by single separators; write single underscores"));
+        return Err(format!(
+            "{name:?} has two underscores in a row or one at the end, which Cargo and pip do not keep; write single \
+             underscores between words"
+        ));
     }
     if KEYWORDS.contains(&name) {
-        return Err(format!("{name:?} is a word of Rust or Python; choose another name, such as \"{name}_device\""));
+        return Err(format!("{name:?} is a keyword of Rust or Python; choose another name, such as \"{name}_device\""));
     }
     Ok(known(name).map(|owner| {
-        format!(
-            "users who ask for {name:?} may get {owner} where both are installed; another name spares them the \
-             question"
-        )
+        format!("users who select {name:?} may get {owner} if both are installed; another name avoids this")
     }))
 }
 
@@ -85,19 +85,19 @@ mod tests {
             assert_eq!(check(name), Ok(None), "{name}");
         }
         for (name, said) in [
-            ("", "is no name of a plugin"),
+            ("", "not a valid plugin name"),
             ("Acme", "\"acme\" is one"),
             ("my-device", "\"my_device\" is one"),
             ("my device", "\"my_device\" is one"),
             ("../up", "\"up\" is one"),
             ("9lives", "a lower-case letter, then"),
             ("größe", "a lower-case letter, then"),
-            ("a\nb", "is no name of a plugin"),
+            ("a\nb", "not a valid plugin name"),
             ("a__b", "single underscores"),
             ("a_", "single underscores"),
             ("match", "\"match_device\""),
             ("self", "\"self_device\""),
-            ("class", "a word of Rust or Python"),
+            ("class", "a keyword of Rust or Python"),
         ] {
             let error = check(name).unwrap_err();
             assert!(error.contains(said), "{name}: {error}");

@@ -41,7 +41,9 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
     if let Some(url) = &args.sdk_git {
         check_url(url)?;
         if let Some(rev) = args.sdk_rev.as_deref().filter(|rev| rev.trim().is_empty()) {
-            return Err(format!("--sdk-rev {rev:?}: no commit or tag; leave the option out for the newest"));
+            return Err(format!(
+                "--sdk-rev {rev:?} is not a commit or tag; leave the option out for the newest commit"
+            ));
         }
         return Ok(Sdk::Git(url.clone(), args.sdk_rev.clone()));
     }
@@ -54,8 +56,9 @@ pub(crate) fn of(args: &SdkArgs) -> Result<Sdk, String> {
     let fetched = built_from.components().any(|part| part.as_os_str() == "checkouts");
     let found = checkout(built_from, true).ok().filter(|_| !fetched);
     found.ok_or_else(|| {
-        "this command was not built from a checkout that is still there, so say where the SDK's crates are: \
-         --sdk-path DIR for a checkout, --sdk-git URL for a repository, --sdk-version VERSION for a registry"
+        "the checkout from which this command was built no longer exists, so the location of the SDK's crates is \
+         unknown; give --sdk-path DIR for a checkout, --sdk-git URL for a repository, --sdk-version VERSION for a \
+         registry"
             .to_owned()
     })
 }
@@ -70,7 +73,7 @@ fn checkout(path: &Path, chosen: bool) -> Result<Sdk, String> {
         let manifest = path.join("crates").join(krate).join("Cargo.toml");
         let text = std::fs::read_to_string(&manifest).unwrap_or_default();
         if !text.lines().any(|line| line.trim() == format!("name = \"{package}\"")) {
-            return Err(format!("no checkout of this SDK, it has no crate crates/{krate}"));
+            return Err(format!("not a checkout of this SDK, because it has no crate crates/{krate}"));
         }
     }
     Ok(Sdk::Path(path, chosen))
@@ -81,7 +84,7 @@ fn check_url(url: &str) -> Result<(), String> {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://"];
     let fault = |what: &str| Err(format!("--sdk-git {url:?}: {what}"));
     if url.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return fault("a URL has no blanks");
+        return fault("a URL cannot contain spaces");
     }
     if !schemes.iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme)) {
         return fault("Cargo takes URLs such as https://HOST/REPOSITORY, ssh://git@HOST/REPOSITORY or file:///FOLDER");

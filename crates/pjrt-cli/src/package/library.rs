@@ -34,7 +34,7 @@ pub(crate) struct Library {
 pub(crate) fn read(path: &Path) -> Result<Library, String> {
     let library = inspect(path)?;
     if !library.exports.contains(ENTRY) {
-        return Err(format!("library {}: not a PJRT plugin, it exports no function {ENTRY}", path.display()));
+        return Err(format!("library {}: not a PJRT plugin, because it does not export {ENTRY}", path.display()));
     }
     Ok(library)
 }
@@ -90,7 +90,7 @@ fn architecture(found: Architecture) -> Result<&'static str, String> {
         Architecture::PowerPc64 => "powerpc64",
         Architecture::S390x => "s390x",
         Architecture::LoongArch64 => "loongarch64",
-        other => return Err(format!("built for an architecture that Python has no wheels for ({other:?})")),
+        other => return Err(format!("built for an architecture without Python wheels ({other:?})")),
     })
 }
 
@@ -103,7 +103,7 @@ where
     let file = ElfFile::<Elf, R>::parse(data).map_err(damaged)?;
     let endian = file.endian();
     if file.elf_header().e_type(endian) != elf::ET_DYN {
-        return Err("not a shared library, but another ELF file".to_owned());
+        return Err("an ELF file that is not a shared library".to_owned());
     }
     let mut library =
         Library { os: "linux", architectures: vec![architecture(file.architecture())?], ..Library::default() };

@@ -26,7 +26,7 @@ use wheel::{Content, Wheel};
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
     if !frameworks.jax && !frameworks.torch_xla {
-        return Err("--no-jax and --no-torch leave nothing to package: drop one of them".to_owned());
+        return Err("--no-jax and --no-torch together leave nothing to package; remove one of them".to_owned());
     }
     let source = source::find(args)?;
     let library = library::read(&source.library)?;
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("--jax-hook {}: {error}", path.display()))?;
         if !text.lines().any(|line| line.starts_with("def register(")) {
             return Err(format!(
-                "--jax-hook {}: it has no function `register(platform)`, which is what is called",
+                "--jax-hook {}: the file lacks the function `register(platform)`, which the package calls",
                 path.display()
             ));
         }
@@ -106,7 +106,9 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
         && let Some(expected) = &file.sha256
         && *expected != sha256
     {
-        return Err(format!("library {shown}: its sha256 is {sha256}, and the manifest says {expected}"));
+        return Err(format!(
+            "library {shown}: its sha256 is {sha256}, but the manifest lists {expected}; correct one of them"
+        ));
     }
     if let Some(symbol) = &manifest.shutdown_symbol
         && !library.exports.contains(symbol)

@@ -51,11 +51,18 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
     let manifest = read(path)?;
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
     let Some(file) = manifest.library_for(os, arch) else {
-        return Err(format!("{}: it names no library for {os} on {arch}; give --library FILE", path.display()));
+        return Err(format!(
+            "{}: the manifest names no library for {os} on {arch}; give --library FILE",
+            path.display()
+        ));
     };
     let library = path.parent().unwrap_or(Path::new("")).join(&file.path);
     if !library.exists() {
-        return Err(format!("library {}: no such file, though {} names it", library.display(), path.display()));
+        return Err(format!(
+            "library {}: no such file, but {} names it; correct the manifest, or give --library FILE",
+            library.display(),
+            path.display()
+        ));
     }
     Ok(Source { library, manifest, crate_version: None })
 }
@@ -94,12 +101,14 @@ fn described(
         let prefixed = found.exports.iter().find(|symbol| symbol.ends_with(DESCRIPTOR_SYMBOL));
         if let (false, Some(symbol)) = (is_plugin, prefixed) {
             return Err(format!(
-                "library {shown}: it exports {symbol}, which frameworks do not look for; a prefix is for static \
-                 libraries: write `#[device_plugin(export)]` without one"
+                "library {shown}: it exports {symbol}, which frameworks do not look for; only static libraries need a \
+                 prefix. Write `#[device_plugin(export)]` without one"
             ));
         }
         return match (is_plugin, &args.name) {
-            (false, _) => Err(format!("library {shown}: not a PJRT plugin, it exports no function {}", library::ENTRY)),
+            (false, _) => {
+                Err(format!("library {shown}: not a PJRT plugin, because it does not export {}", library::ENTRY))
+            }
             (true, Some(name)) => Ok((library, Manifest::new(name))),
             (true, None) => Err(format!(
                 "library {shown}: it does not describe itself, and no {FILE_NAME} lies beside it; write one and give it \
@@ -109,8 +118,8 @@ fn described(
     }
     if found.os != std::env::consts::OS || !found.architectures.contains(&std::env::consts::ARCH) {
         return Err(format!(
-            "library {shown}: it is for {} on {}, so that it cannot be asked here what it is; write a {FILE_NAME} and \
-             give it with --manifest",
+            "library {shown}: it is for {} on {}, so its description cannot be read here; write a {FILE_NAME} and give \
+             it with --manifest",
             found.os,
             found.architectures.join(" and ")
         ));
@@ -118,7 +127,8 @@ fn described(
     // For a bare name, the dynamic loader would search other folders.
     let path = library.canonicalize().map_err(|error| format!("library {shown}: {error}"))?;
     let descriptor = plugin_registry::describe(&path).map_err(|error| error.to_string())?;
-    let descriptor = descriptor.ok_or_else(|| format!("library {shown}: it no longer describes itself"))?;
+    let descriptor = descriptor
+        .ok_or_else(|| format!("library {shown}: it described itself before, but no longer does; build it again"))?;
     let manifest = manifest.unwrap_or_else(|| descriptor.manifest().clone());
     if is_plugin {
         return Ok((library, manifest));
@@ -128,8 +138,8 @@ fn described(
         Library::Path(path) => path.clone(),
         _ => {
             return Err(format!(
-                "library {shown}: it describes the plugin {:?}, whose library is known only at run time; give that one \
-                 with --library and --manifest",
+                "library {shown}: it describes the plugin {:?}, whose library is known only at run time; give that \
+                 library with --library and --manifest",
                 manifest.name
             ));
         }
@@ -138,7 +148,7 @@ fn described(
     match beside.into_iter().find(|path| path.is_file()) {
         Some(path) => Ok((path, manifest)),
         None => Err(format!(
-            "library {shown}: the library {} of the plugin {:?} lies neither beside it nor in {}",
+            "library {shown}: the library {} of the plugin {:?} is neither beside it nor in {}",
             file.display(),
             manifest.name,
             folder.display()
@@ -177,7 +187,7 @@ impl Package {
             |target: &Value| target["crate_types"].as_array().is_some_and(|all| all.contains(&"cdylib".into()));
         if !package["targets"].as_array().is_some_and(|targets| targets.iter().any(is_library)) {
             return Err(fault(
-                "it makes no shared library; write `[lib]` and `crate-type = [\"cdylib\"]` in Cargo.toml",
+                "the package builds no shared library; write `[lib]` and `crate-type = [\"cdylib\"]` in Cargo.toml",
             ));
         }
         let text = |field: &str| package[field].as_str().unwrap_or_default().to_owned();
@@ -203,7 +213,7 @@ impl Package {
             let path = PathBuf::from(file.as_str()?);
             path.extension().is_some_and(|found| suffixes.iter().any(|suffix| found == *suffix)).then_some(path)
         });
-        library.ok_or_else(|| format!("--crate {}: cargo made no shared library", folder.display()))
+        library.ok_or_else(|| format!("--crate {}: cargo built no shared library", folder.display()))
     }
 }
 

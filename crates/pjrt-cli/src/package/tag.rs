@@ -90,12 +90,12 @@ fn manylinux(library: &Library, beside: &[String]) -> Result<u32, String> {
         .collect();
     if !strangers.is_empty() {
         return Err(format!(
-            "it needs {}, which not every Linux has; add such files with --include for a manylinux wheel",
+            "it needs {}, which some Linux systems lack; add such files with --include for a manylinux wheel",
             strangers.join(", ")
         ));
     }
     if library.versions.is_empty() {
-        return Err("it does not say which glibc it was linked with".to_owned());
+        return Err("it does not record the version of glibc that it was linked with".to_owned());
     }
     // pip does not accept manylinux tags older than 2.5.
     let mut oldest = 5;

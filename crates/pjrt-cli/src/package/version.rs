@@ -7,7 +7,7 @@ use pep440_rs::Version;
 pub(crate) fn of(given: Option<&str>, manifest: &str, crate_version: Option<&str>) -> Result<String, String> {
     let manifest = (!manifest.is_empty()).then_some(manifest);
     let Some(text) = given.or(manifest).or(crate_version) else {
-        return Err("no version: write \"version\" in the manifest, or give --version".to_owned());
+        return Err("the version is unknown; write \"version\" in the manifest, or give --version".to_owned());
     };
     let version: Version = text.parse().map_err(|error| {
         format!("{text:?} is not a version of a Python package, such as 1.2.0, 1.2.0rc1 or 1.2.0.dev3: {error}")

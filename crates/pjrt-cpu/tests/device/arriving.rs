@@ -176,7 +176,7 @@ fn missing_data_fails_output() {
     ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(destroy).unwrap();
     world.arriving[0].0 = null_mut();
     let error = wait(events[0]).unwrap_err();
-    assert!(error.contains("the transfer manager was destroyed before"), "{error}");
+    assert!(error.contains("destroyed the transfer manager before"), "{error}");
     assert_eq!(read(outputs[0]), Err(error));
     world.end(&outputs);
 }

@@ -150,7 +150,7 @@ impl Layouts {
             return Err(Error::invalid("a token has no layout"));
         }
         if shape.host_size().is_none() {
-            return Err(Error::invalid(format!("{shape} has negative extents or more bytes than memory")));
+            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
         }
         element::check(shape.element_type, self.0.plugin.api_version())
     }

@@ -49,7 +49,8 @@ impl Capabilities {
     fn from_value(json: &Json) -> Result<Self, Faults> {
         // Derived deserializers also accept a list of all fields in order. Reject it, because it is surely a mistake.
         if !json.is_object() {
-            let message = format!("{json} is no JSON object; write fields, such as {{\"donation\": true}}");
+            let message =
+                format!("{json} is not a JSON object; write an object with fields, such as {{\"donation\": true}}");
             return Err(Fault::new("capabilities", message).into());
         }
         let (read, unknown): (Self, _) = read(json, "capabilities")?;
@@ -64,7 +65,8 @@ impl Capabilities {
 }
 
 fn parse(text: &str) -> Result<Json, Faults> {
-    serde_json::from_str(text).map_err(|error| Fault::new("capabilities", format!("no JSON: {error}")).into())
+    serde_json::from_str(text)
+        .map_err(|error| Fault::new("capabilities", format!("this is not valid JSON: {error}")).into())
 }
 
 /// RFC 7396.

@@ -72,7 +72,9 @@ impl TryFrom<Vec<ProgramFormat>> for ProgramFormats {
     /// If the list is empty.
     fn try_from(formats: Vec<ProgramFormat>) -> Result<Self> {
         let mut formats = formats.into_iter();
-        let first = formats.next().ok_or_else(|| Error::invalid_argument("no program format; name at least one"))?;
+        let first = formats.next().ok_or_else(|| {
+            Error::invalid_argument("the list of program formats is empty; name at least one, such as mlir")
+        })?;
         Ok(formats.fold(Self::preferring(first), Self::or))
     }
 }
@@ -222,7 +224,7 @@ impl TryFrom<StablehloVersions> for StablehloRange {
                 .map(|((major, minor), patch)| StablehloVersion::new(major, minor, patch))
                 .ok_or_else(|| {
                     Error::invalid_argument(format!(
-                        "{which} StableHLO version {numbers:?} has a number that is none of a version"
+                        "the {which} StableHLO version {numbers:?} has a number below 0 or above 4294967295; write three numbers such as [1, 13, 7]"
                     ))
                 })
         };

@@ -31,7 +31,11 @@ impl Capabilities {
         if let LayoutPolicy::Tiled(tiling) = &self.layout
             && !(tiling.max_padding.is_finite() && tiling.max_padding >= 1.0)
         {
-            faults.add("layout.tiled.max_padding", tiling.max_padding, "is no factor of memory; write 1 or more");
+            faults.add(
+                "layout.tiled.max_padding",
+                tiling.max_padding,
+                "is not a valid padding factor; write a number of at least 1",
+            );
         }
         self.mesh(&mut faults);
         if let MasterAddress::Variable(name) = &self.master_address
@@ -40,14 +44,14 @@ impl Capabilities {
             faults.add(
                 "master_address.variable",
                 format_args!("{name:?}"),
-                "is no environment variable; write letters, digits and underscores",
+                "is not a valid name of an environment variable; write letters, digits and underscores, and begin with a letter or underscore",
             );
         }
         if self.cache_key_strip_device_assignment && !self.persistent_cache {
             faults.add(
                 "cache_key_strip_device_assignment",
                 true,
-                "says how the cache is keyed, but persistent_cache is false; set that or leave this out",
+                "has no effect without persistent_cache; set persistent_cache to true, or remove this field",
             );
         }
         self.programs(&mut faults);
@@ -57,7 +61,7 @@ impl Capabilities {
             faults.add(
                 "dot_algorithms",
                 "[]",
-                "allows no dot product; list algorithms, or leave the field out for all",
+                "excludes every dot product; list the supported algorithms, or remove the field to allow all of them",
             );
         }
         self.check_features(&mut faults);
@@ -71,7 +75,7 @@ impl Capabilities {
         ];
         for (field, factor, max) in factors {
             if let Some(factor) = factor.filter(|factor| factor.get() > max) {
-                faults.add(field, factor, &format!("overflows in frameworks; write at most {max}"));
+                faults.add(field, factor, &format!("overflows the arithmetic of frameworks; write at most {max}"));
             }
         }
     }
@@ -79,33 +83,44 @@ impl Capabilities {
     fn dtypes(&self, faults: &mut List) {
         let supported = self.supported_dtypes.as_ref();
         if supported.is_some_and(BTreeSet::is_empty) {
-            faults.add("supported_dtypes", "[]", "allows no program; list types, or leave the field out if unknown");
+            faults.add(
+                "supported_dtypes",
+                "[]",
+                "excludes every program; list the supported types, or remove the field if they are unknown",
+            );
         }
         let supports = |ty: ElementType| supported.is_none_or(|supported| supported.contains(&ty));
         for (&from, &to) in &self.remapped_dtypes {
             let field = format!("remapped_dtypes.{from}");
             if from == to {
-                faults.add(&field, to, "is the type itself; leave the entry out");
+                faults.add(&field, to, "replaces the type with itself; remove the entry");
             } else if class(from) != class(to) {
                 faults.add(
                     &field,
                     to,
-                    &format!("holds other values than {from}; choose another {}", class(from).name()),
+                    &format!(
+                        "cannot replace {from}, which is a different kind of type; choose another {}",
+                        class(from).name()
+                    ),
                 );
             } else if self.remapped_dtypes.contains_key(&to) {
-                faults.add(&field, to, "is itself replaced; name the type that is stored in the end");
+                faults.add(&field, to, "is replaced in turn; write the type that the device stores");
             } else if !supports(to) {
-                faults.add(&field, to, "is not among supported_dtypes; add it there or choose another");
+                faults.add(&field, to, "is missing from supported_dtypes; add it there, or choose another type");
             }
             if supported.is_some_and(|supported| supported.contains(&from)) {
-                faults.add(&field, to, &format!("replaces {from}, but supported_dtypes lists it; remove it from one"));
+                faults.add(
+                    &field,
+                    to,
+                    &format!("replaces {from}, but supported_dtypes lists {from}; remove one of the two entries"),
+                );
             }
             if matches!(from, ElementType::S64 | ElementType::U64) && self.int64 != Int64Policy::Remapped {
-                let remedy = "contradicts int64, which says that the device keeps them; set that to remapped";
+                let remedy = "contradicts int64, by which the device stores 64-bit integers; set int64 to remapped";
                 faults.add(&field, to, remedy);
             }
             if self.bf16 != Bf16Policy::Native && matches!(from, ElementType::F32 | ElementType::F64) {
-                faults.add(&field, to, &format!("contradicts bf16 = {}; keep one of the two", self.bf16));
+                faults.add(&field, to, &format!("contradicts bf16 = {}; remove one of the two", self.bf16));
             }
         }
         if self.bf16 != Bf16Policy::Native && !supports(ElementType::Bf16) {
@@ -119,43 +134,50 @@ impl Capabilities {
     fn check_autocast(&self, autocast: &Autocast, faults: &mut List) {
         let Autocast { dtypes, default_dtype, .. } = autocast;
         if dtypes.is_empty() {
-            faults.add("autocast.dtypes", "[]", "allows no autocast; list float types, or leave autocast out");
+            faults.add("autocast.dtypes", "[]", "excludes every type; list float types, or remove autocast");
         } else if !dtypes.contains(default_dtype) {
-            faults.add("autocast.default_dtype", default_dtype, "is not among autocast.dtypes; add it there");
+            faults.add("autocast.default_dtype", default_dtype, "is missing from autocast.dtypes; add it there");
         }
         for (index, &ty) in dtypes.iter().enumerate() {
             let field = format!("autocast.dtypes[{index}]");
             if class(ty) != Class::Float {
-                faults.add(&field, ty, "is no float; write bf16, f16 or another float type");
+                faults.add(&field, ty, "is not a float type; write bf16, f16 or another float type");
             } else if dtypes[..index].contains(&ty) {
-                faults.add(&field, ty, "is listed twice; leave it out");
+                faults.add(&field, ty, "is listed twice; remove one of the two");
             } else if self.supported_dtypes.as_ref().is_some_and(|supported| !supported.contains(&ty)) {
-                faults.add(&field, ty, "is not among supported_dtypes; add it there");
+                faults.add(&field, ty, "is missing from supported_dtypes; add it there");
             }
         }
     }
 
     fn mesh(&self, faults: &mut List) {
         if self.mesh_coordinates.as_deref() == Some("") {
-            let remedy = "is no device attribute; name the one that holds the coordinates, or leave the field out";
+            let remedy = "is not the name of a device attribute; name the attribute that holds the coordinates, or remove the field";
             faults.add("mesh_coordinates", "\"\"", remedy);
         }
         if self.mesh_coordinates.is_none() && !self.replica_orders.is_empty() {
-            let count = format!("{} orders", self.replica_orders.len());
-            faults.add("replica_orders", count, "need the bounds of a mesh; name the attribute in mesh_coordinates");
+            faults.add(
+                "replica_orders",
+                "the list",
+                "needs mesh coordinates; set mesh_coordinates to the device attribute that holds them",
+            );
         }
         for (index, replicas) in self.replica_orders.iter().enumerate() {
             let field = |name: &str| format!("replica_orders[{index}].{name}");
             let ReplicaOrder { device_kind, bounds, order } = replicas;
             if device_kind.is_empty() {
-                faults.add(&field("device_kind"), "\"\"", "is no kind of device; write it as the vendor does");
+                faults.add(
+                    &field("device_kind"),
+                    "\"\"",
+                    "is not a device kind; write the kind that the plugin reports for its devices",
+                );
             }
             let size = bounds.iter().try_fold(1_u32, |size, &bound| size.checked_mul(bound));
             let Some(size) = size.filter(|&size| size > 0 && !bounds.is_empty()) else {
                 faults.add(
                     &field("bounds"),
                     list(bounds),
-                    "is no mesh; write how many devices lie along each coordinate",
+                    "is not a valid mesh; write the number of devices along each coordinate, at least 1",
                 );
                 continue;
             };
@@ -163,8 +185,10 @@ impl Capabilities {
             let first =
                 |&at: &u32| usize::try_from(at).ok().and_then(|at| missing.get_mut(at)).is_some_and(std::mem::take);
             if !(usize::try_from(size) == Ok(order.len()) && order.iter().all(first)) {
-                let remedy =
-                    format!("is no order of the {size} devices of that mesh; write each of 0 to {} once", size - 1);
+                let remedy = format!(
+                    "is not an order of the {size} devices of the mesh; write each number from 0 to {} once",
+                    size - 1
+                );
                 faults.add(&field("order"), list(order), &remedy);
             }
         }
@@ -173,12 +197,16 @@ impl Capabilities {
     fn programs(&self, faults: &mut List) {
         let Some(range) = self.stablehlo else { return };
         if range.minimum > range.current {
-            let remedy = format!("is newer than stablehlo.current = {}; exchange the two", range.current);
+            let remedy = format!("is newer than stablehlo.current = {}; swap the two", range.current);
             faults.add("stablehlo.minimum", range.minimum, &remedy);
         }
         if !self.program_formats.accepts(ProgramFormat::Mlir) {
             let formats: Vec<_> = self.program_formats.as_slice().iter().map(|format| format.name()).collect();
-            faults.add("program_formats", list(&formats), "lacks mlir, though stablehlo names versions of it; add it");
+            faults.add(
+                "program_formats",
+                list(&formats),
+                "lacks mlir, although the field stablehlo is set; add mlir, or remove stablehlo",
+            );
         }
     }
 
@@ -187,12 +215,12 @@ impl Capabilities {
             faults.add(
                 "dlpack_host_device",
                 device,
-                "is no memory of the host; write cpu, cuda_host, rocm_host or tpu_host",
+                "is not a host device; write cpu, cuda_host, rocm_host or tpu_host",
             );
         }
         if !self.zero_copy_export.is_empty() && self.dlpack_device.is_none() && self.dlpack_host_device.is_none() {
             let names: Vec<_> = self.zero_copy_export.iter().map(|device| device.name()).collect();
-            let remedy = "cannot be handed out, since the memory has no DLPack name; set dlpack_device";
+            let remedy = "has no effect without a DLPack device type; set dlpack_device, or remove the field";
             faults.add("zero_copy_export", list(&names), remedy);
         }
     }
@@ -203,15 +231,15 @@ impl Capabilities {
             let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase());
             let rest = name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'.'));
             if !(first && rest) {
-                let remedy = "has no proper name; write a lower-case letter, then lower-case letters, digits, _ and .";
+                let remedy = "cannot be stored under this name; begin the name with a lower-case letter, and use only lower-case letters, digits, _ and .";
                 faults.add(&field, value, remedy);
             } else if FIELDS.contains(&name.as_str()) {
-                faults.add(&field, value, "has the name of a field; write it there");
+                faults.add(&field, value, "belongs in the field of the same name; move it there");
             }
             if let Value::Float(number) = value
                 && !number.is_finite()
             {
-                faults.add(&field, number, "cannot be written in JSON; choose a finite number");
+                faults.add(&field, number, "cannot be written in JSON; write a finite number");
             }
         }
     }
@@ -222,16 +250,16 @@ fn check_memories(memories: &MemoryKinds, faults: &mut List) {
     for (index, name) in names.iter().enumerate() {
         let field = format!("memory_kinds.names[{index}]");
         if name.is_empty() {
-            faults.add(&field, "\"\"", "is no kind of memory; write its name, such as device");
+            faults.add(&field, "\"\"", "is not the name of a memory kind; write a name such as device");
         } else if names[..index].contains(name) {
-            faults.add(&field, name, "is listed twice; leave it out");
+            faults.add(&field, name, "is listed twice; remove one of the two");
         }
     }
     if let Some(name) = default_kind.as_ref().filter(|name| !names.contains(name)) {
-        faults.add("memory_kinds.default", name, "is not among memory_kinds.names; add it there");
+        faults.add("memory_kinds.default", name, "is missing from memory_kinds.names; add it there");
     }
     if *host_offload && !names.iter().any(|name| name.contains("host")) {
-        let remedy = "needs a memory of the host; add pinned_host or unpinned_host to memory_kinds.names";
+        let remedy = "needs a host memory; add pinned_host or unpinned_host to memory_kinds.names";
         faults.add("memory_kinds.host_offload", true, remedy);
     }
 }

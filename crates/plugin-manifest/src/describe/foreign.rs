@@ -62,7 +62,7 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
     } else if !aligned {
         format!("{field} is not aligned")
     } else {
-        format!("{field} has the impossible length {len}")
+        format!("{field} has the length {len}, which exceeds the address space")
     })
 }
 
@@ -76,7 +76,7 @@ fn no_array(null: bool, aligned: bool, len: usize, field: &str) -> Error {
 ///
 /// V3 for the pointer and length.
 pub unsafe fn text<'a>(data: *const c_char, len: usize, field: &str) -> Result<&'a str> {
-    // SAFETY: the caller's contract.
+    // SAFETY: V3 (arrays and text), the bytes are readable for their length.
     let bytes = unsafe { slice(data.cast::<u8>(), len, field) }?;
     str::from_utf8(bytes).map_err(|_| Error::argument(format!("{field} is not UTF-8")))
 }

@@ -31,10 +31,12 @@ impl Address {
         }
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
         if host.is_empty() || !host.chars().all(fits) {
-            return Err(fault(format!("{host:?} is no host; write a name such as node01, or 10.0.0.1, or [fe80::1]")));
+            return Err(fault(format!(
+                "{host:?} is not a valid host; write a name such as node01, or an address such as 10.0.0.1 or [fe80::1]"
+            )));
         }
         if port == Some(0) {
-            return Err(fault(format!("port 0 of {host}; ports are from 1 to 65535")));
+            return Err(fault(format!("port 0 of {host} is not valid; write a port from 1 to 65535")));
         }
         Ok(Self { host, port })
     }
@@ -90,13 +92,15 @@ impl FromStr for Address {
         let text = text.trim();
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             let (host, after) = rest.split_once(']').ok_or_else(|| {
-                fault(format!("{text:?} opens a bracket and does not close it; write [fe80::1]:1234"))
+                fault(format!("{text:?} lacks its closing bracket; write an address such as [fe80::1]:1234"))
             })?;
             match after.strip_prefix(':') {
                 Some(port) => (host, Some(port)),
                 None if after.is_empty() => (host, None),
                 None => {
-                    let message = format!("in {text:?}, {after:?} follows the bracket; write [fe80::1]:1234");
+                    let message = format!(
+                        "{after:?} follows the closing bracket in {text:?}; write an address such as [fe80::1]:1234"
+                    );
                     return Err(fault(message));
                 }
             }
@@ -106,10 +110,9 @@ impl FromStr for Address {
             text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)))
         };
         let port = port.map(|port| {
-            port.parse::<u16>()
-                .ok()
-                .filter(|port| *port > 0)
-                .ok_or_else(|| fault(format!("{port:?} is no port; write host:port with a port from 1 to 65535")))
+            port.parse::<u16>().ok().filter(|port| *port > 0).ok_or_else(|| {
+                fault(format!("{port:?} is not a valid port; write host:port with a port from 1 to 65535"))
+            })
         });
         Self::new(host, port.transpose()?)
     }

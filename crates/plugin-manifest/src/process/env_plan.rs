@@ -172,12 +172,12 @@ impl EnvPlan {
         for EnvStep { variable, value, .. } in &self.steps {
             if !is_variable(variable) {
                 return Err(Error::internal(format!(
-                    "{variable:?} is no name of a variable; write letters, digits and _, not beginning with a digit"
+                    "{variable:?} is not a valid name of a variable; write letters, digits and _, and do not begin with a digit"
                 )));
             }
             if value.contains('\0') {
                 return Err(Error::internal(format!(
-                    "the value {value:?} of {variable} holds a NUL byte; take it out"
+                    "the value {value:?} of {variable} contains a NUL byte; remove the byte"
                 )));
             }
         }
@@ -219,7 +219,7 @@ impl fmt::Display for EnvPlan {
                 "coordinator".to_owned(),
                 "key-value store".to_owned(),
                 address.to_string(),
-                "the processes find each other through it".to_owned(),
+                "the processes find each other through this store".to_owned(),
             ]);
         }
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);

@@ -15,7 +15,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
             let (inside, after) = bracket.split_once(']').unwrap_or((bracket, ""));
             let numbers = numbers(inside)?;
             if expanded.len().saturating_mul(numbers.len()) > LIMIT {
-                return Err(format!("it names more than {LIMIT} hosts"));
+                return Err(format!("the list names more than {LIMIT} hosts"));
             }
             expanded = expanded
                 .iter()
@@ -25,7 +25,7 @@ pub(super) fn expand(list: &str) -> Result<Vec<String>, String> {
         }
         names.extend(expanded.into_iter().map(|prefix| prefix + rest));
         if names.len() > LIMIT {
-            return Err(format!("it names more than {LIMIT} hosts"));
+            return Err(format!("the list names more than {LIMIT} hosts"));
         }
     }
     Ok(names)
@@ -38,7 +38,7 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
         match (c, inside) {
             ('[', false) => inside = true,
             (']', true) => inside = false,
-            ('[' | ']', _) => return Err(format!("a bracket too many at {:?}", &list[at..])),
+            ('[' | ']', _) => return Err(format!("unexpected bracket at {:?}", &list[at..])),
             (',', false) => {
                 items.push(list[start..at].trim());
                 start = at + 1;
@@ -48,10 +48,10 @@ fn split(list: &str) -> Result<Vec<&str>, String> {
     }
     items.push(list[start..].trim());
     if inside {
-        return Err("a bracket is not closed".to_owned());
+        return Err("the closing bracket is missing".to_owned());
     }
     if items.iter().any(|item| item.is_empty()) {
-        return Err("a name is empty".to_owned());
+        return Err("one of the names is empty".to_owned());
     }
     Ok(items)
 }
@@ -65,11 +65,11 @@ fn numbers(inside: &str) -> Result<Vec<String>, String> {
         let parse = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
             let number = text.parse::<u64>().ok().filter(|_| digits);
-            number.ok_or_else(|| format!("{item:?} is no range; it is written [01-03,7]"))
+            number.ok_or_else(|| format!("{item:?} is not a valid range; write ranges such as [01-03,7]"))
         };
         let (first, last) = (parse(first)?, parse(last)?);
         if first > last {
-            return Err(format!("{item:?} counts down"));
+            return Err(format!("the range {item:?} counts down; write the lower number first"));
         }
         if last - first >= u64::try_from(LIMIT).unwrap_or(u64::MAX) {
             return Err(format!("{item:?} names more than {LIMIT} hosts"));

@@ -142,7 +142,7 @@ impl Partial {
             (Item::SliceIndex, &self.slice_index, Item::SliceCount, &self.slice_count),
         ] {
             if let Some(count) = count.as_ref().filter(|count| count.value == 0) {
-                let message = format!("the {count_item} is 0; this process is one, so it must be at least 1");
+                let message = format!("the {count_item} is 0, but must be at least 1");
                 faults.push(Fault::new(field(&count.origin), message));
             } else if let (Some(index), Some(count)) = (index, count)
                 && let Err(fault) = place(index_item, index, count_item, count)
@@ -158,7 +158,7 @@ impl Partial {
         match (&self.global_rank, &self.world_size) {
             (Some(_), Some(_)) => return Ok(()),
             (Some(rank), None) => {
-                let message = format!("the rank is {}, and the world size is not known", rank.value);
+                let message = format!("the rank is {}, but the world size is unknown", rank.value);
                 return Err(
                     Fault::new(field(&rank.origin), format!("{message}; set WORLD_SIZE too, or pass it")).into()
                 );
@@ -166,7 +166,7 @@ impl Partial {
             (None, Some(size)) if size.value > 1 => {
                 let derived = self.rank_by_host(size.value);
                 let Some(rank) = derived else {
-                    let message = format!("the world size is {}, and the rank is not known", size.value);
+                    let message = format!("the world size is {}, but the rank is unknown", size.value);
                     return Err(Fault::new(field(&size.origin), format!("{message}; set RANK too, or pass it")).into());
                 };
                 self.global_rank = Some(Known::derived(rank));
@@ -186,7 +186,7 @@ impl Partial {
         }
         let gap = |known: &Option<Known<u32>>, has: &str, lacks: &str| {
             let name = known.as_ref().map_or("process topology".to_owned(), |known| field(&known.origin));
-            Err(Fault::new(name, format!("the {has} is known and the {lacks} is not; set both, or neither")).into())
+            Err(Fault::new(name, format!("the {has} is known, but the {lacks} is unknown; set both or neither")).into())
         };
         match (local, on_host) {
             (Some(_), None) => return gap(&self.local_rank, "local rank", "local world size"),
@@ -202,7 +202,10 @@ impl Partial {
         let (local, on_host) = (local.unwrap_or(0), on_host.unwrap_or(1));
         let (host, hosts) = (host.unwrap_or(0), hosts.unwrap_or(1));
         let world = on_host.checked_mul(hosts).ok_or_else(|| {
-            Fault::new("process topology", format!("{hosts} hosts of {on_host} processes are more than 32 bits count"))
+            Fault::new(
+                "process topology",
+                format!("{hosts} hosts of {on_host} processes each are more than 4294967295 processes"),
+            )
         })?;
         self.world_size = Some(Known::derived(world));
         self.global_rank = Some(Known::derived(host * on_host + local));
@@ -242,7 +245,7 @@ impl Partial {
             let count = self.host_count.as_ref().map(|hosts| hosts.value).filter(|hosts| world.is_multiple_of(*hosts));
             let Some(hosts) = count else {
                 return Err(self.unknown(
-                    "how many processes this host has is not known",
+                    "the number of processes on this host is unknown",
                     "LOCAL_WORLD_SIZE, or the local world size",
                 ));
             };
@@ -250,14 +253,14 @@ impl Partial {
         }
         let on_host = self.local_world_size.as_ref().map_or(1, |known| known.value);
         if on_host > world {
-            let message = format!("this host has {on_host} processes, and all hosts together have {world}");
+            let message = format!("this host has {on_host} processes, but all hosts together have {world}");
             let origin = self.local_world_size.as_ref().map(|known| field(&known.origin)).unwrap_or_default();
             return Err(Fault::new(origin, format!("{message}; correct the local world size or the world size")).into());
         }
         if self.host_count.is_none() {
             if !world.is_multiple_of(on_host) {
                 return Err(self.unknown(
-                    &format!("the {world} processes do not divide into hosts of {on_host}, so how many hosts there are is not known"),
+                    &format!("{world} is not a multiple of the {on_host} processes of this host, so the number of hosts is unknown"),
                     "GROUP_WORLD_SIZE, or the host count",
                 ));
             }
@@ -284,7 +287,7 @@ impl Partial {
                 None
             };
             let Some(host) = host else {
-                return Err(self.unknown("which host this is is not known", "GROUP_RANK, or the host index"));
+                return Err(self.unknown("the index of this host is unknown", "GROUP_RANK, or the host index"));
             };
             self.host_index = Some(Known::derived(host));
         }
@@ -312,7 +315,7 @@ fn place(index_item: Item, index: &Known<u32>, count_item: Item, count: &Known<u
         let (i, n) = (index.value, count.value);
         let (from, against) = (&index.origin, &count.origin);
         let message = format!(
-            "the {index_item} is {i} ({from}) and the {count_item} is {n} ({against}); ranks count from 0 and stay below"
+            "the {index_item} is {i} ({from}) and the {count_item} is {n} ({against}); a rank must be below its count, because the first is 0"
         );
         Fault::new(field(from), message).into()
     })

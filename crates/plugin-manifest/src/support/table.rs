@@ -136,13 +136,13 @@ impl SupportTable {
             let named =
                 operation.split_once('.').is_some_and(|(dialect, operation)| plain(dialect) && plain(operation));
             if !named || (name.contains('(') && (!rest.ends_with(')') || rest.len() < 2)) {
-                let message = "an operation is named with its dialect: `stablehlo.add`, `stablehlo.custom_call(Qr)` or \
-                               `stablehlo.*`";
+                let message = "the operation's name lacks its dialect or is malformed; write a name such as \
+                               `stablehlo.add`, `stablehlo.custom_call(Qr)` or `stablehlo.*`";
                 faults.push(Fault::new(field.clone(), message));
             }
             self.groups_exist(&format!("{field}.types"), &rule.types, &mut faults);
             if rule.support != Verdict::Yes && rule.reason.is_empty() {
-                let message = format!("{field} is not simply supported; say why");
+                let message = format!("{field} is not fully supported and has no reason; write the reason");
                 faults.push(Fault::new(format!("{field}.reason"), message));
             }
             for (attribute, allowed) in &rule.attributes {
@@ -150,7 +150,7 @@ impl SupportTable {
                     && least > most
                 {
                     let field = format!("{field}.attributes.{attribute}");
-                    faults.push(Fault::new(field, format!("no number is at least {least} and at most {most}")));
+                    faults.push(Fault::new(field, format!("at_least is {least}, but at_most is {most}; swap the two")));
                 }
             }
         }
@@ -160,7 +160,7 @@ impl SupportTable {
     fn groups_exist(&self, field: &str, types: &[String], faults: &mut Vec<Fault>) {
         for group in types.iter().filter_map(|ty| ty.strip_prefix('@')) {
             if !self.type_groups.contains_key(group) {
-                faults.push(Fault::new(field, format!("there is no group {group:?} in type_groups")));
+                faults.push(Fault::new(field, format!("unknown group {group:?}; add it to type_groups")));
             }
         }
     }

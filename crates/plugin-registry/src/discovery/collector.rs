@@ -173,8 +173,8 @@ impl<'a> Collector<'a> {
             candidate.refusals.push(Refusal::NoGetPjrtApi { path: path.to_owned() });
             if facts.exports.descriptor {
                 candidate.notes.push(format!(
-                    "it describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file: name that file in \
-                     a manifest"
+                    "the library describes a plugin ({DESCRIPTOR_SYMBOL}) whose PJRT library is another file; name \
+                     that file in a manifest"
                 ));
             }
         }

@@ -108,7 +108,8 @@ const VARIABLES: &[Variable] = &[
     variable(
         SELECT,
         Kind::Elsewhere,
-        "Comma-separated patterns with `*` and `?`. Only plugins are used with a name or manifest file name that matches.",
+        "Comma-separated patterns with `*` and `?`. Only plugins are used with a name or manifest file name that \
+         matches.",
     ),
     variable(
         DISABLE,
@@ -193,7 +194,7 @@ impl Collector<'_> {
         if let Some((name, origin)) = name {
             candidate.add_name(name, origin);
             if name.len() > MAX_NAME_LENGTH {
-                let message = format!("the name has {} bytes: write at most {MAX_NAME_LENGTH}", name.len());
+                let message = format!("the name has {} bytes; write at most {MAX_NAME_LENGTH} bytes", name.len());
                 let variable = match &candidate.provenance.place {
                     Place::Variable { name, .. } => name.clone(),
                     _ => String::new(),
@@ -251,8 +252,10 @@ impl Collector<'_> {
         };
         let candidate = match value.split_once(':').filter(|(name, _)| is_name(name)) {
             Some((name, "")) => {
-                let mut candidate =
-                    refused(provenance, vec![bad_item(variable, value, "write the path after the colon")]);
+                let mut candidate = refused(
+                    provenance,
+                    vec![bad_item(variable, value, "the path is missing; write it after the colon")],
+                );
                 candidate.add_name(name, NameOrigin::Given);
                 candidate
             }
@@ -272,7 +275,10 @@ impl Collector<'_> {
             } else if path.is_dir() {
                 self.conventional_folder(source, &path, Some(variable));
             } else {
-                let message = format!("it lists folders; name the folder {}", path.parent().unwrap_or(&path).display());
+                let message = format!(
+                    "the variable is a list of folders; write the folder {}",
+                    path.parent().unwrap_or(&path).display()
+                );
                 let refusal = bad_item(variable, &path.to_string_lossy(), &message);
                 let provenance = Self::provenance(variable, &path.to_string_lossy());
                 self.add(refused(provenance, vec![refusal]));

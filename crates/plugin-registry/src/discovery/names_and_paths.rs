@@ -78,10 +78,14 @@ fn split(item: &str) -> Result<(&str, &str), String> {
     let parts: Vec<&str> = item.split(SEPARATOR).collect();
     match parts[..] {
         [name, path] if !name.trim().is_empty() && !path.is_empty() => Ok((name.trim(), path.trim())),
-        [name, _] if name.trim().is_empty() => Err(format!("write the plugin's name before {SEPARATOR:?}")),
-        [_, _] => Err(format!("write the library's path after {SEPARATOR:?}")),
-        [_] => Err(format!("write name{SEPARATOR}path")),
-        _ => Err(format!("it has more than one {SEPARATOR:?}, so JAX ignores it: use a path without {SEPARATOR:?}")),
+        [name, _] if name.trim().is_empty() => {
+            Err(format!("the plugin's name is missing; write it before {SEPARATOR:?}"))
+        }
+        [_, _] => Err(format!("the library's path is missing; write it after {SEPARATOR:?}")),
+        [_] => Err(format!("the path is missing; write name{SEPARATOR}path")),
+        _ => Err(format!(
+            "the item has more than one {SEPARATOR:?}, so JAX ignores it; use a path without {SEPARATOR:?}"
+        )),
     }
 }
 
@@ -114,7 +118,8 @@ fn read(path: &Path) -> Result<Config, Refusal> {
                     return Err(malformed(
                         &format!("create_options.{name}"),
                         format!(
-                            "{value} cannot be the value of an option; write text, a number, true, false or a list of integers"
+                            "{value} cannot be the value of an option; write text, a number, true, false or a list of \
+                             integers"
                         ),
                     ));
                 };
@@ -124,8 +129,8 @@ fn read(path: &Path) -> Result<Config, Refusal> {
         Some(other) => return Err(malformed("create_options", format!("{other} is not a JSON object"))),
     }
     for field in fields.keys().filter(|field| !["library_path", "create_options"].contains(&field.as_str())) {
-        let meant = if field == "create_option" { "; it reads create_options" } else { "" };
-        config.notes.push(format!("{}: JAX does not read the field {field:?}{meant}", path.display()));
+        let meant = if field == "create_option" { "; write create_options" } else { "" };
+        config.notes.push(format!("{}: JAX ignores the field {field:?}{meant}", path.display()));
     }
     Ok(config)
 }

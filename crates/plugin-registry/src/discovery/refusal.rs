@@ -50,7 +50,8 @@ pub enum Refusal {
     },
     /// A shared library that does not export `GetPjrtApi`.
     #[error(
-        "{path} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the function"
+        "{path} does not export GetPjrtApi, so it is not a PJRT plugin: name the plugin's library, or export the \
+         function"
     )]
     NoGetPjrtApi {
         /// The library.
@@ -81,7 +82,7 @@ pub enum Refusal {
         missing: Vec<MissingDependency>,
     },
     /// The file does not have the sha256 in its manifest.
-    #[error("{path} has sha256 {actual}, and its manifest has {expected}: install the plugin again")]
+    #[error("{path} has the sha256 {actual}, but its manifest lists {expected}: install the plugin again")]
     Sha256Mismatch {
         /// The library.
         path: PathBuf,
@@ -145,7 +146,7 @@ pub enum Refusal {
         message: String,
     },
     /// The same variable gives the name again. The last item is used.
-    #[error("{variable} gives the name {name:?} again, to {winner:?}, and the last one counts: use another name")]
+    #[error("{variable} gives the name {name:?} to {winner:?} too, and only the last item counts: use another name")]
     DuplicateName {
         /// The variable.
         variable: String,
@@ -230,36 +231,4 @@ fn disabled(variable: &str, pattern: &str) -> String {
 /// Names the field before a fault, unless the fault is in the file as a whole.
 fn field(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("field {field}: ") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn messages_omit_unknown_parts() {
-        let path = PathBuf::from("/lib/acme.so");
-        let missing = [("libc.so", "/lib/acme.so"), ("libd.so", "/lib/libc.so")]
-            .map(|(name, by)| MissingDependency { name: name.to_owned(), needed_by: by.into() });
-        assert_eq!(
-            Refusal::MissingDependencies { path: path.clone(), missing: missing.into() }.to_string(),
-            "/lib/acme.so needs libraries that were not found: libc.so, libd.so (needed by /lib/libc.so): install them, \
-             or add their folder to LD_LIBRARY_PATH"
-        );
-        let manifest = |field: &str| Refusal::MalformedManifest {
-            path: path.clone(),
-            field: field.to_owned(),
-            message: "fault".to_owned(),
-        };
-        assert_eq!(manifest("").to_string(), "/lib/acme.so: fault: correct the file");
-        assert_eq!(manifest("name").to_string(), "/lib/acme.so: field name: fault: correct the file");
-        let item = |item: String| {
-            Refusal::BadEnvironmentItem { variable: "V".to_owned(), item, message: "fault".to_owned() }.to_string()
-        };
-        assert_eq!(item("a".to_owned()), "V: item \"a\": fault");
-        assert_eq!(item("a".repeat(300)), format!("V: item \"{}\"...: fault", "a".repeat(256)));
-        let disabled = |pattern: &str| Refusal::Disabled { variable: "V".to_owned(), pattern: pattern.to_owned() };
-        assert!(disabled("").to_string().starts_with("not selected by V"));
-        assert!(disabled("x*").to_string().starts_with("disabled by \"x*\" in V"));
-    }
 }

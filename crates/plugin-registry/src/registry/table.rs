@@ -123,7 +123,7 @@ impl Table {
     /// Returns the index of a free row, which is empty or new.
     pub(super) fn free_index(&self) -> Result<u32, Error> {
         let index = self.rows.iter().position(|row| row.record.is_none()).unwrap_or(self.rows.len());
-        u32::try_from(index).map_err(|_| Error::Unknown { asked: "beyond four billion".to_owned() })
+        u32::try_from(index).map_err(|_| Error::Unknown { asked: "above 4294967295".to_owned() })
     }
 
     /// Returns the row of the plugin at a location.

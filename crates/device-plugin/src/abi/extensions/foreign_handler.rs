@@ -80,7 +80,7 @@ extern "C" fn error_create(args: *const CreateArgs) -> *mut ForeignError {
     let message = unsafe { (*args).message };
     // SAFETY: V1 (argument structs).
     let code = unsafe { (*args).code };
-    #[expect(clippy::disallowed_methods, reason = "this interface has no length")]
+    #[expect(clippy::disallowed_methods, reason = "an array of the C interface of custom calls is too long")]
     let message = if message.is_null() {
         c"".to_owned()
     } else {
@@ -110,7 +110,7 @@ extern "C" fn error_destroy(args: *mut ErrorArgs) {
 
 extern "C" fn unimplemented(_: *const c_void) -> *mut ForeignError {
     let message =
-        c"this device gives custom calls their buffers and attributes, and no streams, state, threads or futures";
+        c"this device passes only buffers and attributes to custom calls; streams, state, threads and futures are not supported";
     Box::into_raw(Box::new(ForeignError { code: ErrorCode::UNIMPLEMENTED.as_raw(), message: message.to_owned() }))
 }
 
@@ -247,8 +247,8 @@ fn integer(name: &str, value: i64, ty: ElementType) -> Result<[u8; 8]> {
         E::S64 | E::U64 => true,
         _ => {
             return Err(Error::invalid_argument(format!(
-                "attribute {name:?} of a custom call in C is an integer, and its type {ty} is none of integers of 8 to \
-                 64 bits"
+                "attribute {name:?} of a custom call in C is an integer of type {ty}; only integers of 8 to 64 bits \
+                 can be passed"
             )));
         }
     };
@@ -267,7 +267,9 @@ fn float(name: &str, value: f64, ty: ElementType) -> Result<[u8; 8]> {
             }
             Ok(u64::from(narrow.to_bits()).to_le_bytes())
         }
-        _ => Err(Error::unimplemented(format!("attribute {name:?} of a custom call in C: a float of type {ty}"))),
+        _ => Err(Error::unimplemented(format!(
+            "attribute {name:?} of a custom call in C is a float of type {ty}; only f32 and f64 can be passed"
+        ))),
     }
 }
 
@@ -307,7 +309,10 @@ impl Arena {
         let mut all = Vec::with_capacity(parts.len());
         for (index, (shape, data)) in parts.into_iter().enumerate() {
             let dtype = data_type(shape.element_type).ok_or_else(|| {
-                Error::unimplemented(format!("a custom call in C with an array of {}", shape.element_type))
+                Error::unimplemented(format!(
+                    "arrays of type {} cannot be passed to a custom call in C",
+                    shape.element_type
+                ))
             })?;
             let alignment = alignment(shape.element_type);
             // The handler does not access an empty array, so its address does not matter.
@@ -345,7 +350,9 @@ impl Arena {
 
     /// Builds a scalar of at most 64 bits from its little-endian bytes.
     fn scalar(&mut self, ty: ElementType, bytes: [u8; 8]) -> Result<(c_int, *const c_void)> {
-        let dtype = data_type(ty).ok_or_else(|| Error::unimplemented(format!("an attribute of type {ty}")))?;
+        let dtype = data_type(ty).ok_or_else(|| {
+            Error::unimplemented(format!("attributes of type {ty} cannot be passed to a custom call in C"))
+        })?;
         // Store a word, so that the value is aligned.
         let value = self.keep(u64::from_ne_bytes(bytes)).cast();
         Ok((SCALAR, self.keep(Scalar { dtype, value }).cast()))

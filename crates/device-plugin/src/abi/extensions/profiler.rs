@@ -167,8 +167,8 @@ impl Profiler {
 
 fn not_stopped(phase: &Phase) -> Error {
     Error::failed_precondition(match phase {
-        Phase::Running => "the profile still runs; stop it first",
-        _ => "there is no profile; start and stop one first",
+        Phase::Running => "the profile is still running; stop it first",
+        _ => "no profile was recorded; start and stop one first",
     })
 }
 
@@ -212,7 +212,7 @@ entries! {
         if running && let Err(error) = profiler.stop::<P>() {
             // The framework discards the profile, so only a log entry can report the error. Frameworks end the process
             // if destroying an object fails.
-            tracing::warn!(%error, "a profile that was destroyed while it ran did not end well");
+            tracing::warn!(%error, "a profile was destroyed while it was running, and stopping it failed");
         }
         Ok(())
     }

@@ -51,11 +51,11 @@ extension! {
 
 fn raw_buffers<B: Backend>() -> Result<functions::RawBuffers<B>> {
     // The table contains these functions only if the backend offers them.
-    B::FEATURES.raw_buffers.ok_or_else(|| Error::unimplemented("the backend offers no raw buffers"))
+    B::FEATURES.raw_buffers.ok_or_else(|| Error::unimplemented("the backend does not support raw buffers"))
 }
 
 fn outside(offset: impl std::fmt::Display, size: impl std::fmt::Display, all: usize) -> Error {
-    Error::argument(format!("{size} bytes from offset {offset} are not within the raw buffer's {all}"))
+    Error::argument(format!("the range of {size} bytes at offset {offset} exceeds the raw buffer's {all} bytes"))
 }
 
 fn size_on_device<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) -> usize {

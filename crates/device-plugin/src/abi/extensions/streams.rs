@@ -16,7 +16,7 @@ extension! {
 
 fn streams<B: Backend>() -> Result<functions::Streams<B>> {
     // The table contains these functions only if the backend offers them.
-    B::FEATURES.streams.ok_or_else(|| Error::unimplemented("the backend offers no streams"))
+    B::FEATURES.streams.ok_or_else(|| Error::unimplemented("the backend does not support streams"))
 }
 
 entries! {

@@ -109,11 +109,12 @@ impl HostChannels {
     }
 
     fn open(&self) -> Result<(&Channels, Arc<Open>)> {
-        let channels =
-            self.0.as_deref().ok_or_else(|| Error::invalid_argument("the execution has no host channels"))?;
+        let channels = self.0.as_deref().ok_or_else(|| {
+            Error::invalid_argument("the program has no send or receive callbacks; pass them in the execute options")
+        })?;
         let open = lock(&channels.open).clone();
         let open =
-            open.ok_or_else(|| Error::failed_precondition("the execution has ended, and its channels with it"))?;
+            open.ok_or_else(|| Error::failed_precondition("the execution has ended, so its channels are closed"))?;
         Ok((channels, open))
     }
 
@@ -160,7 +161,9 @@ impl HostChannels {
         let info = info.ok_or_else(|| no_channel("receive", channel))?;
         let Some(callback) = info.recv_callback else { return Err(no_channel("receive", channel)) };
         if granule == 0 || !total.is_multiple_of(granule) || i64::try_from(total).is_err() {
-            return Err(Error::invalid_argument(format!("{total} bytes in pieces of {granule}")));
+            return Err(Error::invalid_argument(format!(
+                "a transfer of {total} bytes cannot be split into pieces of {granule} bytes"
+            )));
         }
         let stream = Arc::new(Stream { total, granule, state: Mutex::default(), changed: Condvar::new() });
         let raw = Arc::into_raw(Arc::clone(&stream)).cast_mut().cast();
@@ -351,7 +354,7 @@ impl HostStream {
             if state.ended {
                 return Err(Error::new(
                     ErrorCode::CANCELLED,
-                    format!("the framework sent {} of {} bytes", state.come, self.0.total),
+                    format!("the framework sent only {} of {} bytes", state.come, self.0.total),
                 ));
             }
             state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -381,7 +384,10 @@ impl Drop for HostStream {
         drop(state);
         for mut piece in left {
             if let Some(done) = piece.done.take() {
-                done.complete(Err(Error::new(ErrorCode::CANCELLED, "the program does not want the data")));
+                done.complete(Err(Error::new(
+                    ErrorCode::CANCELLED,
+                    "the program has closed the channel and reads no more data",
+                )));
             }
         }
     }
@@ -396,11 +402,11 @@ impl Stream {
             Error::invalid_argument(format!("the chunk has {size} bytes; send a multiple of {}", self.granule))
         } else if size > self.total - state.come {
             let left = self.total - state.come;
-            Error::invalid_argument(format!("the chunk has {size} bytes, but the stream lacks {left}"))
+            Error::invalid_argument(format!("the chunk has {size} bytes, but the stream takes only {left} more"))
         } else if state.come == self.total {
-            Error::failed_precondition("the stream is complete")
+            Error::failed_precondition("the stream already has all its data")
         } else if state.dropped {
-            Error::new(ErrorCode::CANCELLED, "the program does not want the data")
+            Error::new(ErrorCode::CANCELLED, "the program has closed the channel and reads no more data")
         } else {
             state.come += size;
             state.pieces.push_back(piece);

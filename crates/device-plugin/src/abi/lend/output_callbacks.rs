@@ -107,11 +107,14 @@ impl OutputCallbacks {
         let known = |info: &&Info| info.0.callback_id == id && operand < info.0.num_operands;
         let callbacks = self.0.as_deref();
         let info = callbacks.and_then(|callbacks| callbacks.infos.iter().find(known)).ok_or_else(|| {
-            Error::invalid_argument(format!("the framework passed no output callback {id} with an operand {operand}"))
+            Error::invalid_argument(format!(
+                "the framework passed no output callback for operand {operand} of callback {id}"
+            ))
         })?;
         let open = callbacks.and_then(|callbacks| lock(&callbacks.open).clone());
-        let _open = open
-            .ok_or_else(|| Error::failed_precondition("the execution has ended, and its output callbacks with it"))?;
+        let _open = open.ok_or_else(|| {
+            Error::failed_precondition("the execution has ended, so its output callbacks are released")
+        })?;
         let index = i64::try_from(operand).map_err(|_| Error::invalid_argument(format!("operand {operand}")))?;
         let (shape, Some(callback)) = (value.shape(), info.0.callback) else { return Ok(()) };
         let dimensions = &shape.dimensions;

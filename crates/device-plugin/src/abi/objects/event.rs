@@ -64,7 +64,8 @@ entries! {
         match unsafe { get(args.event) }? {
             EventRef::Ready => Ok(()),
             EventRef::State(event) => event.state.result().cloned().unwrap_or_else(|| {
-                Err(Error::failed_precondition("the event is not ready; call PJRT_Event_Await, or ask PJRT_Event_IsReady first").unnamed())
+                Err(Error::failed_precondition("the event is not ready; call PJRT_Event_Await first, or wait until \
+                     PJRT_Event_IsReady returns true").unnamed())
             }),
         }
     }
@@ -109,7 +110,8 @@ entries! {
         let event = unsafe { get(args.event) }?;
         let state = match event {
             EventRef::State(event) if event.settable => Arc::clone(&event.state),
-            _ => return Err(Error::failed_precondition("the plugin sets this event; only events of PJRT_Event_Create can be set").unnamed()),
+            _ => return Err(Error::failed_precondition("the plugin sets this event; only events of PJRT_Event_Create \
+                 can be set").unnamed()),
         };
         // SAFETY: V3 (arrays and text).
         let error = unsafe { status(args.error_code.0, args.error_message, args.error_message_size) }?;

@@ -124,7 +124,7 @@ fn raw_named_value(value: &NamedValue) -> PJRT_NamedValue {
         ),
         other => {
             // This version of the table has no type for the value. Pass an empty text.
-            debug_assert!(false, "{} has no C form", other.type_name());
+            debug_assert!(false, "values of type {} cannot be represented in the C interface", other.type_name());
             (
                 PJRT_NamedValue_Type::PJRT_NamedValue_kString,
                 PJRT_NamedValue__bindgen_ty_1 { string_value: c"".as_ptr() },

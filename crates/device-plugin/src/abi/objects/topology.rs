@@ -53,18 +53,18 @@ impl Topology {
             // There is one message with variable parts, because each separate message would add some hundred bytes to
             // every plugin.
             let mut why = match stranger {
-                _ if devices.is_empty() => "belongs to no device",
-                Some(_) => "belongs to the unknown device ",
-                None if kind.is_empty() => "has no name by which frameworks could choose it",
+                _ if devices.is_empty() => "is not attached to any device",
+                Some(_) => "is attached to the unknown device ",
+                None if kind.is_empty() => "has an empty kind; frameworks choose memories by kind",
                 None => "",
             };
             let unknown = stranger.map_or_else(String::new, i32::to_string);
             let earlier = if why.is_empty() { &info.memories[..i] } else { &[] };
             for other in earlier {
                 if (other.kind == *kind) != (other.kind_id == *kind_id) {
-                    why = "has the kind or the kind_id of an earlier memory, but not both; each kind has a number";
+                    why = "shares only one of kind and kind_id with an earlier memory; give each kind one kind_id";
                 } else if other.kind == *kind && devices.iter().any(|id| other.devices.contains(id)) {
-                    why = "is the second of that kind on a device, where frameworks choose by kind";
+                    why = "is the second memory of that kind on a device; give it another kind";
                 }
             }
             if !why.is_empty() {
@@ -97,7 +97,7 @@ impl Topology {
         let find = self.descriptions.iter().position(|device| i64::from(device.info.id) == id);
         find.ok_or_else(|| {
             let ids: Vec<_> = self.descriptions.iter().map(|device| device.info.id.to_string()).collect();
-            Error::invalid_argument(format!("there is no device of id {id}; known are {}", ids.join(", ")))
+            Error::invalid_argument(format!("unknown device id {id}; known are {}", ids.join(", ")))
         })
     }
 
@@ -105,8 +105,9 @@ impl Topology {
     pub(crate) fn default_kind(&self, device: usize) -> Result<&str> {
         let id = self.descriptions.get(device).map(|device| device.info.id);
         let memory = self.info.memories.iter().find(|memory| id.is_some_and(|id| memory.devices.contains(&id)));
-        let memory =
-            memory.ok_or_else(|| Error::invalid_argument(format!("device {} has no memory", id.unwrap_or(-1))))?;
+        let memory = memory.ok_or_else(|| {
+            Error::invalid_argument(format!("the backend lists no memory for device {}", id.unwrap_or(-1)))
+        })?;
         Ok(&memory.kind)
     }
 
@@ -150,7 +151,8 @@ impl Topology {
         let author = from.text()?;
         if author != plugin {
             return Err(Error::invalid_argument(format!(
-                "the topology was serialized by the plugin {author:?}, and this is {plugin:?}; give it to {author:?}"
+                "the topology was serialized by the plugin {author:?}, but this plugin is {plugin:?}; load it with \
+                 {author:?}"
             )));
         }
         let name = from.text()?;
@@ -228,7 +230,8 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     const MINOR_TO_MAJOR: u8 = 1;
     const TILES: u8 = 6;
     const TILE_DIMENSIONS: u8 = 1;
-    let size = |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims has the extent {n}")));
+    let size =
+        |n: i64| usize::try_from(n).map_err(|_| Error::argument(format!("dims contains the negative extent {n}")));
     let mut proto = vec![ELEMENT_TYPE << 3];
     varint(&mut proto, primitive_type(form.element_type)?);
     let mut packed = Vec::new();
@@ -315,7 +318,7 @@ entries! {
     PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(args, topology) {
         if !topology.kind_ids.contains(&args.memory_space_kind_id) {
             return Err(Error::argument(format!(
-                "memory_space_kind_id is {}, but the kinds are {:?}", args.memory_space_kind_id, topology.kind_ids
+                "unknown memory_space_kind_id {}; known are {:?}", args.memory_space_kind_id, topology.kind_ids
             )));
         }
         // SAFETY: V3 (arrays and text).

@@ -52,7 +52,10 @@ impl<B: Backend> Manager<B> {
     fn arriving(&self, index: i32) -> Result<MutexGuard<'_, Arriving<B>>> {
         let buffer = usize::try_from(index).ok().and_then(|index| self.buffers.get(index));
         let buffer = buffer.ok_or_else(|| {
-            Error::argument(format!("buffer_index is {index}, but there are {} buffers", self.buffers.len()))
+            Error::argument(format!(
+                "buffer_index is {index}, but the transfer manager has {} buffers",
+                self.buffers.len()
+            ))
         })?;
         Ok(buffer.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -92,7 +95,7 @@ fn write<B: Backend>(
 ) -> Result<()> {
     let backend = &manager.client.backend;
     let Some(started) = buffer.started.clone() else {
-        return Err(Error::failed_precondition("the buffer has an error").unnamed());
+        return Err(Error::failed_precondition("the buffer already holds an error").unnamed());
     };
     buffer.writing += 1;
     buffer.ends |= is_last;
@@ -114,7 +117,7 @@ fn write<B: Backend>(
         return written;
     }
     let made = || {
-        let started = started.ok_or_else(|| Error::internal("a buffer was lost"))?;
+        let started = started.ok_or_else(|| Error::internal("the plugin lost a buffer of the transfer manager"))?;
         // No other reference is left, so this does not clone the buffer.
         let buffer = Arc::try_unwrap(started).unwrap_or_else(|shared| B::Buffer::clone(&shared));
         let ready = backend.ready(&buffer);
@@ -135,7 +138,7 @@ impl<B: Backend> Drop for Manager<B> {
             drop_contained(buffer.started.take());
             buffer.late.set(Err(Error::new(
                 ErrorCode::CANCELLED,
-                "the transfer manager was destroyed before it was given all data of the buffer",
+                "the framework destroyed the transfer manager before it sent all data of the buffer",
             )));
             if let Some(handle) = buffer.handle.take() {
                 // If a vendor's destructor panics, the other buffers are still destroyed.
@@ -200,7 +203,7 @@ entries! {
         let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
         let range = range.filter(|range| range.end <= buffer.size).ok_or_else(|| {
             Error::argument(format!(
-                "{} bytes at offset {} are not within the buffer's {}", args.transfer_size, args.offset, buffer.size
+                "the range of {} bytes at offset {} exceeds the buffer's {} bytes", args.transfer_size, args.offset, buffer.size
             ))
         })?;
         // SAFETY: V3 (arrays and text).
@@ -251,7 +254,8 @@ entries! {
 
     PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(args, transfer_manager) {
         let handle = transfer_manager.arriving(args.buffer_index)?.handle.take();
-        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was already retrieved").unnamed())?;
+        let handle = handle.ok_or_else(|| Error::failed_precondition("the buffer was already retrieved; each can be \
+             retrieved once").unnamed())?;
         args.buffer_out = handle.as_ptr();
         Ok(())
     }

@@ -214,7 +214,7 @@ pub(crate) unsafe fn shape(element_type: u32, dims: *const i64, num_dims: usize)
     let shape = Shape::new(known, unsafe { slice(dims, num_dims, "dims") }?);
     match shape.host_size() {
         Some(_) => Ok(shape),
-        None => Err(Error::argument(format!("{shape} has a negative extent or does not fit into memory"))),
+        None => Err(Error::argument(format!("{shape} has a negative extent or exceeds the address space"))),
     }
 }
 
@@ -262,7 +262,7 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
         PJRT_NamedValue_Type::PJRT_NamedValue_kFloat => Value::Float(unsafe { union.float_value }),
         // SAFETY: the type selects the field of the union.
         PJRT_NamedValue_Type::PJRT_NamedValue_kBool => Value::Bool(unsafe { union.bool_value }.get()),
-        other => return Err(Error::argument(format!("{name:?} has the unknown type {}", other.0))),
+        other => return Err(Error::argument(format!("the value {name:?} has the unknown type {}", other.0))),
     };
     Ok(NamedValue::new(name, value))
 }
@@ -291,14 +291,14 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
             // SAFETY: the type selects the field of the union.
             let tiled = unsafe { layout.__bindgen_anon_1.tiled };
             if tiled.num_tiles != 0 && !may_have_tiles {
-                return Err(Error::unimplemented("tiled layouts of host memory").unnamed());
+                return Err(Error::unimplemented("tiled layouts of host memory are not supported").unnamed());
             }
             // SAFETY: V3 (arrays and text).
             let order = unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size, "minor_to_major") }?;
             // SAFETY: V3 (arrays and text).
             let ranks = unsafe { slice(tiled.tile_dim_sizes, tiled.num_tiles, "tile_dim_sizes") }?;
             let count = ranks.iter().try_fold(0usize, |sum, rank| sum.checked_add(*rank));
-            let count = count.ok_or_else(|| Error::argument("tile_dim_sizes are too large"))?;
+            let count = count.ok_or_else(|| Error::argument("the sum of tile_dim_sizes is too large"))?;
             // SAFETY: V3 (arrays and text).
             let mut extents = unsafe { slice(tiled.tile_dims, count, "tile_dims") }?.iter().copied();
             Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
@@ -379,7 +379,7 @@ pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shap
             Some(Layout::row_major(shape.dimensions.len()))
         }
         Some(Given::Strides(_)) => {
-            let message = "strides of arrays on the device other than row-major; say the order of dimensions instead";
+            let message = "device layouts given as strides must be row-major; give minor_to_major instead";
             return Err(Error::unimplemented(message).unnamed());
         }
     })

@@ -204,15 +204,16 @@ on_both_devices! {
         let plugin = world.framework;
         for (program, code, message) in [
             ("fail 1 donate", ErrorCode::RESOURCE_EXHAUSTED, "the device is tired"),
-            ("panic 1", ErrorCode::INTERNAL, "PJRT_LoadedExecutable_Execute: the plugin panicked: a kernel panics"),
-            ("few 1", ErrorCode::INTERNAL, "the backend returned 0 outputs of a program with 1"),
+            ("panic 1", ErrorCode::INTERNAL, "a kernel panics"),
+            ("few 1", ErrorCode::INTERNAL, "0 outputs"),
         ] {
             let program = world.compile(program);
             let (manager, arriving) = world.arriving(0);
             let (output, event) = world.run(program, &[arriving]);
             world.send(manager, [1, 2]);
             let fault = plugin.wait(event).unwrap_err();
-            assert_eq!((fault.code, fault.message.as_str()), (code, message));
+            assert_eq!(fault.code, code, "{fault:?}");
+            assert!(fault.message.contains(message), "{fault:?}");
             assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
             plugin.destroy(&[arriving, output]);
             plugin.destroy_loaded(program);

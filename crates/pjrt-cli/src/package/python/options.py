@@ -79,20 +79,20 @@ def resolve(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, An
             try:
                 resolved[name] = _convert(kind, value)
             except ValueError:
-                faults.append(f"{name}: this option is of type {kind}, but {value!r} is given")
+                faults.append(f"{name}: this option has the type {kind}, but its value is {value!r}")
         elif is_open:
             resolved[name] = value
         elif name not in DISTRIBUTED:
             near = difflib.get_close_matches(name, options, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it takes {', '.join(options) or 'none'}"
-            faults.append(f"{name}: the plugin has no such option; {hint}")
+            hint = f"did you mean {near[0]!r}?" if near else f"the plugin takes {', '.join(options) or 'no options'}"
+            faults.append(f"{name}: unknown option; {hint}")
     for name, option in options.items():
         if name in given:
             continue
         if "default" in option:
             resolved[name] = _convert(option["type"], option["default"])
         elif option.get("required"):
-            faults.append(f"{name}: this option is required; give it a value of type {option['type']}")
+            faults.append(f"{name}: this option is required; set it to a value of type {option['type']}")
     if faults:
         raise ValueError("; ".join(faults))
     return resolved

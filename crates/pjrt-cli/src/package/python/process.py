@@ -42,11 +42,11 @@ class Topology:
             ("slice_index", "slice_count"),
         ):
             if not 0 <= getattr(self, index) < getattr(self, count):
-                raise ValueError(f"{index} is {getattr(self, index)}, and {count} is {getattr(self, count)}")
+                raise ValueError(f"{index} is {getattr(self, index)}, but must be below {count}, {getattr(self, count)}")
         if self.local_world_size > self.world_size:
-            raise ValueError(f"this host has {self.local_world_size} processes, and all hosts {self.world_size}")
+            raise ValueError(f"this host has {self.local_world_size} processes, but all hosts together have {self.world_size}")
         if self.host_count % self.slice_count:
-            raise ValueError(f"{self.host_count} hosts do not divide into {self.slice_count} slices")
+            raise ValueError(f"the number of hosts, {self.host_count}, is not a multiple of the number of slices, {self.slice_count}")
 
     @property
     def hosts_per_slice(self) -> int:
@@ -316,7 +316,7 @@ class _Scope:
 
         def replace(match: "re.Match[str]") -> str:
             if match[2]:
-                raise ValueError(f"a {match[2]!r} without its other half in {template!r}")
+                raise ValueError(f"{template!r} contains a {match[2]!r} without the matching brace")
             return match[0][0] if match[0] in ("{{", "}}") else self._slot(match[1])
 
         return token.sub(replace, template)
@@ -328,7 +328,7 @@ class _Scope:
                 return self._choice(choice.strip())
             except _Unknown as gap:
                 unknown.append(str(gap))
-        raise ValueError(", and ".join(unknown) or f"{slot!r} is not a placeholder")
+        raise ValueError(", and ".join(unknown) or f"unknown placeholder {slot!r}")
 
     def _choice(self, text: str) -> str:
         topology = self.topology
@@ -343,7 +343,7 @@ class _Scope:
             first = int(text.partition(":")[2])
             ports = range(first, first + topology.local_world_size)
             if ports[-1] > 65535:
-                raise ValueError("the ports of the processes go past 65535")
+                raise ValueError("the ports of the processes exceed 65535; choose a lower first port")
             return ",".join(f"{host}:{port}" for host in self._hosts() for port in ports)
         if text.startswith("mesh_product:"):
             left, _, right = text.partition(":")[2].partition(",")
@@ -352,7 +352,7 @@ class _Scope:
             return ",".join(self._hosts())
         if text.startswith("coordinator"):
             if topology.coordinator is None:
-                raise _Unknown("the coordinator is not known: set MASTER_ADDR or JAX_COORDINATOR_ADDRESS")
+                raise _Unknown("the coordinator is unknown; set MASTER_ADDR or JAX_COORDINATOR_ADDRESS")
             host, port = topology.coordinator
             shown = {
                 "coordinator": _show(topology.coordinator, self.port),
@@ -377,7 +377,7 @@ class _Scope:
     @staticmethod
     def _check(value: int) -> None:
         if value > _U64:
-            raise ValueError("the sum is past 64 bits")
+            raise ValueError("the sum does not fit into 64 bits")
 
     def _factor(self, name: str) -> int:
         if re.fullmatch(r"[0-9]+", name):
@@ -395,7 +395,7 @@ class _Scope:
             "slice_count",
         ):
             return getattr(self.topology, name)
-        raise ValueError(f"{name!r} is not a placeholder")
+        raise ValueError(f"unknown placeholder {name!r}")
 
     def _variable(self, name: str) -> str:
         value = self.environment.get(name) or self.topology.attributes.get(name)
@@ -413,10 +413,12 @@ class _Scope:
                 continue
             first, last = int(span[1]), int(span[2])
             if not first <= last < first + 65536:
-                raise ValueError(f"{name}={text!r}: {item!r} is not a range; write the lower number first")
+                problem = f"the range {item!r} counts down or has more than 65536 numbers; write the lower number first"
+                raise ValueError(f"{name}={text!r}: {problem}")
             items.extend(str(number) for number in range(first, last + 1))
         if index >= len(items):
-            raise ValueError(f"{name}={text!r}: the list has {len(items)} items, and item {index} is asked for")
+            problem = f"the list has {len(items)} items and lacks item {index}, counted from 0"
+            raise ValueError(f"{name}={text!r}: {problem}; list one item for each process")
         return items[index]
 
     def _hosts(self) -> Tuple[str, ...]:
@@ -424,18 +426,18 @@ class _Scope:
             return self.topology.hosts
         if self.topology.hosts_per_slice == 1:
             return ("localhost",)
-        raise _Unknown("the names of the hosts are not known: set TPU_WORKER_HOSTNAMES")
+        raise _Unknown("the names of the hosts are unknown; set TPU_WORKER_HOSTNAMES")
 
     def _mesh_product(self, left: str, right: str) -> str:
         meshes = []
         for name in (left, right):
             text = self._variable(name)
             if not re.fullmatch(r"\s*\+?[0-9]+\s*(,\s*\+?[0-9]+\s*)*", text):
-                raise ValueError(f"{name}={text!r} is not a mesh such as 2,2,1")
+                raise ValueError(f"{name}={text!r} is not a mesh; write numbers such as 2,2,1")
             meshes.append([int(axis) for axis in text.split(",")])
         if len(meshes[0]) != len(meshes[1]):
-            raise ValueError(f"{left} has {len(meshes[0])} axes and {right} has {len(meshes[1])}")
+            raise ValueError(f"{left} has {len(meshes[0])} axes, but {right} has {len(meshes[1])}; write the same number in both")
         axes = [a * b for a, b in zip(*meshes)]
         if any(axis > _U64 for axis in axes):
-            raise ValueError(f"the product of {left} and {right} is past 64 bits")
+            raise ValueError(f"the product of {left} and {right} does not fit into 64 bits")
         return ",".join(map(str, axes))

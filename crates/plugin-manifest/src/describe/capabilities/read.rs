@@ -19,13 +19,15 @@ use crate::{Capabilities, Error, Result};
 pub unsafe fn read(capabilities: *const dp_capabilities) -> Result<Capabilities> {
     if capabilities.is_null() || !capabilities.is_aligned() {
         let what = if capabilities.is_null() { "null" } else { "not aligned" };
-        return Err(Error::invalid_argument(format!("dp_capabilities is {what}")));
+        return Err(Error::invalid_argument(format!("the pointer to dp_capabilities is {what}")));
     }
     // SAFETY: V8 (descriptors), the struct begins with its size.
     let struct_size = unsafe { capabilities.cast::<usize>().read() };
     let size = whole_fields(struct_size);
     if size == 0 {
-        let message = format!("struct_size = {struct_size} of dp_capabilities does not include itself; write sizeof");
+        let message = format!(
+            "struct_size of dp_capabilities is {struct_size}, too small for the field itself; set it to sizeof(dp_capabilities)"
+        );
         return Err(Error::invalid_argument(message));
     }
     let mut local = dp_capabilities::new();

@@ -117,7 +117,9 @@ fn describe<E: ExportedPlugin>() -> Result<dp_descriptor> {
 
 fn file_name(path: &str) -> Result<&str> {
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::invalid_argument(format!("library: {path:?} is no file; write its name or path")));
+        return Err(Error::invalid_argument(format!(
+            "library: {path:?} is not a file name; write the name or path of the library"
+        )));
     }
     Ok(path)
 }
@@ -142,7 +144,7 @@ unsafe extern "C" fn library_path<E: ExportedPlugin>(sink: dp_sink, user: *mut c
             .into_string()
             .map_err(|path| Error::invalid_argument(format!("the library's path {} is not UTF-8", path.display())))
     };
-    // SAFETY: D5 is the caller's.
+    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, path) }
 }
 
@@ -154,9 +156,9 @@ unsafe extern "C" fn configure<E: ExportedPlugin>(
     user: *mut c_void,
 ) -> u32 {
     let plan = || {
-        // SAFETY: D4 is the caller's.
+        // SAFETY: D4 (arguments of hooks), the topology keeps D1 and D2.
         let topology = unsafe { ProcessTopology::from_raw(topology) }?;
-        // SAFETY: D4 is the caller's.
+        // SAFETY: D4 (arguments of hooks), the array is readable for its length.
         let environment = unsafe { strings::variables(environment, num_environment, "environment") }?;
         let environment: Environment = environment.into_iter().collect();
         match E::HOOKS.configure(&topology, &environment) {
@@ -164,7 +166,7 @@ unsafe extern "C" fn configure<E: ExportedPlugin>(
             None => Err(Error::unimplemented("the plan in the plugin's manifest is complete")),
         }
     };
-    // SAFETY: D5 is the caller's.
+    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, plan) }
 }
 
@@ -176,7 +178,7 @@ unsafe extern "C" fn supports<E: ExportedPlugin>(
     user: *mut c_void,
 ) -> u32 {
     let support = || {
-        // SAFETY: D4 is the caller's.
+        // SAFETY: D4 (arguments of hooks), the array is readable for its length.
         let program = unsafe { strings::program(format, code) }?;
         let effort = super::effort_of(effort)?;
         match E::HOOKS.supports(&program, effort) {
@@ -184,7 +186,7 @@ unsafe extern "C" fn supports<E: ExportedPlugin>(
             None => Err(Error::unimplemented("only the plugin's manifest describes which programs it supports")),
         }
     };
-    // SAFETY: D5 is the caller's.
+    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
     unsafe { strings::answer(sink, user, support) }
 }
 

@@ -45,8 +45,8 @@ struct Planned {
 }
 
 pub(super) fn from_json(json: &str, environment: &Environment) -> Result<EnvPlan> {
-    let read: Plan =
-        serde_json::from_str(json).map_err(|error| Error::internal(format!("the plan of configure: {error}")))?;
+    let read: Plan = serde_json::from_str(json)
+        .map_err(|error| Error::internal(format!("the plan that configure returned: {error}")))?;
     let mut plan = EnvPlan::new();
     for step in read.steps {
         plan.add_variable(step.variable, step.value, (step.set, step.before), step.reason, environment);
@@ -54,7 +54,9 @@ pub(super) fn from_json(json: &str, environment: &Environment) -> Result<EnvPlan
     for planned in read.options {
         let value = value(planned.ty, &planned.value).ok_or_else(|| {
             let (name, ty, value) = (&planned.name, planned.ty.name(), &planned.value);
-            Error::internal(format!("the plan of configure: option {name} is {value}, which is no {ty}"))
+            Error::internal(format!(
+                "the plan that configure returned: option {name} is {value}, which is not of its type {ty}"
+            ))
         })?;
         plan.add_option(NamedValue::new(planned.name, value), planned.reason);
     }

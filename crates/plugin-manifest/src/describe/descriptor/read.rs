@@ -27,27 +27,27 @@ impl Descriptor {
     /// The error that the plugin reports for its own description, or all faults found here.
     pub unsafe fn from_raw(descriptor: *const dp_descriptor) -> Result<Self, Faults> {
         let whole = |error: Error| Fault::new("descriptor", error.message());
-        // SAFETY: D1 is the caller's.
+        // SAFETY: D1 (structs), the struct is readable for its `struct_size`.
         let raw = unsafe { strings::local_copy(descriptor) }.map_err(whole)?;
         if raw.version != DP_DESCRIPTOR_VERSION {
             let message = format!(
-                "{} is not known here, which reads {DP_DESCRIPTOR_VERSION}; build the plugin with a matching SDK",
+                "version {} is unknown; this reader supports version {DP_DESCRIPTOR_VERSION}. Build the plugin with a matching SDK",
                 raw.version
             );
             return Err(Fault::new("descriptor.version", message).into());
         }
         let field = |error: Error| Fault::new("descriptor", error.message());
-        // SAFETY: D2 is the caller's.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         let name = unsafe { strings::read(raw.name, "name") }.map_err(field)?;
-        // SAFETY: D2 is the caller's.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         let error = unsafe { strings::read(raw.error, "error") }.map_err(field)?;
         if !error.is_empty() {
-            return Err(Fault::new("descriptor", format!("the plugin {name:?} says: {error}")).into());
+            return Err(Fault::new("descriptor", format!("the plugin {name:?} reports: {error}")).into());
         }
         let mut faults = Vec::new();
-        // SAFETY: D1 and D2 are the caller's.
+        // SAFETY: D1 (structs) and D2 (referenced memory), what the descriptor points to is readable.
         let manifest = collect(unsafe { manifest(&raw, name) }, &mut faults);
-        // SAFETY: D2 and D3 are the caller's.
+        // SAFETY: D2 (referenced memory) and D3 (functions of a descriptor), by the contract of `from_raw`.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
         let hooks =
             Foreign { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
@@ -55,7 +55,7 @@ impl Descriptor {
             (Some(manifest), Some(library)) => Self::new(manifest, library, Arc::new(hooks)),
             _ => Err(Faults::check(faults)
                 .err()
-                .unwrap_or_else(|| Fault::new("descriptor", "it is not complete").into())),
+                .unwrap_or_else(|| Fault::new("descriptor", "the manifest or the library is missing").into())),
         }
     }
 }
@@ -68,12 +68,12 @@ fn collect<T>(result: Result<T, Faults>, faults: &mut Vec<Fault>) -> Option<T> {
 ///
 /// D1 and D2 for all data that the descriptor points to.
 unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> {
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the text is readable for its length.
     let json = unsafe { strings::read(raw.manifest, "manifest") };
     let json = json.map_err(|error| Fault::new("descriptor", error.message()))?;
     let mut manifest = if json.is_empty() { Manifest::new(name) } else { Manifest::from_json(json)? };
     if manifest.name != name {
-        let message = format!("it is {name:?}, and in the manifest {:?}; write one name", manifest.name);
+        let message = format!("the name is {name:?} here and {:?} in the manifest; use one name", manifest.name);
         return Err(Fault::new("descriptor.name", message).into());
     }
     // Prefer the manifest, because a struct of another version may lack fields that it contains.
@@ -91,11 +91,12 @@ unsafe fn manifest(raw: &dp_descriptor, name: &str) -> Result<Manifest, Faults> 
 /// D2 and D3 for all data that the descriptor points to.
 unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     let file = || -> Result<&str, Faults> {
-        // SAFETY: the caller's contract.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         let file = unsafe { strings::read(raw.library, "library") };
         let file = file.map_err(|error| Fault::new("descriptor", error.message()))?;
         if file.is_empty() || file.contains('\0') {
-            let message = format!("library_kind is {}, but the file is {file:?}", raw.library_kind);
+            let message =
+                format!("library_kind is {}, which needs a file name, but library is {file:?}", raw.library_kind);
             return Err(Fault::new("descriptor.library", message).into());
         }
         Ok(file)
@@ -103,13 +104,17 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
     match raw.library_kind {
         DP_LIBRARY_THIS => {
             let Some(get) = raw.get_pjrt_api else {
-                let message = "library_kind is DP_LIBRARY_THIS, but the function is null";
+                let message = "library_kind is DP_LIBRARY_THIS, which needs this function, but it is null";
                 return Err(Fault::new("descriptor.get_pjrt_api", message).into());
             };
-            // SAFETY: D3 is the caller's.
+            // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
             let table = unsafe { get() };
             if table.is_null() {
-                return Err(Fault::new("descriptor.get_pjrt_api", "it returned null").into());
+                return Err(Fault::new(
+                    "descriptor.get_pjrt_api",
+                    "the function returned null instead of a PJRT table",
+                )
+                .into());
             }
             // SAFETY: D3, the table keeps C1 to C9 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
@@ -118,28 +123,32 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
         DP_LIBRARY_PATH => Ok(Library::path(file()?)),
         DP_LIBRARY_COMPUTED => {
             if raw.library_path.is_none() {
-                let message = "library_kind is DP_LIBRARY_COMPUTED, but the function is null";
+                let message = "library_kind is DP_LIBRARY_COMPUTED, which needs this function, but it is null";
                 return Err(Fault::new("descriptor.library_path", message).into());
             }
             let (name, function) = (name.to_owned(), raw.library_path);
             Ok(Library::computed(move || computed(&name, function)))
         }
         unknown => {
-            let message = format!("{unknown} is none of DP_LIBRARY_THIS, _BESIDE, _PATH and _COMPUTED");
+            let message = format!(
+                "unknown value {unknown}; set DP_LIBRARY_THIS, DP_LIBRARY_BESIDE, DP_LIBRARY_PATH or DP_LIBRARY_COMPUTED"
+            );
             Err(Fault::new("descriptor.library_kind", message).into())
         }
     }
 }
 
 fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
-    let Some(function) = function else { return Err(Error::internal("no function")) };
+    let Some(function) = function else {
+        return Err(Error::internal("the function library_path of the descriptor is null"));
+    };
     let name = format!("library_path of {name}");
-    // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+    // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
     let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3, as above.
+    // SAFETY: D3, as above: it calls the sink only during the call.
     let path = unsafe { strings::ask(&name, call) }?;
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::internal(format!("{name} gave {path:?}, which is no path")));
+        return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));
     }
     Ok(PathBuf::from(path))
 }
@@ -157,7 +166,7 @@ impl Hooks for Foreign {
         let function = self.configure?;
         let process = CTopology::new(process);
         let variables = strings::of_environment(environment);
-        // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+        // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(process.as_ptr(), variables.as_ptr(), variables.len(), sink, user) };
         // SAFETY: D3, as above; the arguments live until the function returns.
         let plan = unsafe { strings::ask(&format!("configure of {}", self.name), call) };
@@ -167,7 +176,7 @@ impl Hooks for Foreign {
     fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
         let function = self.supports?;
         let (format, code) = (dp_string::new(&program.format), strings::of_bytes(&program.code));
-        // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+        // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
         let call = |sink, user| unsafe { function(format, code, super::raw_effort(effort), sink, user) };
         let name = format!("supports of {}", self.name);
         // SAFETY: D3, as above; the arguments live until the function returns.
@@ -177,14 +186,14 @@ impl Hooks for Foreign {
         };
         let read = |json: String| {
             serde_json::from_str(&json)
-                .map_err(|error| Error::internal(format!("{name} answered no such JSON: {error}")))
+                .map_err(|error| Error::internal(format!("{name} returned invalid JSON: {error}")))
         };
         Some(answer.and_then(read))
     }
 
     fn shutdown(&self) {
         if let Some(function) = self.shutdown {
-            // SAFETY: D3, by the contract of `Descriptor::from_raw`.
+            // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
             unsafe { function() };
         }
     }

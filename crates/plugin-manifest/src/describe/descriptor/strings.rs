@@ -28,7 +28,7 @@ pub(super) fn leak(text: &str) -> dp_string {
 ///
 /// D2 for the text, which the reference must not outlive.
 pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the text is readable for its length.
     unsafe { text(from.data, from.size, field) }
 }
 
@@ -36,11 +36,11 @@ pub(super) unsafe fn read<'a>(from: dp_string, field: &str) -> Result<&'a str> {
 ///
 /// D2 for the array and its text.
 pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> Result<Vec<String>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
     let each = items.iter().enumerate();
     each.map(|(index, item)| {
-        // SAFETY: the caller's contract.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         unsafe { read(*item, &format!("{field}[{index}]")) }.map(str::to_owned)
     })
     .collect()
@@ -50,13 +50,13 @@ pub(super) unsafe fn texts(data: *const dp_string, len: usize, field: &str) -> R
 ///
 /// D2 for the array and its text.
 pub(super) unsafe fn variables(data: *const dp_variable, len: usize, field: &str) -> Result<Vec<(String, String)>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the array is readable for its length.
     let items = unsafe { slice(data, len, field) }?;
     let each = items.iter().enumerate();
     each.map(|(index, item)| {
-        // SAFETY: the caller's contract.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         let name = unsafe { read(item.name, &format!("{field}[{index}].name")) }?;
-        // SAFETY: the caller's contract.
+        // SAFETY: D2 (referenced memory), the text is readable for its length.
         let value = unsafe { read(item.value, &format!("{field}[{index}].value")) }?;
         Ok((name.to_owned(), value.to_owned()))
     })
@@ -82,9 +82,9 @@ pub(super) fn of_bytes(bytes: &[u8]) -> dp_string {
 ///
 /// D2 for both, except that `code` may be any bytes.
 pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Program> {
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the text is readable for its length.
     let format = unsafe { read(format, "format") }?.to_owned();
-    // SAFETY: the caller's contract.
+    // SAFETY: D2 (referenced memory), the array is readable for its length.
     let code = unsafe { slice(code.data.cast::<u8>(), code.size, "code") }?;
     Ok(Program { format, code: Bytes::copy_from_slice(code) })
 }
@@ -136,7 +136,7 @@ pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
     let size = unsafe { from.cast::<usize>().read() };
     if size < T::MIN_SIZE {
         return Err(Error::invalid_argument(format!(
-            "struct_size of the {} is {size}, but the shortest there is has {}; set it to sizeof({})",
+            "struct_size of the {} is {size}, but must be at least {}; set it to sizeof({})",
             T::NAME,
             T::MIN_SIZE,
             T::NAME
@@ -161,7 +161,7 @@ pub(super) unsafe fn answer(sink: dp_sink, user: *mut c_void, work: impl FnOnce(
         Ok(text) => (ErrorCode::OK, text),
         Err(error) => (error.code(), error.message().to_owned()),
     };
-    // SAFETY: D5.
+    // SAFETY: D5 (sinks), the sink may be called with `user` on this thread.
     unsafe { sink(user, text.as_ptr().cast(), text.len()) };
     code.as_raw()
 }
@@ -176,8 +176,10 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
     let code = ErrorCode::from_raw(function(Some(take), (&raw mut answer).cast()));
     let text = match answer {
         Some(text) => text.map_err(|error| error.context(name))?,
-        None if code == ErrorCode::OK => return Err(Error::internal(format!("{name} gave no answer"))),
-        None => format!("{name} failed without a reason"),
+        None if code == ErrorCode::OK => {
+            return Err(Error::internal(format!("{name} succeeded without passing a result to its sink")));
+        }
+        None => format!("{name} failed without an error message"),
     };
     if code == ErrorCode::OK { Ok(text) } else { Err(Error::new(code, text)) }
 }
@@ -186,9 +188,10 @@ pub(super) unsafe fn ask(name: &str, function: impl FnOnce(dp_sink, *mut c_void)
 unsafe extern "C" fn take(user: *mut c_void, data: *const c_char, len: usize) {
     let answer = user.cast::<Option<Result<String>>>();
     // SAFETY: D3, the text is valid during the call.
-    let text = unsafe { slice(data.cast::<u8>(), len, "the answer") };
-    let text = text
-        .and_then(|bytes| String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the answer is not UTF-8")));
+    let text = unsafe { slice(data.cast::<u8>(), len, "the text passed to the sink") };
+    let text = text.and_then(|bytes| {
+        String::from_utf8(bytes.to_vec()).map_err(|_| Error::internal("the text passed to the sink is not UTF-8"))
+    });
     // SAFETY: D3, `user` is the value that `ask` passed, and `ask` waits on this thread.
     if let Some(answer) = unsafe { answer.as_mut() } {
         *answer = Some(text);

@@ -52,7 +52,11 @@ impl Input<'_> {
     pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Known<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),
-            None => Err(Fault::new(name, format!("not set, though {} is in use; {remedy}", self.source)).into()),
+            None => Err(Fault::new(
+                name,
+                format!("the variable is not set, but the source {} needs it; {remedy}", self.source),
+            )
+            .into()),
         }
     }
 
@@ -67,13 +71,16 @@ impl Input<'_> {
     pub(in crate::process) fn port(&self, name: &str) -> Result<Option<u16>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let port = text.trim().parse().ok().filter(|port| *port > 0);
-        port.map(Some).ok_or_else(|| Fault::new(name, format!("{text:?} is no port; ports are from 1 to 65535")).into())
+        port.map(Some).ok_or_else(|| {
+            Fault::new(name, format!("{text:?} is not a valid port; set it to a port from 1 to 65535")).into()
+        })
     }
 }
 
 pub(super) fn number(name: &str, text: &str) -> Result<u32, Faults> {
     text.trim().parse().map_err(|_| {
-        Fault::new(name, format!("{text:?} is no whole number from 0 to {}; correct or unset it", u32::MAX)).into()
+        Fault::new(name, format!("{text:?} is not a whole number from 0 to {}; correct it or unset it", u32::MAX))
+            .into()
     })
 }
 

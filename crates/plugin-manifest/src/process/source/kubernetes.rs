@@ -21,13 +21,15 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         return Ok(Reading::Absent);
     }
     let Some(rank) = input.number(INDEX)? else {
-        return Ok(Reading::Incomplete(format!("{SERVICE} without {INDEX}: the pod is not one of an indexed Job")));
+        return Ok(Reading::Incomplete(format!(
+            "{SERVICE} is set without {INDEX}, so the pod is not part of an indexed Job"
+        )));
     };
     let size = input.required(
         SIZE,
         &format!(
-            "{INDEX} is {}, and only the API server knows how many pods the Job has; set {SIZE} in the pod to the \
-             Job's parallelism, or to 1 where the pods do not work together",
+            "{INDEX} is {}, and only the API server knows the number of pods of the Job; set {SIZE} in the pod to the \
+             Job's parallelism, or to 1 if each pod works alone",
             rank.value
         ),
     )?;
@@ -39,8 +41,9 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     };
     if !alone && coordinator.is_none() && !input.has("JAX_COORDINATOR_ADDRESS") {
         let message = format!(
-            "not set, and {HOSTS_FILE} gives this pod no name that the others could call; set it to host:{PORT} of the \
-             pod of index 0, which needs a headless service, named as `subdomain` in the pods"
+            "the variable is not set, and {HOSTS_FILE} contains no name of this pod that other pods can resolve; set \
+             it to host:{PORT} of the pod with index 0. Such a name needs a headless service, which the pods name as \
+             their `subdomain`"
         );
         return Err(Fault::new("JAX_COORDINATOR_ADDRESS", message).into());
     }

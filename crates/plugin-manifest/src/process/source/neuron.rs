@@ -13,12 +13,12 @@ const ROOT: &str = "NEURON_RT_ROOT_COMM_ID";
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if !input.has(INDEX) {
         let found = [SIZE, DEVICES, ROOT].into_iter().find(|name| input.has(name));
-        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} without {INDEX}"))));
+        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without {INDEX}"))));
     }
     let listed = input.text(DEVICES).map(|list| u32::try_from(list.split(',').count()).unwrap_or(u32::MAX));
     let world_size = match listed {
         Some(count) => Some(input.known(DEVICES, count)),
-        None => input.required(SIZE, &format!("set it, or {DEVICES}, beside {INDEX}"))?,
+        None => input.required(SIZE, &format!("set it or {DEVICES} together with {INDEX}"))?,
     };
     // The Neuron runtimes use the port of this address. The coordinator listens on its own port.
     let coordinator = match input.address(ROOT)? {

@@ -15,7 +15,11 @@ const LOCAL_SIZE: &str = "OMPI_COMM_WORLD_LOCAL_SIZE";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if !(input.has(RANK) || input.has(SIZE)) {
-        return Ok(if input.has(URI) { Reading::Incomplete(format!("{URI} without {RANK}")) } else { Reading::Absent });
+        return Ok(if input.has(URI) {
+            Reading::Incomplete(format!("{URI} is set without {RANK}"))
+        } else {
+            Reading::Absent
+        });
     }
     let remedy = "start the program with mpirun";
     let (rank, size) = (input.required(RANK, remedy)?, input.required(SIZE, remedy)?);

@@ -19,21 +19,26 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     let Some(job) = input.text(JOB) else { return Ok(Reading::Absent) };
     let Some(nodes) = input.text(NODES) else {
         return Ok(Reading::Incomplete(format!(
-            "{JOB} without {NODES}: this process is in a job and not in a step of it; srun starts steps"
+            "{JOB} is set without {NODES}, so this process belongs to a job but not to a job step; start it with srun"
         )));
     };
-    let job: u64 = job.trim().parse().map_err(|_| Fault::new(JOB, format!("{job:?} is no number of a job")))?;
+    let job: u64 = job.trim().parse().map_err(|_| {
+        Fault::new(JOB, format!("{job:?} is not the number of a job; start the program with srun, or unset it"))
+    })?;
     let hosts = node_list::expand(nodes).map_err(|problem| Fault::new(NODES, format!("{nodes:?}: {problem}")))?;
     let first = hosts.first().map_or("", String::as_str);
     let coordinator = Address::new(first, None).map_err(|faults| about(NODES, nodes, &faults))?;
     let remedy = "start the program with srun";
     let host_index = input.required(NODE, remedy)?;
-    let count = u32::try_from(hosts.len()).map_err(|_| Fault::new(NODES, "names more hosts than 32 bits count"))?;
+    let count =
+        u32::try_from(hosts.len()).map_err(|_| Fault::new(NODES, "the list names more than 4294967295 hosts"))?;
     if let Some(stated) = input.number(NODE_COUNT)?
         && stated.value != count
     {
-        let message =
-            format!("{} nodes, and {NODES}={nodes:?} names {count}; unset the one that is wrong", stated.value);
+        let message = format!(
+            "the value is {}, but {NODES}={nodes:?} names {count} nodes; unset the variable that is wrong",
+            stated.value
+        );
         return Err(Fault::new(NODE_COUNT, message).into());
     }
     let local_world_size = match (input.text(TASKS), &host_index) {
@@ -61,7 +66,10 @@ fn tasks_of(text: &str, node: u32) -> Result<u32, Faults> {
             None => (group.trim(), "1"),
             Some((tasks, times)) => {
                 let times = times.strip_suffix(')').ok_or_else(|| {
-                    Fault::new(TASKS, format!("{text:?}: {group:?} lacks its bracket; it is written 4(x2),2"))
+                    Fault::new(
+                        TASKS,
+                        format!("{group:?} in {text:?} lacks its closing bracket; write a list such as 4(x2),2"),
+                    )
                 })?;
                 (tasks, times)
             }
@@ -72,7 +80,8 @@ fn tasks_of(text: &str, node: u32) -> Result<u32, Faults> {
             return Ok(tasks);
         }
     }
-    Err(Fault::new(TASKS, format!("{text:?} is for {passed} nodes, and this is node {node} ({NODE})")).into())
+    Err(Fault::new(TASKS, format!("{text:?} lists {passed} nodes, but {NODE} is {node}; correct one of the two"))
+        .into())
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     let names = ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"];
     if !(input.has("RANK") || input.has("LOCAL_RANK")) {
         let found = names.iter().chain(&["MASTER_ADDR"]).find(|name| input.has(name));
-        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} without RANK"))));
+        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without RANK"))));
     }
     let port = input.port(PORT)?;
     let coordinator = input.address("MASTER_ADDR")?.map(|mut known| {

@@ -15,18 +15,21 @@ const SKIP: &str = "TPU_SKIP_MDS_QUERY";
 
 pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     if input.has(SKIP) {
-        return Ok(Reading::Incomplete(format!("{SKIP} is set, so the metadata is not asked")));
+        return Ok(Reading::Incomplete(format!("{SKIP} is set, so the metadata server is not queried")));
     }
     let Some(worker) = input.host.metadata(WORKER) else { return Ok(Reading::Absent) };
     let worker = input.known(WORKER, number(WORKER, &worker)?);
     let endpoints = input.host.metadata(ENDPOINTS).ok_or_else(|| {
-        Fault::new(ENDPOINTS, format!("the metadata has {WORKER} and not this; set TPU_WORKER_HOSTNAMES"))
+        Fault::new(ENDPOINTS, format!("the metadata has {WORKER} but lacks this entry; set TPU_WORKER_HOSTNAMES"))
     })?;
     // Each endpoint has the form `name:id:address`.
     let addresses: Option<Vec<String>> =
         endpoints.trim().split(',').map(|endpoint| endpoint.split(':').nth(2).map(str::to_owned)).collect();
     let addresses = addresses.ok_or_else(|| {
-        Fault::new(ENDPOINTS, format!("{endpoints:?} is not name:id:address,…; set TPU_WORKER_HOSTNAMES"))
+        Fault::new(
+            ENDPOINTS,
+            format!("{endpoints:?} does not have the form name:id:address,…; set TPU_WORKER_HOSTNAMES"),
+        )
     })?;
     let listed = Known::new((), Origin::named(input.source, ENDPOINTS));
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;

@@ -23,7 +23,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             return processes(input);
         }
         let found = [WORKER, TASK, "TPU_ACCELERATOR_TYPE", MEGASCALE].into_iter().find(|name| input.has(name));
-        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} without {HOSTS}"))));
+        return Ok(found.map_or(Reading::Absent, |name| Reading::Incomplete(format!("{name} is set without {HOSTS}"))));
     };
     let names: Vec<String> = hosts.split(',').map(|host| host.trim().to_owned()).collect();
     if let Some(at) = names.iter().position(String::is_empty) {
@@ -46,7 +46,8 @@ pub(super) fn slice(
 ) -> Result<Partial, Faults> {
     let from = |value| Known::new(value, listed.origin.clone());
     let name = listed.origin.name.as_deref().unwrap_or(HOSTS);
-    let in_slice = u32::try_from(hosts.len()).map_err(|_| Fault::new(name, "names more hosts than 32 bits count"))?;
+    let in_slice =
+        u32::try_from(hosts.len()).map_err(|_| Fault::new(name, "the list names more than 4294967295 hosts"))?;
     let mut coordinator = match hosts.first() {
         Some(first) => {
             let address = first.parse::<Address>().map_err(|faults| about(name, first, &faults))?;
@@ -56,17 +57,19 @@ pub(super) fn slice(
     };
     let (mut slice_index, mut slice_count) = (None, None);
     if let Some(megascale) = input.address(MEGASCALE)? {
-        let remedy = format!("set it beside {MEGASCALE}");
+        let remedy = format!("set it together with {MEGASCALE}");
         (slice_index, slice_count) = (input.required(SLICE, &remedy)?, input.required(SLICES, &remedy)?);
         coordinator = Some(Known::new(megascale.value.with_port(PORT), megascale.origin));
     }
     if let Some(worker) = worker.as_ref().filter(|worker| worker.value >= in_slice) {
-        let message = format!("worker {} of {in_slice} ({name}); workers count from 0", worker.value);
+        let message =
+            format!("worker {} does not exist, because {name} lists {in_slice}; the first is 0", worker.value);
         return Err(Fault::new(crate::process::partial_topology::field(&worker.origin), message).into());
     }
     let slices = slice_count.as_ref().map_or(1, |count: &Known<u32>| count.value);
     let index = slice_index.as_ref().map_or(0, |index: &Known<u32>| index.value);
-    let many = || Fault::new(SLICES, format!("{slices} slices of {in_slice} hosts are more than 32 bits count"));
+    let many =
+        || Fault::new(SLICES, format!("{slices} slices of {in_slice} hosts each are more than 4294967295 hosts"));
     let count = in_slice.checked_mul(slices).ok_or_else(many)?;
     let first = in_slice.checked_mul(index).ok_or_else(many)?;
     let host_index = worker.map(|worker| Known { value: first.saturating_add(worker.value), origin: worker.origin });
@@ -85,7 +88,7 @@ pub(super) fn slice(
 fn processes(input: &Input<'_>) -> Result<Reading, Faults> {
     let addresses = input.text(PROCESSES).unwrap_or_default();
     let count = u32::try_from(addresses.split(',').count())
-        .map_err(|_| Fault::new(PROCESSES, "lists more processes than 32 bits count"))?;
+        .map_err(|_| Fault::new(PROCESSES, "the list names more than 4294967295 processes"))?;
     let first = addresses.split(',').next().unwrap_or_default();
     let first = first.parse::<Address>().map_err(|faults| about(PROCESSES, addresses, &faults))?;
     Reading::present(Partial {

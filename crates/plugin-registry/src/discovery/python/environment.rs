@@ -85,7 +85,7 @@ impl Collector<'_> {
             if root.is_none() {
                 self.note(
                     interpreter.display().to_string(),
-                    "is a script; its Python environment is not searched. Set VIRTUAL_ENV to it",
+                    "is a script, so its Python environment is not searched; set VIRTUAL_ENV to the environment",
                 );
             }
             return root.map(|root| Installation { root, minor: None });
@@ -193,8 +193,8 @@ impl Collector<'_> {
                     if module.starts_with("__editable__") && module.ends_with("_finder") && finder.is_file() {
                         lines.push(PthLine::Finder(finder));
                     } else {
-                        let what = "holds code that Python runs at its start; it is not run here, and packages that it \
-                                    makes known are not found";
+                        let what = "contains code that Python runs at startup; the search does not run it, so packages \
+                                    that it adds are not found";
                         self.note(file.display().to_string(), what);
                     }
                     continue;

@@ -54,7 +54,7 @@ impl<B: Backend> Value<B> {
 
     /// The value of a buffer that is ready. An error means that the SDK or the backend broke an invariant.
     pub(crate) fn available(&self) -> Result<&B::Buffer> {
-        self.get().ok_or_else(|| Error::internal("the buffer is ready, but has no value"))
+        self.get().ok_or_else(|| Error::internal("the backend reported the buffer ready without giving it a value"))
     }
 
     /// Converts the value to one that the backend owns. Clones a late value if other users share it.
@@ -389,7 +389,7 @@ impl<B: Backend> BufferHandle<B> {
 }
 
 pub(crate) fn deleted() -> Error {
-    Error::invalid_argument("the buffer was deleted or donated").unnamed()
+    Error::invalid_argument("the buffer was deleted or donated to an execution").unnamed()
 }
 
 /// A use of a buffer. The buffer's value is not dropped before this is.

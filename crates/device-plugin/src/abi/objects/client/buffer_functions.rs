@@ -42,14 +42,16 @@ fn address<B: Backend>(buffer: &BufferHandle<B>) -> Result<usize> {
         if let Some(short) = bytes.map(<[u8]>::len).filter(|size| Some(*size) < shape.host_size()) {
             let kind = &memory.kind;
             return Err(Error::internal(format!(
-                "BufferAddresses::host_bytes returned {short} bytes for {shape} in memory of kind {kind:?}, which is on_host"
+                "BufferAddresses::host_bytes returned {short} bytes for {shape} in memory of kind {kind:?}, which is \
+                 on_host"
             )));
         }
     }
     backend.device_pointer(value).ok_or_else(|| {
         Error::unimplemented(match memory.on_host {
             true => {
-                "the memory is on_host, but the backend does not list Features::buffer_addresses, or both host_bytes and device_pointer returned None"
+                "the memory is on_host, but the backend does not list Features::buffer_addresses, or both host_bytes \
+                 and device_pointer returned None"
             }
             false => "the device does not report the addresses of buffers",
         })
@@ -158,7 +160,7 @@ entries! {
     #[hot]
     PJRT_Buffer_ReadyEvent(args, buffer) {
         args.event = into_raw(if buffer.is_deleted() {
-            Event::failed(Error::invalid_argument("the buffer was deleted or donated"))
+            Event::failed(Error::invalid_argument("the buffer was deleted or donated to an execution"))
         } else {
             buffer.ready.clone()
         });

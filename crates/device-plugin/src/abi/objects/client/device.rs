@@ -87,7 +87,9 @@ impl Device {
     pub(crate) fn client<P: DevicePlugin>(&self) -> Result<&Counted<Client<P::Backend>>> {
         let client: *const Counted<Client<P::Backend>> = self.client.load(Ordering::Relaxed).cast();
         // SAFETY: V6 (lifetimes), set to the client that owns this device, of the only backend the plugin has.
-        unsafe { client.as_ref() }.ok_or_else(|| Error::internal("the device has no client"))
+        unsafe { client.as_ref() }.ok_or_else(|| {
+            Error::internal("the device belongs to a topology without a client; use a device of a client")
+        })
     }
 }
 
@@ -150,7 +152,7 @@ entries! {
 
     PJRT_Device_DefaultMemory(args, device) {
         let memory = device.memories().first();
-        args.memory = *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable").unnamed())?;
+        args.memory = *memory.ok_or_else(|| Error::invalid_argument("the device is not addressable by this process").unnamed())?;
         Ok(())
     }
 

@@ -47,17 +47,19 @@ impl Mappings {
     fn begin_unmap(&self, address: usize) -> Result<()> {
         let mut known = self.lock();
         let Some(mapping) = known.iter_mut().find(|mapping| mapping.address == address) else {
-            return Err(Error::argument(format!("nothing is mapped at {address:#x}")));
+            return Err(Error::argument(format!(
+                "no mapping begins at {address:#x}; pass the address that was mapped"
+            )));
         };
         let busy = match mapping.phase {
             Phase::Mapped => {
                 mapping.phase = Phase::Unmapping;
                 return Ok(());
             }
-            Phase::Mapping => "still being mapped",
-            Phase::Unmapping => "being unmapped already",
+            Phase::Mapping => "still being mapped by another call",
+            Phase::Unmapping => "already being unmapped by another call",
         };
-        let message = format!("the memory at {address:#x} is {busy}, by another call; wait for that one");
+        let message = format!("the memory at {address:#x} is {busy}; wait until that call returns");
         Err(Error::failed_precondition(message).unnamed())
     }
 }
@@ -95,7 +97,8 @@ entries! {
     PJRT_Client_DmaMap(args, client) {
         let (address, size) = (args.data.addr(), args.size);
         if address == 0 || size == 0 || address.checked_add(size).is_none() {
-            return Err(Error::argument(format!("cannot map {size} bytes at {address:#x}: the range is empty, null, or wraps around")));
+            return Err(Error::argument(format!("cannot map {size} bytes at {address:#x}; the range must not be empty, \
+                 null or exceed the address space")));
         }
         let mappings = &client.mappings;
         if !mappings.add(address, size) {

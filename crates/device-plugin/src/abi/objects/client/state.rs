@@ -86,7 +86,10 @@ impl<B: Backend> Client<B> {
         let devices: Vec<Device> =
             (0..ids.len()).map(|index| Device::new(Arc::clone(&topology), index, memories_of(index))).collect();
         if let Some(device) = (0..ids.len()).find(|i| addressable[*i] && devices[*i].memory_indices.is_empty()) {
-            return Err(Error::internal(format!("the addressable device {} has no memory", ids[device])));
+            return Err(Error::internal(format!(
+                "the backend lists no memory for the addressable device {}",
+                ids[device]
+            )));
         }
 
         let device_handles = Pointers::of(&devices);
@@ -104,7 +107,8 @@ impl<B: Backend> Client<B> {
             topology.info.devices.iter().find(|info| info.addressable && info.process_index != process_index);
         if let Some(DeviceInfo { id, process_index: other, .. }) = elsewhere {
             return Err(Error::internal(format!(
-                "device {id} is addressable and of process {other}, but Distributed::process_index is {process_index}"
+                "device {id} is addressable and belongs to process {other}, but Distributed::process_index is \
+                 {process_index}"
             )));
         }
         let client = Ref::new(Self {

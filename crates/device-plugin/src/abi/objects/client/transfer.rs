@@ -67,7 +67,7 @@ fn expect_room(layout: Option<&Strided>, shape: &Shape) -> Result<usize> {
         return Err(Error::argument("the buffer is a token, which has no elements to read"));
     }
     if layout.is_some_and(|layout| layout.before > 0) {
-        return Err(Error::unimplemented("negative strides of host_layout").unnamed());
+        return Err(Error::unimplemented("host_layout has negative strides, which are not supported here").unnamed());
     }
     Ok(layout.map_or(shape.host_size().unwrap_or(0), |layout| layout.span))
 }
@@ -190,8 +190,9 @@ impl Upload {
         let to = client.placement(args.device, args.memory)?;
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let form = unsafe { client.form(&shape, args.device_layout, "device_layout") }?;
-        let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0)
-            .ok_or_else(|| Error::argument(format!("host_buffer_semantics is {}", args.host_buffer_semantics.0)))?;
+        let semantics = HostBufferSemantics::from_raw(args.host_buffer_semantics.0).ok_or_else(|| {
+            Error::argument(format!("unknown host_buffer_semantics {}", args.host_buffer_semantics.0))
+        })?;
         let lends = matches!(semantics, HostBufferSemantics::ImmutableZeroCopy | HostBufferSemantics::MutableZeroCopy);
         // SAFETY: V2 (handles) and V3 (arrays and text), which the caller promises.
         let strided = unsafe { host_strides(&form, args) }?;
@@ -305,9 +306,9 @@ pub(crate) fn range<B: Backend>(buffer: &BufferHandle<B>, offset: i64, size: i64
     let all = buffer.stored_shape().host_size().unwrap_or(0);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());
     let range = range.and_then(|(offset, size)| Some(offset..offset.checked_add(size)?));
-    range
-        .filter(|range| range.end <= all)
-        .ok_or_else(|| Error::argument(format!("{size} bytes from offset {offset} are not within the buffer's {all}")))
+    range.filter(|range| range.end <= all).ok_or_else(|| {
+        Error::argument(format!("the range of {size} bytes at offset {offset} exceeds the buffer's {all} bytes"))
+    })
 }
 
 pub(crate) fn read_range<B: Backend>(
@@ -368,7 +369,7 @@ entries! {
         args.event = null_mut();
         if args.dst.is_null() {
             if src.is_deleted() {
-                return Err(Error::argument("the buffer was deleted or donated"));
+                return Err(Error::argument("the buffer was deleted or donated to an execution"));
             }
             args.dst_size = size;
             return Ok(());

@@ -96,7 +96,9 @@ impl<B: Backend> HeldLaunches<B> {
         let executable = &*self.executable;
         let client = &*executable.client;
         let _scope = profiler::scope();
-        let Some(special) = self.special.take() else { return Err(Error::internal("a launch began twice")) };
+        let Some(special) = self.special.take() else {
+            return Err(Error::internal("the backend began a launch twice"));
+        };
         let handles: Vec<Vec<_>> =
             self.arguments.iter().map(|arguments| arguments.iter().map(Argument::handle).collect()).collect();
         let handles: Vec<_> = handles.iter().map(Vec::as_slice).collect();
@@ -202,7 +204,9 @@ impl<B: Backend> Deferred<B> {
                 if LAUNCHES.submit(Box::new(job)).is_err()
                     && let Some(call) = self.take()
                 {
-                    call.fail(&Error::resource_exhausted("the system cannot start a thread for the launch"));
+                    call.fail(&Error::resource_exhausted(
+                        "the system cannot start a thread for the launch; raise the limit on threads",
+                    ));
                 }
             }
         }

@@ -264,7 +264,7 @@ fn misfit<B: Backend>(
     Error::argument(if !argument.client.is(client) {
         format!("argument {index} belongs to another client")
     } else if !given.is_stored_as(form) {
-        format!("argument {index} is {given}, but the program was compiled for {form}")
+        format!("argument {index} is {given}, but the program expects {form}")
     } else {
         format!(
             "argument {index} is on device {}, but the program runs on device {}; copy it there first",
@@ -287,7 +287,7 @@ entries! {
         let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
-                "{} arguments, but the program has {} parameters",
+                "{} arguments were passed, but the program has {} parameters",
                 args.num_args,
                 executable.parameter_forms.len()
             )));

@@ -130,8 +130,8 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
     let options = unsafe { ffi_read::nested(options, "options") }?;
     if !options.multi_slice_config.is_null() {
         return Err(Error::unimplemented(
-            "options->multi_slice_config: only the Megascale extension makes such configurations, which this plugin \
-             does not offer; leave it null",
+            "options->multi_slice_config is set, but this plugin does not support the Megascale extension; set it to \
+             null",
         )
         .unnamed());
     }

@@ -42,7 +42,10 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
     // SAFETY: V1 (argument structs).
     let given = unsafe { ffi_read::nested(to.cast_const(), "program") }?;
     if given.struct_size < PJRT_Program::STRUCT_SIZE {
-        return Err(Error::argument(format!("program->struct_size is {}", given.struct_size)));
+        return Err(Error::argument(format!(
+            "program->struct_size is {}, which is too small; set it to PJRT_Program_STRUCT_SIZE",
+            given.struct_size
+        )));
     }
     if !given.code.is_null() {
         if given.code_size < program.code.len() {
@@ -244,7 +247,7 @@ entries! {
         from.finish()?;
         if platform.0 != client.topology.platform_name {
             return Err(Error::argument(format!(
-                "the executable was serialized on the platform {:?}, and this is {:?}",
+                "the executable was serialized on the platform {:?}, but this platform is {:?}",
                 platform.0, client.topology.platform_name
             )));
         }

@@ -105,7 +105,7 @@ impl<B: Backend> Launches<'_, B> {
         };
         if done.len() != launches.len() {
             let (events, launches) = (done.len(), launches.len());
-            return Err(Error::internal(format!("the backend returned {events} events of {launches} launches")));
+            return Err(Error::internal(format!("the backend returned {events} events for {launches} launches")));
         }
         for launch in &launches {
             expect_complete(launch)?;
@@ -165,7 +165,7 @@ pub(crate) fn expect_complete<B: Backend>(launch: &Launch<'_, B>) -> Result<()> 
 #[cold]
 fn incomplete<B: Backend>(launch: &Launch<'_, B>) -> Error {
     let (made, all) = launch.outputs.progress();
-    Error::internal(format!("the backend returned {made} outputs of a program with {all}"))
+    Error::internal(format!("the backend returned {made} outputs for a program with {all}"))
 }
 
 /// Keeps the outputs in their list and deletes the donated arguments.

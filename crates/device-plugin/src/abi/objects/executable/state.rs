@@ -132,12 +132,12 @@ impl<B: Backend> Executable<B> {
         let mut donated = vec![false; info.parameters.len()];
         for index in &info.donated {
             let slot = donated.get_mut(*index);
-            *slot.ok_or_else(|| broken(format!("parameter {index} is donated, but does not exist")))? = true;
+            *slot.ok_or_else(|| broken(format!("the donated parameter {index} does not exist")))? = true;
         }
         // Frameworks do not check extents, and end the process on invalid ones.
         let mut shapes = info.parameters.iter().chain(&info.outputs);
         if let Some(shape) = shapes.find(|shape| shape.host_size().is_none()) {
-            return Err(broken(format!("{shape} has negative extents or more bytes than memory")));
+            return Err(broken(format!("{shape} has negative extents or exceeds the address space")));
         }
         let ids = assignment.devices();
         if let Some(twice) = (1..ids.len()).find(|at| ids[..*at].contains(&ids[*at])) {
@@ -155,7 +155,7 @@ impl<B: Backend> Executable<B> {
         let shardings = |given: &Option<Vec<Vec<u8>>>, expected: usize, what: &str| match given {
             // XLA also assigns a sharding to the empty tuple of a program without outputs, and its clients expect it.
             Some(given) if given.len() != expected && (given.len(), expected) != (1, 0) => {
-                Err(broken(format!("{} shardings for {expected} {what}s", given.len())))
+                Err(broken(format!("it returned {} shardings for {expected} {what}s", given.len())))
             }
             given => Ok(given.as_ref().map(|texts| Texts::new(texts.iter().cloned()))),
         };
@@ -212,13 +212,13 @@ impl<B: Backend> LoadedExecutable<B> {
             Some(own) if own.is(client) => (Arc::clone(&executable.compiled), executable.assignment.clone()),
             Some(_) => {
                 return Err(Error::argument(
-                    "the executable was compiled by another client; serialize and deserialize it",
+                    "the executable was compiled by another client; serialize it and load it with this client",
                 ));
             }
             None => {
                 if executable.platform_name != topology.platform_name {
                     return Err(Error::argument(format!(
-                        "the executable was compiled for the platform {:?}, and this is {:?}",
+                        "the executable was compiled for the platform {:?}, but this platform is {:?}",
                         executable.platform_name, topology.platform_name
                     )));
                 }
@@ -288,7 +288,7 @@ fn not_here() -> Error {
 }
 
 fn broken(what: String) -> Error {
-    Error::internal(format!("the backend contradicts itself: {what}"))
+    Error::internal(format!("the backend returned contradictory values: {what}"))
 }
 
 /// Decodes the typed part of serialized compile options.
@@ -302,14 +302,17 @@ pub(crate) fn assign(topology: &Topology, options: &CompileOptions, present: boo
     let known = topology.descriptions.len();
     let count = |n: i64, what: &str| {
         let count = usize::try_from(n).ok().filter(|n| *n <= known);
-        count.ok_or_else(|| Error::invalid_argument(format!("{n} {what}, but there are {known} devices")))
+        count.ok_or_else(|| {
+            Error::invalid_argument(format!("the program needs {n} {what}, but there are {known} devices"))
+        })
     };
     let replicas = count(options.num_replicas, "replicas")?;
     let partitions = count(options.num_partitions, "partitions")?;
     if let Some(assignment) = &options.device_assignment {
         if (assignment.num_replicas(), assignment.num_partitions()) != (replicas, partitions) {
             return Err(Error::invalid_argument(format!(
-                "the device assignment is for {} replicas of {} partitions, the options for {replicas} of {partitions}",
+                "the device assignment has {} replicas of {} partitions, but the compile options have {replicas} of \
+                 {partitions}",
                 assignment.num_replicas(),
                 assignment.num_partitions(),
             )));
@@ -342,7 +345,7 @@ pub(crate) fn default_assignment(
     DeviceAssignment::new(replicas, partitions, ids).ok_or_else(|| {
         let which = if present { "are addressable" } else { "are in the topology" };
         Error::invalid_argument(format!(
-            "{replicas} replicas of {partitions} partitions need {count} devices, and {found} {which}"
+            "{replicas} replicas of {partitions} partitions need {count} devices, but only {found} {which}"
         ))
     })
 }
@@ -350,7 +353,7 @@ pub(crate) fn default_assignment(
 /// Returns the memory kind of each output or parameter.
 fn kinds(topology: &Topology, device: usize, given: &[String], expected: usize, what: &str) -> Result<Vec<String>> {
     if !given.is_empty() && given.len() != expected {
-        return Err(broken(format!("{} memory kinds for {expected} {what}s", given.len())));
+        return Err(broken(format!("it returned {} memory kinds for {expected} {what}s", given.len())));
     }
     let default = topology.default_kind(device)?;
     let kind = |at| given.get(at).map(String::as_str).filter(|kind| !kind.is_empty()).unwrap_or(default).to_owned();
@@ -368,7 +371,7 @@ fn forms<B: Backend>(
         return shapes.iter().map(|shape| ArrayLayout::new::<B>(&topology.info, shape)).collect();
     }
     if layouts.len() != shapes.len() {
-        return Err(broken(format!("{} layouts for {} {what}s", layouts.len(), shapes.len())));
+        return Err(broken(format!("it returned {} layouts for {} {what}s", layouts.len(), shapes.len())));
     }
     let forms = shapes.iter().zip(layouts).map(|(shape, layout)| ArrayLayout::with_layout(shape, layout.clone()));
     forms.collect::<Result<_>>().map_err(|error| broken(error.message().to_owned()))
