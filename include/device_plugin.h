@@ -278,16 +278,16 @@ typedef struct PJRT_Api PJRT_Api;
 #define DP_DEVICE_SHARE_ALL 2
 
 /** Check the names of the program's operations. */
-#define DP_EFFORT_NAMES 1
+#define DP_DEPTH_NAMES 1
 
 /** Check the names and attributes of the operations. */
-#define DP_EFFORT_ATTRIBUTES 2
+#define DP_DEPTH_ATTRIBUTES 2
 
 /** Check the names, attributes and types of the operations. */
-#define DP_EFFORT_TYPES 3
+#define DP_DEPTH_TYPES 3
 
 /** Check everything that the compiler checks. */
-#define DP_EFFORT_COMPILE 4
+#define DP_DEPTH_COMPILE 4
 
 /** Applying the step changes the variable. Without this flag, the variable already has its value. */
 #define DP_STEP_CHANGES 1
@@ -697,7 +697,7 @@ typedef void (*dp_shutdown)(void);
 /**
  * Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
  * `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
- * answer beyond its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+ * answer beyond its manifest. `depth` is one of `DP_DEPTH_*`. The answer is an object of
  *
  * - `answer`: `yes`, `no` or `maybe`; and
  * - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
@@ -705,7 +705,7 @@ typedef void (*dp_shutdown)(void);
  */
 typedef uint32_t (*dp_supports)(dp_string format,
                                 dp_string code,
-                                uint32_t effort,
+                                uint32_t depth,
                                 dp_sink sink,
                                 void *user);
 
@@ -1314,13 +1314,13 @@ dp_code dp_registry_remove(const dp_registry *registry,
  * Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin
  * that is linked into the program computes the answer itself. For any other plugin, the table in its manifest is used.
  * `format` is a format of `PJRT_Program`, such as `mlir`. `code` points to the `code_size` bytes of the program.
- * `effort` is one of `DP_EFFORT_*`.
+ * `depth` is one of `DP_DEPTH_*`.
  */
 dp_code dp_plugin_supports(const dp_plugin *plugin,
                            const char *format,
                            const void *code,
                            size_t code_size,
-                           uint32_t effort,
+                           uint32_t depth,
                            dp_support **out,
                            dp_error **error);
 

@@ -390,10 +390,10 @@ public:
             return dp_plugin_configure(get(), topology, out, error);
         }));
     }
-    // Whether the devices can run a program. `effort` is one of `DP_EFFORT_*`. Does not load the plugin.
-    Support supports(std::string_view code, std::uint32_t effort, const char* format = "mlir") const {
+    // Whether the devices can run a program. `depth` is one of `DP_DEPTH_*`. Does not load the plugin.
+    Support supports(std::string_view code, std::uint32_t depth, const char* format = "mlir") const {
         return Support(detail::make<dp_support>([&](dp_support** out, dp_error** error) {
-            return dp_plugin_supports(get(), format, code.data(), code.size(), effort, out, error);
+            return dp_plugin_supports(get(), format, code.data(), code.size(), depth, out, error);
         }));
     }
     // Loads the plugin, unless it is already loaded. The table is valid until the process ends.

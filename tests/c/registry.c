@@ -73,7 +73,7 @@ static void nothing(void) {
     FAILS(null, "`plugin` is NULL", dp_plugin_acquire(NULL, "me", &lease, &error));
     FAILS(null, "`plugin` is NULL", dp_plugin_capabilities(NULL, &capabilities, &error));
     dp_support *support = NULL;
-    FAILS(null, "`plugin` is NULL", dp_plugin_supports(NULL, "mlir", "", 0, DP_EFFORT_NAMES, &support, &error));
+    FAILS(null, "`plugin` is NULL", dp_plugin_supports(NULL, "mlir", "", 0, DP_DEPTH_NAMES, &support, &error));
     FAILS(null, "`plan` is NULL", dp_plan_apply(NULL, &error));
     FAILS(null, "`plan` is NULL", dp_plan_at(NULL, 0, &(dp_plan_step){.struct_size = sizeof(dp_plan_step)}, &error));
     FAILS(null, "`out` is NULL", dp_topology_detect(NULL, &error));
@@ -252,23 +252,23 @@ static void registering(void) {
                                    "  %0 = stablehlo.subtract %x, %x : tensor<4xf32>\n"
                                    "  return %0 : tensor<4xf32>\n}";
     dp_support *support = NULL;
-    OK(dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), DP_EFFORT_TYPES, &support, &error));
+    OK(dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), DP_DEPTH_TYPES, &support, &error));
     CHECK(dp_support_answer(support) == DP_SUPPORT_YES && dp_support_reason_count(support) == 0);
     CHECK(is(dp_support_json(support), "{\"answer\":\"yes\"}"));
     dp_support_free(support);
-    OK(dp_plugin_supports(toy, "mlir", SUB, strlen(SUB), DP_EFFORT_NAMES, &support, &error));
+    OK(dp_plugin_supports(toy, "mlir", SUB, strlen(SUB), DP_DEPTH_NAMES, &support, &error));
     CHECK(dp_support_answer(support) == DP_SUPPORT_NO && dp_support_reason_count(support) == 1);
     CHECK(has(dp_support_reason_at(support, 0), "stablehlo.subtract") && dp_support_reason_at(support, 1).data == NULL);
     CHECK(has(dp_support_json(support), "\"operation\":\"stablehlo.subtract\""));
     dp_support_free(support);
-    OK(dp_plugin_supports(toy, "hlo", "x", 1, DP_EFFORT_COMPILE, &support, &error));
+    OK(dp_plugin_supports(toy, "hlo", "x", 1, DP_DEPTH_COMPILE, &support, &error));
     CHECK(dp_support_answer(support) == DP_SUPPORT_NO);
     dp_support_free(support);
-    OK(dp_plugin_supports(toy, "unheard_of", "x", 1, DP_EFFORT_COMPILE, &support, &error));
+    OK(dp_plugin_supports(toy, "unheard_of", "x", 1, DP_DEPTH_COMPILE, &support, &error));
     CHECK(dp_support_answer(support) == DP_SUPPORT_MAYBE);
     dp_support_free(support);
     support = NULL;
-    FAILS(DP_INVALID_ARGUMENT, "effort is 9", dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), 9, &support, &error));
+    FAILS(DP_INVALID_ARGUMENT, "depth is 9", dp_plugin_supports(toy, "mlir", ADD, strlen(ADD), 9, &support, &error));
     FAILS(DP_INVALID_ARGUMENT, "`format` is empty", dp_plugin_supports(toy, "", ADD, 1, 1, &support, &error));
     FAILS(DP_INVALID_ARGUMENT, "`code` is NULL", dp_plugin_supports(toy, "mlir", NULL, 1, 1, &support, &error));
     CHECK(support == NULL);

@@ -23,7 +23,7 @@ impl DevicePlugin for Witness {
     fn stablehlo_versions() -> Option<StablehloVersions> {
         let text = std::env::var("WITNESS_STABLEHLO").ok()?;
         let parts = text.split('.').map(str::parse).collect::<std::result::Result<Vec<i64>, _>>().ok()?;
-        Some(StablehloVersions { current: parts.try_into().ok()?, minimum: [0, 9, 0] })
+        Some(StablehloVersions::new(parts.try_into().ok()?, [0, 9, 0]))
     }
 }
 
@@ -52,7 +52,7 @@ impl Backend for WitnessDevice {
         let version = program.stablehlo_version().map(|version| version.map(|part| part.to_string()).join("."));
         Err(Error::unimplemented(format!(
             "witness: format {}, StableHLO {}, {} replicas of {} partitions",
-            program.format,
+            program.format(),
             version.unwrap_or_else(|| "unknown".to_owned()),
             options.num_replicas,
             options.num_partitions

@@ -117,7 +117,7 @@ macro_rules! one_program {
             _: &$crate::device_plugin::CompileOptions,
         ) -> $crate::device_plugin::Result<$crate::device_plugin::Compiled<()>> {
             let info = $crate::device_plugin::ExecutableInfo::new($name, [$shape], [$shape]);
-            ::core::result::Result::Ok($crate::device_plugin::Compiled { executable: (), info })
+            ::core::result::Result::Ok($crate::device_plugin::Compiled::new((), info))
         }
     };
 }

@@ -54,10 +54,10 @@ impl Backend for NullDevice {
         Ok(())
     }
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-        let text = std::str::from_utf8(&program.code).ok().and_then(|text| text.parse().ok());
+        let text = std::str::from_utf8(program.code()).ok().and_then(|text| text.parse().ok());
         let count: usize = text.ok_or_else(|| Error::invalid_argument("the program is a number"))?;
         let shapes = vec![Shape::new(ElementType::F32, [4]); count];
-        Ok(Compiled { executable: (), info: ExecutableInfo::new("null", shapes.clone(), shapes) })
+        Ok(Compiled::new((), ExecutableInfo::new("null", shapes.clone(), shapes)))
     }
     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
         for _ in 0..launch.outputs.len() {

@@ -4,8 +4,6 @@
 //! format. The module itself contains the required content of the config: the shapes of the program's arguments and
 //! result.
 
-use bytes::Bytes;
-
 use crate::Program;
 
 /// Formats of [`Program`]s.
@@ -26,20 +24,20 @@ const LENGTH: u8 = 2;
 
 /// Adds a config to a bare module. Returns `None` for other formats, which frameworks read unchanged.
 pub(crate) fn with_config(program: &Program, replicas: usize, partitions: usize) -> Option<Program> {
-    if program.format != MODULE {
+    if program.format() != MODULE {
         return None;
     }
-    let shape = host_program_shape(&program.code)?;
+    let shape = host_program_shape(program.code())?;
     let mut config = Vec::new();
     message(&mut config, ENTRY_COMPUTATION_LAYOUT, shape);
     for (field, count) in [(REPLICA_COUNT, replicas), (NUM_PARTITIONS, partitions)] {
         config.push(field << 3 | VARINT);
         varint(&mut config, count);
     }
-    let mut code = Vec::with_capacity(program.code.len() + config.len() + 24);
-    message(&mut code, HLO_MODULE, &program.code);
+    let mut code = Vec::with_capacity(program.code().len() + config.len() + 24);
+    message(&mut code, HLO_MODULE, program.code());
     message(&mut code, CONFIG, &config);
-    Some(Program { format: MODULE_WITH_CONFIG.to_owned(), code: Bytes::from(code) })
+    Some(Program::new(MODULE_WITH_CONFIG, code))
 }
 
 /// The bytes of the module's `ProgramShapeProto`. Returns `None` if the bytes are not a valid module.
@@ -120,31 +118,29 @@ mod tests {
 
     #[test]
     fn wraps_module_with_its_shape() {
-        let module = Program { format: "hlo".to_owned(), code: module().into() };
+        let module = Program::hlo(module());
         let wrapped = with_config(&module, 2, 300).unwrap();
-        assert_eq!(wrapped.format, "hlo_with_config");
+        assert_eq!(wrapped.format(), "hlo_with_config");
         let mut config = Vec::new();
         message(&mut config, 1, b"shape of the program");
         config.extend([0x20, 2, 0x28, 0xac, 0x02]);
         let mut expected = Vec::new();
-        message(&mut expected, 1, &module.code);
+        message(&mut expected, 1, module.code());
         message(&mut expected, 2, &config);
-        assert_eq!(wrapped.code, expected);
+        assert_eq!(*wrapped.code(), expected);
     }
 
     #[test]
     fn keeps_bytes_that_are_not_a_module() {
         let code = module();
-        assert!(with_config(&Program { format: "mlir".to_owned(), code: code.clone().into() }, 1, 1).is_none());
+        assert!(with_config(&Program::mlir(code.clone()), 1, 1).is_none());
         for cut in 0..code.len() {
-            let cut = Bytes::copy_from_slice(&code[..cut]);
+            let cut = &code[..cut];
             // A truncated module has either its complete shape or none.
-            if let Some(shape) = host_program_shape(&cut) {
+            if let Some(shape) = host_program_shape(cut) {
                 assert_eq!(shape, b"shape of the program");
             }
         }
-        assert!(
-            with_config(&Program { format: "hlo".to_owned(), code: Bytes::from_static(&[0xff; 12]) }, 1, 1).is_none()
-        );
+        assert!(with_config(&Program::hlo([0xff; 12]), 1, 1).is_none());
     }
 }

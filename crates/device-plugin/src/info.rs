@@ -72,6 +72,7 @@ impl MemoryInfo {
 /// Where a buffer is stored: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
 /// [`Backend::memories`](crate::Backend::memories).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Placement {
     /// Index of the device.
     pub device: usize,

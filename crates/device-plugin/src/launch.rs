@@ -11,6 +11,7 @@ use crate::ffi::ExecuteContext;
 use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
 
 /// The inputs, outputs and options of one execution on one device.
+#[non_exhaustive]
 pub struct Launch<'a, B: Backend> {
     /// The arguments. Their number, types, extents and devices match the program.
     pub inputs: Inputs<'a, B>,
@@ -49,6 +50,7 @@ pub struct ExecuteOptions {
 
 /// The incarnation of a process of a distributed run that takes part in an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TaskIncarnation {
     /// Index of the process.
     pub task_id: i32,

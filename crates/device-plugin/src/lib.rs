@@ -50,7 +50,7 @@
 //!         Ok(())
 //!     }
 //!     fn compile(&self, _: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
-//!         Ok(Compiled { executable: (), info: ExecutableInfo::new("echo", [], []) })
+//!         Ok(Compiled::new((), ExecutableInfo::new("echo", [], [])))
 //!     }
 //!     fn execute(&self, _: &Arc<()>, launch: &mut Launch<'_, Self>) -> Result<Event> {
 //!         for i in 0..launch.inputs.len() {
@@ -119,7 +119,7 @@ pub use pjrt_types::{
 pub use plugin::DevicePlugin;
 pub use plugin_macros::device_plugin;
 pub use plugin_manifest::{
-    Autocast, Capabilities, Descriptor, Effort, EnvPlan, Environment, Error, Fault, Faults, Hooks, Library, Manifest,
+    Autocast, Capabilities, Depth, Descriptor, EnvPlan, Environment, Error, Fault, Faults, Hooks, Library, Manifest,
     OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan, ProcessTopology, Program, Registered, Result,
     StablehloVersions, Support, SupportTable, builtin, capabilities, describe, header, manifest, options, process,
     registered, support,

@@ -1,7 +1,7 @@
 //! The contract between a plugin and the frameworks that use it.
 
 use crate::{
-    Backend, Capabilities, Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
+    Backend, Capabilities, Depth, EnvPlan, Environment, Error, Library, Manifest, NamedValue, OptionSchema, Ownership,
     ProcessPlan, ProcessTopology, Program, Result, StablehloVersions, Support,
 };
 
@@ -119,8 +119,8 @@ pub trait DevicePlugin: 'static {
 
     /// Whether the devices can run a program, determined without a client or a device. By default `None`: the answer
     /// then comes from the manifest's [`SupportTable`](crate::SupportTable), if there is one.
-    fn supports(program: &Program, effort: Effort) -> Option<Support> {
-        let _ = (program, effort);
+    fn supports(program: &Program, depth: Depth) -> Option<Support> {
+        let _ = (program, depth);
         None
     }
 

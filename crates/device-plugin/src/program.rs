@@ -4,11 +4,19 @@ use crate::{ElementType, Layout, Program, Shape};
 
 /// Result of [`Backend::compile`](crate::Backend::compile).
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Compiled<E> {
     /// The data that the backend needs to run the program.
     pub executable: E,
     /// Properties of the program that frameworks query.
     pub info: ExecutableInfo,
+}
+
+impl<E> Compiled<E> {
+    /// The result for a program with these properties.
+    pub fn new(executable: E, info: ExecutableInfo) -> Self {
+        Self { executable, info }
+    }
 }
 
 /// Properties of a compiled program that frameworks query. The SDK checks the arguments of each execution against them.

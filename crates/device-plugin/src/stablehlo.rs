@@ -10,10 +10,7 @@
 //! use device_plugin::stablehlo::VerifyLevel;
 //! use device_plugin::{ElementType, Program, Shape, stablehlo};
 //!
-//! let program = Program {
-//!     format: "mlir".to_owned(),
-//!     code: "func.func @main(%x: tensor<2xi1>) -> tensor<2xi1> { return %x : tensor<2xi1> }".into(),
-//! };
+//! let program = Program::mlir("func.func @main(%x: tensor<2xi1>) -> tensor<2xi1> { return %x : tensor<2xi1> }");
 //! let module = stablehlo::parse(&program, VerifyLevel::STRUCTURE)?;
 //! let info = stablehlo::info(&module)?;
 //! assert_eq!(info.parameters, [Shape::new(ElementType::Pred, [2])]);
@@ -115,7 +112,7 @@ mod tests {
     use crate::{ElementType, ErrorCode, Program, Shape};
 
     fn program(text: &'static str) -> Program {
-        Program { format: "mlir".to_owned(), code: text.into() }
+        Program::mlir(text)
     }
 
     #[test]
@@ -162,12 +159,12 @@ mod tests {
 
     #[test]
     fn unreadable_program_reports_reason() {
-        let other = Program { format: "onnx".to_owned(), code: "".into() };
+        let other = Program::new("onnx", "");
         let error = parse(&other, VerifyLevel::FULL).unwrap_err();
         assert_eq!(error.code(), ErrorCode::UNIMPLEMENTED);
         assert!(error.message().contains("\"onnx\""), "{error}");
         for format in ["hlo", "hlo_with_config"] {
-            let none = Program { format: format.to_owned(), code: "what is this".into() };
+            let none = Program::new(format.to_owned(), "what is this");
             let error = parse(&none, VerifyLevel::FULL).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
             assert!(error.message().contains("HLO module"), "{error}");

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 use plugin_manifest::describe::capabilities::dp_string;
-use plugin_manifest::describe::descriptor::effort_of;
+use plugin_manifest::describe::descriptor::depth_from_raw;
 use plugin_manifest::support::Support;
 use plugin_manifest::{Bytes, Program};
 
@@ -46,7 +46,7 @@ impl dp_support {
 /// Returns whether the plugin's devices can run a program, without loading the plugin and without a client. A plugin
 /// that is linked into the program computes the answer itself. For any other plugin, the table in its manifest is used.
 /// `format` is a format of `PJRT_Program`, such as `mlir`. `code` points to the `code_size` bytes of the program.
-/// `effort` is one of `DP_EFFORT_*`.
+/// `depth` is one of `DP_DEPTH_*`.
 ///
 /// # Safety
 ///
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn dp_plugin_supports(
     format: *const c_char,
     code: *const c_void,
     code_size: usize,
-    effort: u32,
+    depth: u32,
     out: *mut *mut dp_support,
     error: *mut *mut dp_error,
 ) -> dp_code {
@@ -67,8 +67,8 @@ pub unsafe extern "C" fn dp_plugin_supports(
         let format = unsafe { guard::some_text(format, "format") }?.to_owned();
         // SAFETY: K4 (arrays are readable).
         let code = unsafe { guard::array(code.cast::<u8>(), code_size, "code") }?;
-        let program = Program { format, code: Bytes::copy_from_slice(code) };
-        Ok(guard::give(dp_support::new(&plugin.entry.supports(&program, effort_of(effort)?)?)))
+        let program = Program::from_bytes(format, Bytes::copy_from_slice(code));
+        Ok(guard::give(dp_support::new(&plugin.entry.supports(&program, depth_from_raw(depth)?)?)))
     };
     // SAFETY: K1 (outputs are writable).
     unsafe { guard::call("dp_plugin_supports", out, error, body) }

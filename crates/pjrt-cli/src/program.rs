@@ -32,11 +32,11 @@ impl ProgramArgs {
         if format != "mlir" && code.starts_with(b"HloModule ") {
             return Err(format!("{path}: HLO text is not supported; serialize the module as an `HloModuleProto`"));
         }
-        Ok(Program { format, code: code.into() })
+        Ok(Program::new(format, code))
     }
 
     /// Formats a compiler's error about the program, with the file's name and the ops that seem misspelt.
-    pub(crate) fn explained(&self, reason: &str, program: &pjrt::Program) -> String {
+    pub(crate) fn explained(&self, reason: &str, program: &Program) -> String {
         let hint = if program.format() == "mlir" { suggest::ops(program.code()) } else { String::new() };
         format!("{}: {reason}{hint}", self.path.display())
     }
@@ -52,8 +52,8 @@ fn format_of(path: &Path, code: &[u8]) -> &'static str {
 /// frameworks would send.
 pub(crate) fn compile<T>(
     plugin: &Plugin,
-    program: &pjrt::Program,
-    compile: impl Fn(&pjrt::Program) -> Result<T, Error>,
+    program: &Program,
+    compile: impl Fn(&Program) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let result = compile(program);
     let Err(error) = &result else { return result };
@@ -62,7 +62,7 @@ pub(crate) fn compile<T>(
         return result;
     }
     match artifact(plugin, program.code().to_vec()) {
-        Some(artifact) => compile(&pjrt::Program::mlir(artifact)),
+        Some(artifact) => compile(&Program::mlir(artifact)),
         None => result,
     }
 }

@@ -60,7 +60,6 @@ struct Outcome {
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let program = args.program.read()?;
     let inputs = inputs(args, &program)?;
-    let program = Program::new(program.format, program.code.to_vec());
     let client = args.client.client()?;
     let device = device(&client, args.device)?;
     #[cfg(unix)]
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
 }
 
 /// Reads the inputs. The program provides the shapes of literals without a type.
-fn inputs(args: &Args, program: &device_plugin::Program) -> Result<Vec<HostArray>, String> {
+fn inputs(args: &Args, program: &Program) -> Result<Vec<HostArray>, String> {
     let signature = LazyCell::new(|| Signature::of(program));
     let read = |(index, text): (usize, &String)| {
         array::from_argument(text, || signature.as_ref().map_err(String::clone)?.input_shape(index))
@@ -123,7 +122,9 @@ fn on(
 /// Compile options for one copy of the program, on the given device.
 fn compile_options(device: &Device) -> Result<CompileOptions, Error> {
     let id = i64::from(device.id()?);
-    Ok(CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![id]), ..CompileOptions::default() })
+    let mut options = CompileOptions::default();
+    options.device_assignment = DeviceAssignment::new(1, 1, vec![id]);
+    Ok(options)
 }
 
 /// Returns the median time of the executions, each awaited, and the outputs of the last.

@@ -28,9 +28,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let program = args.program.read()?;
-    let signature = Signature::of(&program).map_err(|reason| {
-        args.program.explained(&reason, &pjrt::Program::new(program.format.clone(), program.code.to_vec()))
-    })?;
+    let signature = Signature::of(&program).map_err(|reason| args.program.explained(&reason, &program))?;
     if args.text {
         return Ok(signature.module.to_string());
     }
@@ -44,7 +42,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
             "format": format_name(&program),
             "artifact_version": artifact_version(module),
             "oldest_version": oldest(module).map(|version| version.to_string()),
-            "bytes": program.code.len(),
+            "bytes": program.code().len(),
             "functions": module.funcs.len(),
             "entry": entry.name,
             "inputs": types(signature.inputs()),
@@ -70,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         |version| format!("StableHLO {version} or later"),
     );
     about.row(["needs".to_owned(), needs]);
-    about.row(["size".to_owned(), format!("{} bytes, {} functions", program.code.len(), module.funcs.len())]);
+    about.row(["size".to_owned(), format!("{} bytes, {} functions", program.code().len(), module.funcs.len())]);
     let donated = donated(entry);
     for (index, ty) in signature.inputs().into_iter().enumerate() {
         let note = if donated.contains(&index) { "donated" } else { "" };
@@ -92,8 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 }
 
 fn format_name(program: &Program) -> String {
-    match program.format.as_str() {
-        "mlir" if stablehlo::is_artifact(&program.code) => "portable artifact (MLIR bytecode)".to_owned(),
+    match program.format() {
+        "mlir" if stablehlo::is_artifact(program.code()) => "portable artifact (MLIR bytecode)".to_owned(),
         "mlir" => "StableHLO text".to_owned(),
         other => other.to_owned(),
     }

@@ -12,8 +12,8 @@ pub(crate) struct Signature {
 impl Signature {
     /// Reads a program.
     pub(crate) fn of(program: &Program) -> Result<Self, String> {
-        let code = program.code.clone();
-        let module = match program.format.as_str() {
+        let code = program.code().clone();
+        let module = match program.format() {
             "hlo" => stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL),
             "hlo_with_config" => stablehlo::parse_hlo_with_config(code, stablehlo::VerifyLevel::FULL),
             _ => stablehlo::parse(code, stablehlo::VerifyLevel::FULL),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use device_plugin::Manifest;
-use device_plugin::support::{Effort, Reason, Support};
+use device_plugin::support::{Depth, Reason, Support};
 use plugin_registry::PluginEntry;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     plugin: PluginArgs,
     /// How closely to look: at the names of ops, also at their attributes, also at types, or by compiling the program.
     #[arg(long, default_value = "types", value_name = "names|attributes|types|compile")]
-    depth: Effort,
+    depth: Depth,
     /// Create a client in a child process if the plugin compiles only with one. The device must be free.
     #[arg(long)]
     with_client: bool,
@@ -58,14 +58,14 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         && entry.candidate().location.path().is_some()
         && entry.candidate().is_usable()
     {
-        let compiled = compiled(&entry, args, &program.format)?;
+        let compiled = compiled(&entry, args, program.format())?;
         support = match (support, compiled) {
             (Support::Maybe(mut reasons), Support::Maybe(more)) => {
                 reasons.extend(more);
                 Support::Maybe(reasons)
             }
             (_, decided) => {
-                by = Effort::Compile;
+                by = Depth::Compile;
                 decided
             }
         };

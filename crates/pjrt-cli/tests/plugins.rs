@@ -31,7 +31,7 @@ impl Machine {
 
     fn install(&self, name: &str, library: &Path, change: impl FnOnce(&mut Manifest)) {
         let mut manifest = Manifest::new(name);
-        manifest.library.push(device_plugin::manifest::LibraryFile { path: library.to_owned(), ..Default::default() });
+        manifest.library.push(device_plugin::manifest::LibraryFile::new(library.to_owned()));
         change(&mut manifest);
         fs::write(self.folder.join(format!("{name}.json")), manifest.to_json()).unwrap();
     }

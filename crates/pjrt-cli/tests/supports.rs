@@ -27,7 +27,7 @@ fn folder(test: &str) -> PathBuf {
     fs::write(folder.join("program.mlir"), PROGRAM).unwrap();
     let library = library();
     let mut manifest = Manifest::new("board");
-    manifest.library.push(device_plugin::manifest::LibraryFile { path: library.clone(), ..Default::default() });
+    manifest.library.push(device_plugin::manifest::LibraryFile::new(library.clone()));
     let precision = AttributeRule::one_of(["DEFAULT"]);
     let rule = OperationRule::of_types(["@float"]).attribute("precision_config", precision);
     let table = SupportTable::complete().type_group("float", ["f32", "bf16"]).operation("stablehlo.dot_general", rule);
@@ -55,7 +55,7 @@ fn answer(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_table_answers_with_reasons_and_loads_nothing() {
     let folder = folder("check-table");
-    let ask = |effort: &str| answer(&folder, &["program.mlir", "-p", "board", "--depth", effort]);
+    let ask = |depth: &str| answer(&folder, &["program.mlir", "-p", "board", "--depth", depth]);
     assert_eq!(ask("names"), (Some(0), "board, by names: yes\n".to_owned()));
     let (code, text) = ask("attributes");
     assert_eq!(code, Some(3), "{text}");
@@ -74,9 +74,9 @@ fn a_table_answers_with_reasons_and_loads_nothing() {
 #[test]
 fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
     let folder = folder("check-library");
-    let ask = |mode: &str, effort: &str| {
+    let ask = |mode: &str, depth: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
-        command.args(["supports", "program.mlir", "--depth", effort, "-p"]).arg(library());
+        command.args(["supports", "program.mlir", "--depth", depth, "-p"]).arg(library());
         let output = command.current_dir(&folder).env("ODD_PLUGIN", mode).output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
     };
@@ -89,9 +89,9 @@ fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
 #[test]
 fn the_embedded_device_answers_for_itself() {
     let folder = folder("check-cpu");
-    for effort in ["names", "attributes", "types", "compile"] {
-        let (code, text) = answer(&folder, &["program.mlir", "--depth", effort]);
-        assert_eq!(code, Some(0), "{effort}: {text}");
+    for depth in ["names", "attributes", "types", "compile"] {
+        let (code, text) = answer(&folder, &["program.mlir", "--depth", depth]);
+        assert_eq!(code, Some(0), "{depth}: {text}");
     }
     fs::write(folder.join("infeed.mlir"), PROGRAM.replace("stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST]\n    : (tensor<2x2xf64>, tensor<2x2xf64>) -> tensor<2x2xf64>", "stablehlo.custom_call @nobody_has_this(%x) : (tensor<2x2xf64>) -> tensor<2x2xf64>")).unwrap();
     let (code, text) = answer(&folder, &["infeed.mlir", "--depth", "compile"]);
@@ -127,9 +127,9 @@ fn supports_and_run_agree_on_an_artifact_of_a_version_to_come() {
     let at = artifact.windows(head.len()).position(|window| window == head).unwrap();
     artifact[at + "StableHLO_v".len()] = b'9';
     fs::write(folder.join("next.mlirbc"), artifact).unwrap();
-    for effort in ["names", "attributes", "types", "compile"] {
-        let (code, text) = answer(&folder, &["next.mlirbc", "--depth", effort]);
-        assert_eq!(code, Some(3), "{effort}: {text}");
+    for depth in ["names", "attributes", "types", "compile"] {
+        let (code, text) = answer(&folder, &["next.mlirbc", "--depth", depth]);
+        assert_eq!(code, Some(3), "{depth}: {text}");
         assert!(text.contains("StableHLO 9.9.0") && text.contains("serialize it for"), "{text}");
     }
     let run = Command::new(env!("CARGO_BIN_EXE_pjrt"))

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use device_plugin::support::{AttributeRule, Checker, Effort, OperationRule, Support, SupportTable};
+use device_plugin::support::{AttributeRule, Checker, Depth, OperationRule, Support, SupportTable};
 use device_plugin::{DevicePlugin, Program};
 use pjrt_cpu::Cpu;
 use stablehlo::ir::{Module, Region};
@@ -73,16 +73,16 @@ fn main() {
     for (name, format) in PROGRAMS {
         let code = std::fs::read(data.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         let size = code.len();
-        let program = Program { format: format.to_owned(), code: code.into() };
+        let program = Program::new(format.to_owned(), code);
         let module = device_plugin::stablehlo::parse(&program, device_plugin::stablehlo::VerifyLevel::FULL)
             .unwrap_or_else(|error| panic!("{name}: {error}"));
         let checker = Checker::new(&table(&module)).unwrap_or_else(|faults| panic!("{name}: {faults}"));
-        let ask = |effort| {
-            assert_eq!(checker.program(&program, effort), Support::Yes, "{name}");
-            median(|| drop(black_box(checker.program(black_box(&program), effort))))
+        let ask = |depth| {
+            assert_eq!(checker.program(&program, depth), Support::Yes, "{name}");
+            median(|| drop(black_box(checker.program(black_box(&program), depth))))
         };
-        let (names, types) = (ask(Effort::Names), ask(Effort::Types));
-        let own = median(|| drop(black_box(Cpu::supports(black_box(&program), Effort::Compile))));
+        let (names, types) = (ask(Depth::Names), ask(Depth::Types));
+        let own = median(|| drop(black_box(Cpu::supports(black_box(&program), Depth::Compile))));
         #[expect(clippy::cast_precision_loss, reason = "a small number")]
         let share = types.mul_f64(SIZE / size as f64);
         let us = |time: Duration| time.as_secs_f64() * 1e6;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 /// A dimension order with optional tiling, as in XLA's layouts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Layout {
     /// Logical dimensions from the fastest varying to the slowest.
     pub minor_to_major: Vec<i64>,
@@ -13,11 +14,24 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Creates an untiled layout: the logical dimensions from the fastest varying to the slowest.
+    #[must_use]
+    pub fn new(minor_to_major: impl Into<Vec<i64>>) -> Self {
+        Self { minor_to_major: minor_to_major.into(), tiles: Vec::new() }
+    }
+
+    /// Sets the extents of each tile.
+    #[must_use]
+    pub fn with_tiles(mut self, tiles: Vec<Vec<i64>>) -> Self {
+        self.tiles = tiles;
+        self
+    }
+
     /// Row-major: the last dimension varies fastest.
     #[must_use]
     pub fn row_major(rank: usize) -> Self {
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
-        Self { minor_to_major: (0..rank).rev().collect(), tiles: Vec::new() }
+        Self::new((0..rank).rev().collect::<Vec<_>>())
     }
 
     /// Whether this is the untiled row-major layout.
@@ -123,14 +137,14 @@ mod tests {
     fn prints_as_xla_does() {
         assert_eq!(Layout::row_major(2).to_string(), "{1,0}");
         assert_eq!(Layout::row_major(0).to_string(), "{}");
-        let tiled = Layout { minor_to_major: vec![1, 0], tiles: vec![vec![8, 128], vec![2, 1]] };
+        let tiled = Layout::new([1, 0]).with_tiles(vec![vec![8, 128], vec![2, 1]]);
         assert_eq!(tiled.to_string(), "{1,0:T(8,128)(2,1)}");
         assert!(!tiled.is_row_major());
     }
 
     #[test]
     fn the_notation_is_read() {
-        let order = |minor_to_major: &[i64]| Layout { minor_to_major: minor_to_major.to_vec(), tiles: Vec::new() };
+        let order = |minor_to_major: &[i64]| Layout::new(minor_to_major);
         let parse = |text: &str| text.parse::<Layout>();
         assert_eq!(parse("{}").unwrap(), order(&[]));
         for text in ["{0,1}", "{1,0:T(8,128)}", "{2,1,0:T(8,128)(2,1)}"] {
@@ -148,9 +162,7 @@ mod tests {
 
     #[test]
     fn stored_dimensions_go_from_major_to_minor() {
-        let stored = |order: &[i64], dims: &[i64]| {
-            Layout { minor_to_major: order.to_vec(), tiles: Vec::new() }.stored_dimensions(dims)
-        };
+        let stored = |order: &[i64], dims: &[i64]| Layout::new(order).stored_dimensions(dims);
         assert_eq!(stored(&[], &[]), Some(vec![]));
         assert_eq!(stored(&[2, 1, 0], &[2, 3, 4]), Some(vec![2, 3, 4]));
         assert_eq!(stored(&[1, 2, 0], &[2, 3, 4]), Some(vec![2, 4, 3]));

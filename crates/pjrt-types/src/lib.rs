@@ -1,16 +1,18 @@
 //! The types that both sides of the PJRT C API share.
 //!
 //! A framework (`pjrt`) and a plugin (`device-plugin`) use the same types: [`ErrorCode`], [`ElementType`], [`Shape`],
-//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`CompileOptions`]. This crate does not access the C structs. It only
-//! converts to and from the raw numbers.
+//! [`Layout`], [`NamedValue`], [`ApiVersion`], [`Program`], [`CompileOptions`]. This crate does not access the C structs.
+//! It only converts to and from the raw numbers.
 #![forbid(unsafe_code)]
 
 mod element;
 mod error_code;
+mod handler_traits;
 mod layout;
 mod memory_stats;
 mod named_value;
 mod options;
+mod program;
 mod proto;
 #[cfg(feature = "serde")]
 mod serde;
@@ -20,12 +22,14 @@ mod version;
 
 pub use element::{Element, ElementType, UnknownElementType};
 pub use error_code::ErrorCode;
+pub use handler_traits::HandlerTraits;
 pub use layout::{Layout, ParseLayoutError};
 pub use memory_stats::{CompiledMemoryStats, MemoryStats};
 #[doc(hidden)]
 pub use named_value::shortest_decimal;
 pub use named_value::{NamedValue, Value};
 pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
+pub use program::Program;
 pub use shape::Shape;
 pub use unknown::UnknownFields;
 pub use version::{ApiVersion, MIN_MINOR};

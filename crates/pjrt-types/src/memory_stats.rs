@@ -1,22 +1,49 @@
 //! `PJRT_Device_MemoryStats` and `PJRT_Executable_GetCompiledMemoryStats`: memory of a device and of a program.
 
 /// Use of a device's memory, in bytes unless stated otherwise. Values that a plugin does not report are `None`.
+///
+/// ```
+/// use pjrt_types::MemoryStats;
+///
+/// let mut stats = MemoryStats::new(1024);
+/// stats.num_allocs = Some(3);
+/// assert_eq!(stats.bytes_limit, None);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names of the C API, which says no more")]
+#[non_exhaustive]
 pub struct MemoryStats {
+    /// Bytes in use.
     pub bytes_in_use: i64,
+    /// The most bytes in use at one time.
     pub peak_bytes_in_use: Option<i64>,
     /// Number of allocations.
     pub num_allocs: Option<i64>,
+    /// Size of the largest allocation.
     pub largest_alloc_size: Option<i64>,
+    /// The most bytes that may be in use.
     pub bytes_limit: Option<i64>,
+    /// Reserved bytes.
     pub bytes_reserved: Option<i64>,
+    /// The most bytes reserved at one time.
     pub peak_bytes_reserved: Option<i64>,
+    /// The most bytes that may be reserved.
     pub bytes_reservable_limit: Option<i64>,
+    /// Size of the largest free block.
     pub largest_free_block_bytes: Option<i64>,
+    /// Size of the memory pool.
     pub pool_bytes: Option<i64>,
+    /// The largest size of the memory pool.
     pub peak_pool_bytes: Option<i64>,
+    /// The most bytes allocated at one time.
     pub peak_allocated_bytes: Option<i64>,
+}
+
+impl MemoryStats {
+    /// Creates statistics that count only the bytes in use. Set the fields of the other counts.
+    #[must_use]
+    pub fn new(bytes_in_use: i64) -> Self {
+        Self { bytes_in_use, ..Self::default() }
+    }
 }
 
 /// The memory that a run needs, in bytes. Values that a plugin does not report are 0.

@@ -20,6 +20,7 @@ pub enum Value {
 
 /// A name and its typed value.
 #[derive(Clone, Debug, PartialEq)]
+// Exhaustive: a pair, which callers take apart.
 pub struct NamedValue {
     /// The name.
     pub name: String,

@@ -1,6 +1,7 @@
 //! Compile options and device assignments, and their protobuf form.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use prost::Message;
 
@@ -11,7 +12,16 @@ use crate::proto::{
 use crate::unknown::UnknownFields;
 
 /// Options of a compilation: the typed part of `CompileOptionsProto`.
+///
+/// ```
+/// use pjrt_types::CompileOptions;
+///
+/// let mut options = CompileOptions::default().with_num_replicas(2).with_option_override("optimization_level", 1);
+/// options.parameter_is_tupled_arguments = true;
+/// assert_eq!(options.num_replicas, 2);
+/// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct CompileOptions {
     /// Device that the program is compiled for. If it is -1, the plugin or the device assignment decides.
     pub device_ordinal: i64,
@@ -42,11 +52,34 @@ pub struct CompileOptions {
 /// Value of a backend option.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each name is its type")]
+#[non_exhaustive]
 pub enum OptionOverride {
     String(String),
     Bool(bool),
     Int64(i64),
     Double(f64),
+}
+
+macro_rules! override_from {
+    ($($variant:ident($ty:ty)),*) => {
+        $(impl From<$ty> for OptionOverride {
+            fn from(value: $ty) -> Self {
+                Self::$variant(value.into())
+            }
+        })*
+    };
+}
+override_from!(String(String), String(&str), Bool(bool), Int64(i64), Int64(i32), Double(f64));
+
+impl fmt::Display for OptionOverride {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(value) => f.write_str(value),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int64(value) => write!(f, "{value}"),
+            Self::Double(value) => write!(f, "{value}"),
+        }
+    }
 }
 
 /// The device of each replica and partition of a program.
@@ -197,6 +230,62 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
+    /// Sets the device that the program is compiled for.
+    #[must_use]
+    pub fn with_device_ordinal(mut self, ordinal: i64) -> Self {
+        self.device_ordinal = ordinal;
+        self
+    }
+
+    /// Sets the number of copies of the program that run on different data.
+    #[must_use]
+    pub fn with_num_replicas(mut self, count: i64) -> Self {
+        self.num_replicas = count;
+        self
+    }
+
+    /// Sets the number of devices that run one copy together.
+    #[must_use]
+    pub fn with_num_partitions(mut self, count: i64) -> Self {
+        self.num_partitions = count;
+        self
+    }
+
+    /// Sets whether the program is partitioned by its sharding annotations.
+    #[must_use]
+    pub fn with_spmd_partitioning(mut self, partition: bool) -> Self {
+        self.use_spmd_partitioning = partition;
+        self
+    }
+
+    /// Sets whether the annotations are Shardy's.
+    #[must_use]
+    pub fn with_shardy_partitioner(mut self, shardy: bool) -> Self {
+        self.use_shardy_partitioner = shardy;
+        self
+    }
+
+    /// Sets the device of each replica and partition. Set both counts to those of the assignment.
+    #[must_use]
+    pub fn with_device_assignment(mut self, assignment: DeviceAssignment) -> Self {
+        self.device_assignment = Some(assignment);
+        self
+    }
+
+    /// Sets whether the executable may run on other devices than the one it was compiled for.
+    #[must_use]
+    pub fn with_portable_executable(mut self, portable: bool) -> Self {
+        self.compile_portable_executable = portable;
+        self
+    }
+
+    /// Sets a backend option. It replaces an earlier value of the same name.
+    #[must_use]
+    pub fn with_option_override(mut self, name: impl Into<String>, value: impl Into<OptionOverride>) -> Self {
+        self.env_option_overrides.insert(name.into(), value.into());
+        self
+    }
+
     /// Encodes the options as a `CompileOptionsProto`.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {

@@ -6,6 +6,7 @@ use crate::ElementType;
 
 /// Shape of a dense array: element type and extents. A scalar has no dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Shape {
     /// Type of the elements.
     pub element_type: ElementType,

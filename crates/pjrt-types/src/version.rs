@@ -7,6 +7,7 @@ pub const MIN_MINOR: i32 = 57;
 
 /// The version of the C API that a plugin or framework was built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// Exhaustive: these two numbers are a version.
 pub struct ApiVersion {
     /// Raised by incompatible changes. It is 0 in every release so far.
     pub major: i32,

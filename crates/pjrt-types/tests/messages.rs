@@ -30,7 +30,7 @@ fn every_message_is_listed() {
         add(&mut messages, input, DeviceAssignment::decode(bytes));
     }
     add(&mut messages, "compile options of an unfinished field", CompileOptions::decode(&[8]));
-    let negative = CompileOptions { num_replicas: -1, ..CompileOptions::default() };
+    let negative = CompileOptions::default().with_num_replicas(-1);
     add(&mut messages, "compile options with -1 replicas", CompileOptions::decode(&negative.encode()));
     expect_file!["messages.txt"].assert_eq(&messages);
 }

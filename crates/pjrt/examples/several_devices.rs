@@ -23,12 +23,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for device in &devices {
         ids.push(i64::from(device.id()?));
     }
-    let options = CompileOptions {
-        num_partitions: 4,
-        use_spmd_partitioning: true,
-        device_assignment: DeviceAssignment::new(1, 4, ids),
-        ..CompileOptions::default()
-    };
+    let assignment = DeviceAssignment::new(1, 4, ids).ok_or("there are not four devices")?;
+    let options = CompileOptions::default()
+        .with_num_partitions(4)
+        .with_spmd_partitioning(true)
+        .with_device_assignment(assignment);
     let sum = client.compile(&Program::mlir(SUM), &options)?;
 
     let mut inputs = Vec::new();

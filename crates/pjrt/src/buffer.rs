@@ -158,7 +158,7 @@ impl Buffer {
                 tiles.push(tile.to_vec());
                 rest = others;
             }
-            return Ok(Some(Layout { minor_to_major: order.to_vec(), tiles }));
+            return Ok(Some(Layout::new(order.to_vec()).with_tiles(tiles)));
         }
         // SAFETY: the type field selects the member; any bytes are valid for it.
         let strided = unsafe { layout.__bindgen_anon_1.strides };
@@ -352,8 +352,8 @@ fn dense_order(strides: &[i64], shape: &Shape) -> Option<Layout> {
         }
         expected = expected.checked_mul(shape.dimensions[*i].max(1))?;
     }
-    let minor_to_major = order.into_iter().map(i64::try_from).collect::<Result<_, _>>().ok()?;
-    Some(Layout { minor_to_major, tiles: Vec::new() })
+    let minor_to_major = order.into_iter().map(i64::try_from).collect::<Result<Vec<_>, _>>().ok()?;
+    Some(Layout::new(minor_to_major))
 }
 
 impl fmt::Debug for Buffer {

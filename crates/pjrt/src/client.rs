@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, DeviceAssignment};
+use pjrt_types::{CompileOptions, DeviceAssignment, Program};
 
 use crate::api::{Api, in_callback};
 use crate::device::Device;
@@ -24,7 +24,7 @@ use crate::memory::Memory;
 use crate::named_value;
 use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::plugin::{Plugin, PluginInner};
-use crate::program::Program;
+use crate::program::raw_program;
 use crate::read;
 use crate::serialized::{SerializedExecutable, identity};
 use crate::topology::{Parent, TopologyDescription};
@@ -324,7 +324,7 @@ impl Client {
     fn compile_encoded(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         #[cfg(feature = "hazards")]
         crate::hazards::check(program)?;
-        let program = program.raw();
+        let program = raw_program(program);
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = self.0.raw().as_ptr();
         args.program = &raw const program;

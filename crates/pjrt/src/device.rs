@@ -126,20 +126,19 @@ impl Device {
     pub fn memory_stats(&self) -> Result<MemoryStats, Error> {
         let args = self.0.query::<slot::PJRT_Device_MemoryStats>()?;
         let some = |value: i64, set: Bool| set.get().then_some(value);
-        Ok(MemoryStats {
-            bytes_in_use: args.bytes_in_use,
-            peak_bytes_in_use: some(args.peak_bytes_in_use, args.peak_bytes_in_use_is_set),
-            num_allocs: some(args.num_allocs, args.num_allocs_is_set),
-            largest_alloc_size: some(args.largest_alloc_size, args.largest_alloc_size_is_set),
-            bytes_limit: some(args.bytes_limit, args.bytes_limit_is_set),
-            bytes_reserved: some(args.bytes_reserved, args.bytes_reserved_is_set),
-            peak_bytes_reserved: some(args.peak_bytes_reserved, args.peak_bytes_reserved_is_set),
-            bytes_reservable_limit: some(args.bytes_reservable_limit, args.bytes_reservable_limit_is_set),
-            largest_free_block_bytes: some(args.largest_free_block_bytes, args.largest_free_block_bytes_is_set),
-            pool_bytes: some(args.pool_bytes, args.pool_bytes_is_set),
-            peak_pool_bytes: some(args.peak_pool_bytes, args.peak_pool_bytes_is_set),
-            peak_allocated_bytes: some(args.peak_allocated_bytes, args.peak_allocated_bytes_is_set),
-        })
+        let mut stats = MemoryStats::new(args.bytes_in_use);
+        stats.peak_bytes_in_use = some(args.peak_bytes_in_use, args.peak_bytes_in_use_is_set);
+        stats.num_allocs = some(args.num_allocs, args.num_allocs_is_set);
+        stats.largest_alloc_size = some(args.largest_alloc_size, args.largest_alloc_size_is_set);
+        stats.bytes_limit = some(args.bytes_limit, args.bytes_limit_is_set);
+        stats.bytes_reserved = some(args.bytes_reserved, args.bytes_reserved_is_set);
+        stats.peak_bytes_reserved = some(args.peak_bytes_reserved, args.peak_bytes_reserved_is_set);
+        stats.bytes_reservable_limit = some(args.bytes_reservable_limit, args.bytes_reservable_limit_is_set);
+        stats.largest_free_block_bytes = some(args.largest_free_block_bytes, args.largest_free_block_bytes_is_set);
+        stats.pool_bytes = some(args.pool_bytes, args.pool_bytes_is_set);
+        stats.peak_pool_bytes = some(args.peak_pool_bytes, args.peak_pool_bytes_is_set);
+        stats.peak_allocated_bytes = some(args.peak_allocated_bytes, args.peak_allocated_bytes_is_set);
+        Ok(stats)
     }
 
     /// Resets the peaks of [`Device::memory_stats`].

@@ -5,7 +5,7 @@ use std::ffi::c_char;
 use std::fmt;
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, CompiledMemoryStats, ElementType, NamedValue, Shape};
+use pjrt_types::{CompileOptions, CompiledMemoryStats, ElementType, NamedValue, Program, Shape};
 
 use crate::client::Client;
 use crate::error::Error;
@@ -71,7 +71,7 @@ impl Executable {
     /// Returns the program after optimization, in a format that the plugin chooses. XLA's plugins return an
     /// `HloModuleProtoWithConfig`.
     #[doc(alias = "PJRT_Executable_OptimizedProgram")]
-    pub fn optimized_program(&self) -> Result<OptimizedProgram, Error> {
+    pub fn optimized_program(&self) -> Result<Program, Error> {
         let sized = self.size_optimized_program()?;
         self.copy_optimized_program(sized)
     }
@@ -81,7 +81,7 @@ impl Executable {
     pub(crate) fn optimized_program_if(
         &self,
         wanted: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<OptimizedProgram>, Error> {
+    ) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;
@@ -100,7 +100,7 @@ impl Executable {
         Ok(program)
     }
 
-    fn copy_optimized_program(&self, mut program: PJRT_Program) -> Result<OptimizedProgram, Error> {
+    fn copy_optimized_program(&self, mut program: PJRT_Program) -> Result<Program, Error> {
         type Function = slot::PJRT_Executable_OptimizedProgram;
         let mut code = vec![0u8; program.code_size];
         program.code = code.as_mut_ptr().cast::<c_char>();
@@ -118,7 +118,7 @@ impl Executable {
         code.truncate(program.code_size);
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&program) }?.into_owned();
-        Ok(OptimizedProgram { format, code })
+        Ok(Program::new(format, code))
     }
 
     /// Number of outputs on each device.
@@ -291,14 +291,4 @@ unsafe fn program_format(program: &PJRT_Program) -> Result<Cow<'_, str>, Error> 
     let name = slot::PJRT_Executable_OptimizedProgram::NAME;
     // SAFETY: this function's contract: the plugin filled `program`.
     unsafe { read::text(program.format, program.format_size) }.map_err(|broken| Error::malformed(name, broken))
-}
-
-/// A program after optimization.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OptimizedProgram {
-    /// Name of the format, such as `hlo_with_config` or `mlir`.
-    pub format: String,
-    /// The program.
-    pub code: Vec<u8>,
 }

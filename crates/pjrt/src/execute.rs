@@ -21,6 +21,7 @@ use crate::read::{self, Malformed};
 
 /// An argument of a run.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Input<'a> {
     /// The program reads the buffer and does not change it, even if the program could update it in place.
     Borrow(&'a Buffer),

@@ -1,9 +1,9 @@
 //! Rejects programs that are known to crash XLA's plugins, before a plugin receives them.
 
+use pjrt_types::Program;
 use stablehlo::hazards::{Hazard, hazards, may_have_hazards};
 
 use crate::error::Error;
-use crate::program::Program;
 
 /// Rejects a program with a detectable hazard. A program that this reader cannot parse is accepted, because the plugin
 /// may be able to.
@@ -11,7 +11,7 @@ pub(crate) fn check(program: &Program) -> Result<(), Error> {
     if !may_have_hazards(program.code()) {
         return Ok(());
     }
-    let code = program.code().to_vec();
+    let code = program.code().clone();
     let module = match program.format() {
         "mlir" => stablehlo::parse(code, stablehlo::VerifyLevel::FULL),
         "hlo" => stablehlo::parse_hlo(code, stablehlo::VerifyLevel::FULL),

@@ -82,7 +82,7 @@ fn parameter(shape: &[u8]) -> Option<Parameter> {
 }
 
 fn read_layout(message: &[u8]) -> Option<Layout> {
-    let mut layout = Layout { minor_to_major: Vec::new(), tiles: Vec::new() };
+    let mut layout = Layout::new(Vec::new());
     for message in fields(message) {
         match message? {
             // LayoutProto.minor_to_major, packed or not.

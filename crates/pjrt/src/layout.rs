@@ -47,7 +47,7 @@ pub(crate) fn is_non_default(layout: &Layout, shape: &Shape) -> bool {
     let rank = shape.dimensions.len();
     // An order whose length differs from the rank is invalid, so ignore it.
     rank > 1 && layout.minor_to_major.len() == rank && {
-        let usual = Layout { tiles: layout.tiles.clone(), ..Layout::row_major(rank) };
+        let usual = Layout::row_major(rank).with_tiles(layout.tiles.clone());
         !is_same(layout, &usual, &shape.dimensions)
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     fn order(minor_to_major: &[i64]) -> Layout {
-        Layout { minor_to_major: minor_to_major.to_vec(), tiles: Vec::new() }
+        Layout::new(minor_to_major.to_vec())
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub use dma::DmaMapping;
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
-pub use executable::{Executable, OptimizedProgram};
+pub use executable::Executable;
 pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
 pub use execute_context::ExecuteContext;
 pub use exit::set_exit_wait;
@@ -103,10 +103,9 @@ pub use pending_buffer::{AliasFulfillment, ControlDependency};
 pub use pjrt_sys::contracts;
 pub use pjrt_types::{
     ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
-    HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Shape, Value,
+    HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Program, Shape, UnknownFields, Value,
 };
 pub use plugin::Plugin;
-pub use program::Program;
 pub use serialized::{SerializedExecutable, SerializedTopology};
 pub use settable_event::SettableEvent;
 pub use topology::TopologyDescription;

@@ -175,7 +175,7 @@ fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>
     let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
     let parsed = |index: usize| layouts.as_ref()?.get(index).and_then(|text| text.parse().ok());
     if let Ok(Some(program)) = executable.optimized_program_if(hlo::is_readable)
-        && let Some(mut parameters) = hlo::parameters(&program.format, &program.code)
+        && let Some(mut parameters) = hlo::parameters(program.format(), program.code())
     {
         // Layouts of the extension take precedence, if it reports the same number of parameters.
         if layouts.as_ref().is_some_and(|layouts| layouts.len() == parameters.len()) {

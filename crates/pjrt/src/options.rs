@@ -178,8 +178,9 @@ mod tests {
 
     #[test]
     fn counts_of_devices() {
-        let with =
-            |num_replicas, num_partitions| CompileOptions { num_replicas, num_partitions, ..CompileOptions::default() };
+        let with = |replicas, partitions| {
+            CompileOptions::default().with_num_replicas(replicas).with_num_partitions(partitions)
+        };
         for (replicas, partitions) in [(1, 1), (1 << 10, 1 << 10), (1 << 20, 1)] {
             assert!(encode(&with(replicas, partitions)).is_ok());
         }
@@ -192,7 +193,7 @@ mod tests {
 
     #[test]
     fn device_ordinals() {
-        let with = |device_ordinal| CompileOptions { device_ordinal, ..CompileOptions::default() };
+        let with = |ordinal| CompileOptions::default().with_device_ordinal(ordinal);
         for ordinal in [-1, 0, i64::from(i32::MAX)] {
             assert!(encode(&with(ordinal)).is_ok());
         }
@@ -202,10 +203,9 @@ mod tests {
 
     #[test]
     fn device_assignments() {
-        let with = |num_replicas, ids: &[i64]| CompileOptions {
-            num_replicas,
-            device_assignment: DeviceAssignment::new(ids.len(), 1, ids.to_vec()),
-            ..CompileOptions::default()
+        let with = |num_replicas, ids: &[i64]| {
+            let assignment = DeviceAssignment::new(ids.len(), 1, ids.to_vec()).unwrap();
+            CompileOptions::default().with_num_replicas(num_replicas).with_device_assignment(assignment)
         };
         assert!(encode(&with(2, &[0, 7])).is_ok());
         let expected = "an id of device_assignment is -1; it must be from 0 to 2147483647";
@@ -220,9 +220,9 @@ mod tests {
         assert!(encode_raw(&CompileOptions::default().encode()).is_ok());
         assert!(encode_raw(&[]).unwrap_err().message().contains("CompileOptions::default().encode()"));
         assert!(encode_raw(&[0xff; 9]).is_err());
-        let broken = CompileOptions { device_ordinal: -5, ..CompileOptions::default() };
+        let broken = CompileOptions::default().with_device_ordinal(-5);
         assert!(encode_raw(&broken.encode()).is_err());
-        let broken = CompileOptions { num_replicas: -5, ..CompileOptions::default() };
+        let broken = CompileOptions::default().with_num_replicas(-5);
         assert!(encode_raw(&broken.encode()).is_err());
         // Only `compile_portable_executable` is set. XLA's plugins would end the process because the counts are absent.
         let sent = CompileOptions::decode(&encode_raw(&[0x20, 1]).unwrap()).unwrap();

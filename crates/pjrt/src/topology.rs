@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, NamedValue};
+use pjrt_types::{CompileOptions, NamedValue, Program};
 
 use crate::api::Api;
 use crate::client::ClientInner;
@@ -15,7 +15,7 @@ use crate::handle::{Handle, Owned, Owner};
 use crate::named_value;
 use crate::options::encode;
 use crate::plugin::{Plugin, PluginInner};
-use crate::program::Program;
+use crate::program::raw_program;
 use crate::query::serialized;
 use crate::read;
 use crate::serialized::{SerializedTopology, identity};
@@ -197,7 +197,7 @@ impl TopologyDescription {
         let options = encode(options)?;
         #[cfg(feature = "hazards")]
         crate::hazards::check(program)?;
-        let program = program.raw();
+        let program = raw_program(program);
         let mut args = PJRT_Compile_Args::new();
         args.topology = self.0.as_ptr();
         args.program = &raw const program;

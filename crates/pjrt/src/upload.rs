@@ -28,6 +28,7 @@ use crate::read;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
 pub enum Placement<'a> {
     /// The client's first addressable device.
     #[default]

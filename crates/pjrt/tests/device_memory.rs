@@ -102,7 +102,7 @@ mod transfer_manager {
         let memory = memory(client);
         refused(client.create_buffers_for_async_host_to_device(&[], &memory), "at least one shape");
         refused(client.create_buffers_for_async_host_to_device(&[f32s(&[-1])], &memory), "negative extents");
-        let layout = Layout { minor_to_major: vec![0, 0], tiles: Vec::new() };
+        let layout = Layout::new(vec![0, 0]);
         let buffers = [(f32s(&[2, 2]), layout)];
         refused(
             client.create_buffers_with_layouts_for_async_host_to_device(&buffers, &memory),

@@ -305,14 +305,14 @@ mod limits {
             "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }".to_owned().into_bytes(),
         );
         let options = CompileOptions::default;
-        let assigned = |id| DeviceAssignment::new(1, 1, vec![id]);
+        let assigned = |id| DeviceAssignment::new(1, 1, vec![id]).unwrap();
         for options in [
-            CompileOptions { device_ordinal: i64::from(i32::MAX), ..options() },
-            CompileOptions { device_ordinal: 2, ..options() },
-            CompileOptions { device_assignment: assigned(i64::from(i32::MAX)), ..options() },
-            CompileOptions { num_replicas: 1 << 20, ..options() },
-            CompileOptions { num_partitions: 1 << 20, ..options() },
-            CompileOptions { num_replicas: 1 << 10, num_partitions: 1 << 10, ..options() },
+            options().with_device_ordinal(i64::from(i32::MAX)),
+            options().with_device_ordinal(2),
+            options().with_device_assignment(assigned(i64::from(i32::MAX))),
+            options().with_num_replicas(1 << 20),
+            options().with_num_partitions(1 << 20),
+            options().with_num_replicas(1 << 10).with_num_partitions(1 << 10),
         ] {
             println!("{options:?}");
             let answer = client.compile(&program, &options);

@@ -64,15 +64,15 @@ impl Backend for Device {
         vec![MemoryInfo::new("device", 0, [0, 1]), MemoryInfo::new("pinned_host", 1, [0, 1]).on_host()]
     }
 
-    fn compile(&self, program: &device_plugin::Program, _: &Options) -> Result<Compiled<String>> {
-        let code = String::from_utf8_lossy(&program.code).into_owned();
+    fn compile(&self, program: &Program, _: &Options) -> Result<Compiled<String>> {
+        let code = String::from_utf8_lossy(program.code()).into_owned();
         let shape = DeviceShape::new(device_plugin::ElementType::S32, [2]);
         let mut info = ExecutableInfo::new(code.as_str(), [shape.clone()], [shape]);
         if code == "sharded" {
             info.parameter_shardings = Some(vec![b"one".to_vec()]);
             info.output_shardings = Some(vec![b"another".to_vec()]);
         }
-        Ok(Compiled { info, executable: code })
+        Ok(Compiled::new(code, info))
     }
 
     fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {

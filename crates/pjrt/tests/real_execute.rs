@@ -168,11 +168,9 @@ fn several_devices() {
             return eprintln!("SKIPPED several_devices: the client has {} devices", devices.len());
         }
         let ids: Vec<i64> = devices[..2].iter().map(|device| device.id().unwrap().into()).collect();
-        let options = CompileOptions {
-            num_replicas: 2,
-            device_assignment: DeviceAssignment::new(2, 1, ids.clone()),
-            ..CompileOptions::default()
-        };
+        let options = CompileOptions::default()
+            .with_num_replicas(2)
+            .with_device_assignment(DeviceAssignment::new(2, 1, ids.clone()).unwrap());
         let increment = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
         assert_eq!(increment.addressable_devices(), &devices[..2]);
         assert_eq!(increment.device_assignment().map(|a| a.devices().to_vec()).ok(), Some(ids));
@@ -196,7 +194,7 @@ fn several_devices() {
 fn portable_program_runs_on_selected_device() {
     each_client("portable", |client| {
         let devices = client.addressable_devices().unwrap();
-        let options = CompileOptions { compile_portable_executable: true, ..CompileOptions::default() };
+        let options = CompileOptions::default().with_portable_executable(true);
         let increment = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
         for device in &devices {
             let x = client.buffer_from_host_to(&[1.0f32; 4], &[4], device).unwrap();
@@ -223,7 +221,7 @@ fn bad_programs_return_plugin_message() {
         assert!(error.to_string().contains("no such format"), "{error}");
         assert!(client.compile_with_raw_options(&Program::mlir(AXPY), &[0xff; 9]).is_err());
         for (num_replicas, num_partitions) in [(0, 1), (1, -1), (i64::MAX, i64::MAX), (1 << 16, 1 << 16)] {
-            let options = CompileOptions { num_replicas, num_partitions, ..CompileOptions::default() };
+            let options = CompileOptions::default().with_num_replicas(num_replicas).with_num_partitions(num_partitions);
             let error = client.compile(&Program::mlir(AXPY), &options).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
@@ -258,7 +256,7 @@ fn serialized_executables_outlive_client() {
         assert_eq!((executable.num_replicas().unwrap(), executable.num_partitions().unwrap()), (1, 1));
         assert_eq!(executable.output_shapes().unwrap()[0].to_string(), "f32[4]");
         let program = executable.optimized_program().unwrap();
-        assert!(!program.code.is_empty() && program.format.starts_with("hlo"), "{}", program.format);
+        assert!(!program.code().is_empty() && program.format().starts_with("hlo"), "{}", program.format());
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [4.0; 4]);
     });
 }

@@ -141,13 +141,13 @@ fn rejects_counts_that_abort_xla() {
     table.PJRT_Client_Compile = Some(compile);
     let client = Fake::new().client_of(&plugin_of(table).unwrap());
     let program = Program::mlir("");
-    let assigned = |id| DeviceAssignment::new(1, 1, vec![id]);
+    let assigned = |id| DeviceAssignment::new(1, 1, vec![id]).unwrap();
     for options in [
-        CompileOptions { device_ordinal: -5, ..CompileOptions::default() },
-        CompileOptions { device_ordinal: i64::MAX, ..CompileOptions::default() },
-        CompileOptions { device_assignment: assigned(-1), ..CompileOptions::default() },
-        CompileOptions { device_assignment: assigned(i64::MAX), ..CompileOptions::default() },
-        CompileOptions { num_replicas: 2_147_483_647, ..CompileOptions::default() },
+        CompileOptions::default().with_device_ordinal(-5),
+        CompileOptions::default().with_device_ordinal(i64::MAX),
+        CompileOptions::default().with_device_assignment(assigned(-1)),
+        CompileOptions::default().with_device_assignment(assigned(i64::MAX)),
+        CompileOptions::default().with_num_replicas(2_147_483_647),
     ] {
         let error = client.compile(&program, &options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");

@@ -82,7 +82,7 @@ fn compile_copies_only_readable_programs() {
         let calls = || (fake.program_sizes.load(SeqCst), fake.program_copies.load(SeqCst));
         assert_eq!(calls(), (1, copies), "{format:?}");
         let program = executable.executable().optimized_program().unwrap();
-        assert_eq!((&*program.format, &*program.code), (format, &[0xff; 4][..]));
+        assert_eq!((program.format(), &program.code()[..]), (format, &[0xff; 4][..]));
         assert_eq!(calls(), (2, copies + 1), "{format:?}");
     }
 }

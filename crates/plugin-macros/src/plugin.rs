@@ -25,7 +25,7 @@ pub(crate) const FUNCTIONS: &[(&str, usize, &str)] = &[
     ("manifest", 1, "fn manifest(manifest: Manifest) -> Manifest"),
     ("initialize", 0, "fn initialize() -> Result<()>"),
     ("stablehlo_versions", 0, "fn stablehlo_versions() -> Option<StablehloVersions>"),
-    ("supports", 2, "fn supports(program: &Program, effort: Effort) -> Option<Support>"),
+    ("supports", 2, "fn supports(program: &Program, depth: Depth) -> Option<Support>"),
     ("attributes", 0, "fn attributes() -> Vec<NamedValue>"),
 ];
 

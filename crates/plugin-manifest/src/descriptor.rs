@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::contain::contain;
 use crate::diagnostic::Faults;
 use crate::{
-    Effort, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Program, Result, Support,
+    Depth, EnvPlan, Environment, Error, Library, Manifest, NamedValue, ProcessTopology, Program, Result, Support,
 };
 
 /// The code that a plugin provides in addition to its library.
@@ -26,8 +26,8 @@ pub trait Hooks: Send + Sync + 'static {
     /// # Errors
     ///
     /// Anything that prevents the plugin from answering.
-    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
-        let _ = (program, effort);
+    fn supports(&self, program: &Program, depth: Depth) -> Option<Result<Support>> {
+        let _ = (program, depth);
         None
     }
 
@@ -106,14 +106,14 @@ impl Descriptor {
     /// Faults of the table, and anything that prevents the plugin from answering. A panic of the plugin is an
     /// `INTERNAL` error.
     #[cfg(feature = "stablehlo")]
-    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support> {
+    pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support> {
         if let Some(no) = self.manifest.refuses_version(program) {
             return Ok(no);
         }
-        let own = contain(|| self.hooks.supports(program, effort).transpose());
+        let own = contain(|| self.hooks.supports(program, depth).transpose());
         match own.map_err(|error| error.context(format!("supports of {}", self.manifest.name)))? {
             Some(support) => Ok(support),
-            None => self.manifest.supports(program, effort).map_err(Error::from),
+            None => self.manifest.supports(program, depth).map_err(Error::from),
         }
     }
 

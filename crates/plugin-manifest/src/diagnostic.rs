@@ -6,6 +6,7 @@ use crate::Error;
 
 /// One fault in a description: the field, and what to write instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Fault {
     /// The field, as the manifest spells it, such as `capabilities.rng_bit_generator` or `library[1].os`.
     pub field: String,

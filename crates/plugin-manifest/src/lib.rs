@@ -36,7 +36,6 @@ mod manifest_parse;
 pub mod options;
 mod ownership;
 pub mod process;
-mod program;
 #[cfg(feature = "stablehlo")]
 #[doc(hidden)]
 pub mod program_reader;
@@ -56,12 +55,11 @@ pub use manifest::Manifest;
 pub use options::{OptionSchema, OptionSpec, OptionType};
 pub use ownership::Ownership;
 pub use pjrt_sys::StaticApi;
-pub use pjrt_types::{ElementType, ErrorCode, NamedValue, Value};
+pub use pjrt_types::{ElementType, ErrorCode, NamedValue, Program, Value};
 pub use process::{EnvPlan, Environment, ProcessPlan, ProcessTopology};
-pub use program::Program;
 pub use stablehlo_versions::StablehloVersions;
 pub use static_registration::{Registered, registered};
-pub use support::{Effort, Support, SupportTable};
+pub use support::{Depth, Support, SupportTable};
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

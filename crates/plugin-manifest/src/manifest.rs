@@ -90,6 +90,7 @@ pub struct Manifest {
 
 /// A library file and the system it is for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LibraryFile {
     /// The file. A relative path with a separator, or one that exists beside the manifest, is relative to the manifest.
     /// The dynamic loader searches for any other bare name.
@@ -106,8 +107,37 @@ pub struct LibraryFile {
     pub sha256: Option<String>,
 }
 
+impl LibraryFile {
+    /// A file for any operating system and architecture, whose hash is not checked.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), ..Self::default() }
+    }
+
+    /// Sets the operating system, as `std::env::consts::OS` spells it.
+    #[must_use]
+    pub fn with_os(mut self, os: impl Into<String>) -> Self {
+        self.os = Some(os.into());
+        self
+    }
+
+    /// Sets the architecture, as `std::env::consts::ARCH` spells it.
+    #[must_use]
+    pub fn with_arch(mut self, arch: impl Into<String>) -> Self {
+        self.arch = Some(arch.into());
+        self
+    }
+
+    /// Sets the hash of the file, in lower-case hexadecimal.
+    #[must_use]
+    pub fn with_sha256(mut self, sha256: impl Into<String>) -> Self {
+        self.sha256 = Some(sha256.into());
+        self
+    }
+}
+
 /// Signs of a plugin's hardware. Any one of them is enough. If none is listed, the hardware counts as present.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Hardware {
     /// Device nodes such as `/dev/nvidia*`, where `*` stands for any characters except `/`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +148,20 @@ pub struct Hardware {
 }
 
 impl Hardware {
+    /// Sets the device nodes.
+    #[must_use]
+    pub fn with_device_nodes(mut self, nodes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.device_nodes = nodes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the PCI devices.
+    #[must_use]
+    pub fn with_pci(mut self, devices: impl IntoIterator<Item = PciId>) -> Self {
+        self.pci = devices.into_iter().collect();
+        self
+    }
+
     /// Whether no sign is listed.
     pub fn is_empty(&self) -> bool {
         self.device_nodes.is_empty() && self.pci.is_empty()
@@ -126,6 +170,7 @@ impl Hardware {
 
 /// A PCI device, all devices of a vendor, or all devices of a class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PciId {
     /// Vendor, as four lower-case hexadecimal digits.
     pub vendor: String,
@@ -135,6 +180,27 @@ pub struct PciId {
     /// Class codes by their first hexadecimal digits, such as `0300` or `12`; all if omitted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
+}
+
+impl PciId {
+    /// All devices of a vendor, which is four lower-case hexadecimal digits.
+    pub fn new(vendor: impl Into<String>) -> Self {
+        Self { vendor: vendor.into(), devices: Vec::new(), classes: Vec::new() }
+    }
+
+    /// Restricts the match to these devices, four digits each.
+    #[must_use]
+    pub fn with_devices(mut self, devices: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.devices = devices.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Restricts the match to devices whose class code starts with one of these hexadecimal digits.
+    #[must_use]
+    pub fn with_classes(mut self, classes: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.classes = classes.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 /// Writes a path as text. JSON cannot hold other bytes than UTF-8, so they are replaced instead of failing the manifest.

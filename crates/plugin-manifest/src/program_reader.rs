@@ -12,8 +12,8 @@ pub const FORMATS: &[&str] = if cfg!(feature = "hlo") { &["mlir", "hlo", "hlo_wi
 /// `hlo_with_config` (a serialized `HloModuleProtoWithConfig`). The reader's error contains the op and its location in
 /// separate fields. Returns `None` for another format.
 pub fn read(program: &Program, level: VerifyLevel) -> Option<stablehlo::Result<Module>> {
-    let code = program.code.clone();
-    Some(match program.format.as_str() {
+    let code = program.code().clone();
+    Some(match program.format() {
         "mlir" => stablehlo::parse(code, level),
         #[cfg(feature = "hlo")]
         "hlo" => stablehlo::parse_hlo(code, level),

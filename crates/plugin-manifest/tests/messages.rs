@@ -8,7 +8,7 @@ use expect_test::expect_file;
 use plugin_manifest::process::{Address, CoordinatorNeed, Detection, EnvRule, Explicit, Host, OptionRule, Position};
 use plugin_manifest::support::Checker;
 use plugin_manifest::{
-    Capabilities, Effort, Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan,
+    Capabilities, Depth, Environment, Manifest, NamedValue, OptionSchema, OptionSpec, OptionType, ProcessPlan,
     ProcessTopology, Program, Support, SupportTable,
 };
 
@@ -294,7 +294,7 @@ fn support_tables(messages: &mut Messages) {
     ] {
         messages.add(json, Checker::new(&table(json)));
     }
-    messages.add("all", "all".parse::<Effort>());
+    messages.add("all", "all".parse::<Depth>());
 }
 
 fn support(messages: &mut Messages) {
@@ -311,7 +311,7 @@ fn support(messages: &mut Messages) {
         Support::Yes => panic!("{code} is supported"),
         support => messages.write(code, support),
     };
-    check("func.func @main(", Effort::Types);
+    check("func.func @main(", Depth::Types);
     for (ty, op) in [
         ("2xf32", "stablehlo.subtract %x, %x"),
         ("2xf64", "stablehlo.add %x, %x"),
@@ -319,22 +319,22 @@ fn support(messages: &mut Messages) {
         ("?xf32", "stablehlo.add %x, %x"),
         ("2x2xf32", "stablehlo.iota dim = 1"),
     ] {
-        check(&main(&format!("tensor<{ty}>"), op, &format!("tensor<{ty}>")), Effort::Types);
+        check(&main(&format!("tensor<{ty}>"), op, &format!("tensor<{ty}>")), Depth::Types);
     }
     let square = "tensor<2x2xf32>";
     let unary = &format!("({square}) -> {square}");
-    check(&main(square, "stablehlo.transpose %x, dims = [1, 0]", unary), Effort::Types);
+    check(&main(square, "stablehlo.transpose %x, dims = [1, 0]", unary), Depth::Types);
     let dot = "stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], precision = [HIGHEST, DEFAULT]";
-    check(&main(square, dot, &format!("({square}, {square}) -> {square}")), Effort::Types);
+    check(&main(square, dot, &format!("({square}, {square}) -> {square}")), Depth::Types);
     let add = main("tensor<f32>", "stablehlo.add %x, %x", "tensor<f32>");
-    check(&add, Effort::Compile);
-    messages.write("a program in the format onnx", checker.program(&program("onnx", ""), Effort::Types));
-    let unknown = Manifest::new("x").supports(&program("mlir", &add), Effort::Types).expect("there is no table");
+    check(&add, Depth::Compile);
+    messages.write("a program in the format onnx", checker.program(&program("onnx", ""), Depth::Types));
+    let unknown = Manifest::new("x").supports(&program("mlir", &add), Depth::Types).expect("there is no table");
     messages.write("a plugin without a table", unknown);
 }
 
 fn program(format: &str, code: &str) -> Program {
-    Program { format: format.to_owned(), code: code.to_owned().into() }
+    Program::new(format.to_owned(), code.to_owned())
 }
 
 /// A program of one op, which takes and returns arrays of one type.

@@ -9,6 +9,7 @@ use plugin_manifest::manifest::{Hardware, PciId};
 
 /// Whether a plugin's hardware is in the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// Exhaustive: yes, unknown or no.
 pub enum HardwarePresence {
     /// The probe found a device node or a PCI device that belongs to the plugin.
     Present,
@@ -30,6 +31,7 @@ impl fmt::Display for HardwarePresence {
 
 /// Whether a plugin's hardware is in the machine, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HardwareStatus {
     /// Whether the hardware is present.
     pub presence: HardwarePresence,

@@ -111,7 +111,7 @@ impl Backend for Device {
             }
         }
         let arguments = main.args().iter().map(index).collect();
-        Ok(Compiled { executable: Executable { values: main.values.len(), arguments, steps, outputs }, info })
+        Ok(Compiled::new(Executable { values: main.values.len(), arguments, steps, outputs }, info))
     }
 
     /// Reads the inputs and pushes the outputs. The device is done when this returns, so the event is ready.

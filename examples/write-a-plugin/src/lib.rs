@@ -137,7 +137,7 @@ impl Backend for Board {
         }
         let module = stablehlo::inline(&stablehlo::parse(program, stablehlo::VerifyLevel::FULL)?, &[])?;
         let info = stablehlo::info(&module)?;
-        Ok(Compiled { executable: Executable::of(&module)?, info })
+        Ok(Compiled::new(Executable::of(&module)?, info))
     }
     // ANCHOR_END: compile
 

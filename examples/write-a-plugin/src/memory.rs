@@ -56,13 +56,11 @@ impl Memory {
     pub fn stats(&self) -> MemoryStats {
         let used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
-        MemoryStats {
-            bytes_in_use: number(used.now),
-            peak_bytes_in_use: Some(number(used.peak)),
-            num_allocs: Some(used.count),
-            bytes_limit: Some(number(self.limit)),
-            ..MemoryStats::default()
-        }
+        let mut stats = MemoryStats::new(number(used.now));
+        stats.peak_bytes_in_use = Some(number(used.peak));
+        stats.num_allocs = Some(used.count);
+        stats.bytes_limit = Some(number(self.limit));
+        stats
     }
 }
 // ANCHOR_END: statistics

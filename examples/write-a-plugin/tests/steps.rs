@@ -236,11 +236,9 @@ fn step_9_statistics() {
 #[test]
 fn step_10_several_devices() {
     let client = client(&[]);
-    let options = CompileOptions {
-        num_replicas: 2,
-        device_assignment: DeviceAssignment::new(2, 1, vec![0, 1]),
-        ..CompileOptions::default()
-    };
+    let options = CompileOptions::default()
+        .with_num_replicas(2)
+        .with_device_assignment(DeviceAssignment::new(2, 1, vec![0, 1]).unwrap());
     let text =
         format!("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{\n{ADD_ONE}\nreturn %y : tensor<4xf32>\n}}");
     let program = client.compile(&Program::mlir(text), &options).unwrap();

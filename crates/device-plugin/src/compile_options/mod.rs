@@ -14,11 +14,10 @@ const XLA: &str = include_str!("xla.txt");
 /// [`NamedOptions::compile_options`](crate::features::NamedOptions::compile_options).
 ///
 /// ```
-/// use device_plugin::{CompileOptionSchema, CompileOptionType, CompileOptions, OptionOverride};
+/// use device_plugin::{CompileOptionSchema, CompileOptionType, CompileOptions};
 ///
 /// let schema = CompileOptionSchema::only([("example_tile_size", CompileOptionType::Int64)]);
-/// let mut options = CompileOptions::default();
-/// options.env_option_overrides.insert("example_tile_sise".to_owned(), OptionOverride::Int64(64));
+/// let options = CompileOptions::default().with_option_override("example_tile_sise", 64);
 /// assert_eq!(
 ///     schema.check(&options).unwrap_err().message(),
 ///     "No such compile option: 'example_tile_sise'; did you mean 'example_tile_size'?",
@@ -135,7 +134,7 @@ impl CompileOptionSchema {
                     let (type_name, remedy) = (ty.name(), ty.remedy());
                     return Err(Error::invalid_argument(format!(
                         "While setting option {name}, '{}' is not a valid {type_name} value; {remedy}",
-                        text(value)
+                        value
                     )));
                 }
                 None if self.open => {}
@@ -165,22 +164,12 @@ impl CompileOptionSchema {
     }
 }
 
-fn text(value: &OptionOverride) -> Cow<'_, str> {
-    match value {
-        OptionOverride::String(text) => text.into(),
-        OptionOverride::Bool(value) => value.to_string().into(),
-        OptionOverride::Int64(value) => value.to_string().into(),
-        OptionOverride::Double(value) => value.to_string().into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn check(schema: &CompileOptionSchema, name: &str, value: OptionOverride) -> Result<(), String> {
-        let overrides = [(name.to_owned(), value)].into();
-        let options = CompileOptions { env_option_overrides: overrides, ..CompileOptions::default() };
+        let options = CompileOptions::default().with_option_override(name, value);
         schema.check(&options).map_err(|error| error.message().to_owned())
     }
 

@@ -15,7 +15,7 @@ use crate::contain::contain;
 use crate::describe::descriptor::{CDescriptor, ExportedPlugin, dp_descriptor};
 use crate::per_type::PerType;
 use crate::{
-    Backend, Descriptor, DevicePlugin, Effort, EnvPlan, Environment, Fault, Faults, Hooks, Library, Manifest,
+    Backend, Depth, Descriptor, DevicePlugin, EnvPlan, Environment, Fault, Faults, Hooks, Library, Manifest,
     ProcessTopology, Program, Registered, Result, Support,
 };
 
@@ -98,8 +98,8 @@ impl<P: DevicePlugin> Hooks for Rust<P> {
         P::CONFIGURES.then(|| P::configure(topology, environment))
     }
 
-    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
-        P::supports(program, effort).map(Ok)
+    fn supports(&self, program: &Program, depth: Depth) -> Option<Result<Support>> {
+        P::supports(program, depth).map(Ok)
     }
 
     fn shutdown(&self) {

@@ -3,7 +3,7 @@
 use super::c_descriptor;
 use super::tests::read;
 use crate::support::{OperationRule, Reason};
-use crate::{DevicePlugin, Effort, Error, ErrorCode, Library, Manifest, NoBackend, Program, Support, SupportTable};
+use crate::{Depth, DevicePlugin, Error, ErrorCode, Library, Manifest, NoBackend, Program, Support, SupportTable};
 
 /// Implements `supports` itself, with the same answers in Rust and through the C descriptor.
 struct Answers;
@@ -16,13 +16,16 @@ impl DevicePlugin for Answers {
         Library::beside("libanswers.so")
     }
 
-    fn supports(program: &Program, effort: Effort) -> Option<Support> {
-        assert_ne!(program.format, "panic", "no such format");
-        match effort {
-            Effort::Names => None,
-            Effort::Compile => Some(Support::Yes),
+    fn supports(program: &Program, depth: Depth) -> Option<Support> {
+        assert_ne!(program.format(), "panic", "no such format");
+        match depth {
+            Depth::Names => None,
+            Depth::Compile => Some(Support::Yes),
             _ => Some(Support::No(vec![
-                Reason::new(format!("{} bytes", program.code.len())).operation("x.y").ty("tensor<f32>").location("a:1"),
+                Reason::new(format!("{} bytes", program.code().len()))
+                    .operation("x.y")
+                    .ty("tensor<f32>")
+                    .location("a:1"),
             ])),
         }
     }
@@ -44,16 +47,16 @@ fn vendor_answer_takes_precedence_across_c() {
         let text = "func.func @main(%x: tensor<f32>) -> tensor<f32> {
           %0 = stablehlo.subtract %x, %x : tensor<f32>
           return %0 : tensor<f32> }";
-        let sub = Program { format: "mlir".to_owned(), code: text.into() };
-        assert_eq!(descriptor.supports(&sub, Effort::Compile).unwrap(), Support::Yes);
-        let Support::No(reasons) = descriptor.supports(&sub, Effort::Types).unwrap() else { panic!() };
-        assert_eq!(reasons[0].message, format!("{} bytes", sub.code.len()));
+        let sub = Program::mlir(text);
+        assert_eq!(descriptor.supports(&sub, Depth::Compile).unwrap(), Support::Yes);
+        let Support::No(reasons) = descriptor.supports(&sub, Depth::Types).unwrap() else { panic!() };
+        assert_eq!(reasons[0].message, format!("{} bytes", sub.code().len()));
         assert_eq!((reasons[0].ty.as_deref(), reasons[0].location.as_deref()), (Some("tensor<f32>"), Some("a:1")));
         // If the plugin returns `None`, the table of the manifest applies.
-        let Support::No(reasons) = descriptor.supports(&sub, Effort::Names).unwrap() else { panic!() };
+        let Support::No(reasons) = descriptor.supports(&sub, Depth::Names).unwrap() else { panic!() };
         assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
-        let panics = Program { format: "panic".to_owned(), code: Vec::new().into() };
-        let error: Error = descriptor.supports(&panics, Effort::Types).unwrap_err();
+        let panics = Program::new("panic", Vec::new());
+        let error: Error = descriptor.supports(&panics, Depth::Types).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INTERNAL);
         assert!(error.message().contains("no such format"), "{error}");
     }

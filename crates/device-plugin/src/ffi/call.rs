@@ -22,6 +22,7 @@ pub struct Call<'a> {
 /// An operand on the host. It is dense, and row-major unless the call declares another layout. Sub-byte types take one
 /// byte per element.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Operand<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
@@ -29,8 +30,16 @@ pub struct Operand<'a> {
     pub bytes: &'a [u8],
 }
 
+impl<'a> Operand<'a> {
+    /// An operand of this shape. [`Call::new`] checks the size of the data.
+    pub fn new(shape: &'a Shape, bytes: &'a [u8]) -> Self {
+        Self { shape, bytes }
+    }
+}
+
 /// Memory for a result, in the same form as an [`Operand`].
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ResultBuffer<'a> {
     /// Element type and extents.
     pub shape: &'a Shape,
@@ -38,8 +47,16 @@ pub struct ResultBuffer<'a> {
     pub bytes: &'a mut [u8],
 }
 
+impl<'a> ResultBuffer<'a> {
+    /// Memory for a result of this shape. [`Call::new`] checks its size.
+    pub fn new(shape: &'a Shape, bytes: &'a mut [u8]) -> Self {
+        Self { shape, bytes }
+    }
+}
+
 /// The attributes of a custom call.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Attributes {
     /// `backend_config` as text, the form of calls before version 4 of StableHLO's API.
     pub text: Option<String>,
@@ -207,8 +224,8 @@ mod tests {
         let input: Vec<u8> = [5i32, -7].iter().flat_map(|x| x.to_le_bytes()).collect();
         let mut output = [0; 8];
         let context = ExecuteContext::default();
-        let operands = [Operand { shape: &shape, bytes: &input }];
-        let mut results = [ResultBuffer { shape: &shape, bytes: &mut output }];
+        let operands = [Operand::new(&shape, &input)];
+        let mut results = [ResultBuffer::new(&shape, &mut output)];
         let mut call = Call::new("triple", &attributes, &operands, &mut results, &context).unwrap();
         double.call(&mut call).unwrap();
         assert!(call.operands[0].elements::<f32>().unwrap_err().message().contains("f32"));
@@ -220,7 +237,7 @@ mod tests {
     #[test]
     fn rejects_bytes_of_other_shape() {
         let shape = Shape::new(ElementType::S32, [2]);
-        let operands = [Operand { shape: &shape, bytes: &[0; 7] }];
+        let operands = [Operand::new(&shape, &[0; 7])];
         let (attributes, context) = (Attributes::default(), ExecuteContext::default());
         let error = Call::new("f", &attributes, &operands, &mut [], &context).unwrap_err();
         assert!(error.message().contains("operand 0 is s32[2], but has 7 bytes"), "{error}");

@@ -14,6 +14,7 @@ pub struct ExecuteContext(Arc<Mutex<Vec<UserData>>>);
 /// User data for handlers: the id of its type, and its address. The SDK never dereferences it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[doc(alias = "PJRT_FFI_UserData")]
+#[non_exhaustive]
 pub struct UserData {
     /// Id of the type. [`Registry::type_id`](super::Registry::type_id) returns it for a name.
     pub type_id: i64,

@@ -32,4 +32,5 @@ mod registry;
 
 pub use call::{Attribute, Attributes, Call, Operand, ResultBuffer};
 pub use context::{ExecuteContext, UserData};
-pub use registry::{ForeignHandler, Handler, HandlerTraits, Registry};
+pub use pjrt_types::HandlerTraits;
+pub use registry::{ForeignHandler, Handler, Registry};

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pjrt_types::HandlerTraits;
+
 use super::Call;
 use crate::abi::extensions::foreign_handler;
 use crate::per_type::PerType;
@@ -37,17 +39,6 @@ type RustHandler = dyn Fn(&mut Call<'_>) -> Result<()> + Send + Sync;
 pub struct ForeignHandler {
     address: usize,
     traits: HandlerTraits,
-}
-
-/// Properties that a framework declares for a handler: `PJRT_FFI_Handler_TraitsBits`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HandlerTraits(pub u32);
-
-impl HandlerTraits {
-    /// Whether calls may be recorded once and replayed, as GPU command buffers do.
-    pub fn is_command_buffer_compatible(self) -> bool {
-        self.0 & 1 != 0
-    }
 }
 
 impl ForeignHandler {

@@ -104,7 +104,7 @@ mod tests {
                 return %0 : tensor<f32>
             }}"
         );
-        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }, VerifyLevel::FULL)?;
+        let module = parse(&Program::mlir(code), VerifyLevel::FULL)?;
         Ok(call_attributes(&entry(&module)?.body.ops[0]))
     }
 
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn other_ops_have_none() {
         let code = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }";
-        let module = parse(&Program { format: "mlir".to_owned(), code: code.into() }, VerifyLevel::FULL).unwrap();
+        let module = parse(&Program::mlir(code), VerifyLevel::FULL).unwrap();
         assert_eq!(call_attributes(&entry(&module).unwrap().body.ops[0]), None);
     }
 }

@@ -8,6 +8,7 @@ use crate::{Error, Layout, Result};
 
 /// The requested layout of an argument or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LayoutMode {
     /// The device's default layout for the shape.
     Default,
@@ -100,7 +101,7 @@ mod tests {
             mode(argument),
             mode(result)
         );
-        parse(&Program { format: "mlir".to_owned(), code: text.into() }, VerifyLevel::FULL).unwrap()
+        parse(&Program::mlir(text), VerifyLevel::FULL).unwrap()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{Error, Program, Result, StablehloVersions};
 /// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
 /// for the newest of them or an older one.
 pub const VERSIONS: StablehloVersions =
-    StablehloVersions { current: numbers(Version::NEWEST), minimum: numbers(Version::OLDEST) };
+    StablehloVersions::new(numbers(Version::NEWEST), numbers(Version::OLDEST));
 
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]
@@ -28,7 +28,7 @@ const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
 /// `UNIMPLEMENTED` for other formats, and for text without the feature; `INVALID_ARGUMENT` with the location for an
 /// invalid program.
 pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
-    if cfg!(not(feature = "text")) && program.format == "mlir" && !::stablehlo::is_artifact(&program.code) {
+    if cfg!(not(feature = "text")) && program.format() == "mlir" && !::stablehlo::is_artifact(program.code()) {
         return Err(Error::unimplemented(
             "the program is StableHLO text, but this device reads portable artifacts; serialize the program as one, or \
              build the plugin with the feature `text` of `device-plugin`",
@@ -38,7 +38,7 @@ pub fn parse(program: &Program, level: VerifyLevel) -> Result<Module> {
         let hlo = if FORMATS.contains(&"hlo") { " and HLO (formats \"hlo\" and \"hlo_with_config\")" } else { "" };
         Error::unimplemented(format!(
             "unknown program format {:?}; this device reads StableHLO (format \"mlir\"){hlo}",
-            program.format
+            program.format()
         ))
     })?;
     read.map_err(|error| Error::invalid_argument(error.to_string()))

@@ -19,7 +19,7 @@ fn destroy(executable: *mut PJRT_Executable) {
 fn executables_describe_themselves() {
     let client = toy().client(&[]).unwrap();
     let code = "op=all\nin=s32[2,3];f32[]\nout=pred[];bf16[4,1]\nkind=pinned_host";
-    let options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();
+    let options = CompileOptions::default().with_device_ordinal(11).encode();
     let loaded = toy().compile_with(client, code, &options).unwrap();
     let held = executable_of(loaded);
     unsafe {
@@ -167,7 +167,7 @@ fn returns_hlo_program_with_config() {
 #[test]
 fn executables_survive_serialization() {
     let client = toy().client(&[]).unwrap();
-    let options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();
+    let options = CompileOptions::default().with_device_ordinal(11).encode();
     let loaded = toy().compile_with(client, "op=add_one\nin=s32[1]", &options).unwrap();
     let held = executable_of(loaded);
     let blob = toy().ask::<slot::PJRT_Executable_Serialize>(|args| args.executable = held).unwrap();
@@ -186,7 +186,7 @@ fn executables_survive_serialization() {
             })
             .map(|args| args.loaded_executable)
     };
-    let overridden = CompileOptions { device_ordinal: 10, ..CompileOptions::default() }.encode();
+    let overridden = CompileOptions::default().with_device_ordinal(10).encode();
     for (overridden, device) in [(&[][..], 1), (&overridden[..], 0)] {
         let loaded = load(&bytes, overridden).unwrap();
         let args =
@@ -280,7 +280,7 @@ fn loads_native_code_of_same_version() {
 #[test]
 fn options_nobody_here_knows_are_kept() {
     let client = toy().client(&[]).unwrap();
-    let mut options = CompileOptions { device_ordinal: 11, ..CompileOptions::default() }.encode();
+    let mut options = CompileOptions::default().with_device_ordinal(11).encode();
     // Field 1999, which a newer framework might send.
     options.extend([0xfa, 0x7c, 3, b'n', b'e', b'w']);
     let loaded = toy().compile_with(client, "op=echo\nin=s32[1]", &options).unwrap();

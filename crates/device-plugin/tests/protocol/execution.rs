@@ -156,12 +156,10 @@ fn wrong_number_of_outputs_is_internal() {
 #[test]
 fn launches_several_devices_in_one_call() {
     let client = toy().client(&[]).unwrap();
-    let options = CompileOptions {
-        num_replicas: 2,
-        device_assignment: DeviceAssignment::new(2, 1, vec![11, 10]),
-        ..CompileOptions::default()
-    }
-    .encode();
+    let options = CompileOptions::default()
+        .with_num_replicas(2)
+        .with_device_assignment(DeviceAssignment::new(2, 1, vec![11, 10]).unwrap())
+        .encode();
     let on = |memory: usize, byte: u8| toy().put(client, &Shape::new(ElementType::U8, [1]), &[byte], memory).unwrap();
     // The devices are in the order of the assignment.
     let (first, second) = (on(1, 5), on(0, 6));
@@ -211,15 +209,15 @@ fn rejects_options_for_other_devices() {
         assert!(fault.message.contains(why), "{fault:?}");
     };
     let default = CompileOptions::default;
-    refused(CompileOptions { num_replicas: 3, ..default() }, "3 replicas, but there are 2 devices");
-    refused(CompileOptions { num_replicas: 2, num_partitions: 2, ..default() }, "4 devices");
-    refused(CompileOptions { device_ordinal: 4, ..default() }, "device id 4");
+    refused(default().with_num_replicas(3), "3 replicas, but there are 2 devices");
+    refused(default().with_num_replicas(2).with_num_partitions(2), "4 devices");
+    refused(default().with_device_ordinal(4), "device id 4");
     refused(
-        CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![9]), ..default() },
+        default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()),
         "id 9; known are 10",
     );
     refused(
-        CompileOptions { device_assignment: DeviceAssignment::new(2, 1, vec![10, 11]), ..default() },
+        default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()),
         "have 1 of 1",
     );
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();

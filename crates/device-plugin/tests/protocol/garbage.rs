@@ -512,7 +512,7 @@ fn rejects_altered_serialized_forms() {
 fn compile_options_of_random_bytes() {
     let client = toy().client(&[]).unwrap();
     let code = "op=echo\nin=s32[1]";
-    let mut options = CompileOptions { num_partitions: 2, ..CompileOptions::default() };
+    let mut options = CompileOptions::default().with_num_partitions(2);
     options.device_assignment = Some(DeviceAssignment::new(1, 2, vec![0, 1]).unwrap());
     let whole = options.encode();
     let mut random = Random::new(11);

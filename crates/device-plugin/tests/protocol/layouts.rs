@@ -29,7 +29,7 @@ struct TilesDevice;
 type Stored = Arc<(Shape, Vec<u8>)>;
 
 fn columns(rank: usize) -> Option<Layout> {
-    (rank == 2).then(|| Layout { minor_to_major: vec![0, 1], tiles: vec![vec![2]] })
+    (rank == 2).then(|| Layout::new(vec![0, 1]).with_tiles(vec![vec![2]]))
 }
 
 impl Backend for TilesDevice {
@@ -51,13 +51,13 @@ impl Backend for TilesDevice {
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
-        let text = String::from_utf8(program.code.to_vec()).unwrap();
+        let text = String::from_utf8(program.code().to_vec()).unwrap();
         let mut info = ExecutableInfo::new("echo", [matrix()], [matrix()]);
         if let Some((parameter, result)) = text.split_once(' ') {
             let layouts = |text: &str| text.split(';').map(|layout| layout.parse().unwrap()).collect();
             (info.parameter_layouts, info.output_layouts) = (layouts(parameter), layouts(result));
         }
-        Ok(Compiled { info, executable: text })
+        Ok(Compiled::new(text, info))
     }
 }
 
@@ -120,10 +120,8 @@ fn layout_of(of: Framework, buffer: Buffer) -> Layout {
     let ranks = unsafe { slice(tiled.tile_dim_sizes, tiled.num_tiles) };
     let extents = unsafe { slice(tiled.tile_dims, ranks.iter().sum()) };
     let mut extents = extents.iter().copied();
-    Layout {
-        minor_to_major: unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size) }.to_vec(),
-        tiles: ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect(),
-    }
+    Layout::new(unsafe { slice(tiled.minor_to_major, tiled.minor_to_major_size) }.to_vec())
+        .with_tiles(ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
 }
 
 #[test]

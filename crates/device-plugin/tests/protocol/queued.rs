@@ -73,8 +73,8 @@ impl Backend for Board {
     }
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
-        let (shape, text) = (Shape::new(ElementType::U8, [2]), String::from_utf8(program.code.to_vec()).unwrap());
-        Ok(Compiled { executable: text, info: ExecutableInfo::new("next", [shape.clone()], [shape]) })
+        let (shape, text) = (Shape::new(ElementType::U8, [2]), String::from_utf8(program.code().to_vec()).unwrap());
+        Ok(Compiled::new(text, ExecutableInfo::new("next", [shape.clone()], [shape])))
     }
 
     /// Queues an operation that adds one to each byte. `fail` writes garbage and then fails. `early` completes

@@ -54,9 +54,10 @@ impl Backend for RichDevice {
     device_plugin_testing::writable_host_memory!();
 
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<String>> {
-        let code = String::from_utf8(program.code.to_vec()).map_err(|_| Error::invalid_argument("no text"))?;
-        let _span = tracing::info_span!("lowering", code = code.as_str(), bytes = program.code.len()).entered();
-        Ok(Compiled { info: ExecutableInfo::new(code.as_str(), [shape()], [shape()]), executable: code })
+        let code = String::from_utf8(program.code().to_vec()).map_err(|_| Error::invalid_argument("no text"))?;
+        let _span = tracing::info_span!("lowering", code = code.as_str(), bytes = program.code().len()).entered();
+        let info = ExecutableInfo::new(code.as_str(), [shape()], [shape()]);
+        Ok(Compiled::new(code, info))
     }
 
     fn execute(&self, program: &Arc<String>, launch: &mut Launch<'_, Self>) -> Result<Event> {

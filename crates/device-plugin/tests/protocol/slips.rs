@@ -72,7 +72,7 @@ impl Backend for Careless {
             "donated" => info.donated = vec![3],
             _ => {}
         }
-        Ok(Compiled { executable: (), info })
+        Ok(Compiled::new((), info))
     }
 }
 

@@ -143,7 +143,7 @@ fn rejects_foreign_topologies() {
     destroy(there);
     // A program for devices that the client lacks. Either the framework or only the topology chose them.
     let pair = create("pair").unwrap();
-    let chosen = CompileOptions { device_ordinal: 1, ..CompileOptions::default() };
+    let chosen = CompileOptions::default().with_device_ordinal(1);
     let ahead = compile(pair, null_mut(), code, &chosen).unwrap();
     assert!(load(client, ahead).unwrap_err().message.contains("device id 1; known are 10, 11"));
     destroy_executable(ahead);
@@ -157,14 +157,10 @@ fn rejects_foreign_topologies() {
     assert_eq!(load(client, ahead).unwrap_err().message, "this program is for other devices");
     destroy_executable(ahead);
     // The options contradict the topology.
-    let wide = CompileOptions { num_partitions: 3, ..CompileOptions::default() };
+    let wide = CompileOptions::default().with_num_partitions(3);
     let fault = compile(pair, null_mut(), code, &wide).unwrap_err();
     assert_eq!(fault.message, "the program needs 3 partitions, but there are 2 devices");
-    let twice = CompileOptions {
-        num_replicas: 2,
-        device_assignment: DeviceAssignment::new(2, 1, vec![1, 1]),
-        ..CompileOptions::default()
-    };
+    let twice = CompileOptions::default().with_num_replicas(2).with_device_assignment(DeviceAssignment::new(2, 1, vec![1, 1]).unwrap());
     assert!(compile(pair, null_mut(), code, &twice).unwrap_err().message.contains("names device 1 twice"));
     let fault = compile(null_mut(), null_mut(), code, &options).unwrap_err();
     assert_eq!(fault.message, "PJRT_Compile: topology is null");

@@ -29,7 +29,7 @@ impl DevicePlugin for Toy {
     type Backend = ToyDevice;
 
     fn stablehlo_versions() -> Option<StablehloVersions> {
-        Some(StablehloVersions { current: [1, 9, 0], minimum: [0, 9, 0] })
+        Some(StablehloVersions::new([1, 9, 0], [0, 9, 0]))
     }
 }
 
@@ -183,9 +183,9 @@ fn memories() -> Vec<MemoryInfo> {
 }
 
 fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Result<Compiled<ToyProgram>> {
-    let code = std::str::from_utf8(&program.code).map_err(|_| Error::invalid_argument("no text"))?;
+    let code = std::str::from_utf8(program.code()).map_err(|_| Error::invalid_argument("no text"))?;
     // The text of an HLO module is its name, which follows a tag and a length.
-    let code = if program.format == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
+    let code = if program.format() == "hlo" { code[2..].trim_end_matches(|c| c != ']') } else { code };
     let fields: HashMap<&str, &str> = code.lines().filter_map(|line| line.split_once('=')).collect();
     let list = |key: &str| fields.get(key).into_iter().flat_map(|list| list.split(';'));
     let shapes = |key: &str| list(key).filter(|s| !s.is_empty()).map(parse_shape).collect::<Result<Vec<_>>>();
@@ -203,7 +203,7 @@ fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Resul
     assert!(options.num_replicas >= 1);
     let gate = fields.get("gate").map_or(String::new(), ToString::to_string);
     let executable = ToyProgram { op: op.to_owned(), gate, panic_in: panic_in.to_owned() };
-    Ok(Compiled { executable, info })
+    Ok(Compiled::new(executable, info))
 }
 
 impl ToyDevice {
@@ -399,7 +399,9 @@ impl Platform for ToyDevice {
 impl MemoryStatistics for ToyDevice {
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
         self.check("memory_stats");
-        Ok(MemoryStats { bytes_in_use: 7 + device as i64, num_allocs: Some(3), ..MemoryStats::default() })
+        let mut stats = MemoryStats::new(7 + device as i64);
+        stats.num_allocs = Some(3);
+        Ok(stats)
     }
 
     fn clear_memory_stats(&self, device: usize) -> Result<()> {
@@ -546,7 +548,7 @@ impl Serialization for ToyDevice {
         }
         let executable = ToyProgram { op: "echo".to_owned(), gate: String::new(), panic_in: String::new() };
         let shape = Shape::new(device_plugin::ElementType::S32, [1]);
-        Ok(Compiled { executable, info: ExecutableInfo::new("from native code", [shape.clone()], [shape]) })
+        Ok(Compiled::new(executable, ExecutableInfo::new("from native code", [shape.clone()], [shape])))
     }
 }
 

@@ -115,13 +115,10 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     {
         return Err(format!("library {shown}: it does not export {symbol}, the manifest's shutdown_symbol"));
     }
-    manifest.library = vec![LibraryFile {
-        path: file_name(&source.library)?.into(),
-        os: Some(library.os.to_owned()),
-        // A universal file runs on any architecture.
-        arch: (library.architectures.len() == 1).then(|| architecture.to_owned()),
-        sha256: Some(sha256),
-    }];
+    let mut file = LibraryFile::new(file_name(&source.library)?).with_os(library.os).with_sha256(sha256);
+    // A universal file runs on any architecture.
+    file.arch = (library.architectures.len() == 1).then(|| architecture.to_owned());
+    manifest.library = vec![file];
     let faulty = |faults: Faults| {
         let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
         format!("the manifest has faults:{}", faults.concat())

@@ -145,7 +145,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
         program: compiled,
     };
     let info = info(&executable.program, entry, &parameters, &outputs)?;
-    Ok(Compiled { executable, info })
+    Ok(Compiled::new(executable, info))
 }
 
 fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &Layouts) -> Result<ExecutableInfo> {
@@ -173,7 +173,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
         shardings => encoded(shardings),
     });
     // Frameworks that do not know the extensions find shardings and layouts in the program.
-    info.optimized = program.readable_program().map(|code| Program { format: "mlir".to_owned(), code });
+    info.optimized = program.readable_program().map(|code| Program::mlir(code));
     Ok(info)
 }
 

@@ -51,7 +51,7 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
     let shapes = |all: &[_]| all.iter().map(types::shape).collect::<Result<Vec<Shape>>>();
     let (of_operands, of_results) = (shapes(&call.operands)?, shapes(&call.results)?);
     let attributes = config_attributes(&call.backend_config, &call.attributes);
-    let operands: Vec<_> = of_operands.iter().zip(operands).map(|(shape, bytes)| Operand { shape, bytes }).collect();
+    let operands: Vec<_> = of_operands.iter().zip(operands).map(|(shape, bytes)| Operand::new(shape, bytes)).collect();
     let mut results: Vec<_> = of_results
         .iter()
         .zip(results)
@@ -61,7 +61,7 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
             if !call.aliases.iter().any(|(result, _)| *result == index) {
                 bytes.fill(0);
             }
-            ResultBuffer { shape, bytes }
+            ResultBuffer::new(shape, bytes)
         })
         .collect();
     let context = CONTEXT.with_borrow(Clone::clone).unwrap_or_default();

@@ -71,16 +71,14 @@ impl Memories {
         let pool = self.devices.get(device).ok_or_else(|| no_device(device))?;
         let usage = pool.usage();
         let bytes = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
-        Ok(MemoryStats {
-            bytes_in_use: bytes(usage.in_use),
-            peak_bytes_in_use: Some(bytes(usage.peak)),
-            num_allocs: Some(i64::try_from(usage.allocations).unwrap_or(i64::MAX)),
-            largest_alloc_size: Some(bytes(usage.largest)),
-            bytes_limit: self.limit.map(bytes),
-            bytes_reservable_limit: self.reservable.map(bytes),
-            pool_bytes: Some(bytes(usage.in_use.saturating_add(pool.held()))),
-            ..MemoryStats::default()
-        })
+        let mut stats = MemoryStats::new(bytes(usage.in_use));
+        stats.peak_bytes_in_use = Some(bytes(usage.peak));
+        stats.num_allocs = Some(i64::try_from(usage.allocations).unwrap_or(i64::MAX));
+        stats.largest_alloc_size = Some(bytes(usage.largest));
+        stats.bytes_limit = self.limit.map(bytes);
+        stats.bytes_reservable_limit = self.reservable.map(bytes);
+        stats.pool_bytes = Some(bytes(usage.in_use.saturating_add(pool.held())));
+        Ok(stats)
     }
 
     /// Resets peaks and counts.

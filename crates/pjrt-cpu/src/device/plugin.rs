@@ -4,7 +4,7 @@ use device_plugin::capabilities::{
     DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
 };
 use device_plugin::{
-    Capabilities, DevicePlugin, Effort, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
+    Capabilities, Depth, DevicePlugin, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
 };
 
 use super::backend::CpuBackend;
@@ -66,7 +66,7 @@ impl DevicePlugin for Cpu {
         manifest
     }
 
-    fn supports(program: &Program, _: Effort) -> Option<Support> {
+    fn supports(program: &Program, _: Depth) -> Option<Support> {
         Some(support::supports(program))
     }
 

@@ -1,6 +1,6 @@
 //! Checks whether the device can run a program, without a client.
 //!
-//! Compiling takes less than a millisecond, so every effort level compiles the program. A table of ops would be less
+//! Compiling takes less than a millisecond, so a check of any depth compiles the program. A table of ops would be less
 //! reliable.
 
 use device_plugin::support::{Reason, Support};
@@ -17,7 +17,7 @@ pub(crate) fn supports(program: &Program) -> Support {
         Some(Ok(module)) => module,
         Some(Err(error)) => return Support::No(vec![Reason::unreadable(&error)]),
         None => {
-            let message = format!("the device reads StableHLO and HLO, and the program is {:?}", program.format);
+            let message = format!("the device reads StableHLO and HLO, and the program is {:?}", program.format());
             return Support::No(vec![Reason::new(message)]);
         }
     };
@@ -30,13 +30,7 @@ pub(crate) fn supports(program: &Program) -> Support {
         );
         return Support::No(vec![Reason::new(message)]);
     }
-    let options = CompileOptions {
-        num_replicas: devices[0],
-        num_partitions: devices[1],
-        use_spmd_partitioning: true,
-        use_shardy_partitioner: true,
-        ..CompileOptions::default()
-    };
+    let options = CompileOptions::default().with_num_replicas(devices[0]).with_num_partitions(devices[1]).with_spmd_partitioning(true).with_shardy_partitioner(true);
     match compile_module::<CpuBackend>(&module, &options) {
         Ok(_) => Support::Yes,
         Err(error) => match refused(&module, &options) {
@@ -90,7 +84,7 @@ mod tests {
                    }}
                  }}"
             );
-            let program = Program { format: "mlir".to_owned(), code: text.into_bytes().into() };
+            let program = Program::mlir(text.into_bytes());
             let Support::No(reasons) = supports(&program) else { panic!("{replicas} x {partitions} are supported") };
             assert!(reasons[0].to_string().contains("from 1 to 1024 devices"), "{}", reasons[0]);
         }

@@ -76,7 +76,7 @@ impl World {
         let mut program = PJRT_Program::new();
         (program.code, program.code_size) = (text.as_ptr().cast_mut().cast(), text.len());
         (program.format, program.format_size) = (c"mlir".as_ptr(), 4);
-        let options = CompileOptions { num_replicas: devices as i64, ..CompileOptions::default() }.encode();
+        let options = CompileOptions::default().with_num_replicas(devices as i64).encode();
         let compiled = ask::<slot::PJRT_Client_Compile>(|args| {
             (args.client, args.program) = (client, &raw const program);
             (args.compile_options, args.compile_options_size) = (options.as_ptr().cast(), options.len());

@@ -110,7 +110,7 @@ func.func @main(%x: tensor<i32>) -> tensor<i32> {
 
 /// Launches a program on two devices.
 pub(crate) fn launch_on_two(client: &Client, text: &str) -> (LoadedExecutable, pjrt::ShardedExecution) {
-    let options = CompileOptions { num_replicas: 2, ..CompileOptions::default() };
+    let options = CompileOptions::default().with_num_replicas(2);
     let program = client.compile(&Program::mlir(text), &options).unwrap();
     let input = |device: &pjrt::Device| vec![Input::Donate(client.buffer_from_host_to(&[0i32], &[], device).unwrap())];
     let inputs = program.addressable_devices().iter().map(input).collect();

@@ -5,8 +5,7 @@ use pjrt::{CompileOptions, ErrorCode, OptionOverride, Program};
 use crate::{INCREMENT, client};
 
 fn compile(name: &str, value: OptionOverride) -> Result<(), pjrt::Error> {
-    let overrides = [(name.to_owned(), value)].into();
-    let options = CompileOptions { env_option_overrides: overrides, ..CompileOptions::default() };
+    let options = CompileOptions::default().with_option_override(name, value);
     client(1).compile(&Program::mlir(INCREMENT), &options).map(drop)
 }
 

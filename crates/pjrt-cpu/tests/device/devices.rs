@@ -36,7 +36,7 @@ fn options_accept_text_and_errors_name_them() {
 fn runs_on_assigned_device() {
     let client = client(3);
     let devices = client.devices().unwrap();
-    let options = CompileOptions { device_assignment: DeviceAssignment::new(1, 1, vec![2]), ..Default::default() };
+    let options = CompileOptions::default().with_device_assignment(DeviceAssignment::new(1, 1, vec![2]).unwrap());
     let program = client.compile(&Program::mlir(INCREMENT), &options).unwrap();
     let x = client.buffer_from_host_to(&[1.0f32, 2.0, 3.0, 4.0], &[4], &devices[2]).unwrap();
     let out = program.execute(&[&x]).unwrap().remove(0);
@@ -58,7 +58,7 @@ fn topology_has_same_devices_and_compiles() {
     let error = TopologyDescription::create(&plugin, "v5e", &[]).map(drop).unwrap_err();
     assert!(error.message().contains("v5e"), "{error}");
 
-    let options = CompileOptions { num_replicas: 4, ..CompileOptions::default() };
+    let options = CompileOptions::default().with_num_replicas(4);
     let ahead = topology.compile(&Program::mlir(INCREMENT), &options).unwrap();
     let here = client(4);
     let loaded = here.load_executable(&ahead, &options).unwrap();

@@ -5,7 +5,7 @@ use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program};
 use crate::{INCREMENT, client};
 
 fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedExecutable {
-    let options = CompileOptions { num_replicas: replicas, ..CompileOptions::default() };
+    let options = CompileOptions::default().with_num_replicas(replicas);
     client.compile(&Program::mlir(text), &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 
 use pjrt_sys::extension_slot as function;
 use pjrt_sys::*;
+use pjrt_types::HandlerTraits;
 
 use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
@@ -120,14 +121,4 @@ impl Ffi {
         // SAFETY: C2: the context is live and of this plugin; the data is right by this function's contract.
         unsafe { self.0.call::<function::PJRT_FFI_UserData_Add>(&mut args) }
     }
-}
-
-/// Properties of a handler: bits of `PJRT_FFI_Handler_TraitsBits`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HandlerTraits(pub u32);
-
-impl HandlerTraits {
-    /// Calls may be recorded once and replayed, as GPU command buffers do.
-    pub const COMMAND_BUFFER_COMPATIBLE: Self =
-        Self(PJRT_FFI_Handler_TraitsBits::PJRT_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE.0);
 }

@@ -36,6 +36,7 @@ impl PluginExtension for MemoryDescriptions {
 
 /// A memory kind of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryDescription {
     /// The platform's name of the kind, such as `device` or `pinned_host`.
     pub kind: String,

@@ -11,10 +11,11 @@ mod raw_buffers;
 mod shardings;
 mod streams;
 
-pub use ffi::{Ffi, HandlerTraits};
+pub use ffi::Ffi;
 pub use layouts::Layouts;
 pub use memory_descriptions::{MemoryDescription, MemoryDescriptions};
 pub use phase_compile::{PhaseCompile, PhaseCompiler};
+pub use pjrt_types::HandlerTraits;
 pub use plugin_extension::{PluginExtension, name};
 pub use profiler::{Profile, Profiler};
 pub use raw_buffers::{RawBuffer, RawBuffers};

@@ -1,13 +1,12 @@
 //! Lists that every built-in manifest contains: library files, PCI devices, words.
 
-use std::path::PathBuf;
 
 use crate::manifest::{LibraryFile, PciId};
 
 /// Files for Linux, by the names under which packages ship them.
 pub(super) fn linux(files: &[&str]) -> Vec<LibraryFile> {
     let file =
-        |name: &&str| LibraryFile { path: PathBuf::from(name), os: Some("linux".to_owned()), ..Default::default() };
+        |name: &&str| LibraryFile::new(PathBuf::from(name)).with_os("linux".to_owned());
     files.iter().map(file).collect()
 }
 

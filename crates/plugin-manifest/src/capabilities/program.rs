@@ -134,6 +134,7 @@ impl From<bool> for Spmd {
 
 /// A version of StableHLO, `1.13.7` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// Exhaustive: these three numbers are a version.
 pub struct StablehloVersion {
     /// Major version.
     pub major: u32,
@@ -186,6 +187,7 @@ impl<'de> Deserialize<'de> for StablehloVersion {
 
 /// The versions of StableHLO that the compiler reads, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct StablehloRange {
     /// The oldest version.
     pub minimum: StablehloVersion,

@@ -263,10 +263,10 @@ fn questions_are_answered_by_the_fields() {
 
 #[test]
 fn versions_come_from_what_plugins_say() {
-    let said = crate::StablehloVersions { current: [1, 13, 7], minimum: [0, 9, 0] };
+    let said = crate::StablehloVersions::new([1, 13, 7], [0, 9, 0]);
     let range = StablehloRange::try_from(said).unwrap();
     assert_eq!((range.minimum.to_string(), range.current.to_string()), ("0.9.0".to_owned(), "1.13.7".to_owned()));
-    let negative = crate::StablehloVersions { current: [1, -1, 0], minimum: [0, 9, 0] };
+    let negative = crate::StablehloVersions::new([1, -1, 0], [0, 9, 0]);
     assert!(StablehloRange::try_from(negative).unwrap_err().message().contains("current StableHLO version [1, -1, 0]"));
     for bad in ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.2.3.", "-1.2.3"] {
         assert!(bad.parse::<StablehloVersion>().is_err(), "{bad}");

@@ -16,6 +16,7 @@ use crate::{Error, OptionType, Result};
 /// The effect of a step on its variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Effect {
     /// The variable was not set and gets the value.
     Set,

@@ -53,6 +53,7 @@ impl When {
 /// Whether to keep or replace the value of a variable that is already set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SetMode {
     /// Keep the value.
     #[default]
@@ -64,6 +65,7 @@ pub enum SetMode {
 /// The latest time at which a variable may be set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Before {
     /// Before the plugin's library is loaded, because the library reads the variable while it is loaded.
     #[default]
@@ -214,6 +216,7 @@ impl OptionRule {
 /// Whether clients need a key-value store that all processes share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum CoordinatorNeed {
     /// Never.
     #[default]

@@ -107,6 +107,7 @@ impl fmt::Display for Item {
 /// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Origin {
     /// The source that provides it.
     pub source: Source,

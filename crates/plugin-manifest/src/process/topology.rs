@@ -13,6 +13,7 @@ use crate::{Fault, Faults};
 /// The devices of its host that a process takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum DeviceShare {
     /// One device. Its index is the local rank.
     One,

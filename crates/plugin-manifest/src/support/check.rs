@@ -5,7 +5,7 @@ use std::fmt;
 
 use ::stablehlo::ir::{Attribute, ElementType, Func, Module, Op, OpKind, Region, TensorType, Type};
 
-use super::{AttributeRule, Effort, OperationRule, Reason, Support, SupportTable, Verdict};
+use super::{AttributeRule, Depth, OperationRule, Reason, Support, SupportTable, Verdict};
 use crate::diagnostic::{Fault, Faults};
 use crate::{Manifest, Program};
 
@@ -70,23 +70,23 @@ impl Checker {
 
     /// Checks a program in the form in which a framework would send it. With the feature `hlo`, programs in HLO are
     /// checked by the StableHLO names of their instructions.
-    pub fn program(&self, program: &Program, effort: Effort) -> Support {
+    pub fn program(&self, program: &Program, depth: Depth) -> Support {
         match crate::program_reader::read(program, stablehlo::VerifyLevel::FULL) {
-            Some(Ok(module)) => self.module(&module, effort),
+            Some(Ok(module)) => self.module(&module, depth),
             Some(Err(error)) => Support::No(vec![Reason::unreadable(&error)]),
             None => Support::Maybe(vec![Reason::new(format!(
                 "programs in format {:?} cannot be checked without compiling; this build checks the formats {}",
-                program.format,
+                program.format(),
                 crate::program_reader::FORMATS.join(", ")
             ))]),
         }
     }
 
     /// Checks a parsed program.
-    pub fn module(&self, module: &Module, effort: Effort) -> Support {
-        let mut walk = Walk { checker: self, module, effort, no: Found::default(), maybe: Found::default() };
+    pub fn module(&self, module: &Module, depth: Depth) -> Support {
+        let mut walk = Walk { checker: self, module, depth, no: Found::default(), maybe: Found::default() };
         for func in &module.funcs {
-            if effort >= Effort::Types {
+            if depth >= Depth::Types {
                 for ty in &func.results {
                     walk.value(None, ty, None);
                 }
@@ -96,7 +96,7 @@ impl Checker {
         if !walk.no.reasons.is_empty() {
             return Support::No(walk.no.reasons);
         }
-        if effort == Effort::Compile {
+        if depth == Depth::Compile {
             walk.maybe.reasons.push(Reason::new("only compiling can find the remaining errors"));
         }
         if walk.maybe.reasons.is_empty() { Support::Yes } else { Support::Maybe(walk.maybe.reasons) }
@@ -218,7 +218,7 @@ impl Found {
 struct Walk<'a> {
     checker: &'a Checker,
     module: &'a Module,
-    effort: Effort,
+    depth: Depth,
     no: Found,
     maybe: Found,
 }
@@ -257,10 +257,10 @@ impl Walk<'_> {
             Verdict::No => return self.no.add(place(Reason::new(rule.rule.reason.clone()))),
             Verdict::Maybe => self.maybe.add(place(Reason::new(rule.rule.reason.clone()))),
         }
-        if self.effort >= Effort::Attributes {
+        if self.depth >= Depth::Attributes {
             self.attributes(op, rule, place);
         }
-        if self.effort >= Effort::Types {
+        if self.depth >= Depth::Types {
             for &value in op.operands.iter().chain(&op.results) {
                 self.value(Some((op, rule)), func.ty(value), Some(&name));
             }
@@ -330,12 +330,12 @@ impl Manifest {
     /// # Errors
     ///
     /// All faults of the table.
-    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Faults> {
+    pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Faults> {
         if let Some(no) = self.refuses_version(program) {
             return Ok(no);
         }
         match &self.supported_programs {
-            Some(table) => Ok(Checker::new(table)?.program(program, effort)),
+            Some(table) => Ok(Checker::new(table)?.program(program, depth)),
             None => Ok(Support::Maybe(vec![Reason::new(format!(
                 "the plugin {:?} does not declare which programs it supports; compile the program to find out",
                 self.name

@@ -6,7 +6,7 @@
 //! implement `DevicePlugin::supports`, which can check more than a table can.
 //!
 //! An answer contains its [`Reason`]s: the operation, the attribute or type at fault, and the location in the program.
-//! `Yes` is valid only for its [`Effort`]: a device may support an operation but not one of its types.
+//! `Yes` is valid only for its [`Depth`]: a device may support an operation but not one of its types.
 
 #[cfg(feature = "stablehlo")]
 mod check;
@@ -24,10 +24,11 @@ use serde::{Deserialize, Serialize};
 pub use check::Checker;
 pub use table::{AttributeRule, OperationRule, SupportTable, Verdict};
 
-/// How thorough a check is. Each effort includes those before it.
+/// What a check looks at. Each depth includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Effort {
+#[non_exhaustive]
+pub enum Depth {
     /// Names of operations and targets of custom calls.
     Names,
     /// Also the attributes of operations.
@@ -38,11 +39,11 @@ pub enum Effort {
     Compile,
 }
 
-impl Effort {
-    /// All efforts, in ascending order.
+impl Depth {
+    /// All depths, from the cheapest to the most thorough.
     pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
 
-    /// Name of the effort, as it is written in JSON and on command lines.
+    /// Name of the depth, as it is written in JSON and on command lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Names => "names",
@@ -53,32 +54,33 @@ impl Effort {
     }
 }
 
-impl fmt::Display for Effort {
+impl fmt::Display for Depth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Effort {
+impl FromStr for Depth {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL
             .into_iter()
-            .find(|effort| effort.name() == text)
-            .ok_or_else(|| format!("unknown effort {text:?}; known are {}", Self::ALL.map(Self::name).join(", ")))
+            .find(|depth| depth.name() == text)
+            .ok_or_else(|| format!("unknown depth {text:?}; known are {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 
 /// Whether a program is supported.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", content = "reasons", rename_all = "lowercase")]
+// Exhaustive: callers must handle each answer.
 pub enum Support {
-    /// Supported, up to the effort of the check.
+    /// Supported, up to the depth of the check.
     Yes,
     /// The program does not compile or does not run. Contains all reasons that were found, at least one.
     No(Vec<Reason>),
-    /// The answer requires more effort. Contains the reasons for the doubt.
+    /// The answer requires a deeper check. Contains the reasons for the doubt.
     Maybe(Vec<Reason>),
 }
 

@@ -92,6 +92,7 @@ pub struct AttributeRule {
 /// Whether an operation is supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Verdict {
     /// The operation is supported, subject to the other fields.
     #[default]

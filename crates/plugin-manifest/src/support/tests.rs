@@ -3,15 +3,15 @@ use crate::{Manifest, Program};
 
 /// A program with one function.
 fn program(body: &str) -> Program {
-    Program { format: "mlir".to_owned(), code: body.to_owned().into() }
+    Program::mlir(body.to_owned())
 }
 
 fn table(json: &str) -> SupportTable {
     serde_json::from_str(json).unwrap()
 }
 
-fn ask(json: &str, body: &str, effort: Effort) -> Support {
-    Checker::new(&table(json)).unwrap().program(&program(body), effort)
+fn ask(json: &str, body: &str, depth: Depth) -> Support {
+    Checker::new(&table(json)).unwrap().program(&program(body), depth)
 }
 
 const TABLE: &str = r#"{
@@ -39,41 +39,41 @@ const ADD: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 #[test]
 fn what_the_table_lists_is_supported() {
-    for effort in [Effort::Names, Effort::Attributes, Effort::Types] {
-        assert_eq!(ask(TABLE, ADD, effort), Support::Yes, "{effort}");
+    for depth in [Depth::Names, Depth::Attributes, Depth::Types] {
+        assert_eq!(ask(TABLE, ADD, depth), Support::Yes, "{depth}");
     }
-    let Support::Maybe(reasons) = ask(TABLE, ADD, Effort::Compile) else { panic!() };
+    let Support::Maybe(reasons) = ask(TABLE, ADD, Depth::Compile) else { panic!() };
     assert!(reasons[0].message.contains("compiling"), "{reasons:?}");
 }
 
 #[test]
 fn unlisted_operation_in_complete_table() {
     let sub = ADD.replace("add", "subtract");
-    let Support::No(reasons) = ask(TABLE, &sub, Effort::Names) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, &sub, Depth::Names) else { panic!() };
     assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
     assert_eq!(reasons[0].location.as_deref(), Some("f.py:3:10"));
     let open = TABLE.replace("\"complete\": true", "\"complete\": false");
-    let Support::Maybe(reasons) = ask(&open, &sub, Effort::Names) else { panic!() };
+    let Support::Maybe(reasons) = ask(&open, &sub, Depth::Names) else { panic!() };
     assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.subtract"));
     let all = TABLE.replace("\"stablehlo.constant\"", "\"stablehlo.*\"");
-    assert_eq!(ask(&all, &sub, Effort::Types), Support::Yes);
+    assert_eq!(ask(&all, &sub, Depth::Types), Support::Yes);
 }
 
 #[test]
-fn types_count_from_their_effort_on() {
+fn types_count_from_their_depth_on() {
     let f64 = ADD.replace("f32", "f64");
-    assert_eq!(ask(TABLE, &f64, Effort::Attributes), Support::Yes);
-    let Support::No(reasons) = ask(TABLE, &f64, Effort::Types) else { panic!() };
+    assert_eq!(ask(TABLE, &f64, Depth::Attributes), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &f64, Depth::Types) else { panic!() };
     assert_eq!(reasons.len(), 1, "alike ones are one: {reasons:?}");
     assert_eq!((reasons[0].ty.as_deref(), reasons[0].count), (Some("tensor<2xf64>"), 3));
     let deep = ADD.replace("2xf32", "1x1x1x2xf32");
-    let Support::No(reasons) = ask(TABLE, &deep, Effort::Types) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, &deep, Depth::Types) else { panic!() };
     assert!(reasons[0].message.contains("at most 3 dimensions"), "{reasons:?}");
     let dynamic = ADD.replace("2xf32", "?xf32");
-    let Support::No(reasons) = ask(TABLE, &dynamic, Effort::Types) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, &dynamic, Depth::Types) else { panic!() };
     assert!(reasons[0].message.contains("dynamic shapes"), "{reasons:?}");
     assert_eq!(
-        ask(&TABLE.replace("\"max_rank\": 3", "\"dynamic_shapes\": true"), &dynamic, Effort::Types),
+        ask(&TABLE.replace("\"max_rank\": 3", "\"dynamic_shapes\": true"), &dynamic, Depth::Types),
         Support::Yes
     );
 }
@@ -84,7 +84,7 @@ fn rules_refuse_or_doubt_with_reason() {
       %0 = stablehlo.cosine %x : tensor<2xf32>
       %1 = stablehlo.cosine %0 : tensor<2xf32>
       return %1 : tensor<2xf32> }";
-    let Support::No(reasons) = ask(TABLE, cosine, Effort::Names) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, cosine, Depth::Names) else { panic!() };
     assert_eq!((reasons.len(), reasons[0].count), (1, 2));
     assert!(reasons[0].to_string().contains("no cosine"), "{}", reasons[0]);
     let sort = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -95,15 +95,15 @@ fn rules_refuse_or_doubt_with_reason() {
         stablehlo.return %2 : tensor<i1>
       }) : (tensor<2xf32>) -> tensor<2xf32>
       return %0 : tensor<2xf32> }";
-    let Support::Maybe(reasons) = ask(TABLE, sort, Effort::Types) else { panic!() };
+    let Support::Maybe(reasons) = ask(TABLE, sort, Depth::Types) else { panic!() };
     assert_eq!(reasons.len(), 1);
     assert!(reasons[0].message.contains("scratchpad"));
     let call = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.custom_call @Lu(%x) : (tensor<2xf32>) -> tensor<2xf32>
       return %0 : tensor<2xf32> }";
-    let Support::No(reasons) = ask(TABLE, call, Effort::Names) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, call, Depth::Names) else { panic!() };
     assert_eq!(reasons[0].operation.as_deref(), Some("stablehlo.custom_call(Lu)"));
-    assert_eq!(ask(TABLE, &call.replace("Lu", "Qr"), Effort::Types), Support::Yes);
+    assert_eq!(ask(TABLE, &call.replace("Lu", "Qr"), Depth::Types), Support::Yes);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn attributes_have_values_and_ranges() {
               return %0 : tensor<2x2xf32> }}"
         )
     };
-    assert_eq!(ask(TABLE, &dot("DEFAULT, DEFAULT"), Effort::Types), Support::Yes);
-    assert_eq!(ask(TABLE, &dot("HIGHEST, DEFAULT"), Effort::Names), Support::Yes);
-    let Support::No(reasons) = ask(TABLE, &dot("HIGHEST, DEFAULT"), Effort::Attributes) else { panic!() };
+    assert_eq!(ask(TABLE, &dot("DEFAULT, DEFAULT"), Depth::Types), Support::Yes);
+    assert_eq!(ask(TABLE, &dot("HIGHEST, DEFAULT"), Depth::Names), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &dot("HIGHEST, DEFAULT"), Depth::Attributes) else { panic!() };
     assert!(reasons[0].attribute.as_deref().unwrap().contains("HIGHEST"), "{reasons:?}");
     assert!(reasons[0].message.contains("DEFAULT"), "{reasons:?}");
     let transpose = |permutation: &str, shape: &str| {
@@ -128,27 +128,27 @@ fn attributes_have_values_and_ranges() {
               return %0 : tensor<{shape}xf32> }}"
         )
     };
-    assert_eq!(ask(TABLE, &transpose("1, 0", "2x2"), Effort::Types), Support::Yes);
-    let Support::No(reasons) = ask(TABLE, &transpose("2, 1, 0", "2x2x2"), Effort::Attributes) else { panic!() };
+    assert_eq!(ask(TABLE, &transpose("1, 0", "2x2"), Depth::Types), Support::Yes);
+    let Support::No(reasons) = ask(TABLE, &transpose("2, 1, 0", "2x2x2"), Depth::Attributes) else { panic!() };
     assert_eq!(reasons.len(), 2, "too long, and too large: {reasons:?}");
     let iota = "func.func @main() -> tensor<2x2xf32> {
       %0 = stablehlo.iota dim = 1 : tensor<2x2xf32>
       return %0 : tensor<2x2xf32> }";
-    let Support::No(reasons) = ask(TABLE, iota, Effort::Attributes) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, iota, Depth::Attributes) else { panic!() };
     assert_eq!(reasons[0].attribute.as_deref(), Some("iota_dimension = 1"));
 }
 
 #[test]
 fn broken_programs_and_foreign_formats_say_so() {
-    let Support::No(reasons) = ask(TABLE, "func.func @main(", Effort::Names) else { panic!() };
+    let Support::No(reasons) = ask(TABLE, "func.func @main(", Depth::Names) else { panic!() };
     assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
     let checker = Checker::new(&table(TABLE)).unwrap();
-    let onnx = Program { format: "onnx".to_owned(), code: vec![1, 2, 3].into() };
-    let Support::Maybe(reasons) = checker.program(&onnx, Effort::Names) else { panic!() };
+    let onnx = Program::new("onnx", vec![1, 2, 3]);
+    let Support::Maybe(reasons) = checker.program(&onnx, Depth::Names) else { panic!() };
     assert!(reasons[0].message.contains("mlir, hlo, hlo_with_config"), "{reasons:?}");
     for format in ["hlo", "hlo_with_config"] {
-        let broken = Program { format: format.to_owned(), code: vec![1, 2, 3].into() };
-        let Support::No(reasons) = checker.program(&broken, Effort::Names) else { panic!() };
+        let broken = Program::new(format.to_owned(), vec![1, 2, 3]);
+        let Support::No(reasons) = checker.program(&broken, Depth::Names) else { panic!() };
         assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
     }
 }
@@ -156,27 +156,27 @@ fn broken_programs_and_foreign_formats_say_so() {
 #[test]
 fn checks_hlo_like_stablehlo() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../stablehlo/tests/data/mlp_step.hlo");
-    let program = Program { format: "hlo".to_owned(), code: std::fs::read(path).unwrap().into() };
-    let ask = |json: &str, effort| Checker::new(&table(json)).unwrap().program(&program, effort);
+    let program = Program::hlo(std::fs::read(path).unwrap());
+    let ask = |json: &str, depth| Checker::new(&table(json)).unwrap().program(&program, depth);
     let all = r#"{"complete": true, "operations": {"stablehlo.*": {}}}"#;
-    assert_eq!(ask(all, Effort::Types), Support::Yes);
+    assert_eq!(ask(all, Depth::Types), Support::Yes);
     let no_tanh = r#"{"complete": true, "operations": {
         "stablehlo.*": {}, "stablehlo.tanh": {"support": "no", "reason": "the device has no tanh"}
     }}"#;
-    let Support::No(reasons) = ask(no_tanh, Effort::Names) else { panic!() };
+    let Support::No(reasons) = ask(no_tanh, Depth::Names) else { panic!() };
     assert_eq!((reasons[0].operation.as_deref(), reasons[0].count), (Some("stablehlo.tanh"), 2));
     assert!(reasons[0].location.is_some(), "{reasons:?}");
     let bf16 = r#"{"complete": true, "operations": {
         "stablehlo.*": {}, "stablehlo.dot_general": {"types": ["bf16"]}
     }}"#;
-    assert_eq!(ask(bf16, Effort::Attributes), Support::Yes);
-    let Support::No(reasons) = ask(bf16, Effort::Types) else { panic!() };
+    assert_eq!(ask(bf16, Depth::Attributes), Support::Yes);
+    let Support::No(reasons) = ask(bf16, Depth::Types) else { panic!() };
     assert!(reasons.iter().any(|reason| reason.ty.as_deref() == Some("tensor<8x16xf32>")), "{reasons:?}");
     // A config around the module does not change the answer.
     let mut code = Vec::new();
-    prost::encoding::bytes::encode(1, &program.code, &mut code);
-    let program = Program { format: "hlo_with_config".to_owned(), code: code.into() };
-    assert_eq!(Checker::new(&table(all)).unwrap().program(&program, Effort::Types), Support::Yes);
+    prost::encoding::bytes::encode(1, program.code(), &mut code);
+    let program = Program::new("hlo_with_config", code);
+    assert_eq!(Checker::new(&table(all)).unwrap().program(&program, Depth::Types), Support::Yes);
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn faults_of_tables_name_their_field() {
 
 #[test]
 fn without_a_table_nobody_knows() {
-    let support = Manifest::new("x").supports(&program(ADD), Effort::Names).unwrap();
+    let support = Manifest::new("x").supports(&program(ADD), Depth::Names).unwrap();
     assert!(matches!(&support, Support::Maybe(reasons) if reasons[0].message.contains("\"x\"")), "{support}");
 }
 
@@ -217,6 +217,6 @@ fn answers_join() {
     assert_eq!(maybe().and(no()), no());
     assert_eq!(no().and(no()).reasons().len(), 2);
     assert_eq!(no().to_string(), "no\n  a");
-    assert_eq!("types".parse(), Ok(Effort::Types));
-    assert!("all".parse::<Effort>().unwrap_err().contains("names, attributes"));
+    assert_eq!("types".parse(), Ok(Depth::Types));
+    assert!("all".parse::<Depth>().unwrap_err().contains("names, attributes"));
 }

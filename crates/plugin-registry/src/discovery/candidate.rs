@@ -33,6 +33,7 @@ pub enum NameOrigin {
 
 /// A name and its source.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct CandidateName {
     /// The name in lower case, as JAX compares names.
     pub name: String,

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use plugin_manifest::{Fault, Manifest};
+use plugin_manifest::Manifest;
 
 use super::folder;
 use super::refusal::Refusal;
@@ -20,6 +20,6 @@ pub(crate) fn read(path: &Path) -> Result<Manifest, Vec<Refusal>> {
     let text = String::from_utf8(bytes).map_err(|_| vec![malformed(String::new(), "not UTF-8 text".to_owned())])?;
     Manifest::from_json(&text).map_err(|faults| {
         let faults = faults.into_vec().into_iter();
-        faults.map(|Fault { field, message }| malformed(field, message)).collect()
+        faults.map(|fault| malformed(fault.field, fault.message)).collect()
     })
 }

@@ -159,6 +159,7 @@ pub enum Refusal {
 
 /// A dependency that was not found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct MissingDependency {
     /// Name of the library, as spelled in the dynamic section.
     pub name: String,

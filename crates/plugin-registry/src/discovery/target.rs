@@ -88,6 +88,7 @@ impl fmt::Display for Architecture {
 
 /// Operating system and architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+// Exhaustive: a pair, as in a target triple.
 pub struct Target {
     /// The operating system.
     pub os: OperatingSystem,

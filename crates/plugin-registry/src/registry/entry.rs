@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use plugin_manifest::{Capabilities, Descriptor, EnvPlan, Environment, Manifest, ProcessTopology};
 #[cfg(feature = "stablehlo")]
-use plugin_manifest::{Effort, Program, Support};
+use plugin_manifest::{Depth, Program, Support};
 
 use super::core::PluginRegistry;
 use super::id::PluginId;
@@ -118,9 +118,9 @@ impl PluginEntry {
     /// [`Error::Refused`] if the plugin cannot be used, [`Error::Supports`] if the table has faults or the plugin failed
     /// to answer.
     #[cfg(feature = "stablehlo")]
-    pub fn supports(&self, program: &Program, effort: Effort) -> Result<Support, Error> {
+    pub fn supports(&self, program: &Program, depth: Depth) -> Result<Support, Error> {
         let failed = |error| Error::Supports { name: self.name().to_owned(), error };
-        self.usable()?.supports(program, effort).map_err(failed)
+        self.usable()?.supports(program, depth).map_err(failed)
     }
 
     /// Returns the description, or why the plugin cannot be used.

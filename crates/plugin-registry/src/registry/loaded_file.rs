@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 /// How a library's file changed after it was loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum FileChange {
     /// The path now refers to another file, with other contents.
     Replaced,

@@ -84,7 +84,7 @@ fn describe(mut candidate: Candidate) -> (Candidate, Result<Descriptor, Manifest
     let Some(path) = candidate.location.path().map(Path::to_owned) else { return (candidate, Err(manifest)) };
     let descriptor = Descriptor::new(manifest.clone(), Library::Path(path.clone()), Arc::new(()));
     let descriptor = descriptor.map_err(|faults| {
-        for Fault { field, message } in faults.into_vec() {
+        for Fault { field, message, .. } in faults.into_vec() {
             candidate.refusals.push(Refusal::MalformedManifest { path: path.clone(), field, message });
         }
         manifest

@@ -22,7 +22,7 @@ fn installed(test: &str, names: &[&str]) -> PathBuf {
 
 fn install(folder: &Path, name: &str, change: impl FnOnce(&mut Manifest)) {
     let mut manifest = Manifest::new(name);
-    manifest.library.push(LibraryFile { path: folder.join(format!("lib{name}.so")), ..LibraryFile::default() });
+    manifest.library.push(LibraryFile::new(folder.join(format!("lib{name}.so"))));
     change(&mut manifest);
     fs::write(folder.join(format!("{name}.json")), manifest.to_json()).unwrap();
 }

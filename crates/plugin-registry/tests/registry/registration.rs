@@ -78,7 +78,7 @@ fn reads_manifest_beside_library() {
     let library = folder.join("libbeside.so");
     fs::copy(closing_plugin(), &library).unwrap();
     let mut manifest = Manifest::new("beside");
-    manifest.library.push(device_plugin::manifest::LibraryFile { path: "libbeside.so".into(), ..Default::default() });
+    manifest.library.push(device_plugin::manifest::LibraryFile::new("libbeside.so"));
     fs::write(folder.join("pjrt_plugin.json"), manifest.to_json()).unwrap();
     let entry = registry.register_library(&library, None).unwrap();
     assert_eq!(entry.name(), "beside");

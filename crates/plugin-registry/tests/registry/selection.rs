@@ -17,7 +17,7 @@ fn refused(registry: &PluginRegistry, policy: &Policy) -> SelectError {
 }
 
 fn nodes(pattern: &str) -> Hardware {
-    Hardware { device_nodes: vec![pattern.to_owned()], ..Hardware::default() }
+    Hardware::default().with_device_nodes([pattern])
 }
 
 #[test]
@@ -72,13 +72,9 @@ fn hardware_decides_unless_named() {
     for (file, text) in [("vendor", "0x10de\n"), ("device", "0x2330\n"), ("class", "0x030200\n")] {
         fs::write(device.join(file), text).unwrap();
     }
-    let pci = |vendor: &str, devices: &[&str], classes: &[&str]| Hardware {
-        pci: vec![PciId {
-            vendor: vendor.to_owned(),
-            devices: devices.iter().map(|&d| d.to_owned()).collect(),
-            classes: classes.iter().map(|&c| c.to_owned()).collect(),
-        }],
-        ..Hardware::default()
+    let pci = |vendor: &str, devices: &[&str], classes: &[&str]| {
+        Hardware::default()
+            .with_pci([PciId::new(vendor).with_devices(devices.iter().copied()).with_classes(classes.iter().copied())])
     };
     let registry = PluginRegistry::builder().hardware(HardwareProbe::at(&root)).build();
     for (name, hardware, presence, says) in [

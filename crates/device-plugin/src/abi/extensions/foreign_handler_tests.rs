@@ -58,8 +58,8 @@ fn c_handler_receives_call_and_returns_errors() {
             types: vec![Some(ElementType::S32)],
         };
         let mut output = [0i32; 3];
-        let operands = [Operand { shape: &shape, bytes: input }];
-        let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
+        let operands = [Operand::new(&shape, input)];
+        let mut results = [ResultBuffer::new(&shape, bytemuck::cast_slice_mut(&mut output))];
         let mut made = Call::new("scale", &attributes, &operands, &mut results, &context).unwrap();
         call(address, &mut made).map(|()| output)
     };
@@ -80,9 +80,9 @@ fn changed(change: impl for<'a> FnOnce(&mut Call<'a>, &'a Shape, &'a [Operand<'a
     let (shape, huge) = (Shape::new(ElementType::S32, [2]), Shape::new(ElementType::S32, [1 << 40]));
     let (input, mut output) = ([1i32, 2], [0i32; 2]);
     let (attributes, context) = (Attributes::default(), ExecuteContext::default());
-    let nowhere = [Operand { shape: &huge, bytes: &[] }];
-    let operands = [Operand { shape: &shape, bytes: bytemuck::cast_slice(&input) }];
-    let mut results = [ResultBuffer { shape: &shape, bytes: bytemuck::cast_slice_mut(&mut output) }];
+    let nowhere = [Operand::new(&huge, &[])];
+    let operands = [Operand::new(&shape, bytemuck::cast_slice(&input))];
+    let mut results = [ResultBuffer::new(&shape, bytemuck::cast_slice_mut(&mut output))];
     let mut made = Call::new("f", &attributes, &operands, &mut results, &context).unwrap();
     change(&mut made, &huge, &nowhere);
     call((misled as *const ()).expose_provenance(), &mut made).unwrap_err()
@@ -109,7 +109,7 @@ fn rejects_unaligned_memory() {
         let memory = [0u64; 8];
         let bytes = &bytemuck::cast_slice::<_, u8>(&memory)[from..][..shape.host_size().unwrap()];
         let (attributes, context) = (Attributes::default(), ExecuteContext::default());
-        let operands = [Operand { shape: &shape, bytes }];
+        let operands = [Operand::new(&shape, bytes)];
         let mut made = Call::new("f", &attributes, &operands, &mut [], &context).unwrap();
         call((misled as *const ()).expose_provenance(), &mut made).unwrap_err().message().to_owned()
     };

@@ -374,7 +374,7 @@ pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shap
     // SAFETY: V3 (arrays and text), which the caller promises.
     Ok(match unsafe { given(layout, true) }? {
         None => None,
-        Some(Given::Order(order, tiles)) => Some(Layout { minor_to_major: order.to_vec(), tiles }),
+        Some(Given::Order(order, tiles)) => Some(Layout::new(order.to_vec()).with_tiles(tiles)),
         Some(Given::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
             Some(Layout::row_major(shape.dimensions.len()))
         }

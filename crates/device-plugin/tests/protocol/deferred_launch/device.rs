@@ -146,13 +146,14 @@ impl<const Q: bool> Backend for Device<Q> {
     }
 
     fn compile(&self, program: &device_plugin::Program, _: &CompileOptions) -> Result<Compiled<Program>> {
-        let words: Vec<_> = std::str::from_utf8(&program.code).unwrap().split_whitespace().map(str::to_owned).collect();
+        let words: Vec<_> =
+            std::str::from_utf8(program.code()).unwrap().split_whitespace().map(str::to_owned).collect();
         let inputs: usize = words[1].parse().unwrap();
         let outputs = if words[0] == "none" { 0 } else { 1 };
         let program = Program { words };
         let donated = if program.has("donate") { 0..inputs } else { 0..0 };
         let info = ExecutableInfo::new("patient", vec![pair(); inputs], vec![pair(); outputs]).donating(donated);
-        Ok(Compiled { executable: program, info })
+        Ok(Compiled::new(program, info))
     }
 
     fn execute(&self, program: &Arc<Program>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -241,7 +242,7 @@ impl World {
     }
 
     pub fn compile_for_both(&self, program: &str) -> Loaded {
-        let options = CompileOptions { num_replicas: 2, ..CompileOptions::default() };
+        let options = CompileOptions::default().with_num_replicas(2);
         self.framework.compile_with(self.client, program, &options.encode()).unwrap()
     }
 

@@ -154,7 +154,7 @@ impl DevicePlugin for Faulty {
         Self::process().resolve(topology, environment).map_err(Error::from)
     }
 
-    fn supports(_: &Program, _: Effort) -> Option<Support> {
+    fn supports(_: &Program, _: Depth) -> Option<Support> {
         enter_or_panic("supports");
         None
     }
@@ -204,12 +204,12 @@ type Program_ = Object<String>;
 /// Compiles a program that echoes its arguments. `fresh` copies them to new buffers. `donated` also copies, and its
 /// argument is donated. `both` has two arguments.
 fn compiled(program: &Program) -> Result<Compiled<Program_>> {
-    let code = String::from_utf8_lossy(&program.code).into_owned();
+    let code = String::from_utf8_lossy(program.code()).into_owned();
     let shape = Shape::new(ElementType::U8, [2]);
     let inputs = if code == "both" { 2 } else { 1 };
     let info = ExecutableInfo::new("echo", vec![shape.clone(); inputs], [shape]);
     let info = if code == "donated" { info.donating([0]) } else { info };
-    Ok(Compiled { executable: Object::new(code, "Executable::drop"), info })
+    Ok(Compiled::new(Object::new(code, "Executable::drop"), info))
 }
 
 impl Backend for Device {
@@ -485,7 +485,7 @@ impl Serialization for Device {
 
     fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<Program_>> {
         enter("deserialize")?;
-        compiled(&Program { format: String::new(), code: data.to_vec().into() })
+        compiled(&Program::new(String::new(), data.to_vec()))
     }
 }
 

@@ -77,8 +77,7 @@ impl World {
         let client = plugin().client(&[]).unwrap();
         let loaded = plugin().compile(client, "1").unwrap();
         let assignment = DeviceAssignment::new(2, 1, vec![0, 1]).unwrap();
-        let options =
-            CompileOptions { num_replicas: 2, device_assignment: Some(assignment), ..CompileOptions::default() };
+        let options = CompileOptions::default().with_num_replicas(2).with_device_assignment(assignment);
         let executable = executable_of(loaded);
         Self {
             client,
@@ -546,8 +545,8 @@ fn plugin_methods_may_panic_or_fail() {
     }
     {
         arm("supports", Kind::Panic);
-        let program = device_plugin::Program { format: "mlir".to_owned(), code: Vec::new().into() };
-        let fault = described.supports(&program, device_plugin::Effort::Names).unwrap_err();
+        let program = device_plugin::Program::mlir(Vec::new());
+        let fault = described.supports(&program, device_plugin::Depth::Names).unwrap_err();
         assert!(disarm() && fault.message().contains("asked to panic in supports"), "{fault}");
     }
     arm("shutdown", Kind::Panic);

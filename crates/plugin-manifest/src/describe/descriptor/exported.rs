@@ -173,15 +173,15 @@ unsafe extern "C" fn configure<E: ExportedPlugin>(
 unsafe extern "C" fn supports<E: ExportedPlugin>(
     format: dp_string,
     code: dp_string,
-    effort: u32,
+    depth: u32,
     sink: dp_sink,
     user: *mut c_void,
 ) -> u32 {
     let support = || {
         // SAFETY: D4 (arguments of hooks), the array is readable for its length.
         let program = unsafe { strings::program(format, code) }?;
-        let effort = super::effort_of(effort)?;
-        match E::HOOKS.supports(&program, effort) {
+        let depth = super::depth_from_raw(depth)?;
+        match E::HOOKS.supports(&program, depth) {
             Some(support) => serde_json::to_string(&support?).map_err(|error| Error::internal(error.to_string())),
             None => Err(Error::unimplemented("only the plugin's manifest describes which programs it supports")),
         }

@@ -20,7 +20,7 @@ use std::ffi::{c_char, c_void};
 use pjrt_sys::PJRT_Api;
 
 use crate::describe::capabilities::{dp_capabilities, dp_string};
-use crate::{Effort, Error, Result};
+use crate::{Depth, Error, Result};
 
 pub use exported::{CDescriptor, ExportedPlugin};
 pub use topology::CTopology;
@@ -48,13 +48,13 @@ pub const DP_DEVICE_SHARE_ONE: u32 = 1;
 pub const DP_DEVICE_SHARE_ALL: u32 = 2;
 
 /// Check the names of the program's operations.
-pub const DP_EFFORT_NAMES: u32 = 1;
+pub const DP_DEPTH_NAMES: u32 = 1;
 /// Check the names and attributes of the operations.
-pub const DP_EFFORT_ATTRIBUTES: u32 = 2;
+pub const DP_DEPTH_ATTRIBUTES: u32 = 2;
 /// Check the names, attributes and types of the operations.
-pub const DP_EFFORT_TYPES: u32 = 3;
+pub const DP_DEPTH_TYPES: u32 = 3;
 /// Check everything that the compiler checks.
-pub const DP_EFFORT_COMPILE: u32 = 4;
+pub const DP_DEPTH_COMPILE: u32 = 4;
 
 /// An environment variable. It never grows, because it is used in arrays.
 #[repr(C)]
@@ -136,13 +136,13 @@ pub type dp_configure = Option<
 
 /// Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
 /// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
-/// answer beyond its manifest. `effort` is one of `DP_EFFORT_*`. The answer is an object of
+/// answer beyond its manifest. `depth` is one of `DP_DEPTH_*`. The answer is an object of
 ///
 /// - `answer`: `yes`, `no` or `maybe`; and
 /// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
 ///   "message": …}`, where only the message is required.
 pub type dp_supports = Option<
-    unsafe extern "C" fn(format: dp_string, code: dp_string, effort: u32, sink: dp_sink, user: *mut c_void) -> u32,
+    unsafe extern "C" fn(format: dp_string, code: dp_string, depth: u32, sink: dp_sink, user: *mut c_void) -> u32,
 >;
 
 /// Called once, after the last client is destroyed.
@@ -181,24 +181,24 @@ pub struct dp_descriptor {
     pub supports: dp_supports,
 }
 
-/// An effort in the form used by C.
-pub(crate) const fn raw_effort(effort: Effort) -> u32 {
-    match effort {
-        Effort::Names => DP_EFFORT_NAMES,
-        Effort::Attributes => DP_EFFORT_ATTRIBUTES,
-        Effort::Types => DP_EFFORT_TYPES,
-        Effort::Compile => DP_EFFORT_COMPILE,
+/// The constant of a depth, one of `DP_DEPTH_*`.
+pub(crate) const fn raw_depth(depth: Depth) -> u32 {
+    match depth {
+        Depth::Names => DP_DEPTH_NAMES,
+        Depth::Attributes => DP_DEPTH_ATTRIBUTES,
+        Depth::Types => DP_DEPTH_TYPES,
+        Depth::Compile => DP_DEPTH_COMPILE,
     }
 }
 
-/// The effort of one of `DP_EFFORT_*`.
+/// Returns the depth of one of `DP_DEPTH_*`.
 ///
 /// # Errors
 ///
 /// `INVALID_ARGUMENT` for another number.
-pub fn effort_of(raw: u32) -> Result<Effort> {
-    Effort::ALL.into_iter().find(|effort| raw_effort(*effort) == raw).ok_or_else(|| {
-        Error::invalid_argument(format!("effort is {raw}, none of DP_EFFORT_NAMES, _ATTRIBUTES, _TYPES and _COMPILE"))
+pub fn depth_from_raw(raw: u32) -> Result<Depth> {
+    Depth::ALL.into_iter().find(|depth| raw_depth(*depth) == raw).ok_or_else(|| {
+        Error::invalid_argument(format!("depth is {raw}; it must be DP_DEPTH_NAMES, _ATTRIBUTES, _TYPES or _COMPILE"))
     })
 }
 

@@ -10,7 +10,7 @@ use crate::describe::descriptor::{
 };
 use crate::descriptor::Hooks;
 use crate::{
-    Descriptor, Effort, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
+    Depth, Descriptor, EnvPlan, Environment, Error, ErrorCode, Fault, Faults, Library, Manifest, ProcessTopology,
     Program, Result, StaticApi, Support,
 };
 
@@ -173,11 +173,11 @@ impl Hooks for Foreign {
         Some(plan.and_then(|json| plan::from_json(&json, environment)))
     }
 
-    fn supports(&self, program: &Program, effort: Effort) -> Option<Result<Support>> {
+    fn supports(&self, program: &Program, depth: Depth) -> Option<Result<Support>> {
         let function = self.supports?;
-        let (format, code) = (dp_string::new(&program.format), strings::of_bytes(&program.code));
+        let (format, code) = (dp_string::new(program.format()), strings::of_bytes(program.code()));
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
-        let call = |sink, user| unsafe { function(format, code, super::raw_effort(effort), sink, user) };
+        let call = |sink, user| unsafe { function(format, code, super::raw_depth(depth), sink, user) };
         let name = format!("supports of {}", self.name);
         // SAFETY: D3, as above; the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {

@@ -86,7 +86,7 @@ pub(super) unsafe fn program(format: dp_string, code: dp_string) -> Result<Progr
     let format = unsafe { read(format, "format") }?.to_owned();
     // SAFETY: D2 (referenced memory), the array is readable for its length.
     let code = unsafe { slice(code.data.cast::<u8>(), code.size, "code") }?;
-    Ok(Program { format, code: Bytes::copy_from_slice(code) })
+    Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
 
 /// A struct that begins with its size. Fields beyond that size are valid as zeros.

@@ -33,7 +33,7 @@ pub(crate) unsafe fn read_program(program: *const PJRT_Program) -> Result<Progra
     let format = unsafe { ffi_read::text(program.format, program.format_size, "program->format") }?;
     // SAFETY: V1 (argument structs) and V3 (arrays and text), which the caller promises.
     let code = unsafe { ffi_read::slice(program.code.cast::<u8>().cast_const(), program.code_size, "program->code") }?;
-    Ok(Program { format: format.to_owned(), code: Bytes::copy_from_slice(code) })
+    Ok(Program::from_bytes(format, Bytes::copy_from_slice(code)))
 }
 
 /// Checks a number of replicas or partitions.

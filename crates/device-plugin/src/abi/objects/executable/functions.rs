@@ -28,8 +28,8 @@ fn serialize<B: Backend>(executable: &Executable<B>) -> Result<Vec<u8>> {
     let mut out = Writer::new(MAGIC);
     out.text(&executable.platform_name);
     out.text(&executable.platform_version);
-    out.text(&executable.program.format);
-    out.bytes(&executable.program.code);
+    out.text(executable.program.format());
+    out.bytes(executable.program.code());
     out.bytes(&executable.options);
     out.count(native.iter().len());
     if let Some(native) = native {
@@ -48,21 +48,21 @@ fn write_program(to: *mut PJRT_Program, program: &Program) -> Result<()> {
         )));
     }
     if !given.code.is_null() {
-        if given.code_size < program.code.len() {
+        if given.code_size < program.code().len() {
             return Err(Error::argument(format!(
                 "program->code_size is {}, but the program has {} bytes; ask for the size with a null code first",
                 given.code_size,
-                program.code.len()
+                program.code().len()
             )));
         }
         // SAFETY: V3 (arrays and text).
-        let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code.len(), "program->code") }?;
-        code.copy_from_slice(&program.code);
+        let code = unsafe { ffi_read::slice_mut(given.code.cast::<u8>(), program.code().len(), "program->code") }?;
+        code.copy_from_slice(program.code());
     }
     let mut written = given;
-    written.code_size = program.code.len();
-    written.format = program.format.as_ptr().cast();
-    written.format_size = program.format.len();
+    written.code_size = program.code().len();
+    written.format = program.format().as_ptr().cast();
+    written.format_size = program.format().len();
     // SAFETY: V1 (argument structs), the struct is at least as long as ours.
     unsafe {
         to.cast::<u8>().copy_from_nonoverlapping((&raw const written).cast(), PJRT_Program::STRUCT_SIZE);
@@ -238,7 +238,7 @@ entries! {
         }?;
         let mut from = Reader::new(bytes, MAGIC, "an executable")?;
         let platform = (from.text()?, from.text()?);
-        let program = Program { format: from.text()?, code: Bytes::copy_from_slice(from.bytes()?) };
+        let program = Program::from_bytes(from.text()?, Bytes::copy_from_slice(from.bytes()?));
         let stored = from.bytes()?;
         let native = match from.count()? {
             0 => None,

@@ -389,7 +389,7 @@ fn fingerprint(topology: &Topology, program: &Program, options: &[u8]) -> String
         let mut hasher = DefaultHasher::new();
         seed.hash(&mut hasher);
         (&topology.platform_name, &topology.platform_version).hash(&mut hasher);
-        (&program.format, &program.code[..], options).hash(&mut hasher);
+        (program.format(), &program.code()[..], options).hash(&mut hasher);
         hasher.finish()
     };
     format!("{:016x}{:016x}", hash(0), hash(1))
