@@ -6,6 +6,8 @@ use crate::abi::lend::host_alias::{AliasSource, HostAlias};
 use crate::{Error, Result, Shape};
 
 /// An array on the host: dense, row-major, sub-byte types in one byte per element.
+///
+/// It usually borrows the framework's memory. The framework's `pjrt::HostArray` owns its data.
 #[derive(Debug)]
 pub struct HostArray<'a> {
     shape: &'a Shape,

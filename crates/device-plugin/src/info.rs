@@ -70,7 +70,8 @@ impl MemoryInfo {
 }
 
 /// Where a buffer is stored: indices into the lists of [`Backend::devices`](crate::Backend::devices) and
-/// [`Backend::memories`](crate::Backend::memories).
+/// [`Backend::memories`](crate::Backend::memories). A framework passes a device or a memory (`pjrt::Placement`), and the SDK
+/// determines the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Placement {

@@ -34,7 +34,7 @@ impl<B: Backend> fmt::Debug for Launch<'_, B> {
     }
 }
 
-/// Options that a framework passes for one execution. Cheap to clone.
+/// Options that a framework passes for one execution (`pjrt::ExecuteOptions`), as the backend reads them. Cheap to clone.
 ///
 /// Frameworks omit most of them, and older frameworks do not know all of them. The SDK rejects only a
 /// `multi_slice_config`, because none of its extensions creates one.

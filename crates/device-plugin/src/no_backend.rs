@@ -9,6 +9,7 @@ use crate::{
 };
 
 /// The backend of a [`DevicePlugin`](crate::DevicePlugin) whose device is driven by another library. It has no values.
+#[derive(Debug)]
 pub enum NoBackend {}
 
 impl Backend for NoBackend {

@@ -16,7 +16,8 @@ use crate::handle::Foreign;
 use crate::memory::Memory;
 use crate::read;
 
-/// The destination of a transfer.
+/// The destination of a transfer: a device or a memory of the client. The plugin receives it as `device_plugin::Placement`,
+/// which names both by index.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, Placement};

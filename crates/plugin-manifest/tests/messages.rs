@@ -307,7 +307,7 @@ fn support(messages: &mut Messages) {
             "stablehlo.dot_general": {"attributes": {"precision_config": {"one_of": ["DEFAULT"]}}}}}"#,
     );
     let checker = Checker::new(&table).expect("a valid table");
-    let mut check = |code: &str, effort| match checker.program(&program("mlir", code), effort) {
+    let mut check = |code: &str, depth| match checker.program(&program("mlir", code), depth) {
         Support::Yes => panic!("{code} is supported"),
         support => messages.write(code, support),
     };

@@ -3,7 +3,7 @@
 use crate::{Backend, Result};
 
 /// A platform's own handle of a queue, such as a `cudaStream_t`, as a number. The SDK never dereferences it. Code that
-/// dereferences it must know that it is valid.
+/// dereferences it must know that it is valid. The framework's `pjrt::extensions::Stream` also keeps the client alive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stream(pub isize);
 

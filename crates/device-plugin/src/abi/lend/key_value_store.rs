@@ -13,7 +13,8 @@ use crate::abi::table::error_handle::{ErrorHandle, into_raw};
 use crate::abi::table::ffi_read;
 use crate::{Error, ErrorCode, Result};
 
-/// A store that all processes of a distributed run share. The framework provides it. Its methods block.
+/// A store that all processes of a distributed run share. The framework provides it, in Rust as an
+/// implementation of `pjrt::KeyValueStore`. Its methods block.
 pub struct KeyValueStore {
     get: PJRT_KeyValueGetCallback,
     get_arg: *mut c_void,

@@ -38,6 +38,7 @@ pub trait ExportedPlugin: Hooks + Sized {
 
 /// The description of a plugin of this library, in the form that `DevicePlugin_GetDescriptor` returns. It remains valid
 /// until the process ends.
+#[derive(Debug)]
 pub struct CDescriptor(dp_descriptor);
 
 // SAFETY: D1 and D2, which this module guarantees: the data that a descriptor points to is never written again.

@@ -8,6 +8,7 @@ use crate::process::{Address, DeviceShare, Position};
 use crate::{Error, ProcessTopology, Result};
 
 /// A topology for C, with the text to which it points.
+#[derive(Debug)]
 pub struct CTopology<'a> {
     raw: dp_topology,
     // The memory to which `raw` points. The elements of a vector do not move when the vector is moved.
