@@ -78,10 +78,7 @@ impl Executable {
 
     /// Copies the optimized program from the plugin if `wanted` accepts its format. The plugin returns the format with
     /// the program's size. A program in another format therefore costs one call and no copy.
-    pub(crate) fn optimized_program_if(
-        &self,
-        wanted: impl FnOnce(&str) -> bool,
-    ) -> Result<Option<Program>, Error> {
+    pub(crate) fn optimized_program_if(&self, wanted: impl FnOnce(&str) -> bool) -> Result<Option<Program>, Error> {
         let sized = self.size_optimized_program()?;
         // SAFETY: C3: the format belongs to the plugin and lives as long as the executable.
         let format = unsafe { program_format(&sized) }?;

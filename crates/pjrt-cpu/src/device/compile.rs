@@ -173,7 +173,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
         shardings => encoded(shardings),
     });
     // Frameworks that do not know the extensions find shardings and layouts in the program.
-    info.optimized = program.readable_program().map(|code| Program::mlir(code));
+    info.optimized = program.readable_program().map(Program::mlir);
     Ok(info)
 }
 
