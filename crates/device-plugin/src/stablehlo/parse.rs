@@ -9,8 +9,7 @@ use crate::{Error, Program, Result, StablehloVersions};
 /// The versions that [`parse`] reads, for
 /// [`DevicePlugin::stablehlo_versions`](crate::DevicePlugin::stablehlo_versions). Frameworks then serialize programs
 /// for the newest of them or an older one.
-pub const VERSIONS: StablehloVersions =
-    StablehloVersions::new(numbers(Version::NEWEST), numbers(Version::OLDEST));
+pub const VERSIONS: StablehloVersions = StablehloVersions::new(numbers(Version::NEWEST), numbers(Version::OLDEST));
 
 const fn numbers(Version(major, minor, patch): Version) -> [i64; 3] {
     [major as i64, minor as i64, patch as i64]

@@ -30,7 +30,11 @@ pub(crate) fn supports(program: &Program) -> Support {
         );
         return Support::No(vec![Reason::new(message)]);
     }
-    let options = CompileOptions::default().with_num_replicas(devices[0]).with_num_partitions(devices[1]).with_spmd_partitioning(true).with_shardy_partitioner(true);
+    let options = CompileOptions::default()
+        .with_num_replicas(devices[0])
+        .with_num_partitions(devices[1])
+        .with_spmd_partitioning(true)
+        .with_shardy_partitioner(true);
     match compile_module::<CpuBackend>(&module, &options) {
         Ok(_) => Support::Yes,
         Err(error) => match refused(&module, &options) {

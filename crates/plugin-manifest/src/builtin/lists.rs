@@ -1,13 +1,10 @@
 //! Lists that every built-in manifest contains: library files, PCI devices, words.
 
-
 use crate::manifest::{LibraryFile, PciId};
 
 /// Files for Linux, by the names under which packages ship them.
 pub(super) fn linux(files: &[&str]) -> Vec<LibraryFile> {
-    let file =
-        |name: &&str| LibraryFile::new(PathBuf::from(name)).with_os("linux".to_owned());
-    files.iter().map(file).collect()
+    files.iter().map(|name| LibraryFile::new(name).with_os("linux")).collect()
 }
 
 /// PCI devices of a vendor, by their numbers or their classes.
