@@ -212,14 +212,8 @@ fn rejects_options_for_other_devices() {
     refused(default().with_num_replicas(3), "3 replicas, but there are 2 devices");
     refused(default().with_num_replicas(2).with_num_partitions(2), "4 devices");
     refused(default().with_device_ordinal(4), "device id 4");
-    refused(
-        default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()),
-        "id 9; known are 10",
-    );
-    refused(
-        default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()),
-        "have 1 of 1",
-    );
+    refused(default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()), "id 9; known are 10");
+    refused(default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()), "have 1 of 1");
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
     assert!(fault.message.starts_with("PJRT_Client_Compile: compile options"), "{fault:?}");
     toy().destroy_client(client);

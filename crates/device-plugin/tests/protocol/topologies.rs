@@ -160,7 +160,9 @@ fn rejects_foreign_topologies() {
     let wide = CompileOptions::default().with_num_partitions(3);
     let fault = compile(pair, null_mut(), code, &wide).unwrap_err();
     assert_eq!(fault.message, "the program needs 3 partitions, but there are 2 devices");
-    let twice = CompileOptions::default().with_num_replicas(2).with_device_assignment(DeviceAssignment::new(2, 1, vec![1, 1]).unwrap());
+    let twice = CompileOptions::default()
+        .with_num_replicas(2)
+        .with_device_assignment(DeviceAssignment::new(2, 1, vec![1, 1]).unwrap());
     assert!(compile(pair, null_mut(), code, &twice).unwrap_err().message.contains("names device 1 twice"));
     let fault = compile(null_mut(), null_mut(), code, &options).unwrap_err();
     assert_eq!(fault.message, "PJRT_Compile: topology is null");
