@@ -602,7 +602,7 @@ typedef struct dp_capabilities {
     const uint32_t *dot_algorithms;
     /** Number of elements of dot_algorithms. */
     size_t dot_algorithms_size;
-    /** Capabilities without a field of their own, in the order of their names. None: there are none. */
+    /** Capabilities without a field of their own, in the order of their names. Null if there are none. */
     const dp_feature *features;
     /** Number of elements of features. */
     size_t features_size;

@@ -23,7 +23,7 @@ const HEADERS: &[Header] = &[Header {
     sources: &[
         "crates/plugin-manifest/src/describe/capabilities/structs.rs",
         "crates/plugin-manifest/src/describe/capabilities/constants.rs",
-        "crates/plugin-manifest/src/describe/descriptor/mod.rs",
+        "crates/plugin-manifest/src/describe/descriptor/structs.rs",
         "crates/pjrt-c/src/lib.rs",
     ],
     preamble: "/*

@@ -1,4 +1,4 @@
-//! The backend for plugins that have none of their own.
+//! The backend for plugins without a backend of their own.
 
 use std::sync::Arc;
 

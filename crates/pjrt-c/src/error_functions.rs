@@ -4,7 +4,7 @@ use plugin_manifest::describe::capabilities::dp_string;
 
 use crate::error::{DP_OK, dp_code, dp_error};
 use crate::guard;
-use crate::text::text_of;
+use crate::guard::text_of;
 
 /// Returns the kind of an error, or `DP_OK` for NULL.
 ///

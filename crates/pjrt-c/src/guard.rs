@@ -14,9 +14,12 @@ use pjrt_sys::PJRT_Api;
 use plugin_manifest::describe::descriptor::{dp_descriptor, dp_topology};
 use plugin_manifest::{Descriptor, ProcessTopology, StaticApi};
 
+use plugin_manifest::describe::capabilities::dp_string;
+
 use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};
 use crate::sized::StructSize;
+use crate::text::{NO_TEXT, Text};
 
 /// Runs a body. A panic becomes a failure.
 #[expect(clippy::disallowed_methods, reason = "the one place of the C interface where panics are contained")]
@@ -336,6 +339,11 @@ pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T
 
 fn null(parameter: &str, expected: &str) -> String {
     format!("`{parameter}` is NULL; it must point to {expected}")
+}
+
+/// Lends a text of an object. Returns absent text if the object is null or has no such text.
+pub(crate) fn text_of<O>(object: Option<&O>, text: impl FnOnce(&O) -> Option<&Text>) -> dp_string {
+    get(object, NO_TEXT, |object| text(object).map_or(NO_TEXT, Text::lend))
 }
 
 #[cfg(test)]

@@ -10,9 +10,10 @@ use plugin_registry::{PluginEntry, Status};
 use crate::error::{dp_code, dp_error};
 use crate::failure::Failure;
 use crate::guard;
+use crate::guard::text_of;
 use crate::options::dp_options;
 use crate::sized::StructSize;
-use crate::text::{NO_TEXT, Text, text_of};
+use crate::text::{NO_TEXT, Text};
 
 /// The environment that a plugin needs in one process: environment variables, options of the client and a coordinator.
 /// It is only data. Only `dp_plan_apply` sets variables.

@@ -15,10 +15,11 @@ use plugin_registry::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, 
 use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};
 use crate::guard;
+use crate::guard::text_of;
 use crate::lease::dp_lease;
 use crate::options::dp_options;
 use crate::plan::dp_plan;
-use crate::text::{Text, text_of};
+use crate::text::Text;
 
 /// A plugin of a registry: its description, and the way to load it. Handles of one plugin are independent. Each handle
 /// owns the text that it lends.

@@ -9,8 +9,9 @@ use plugin_manifest::{Bytes, Program};
 
 use crate::error::{dp_code, dp_error};
 use crate::guard;
+use crate::guard::text_of;
 use crate::plugin::dp_plugin;
-use crate::text::{Text, text_of};
+use crate::text::Text;
 
 /// Whether a plugin's devices can run a program, with the reasons for an answer other than yes.
 pub struct dp_support {

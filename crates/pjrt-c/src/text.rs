@@ -4,8 +4,6 @@ use std::ptr::null;
 
 use plugin_manifest::describe::capabilities::dp_string;
 
-use crate::guard;
-
 /// Absent text.
 pub(crate) const NO_TEXT: dp_string = dp_string { data: null(), size: 0 };
 
@@ -30,11 +28,6 @@ impl Text {
     pub(crate) fn as_str(&self) -> &str {
         str::from_utf8(&self.0[..self.0.len() - 1]).unwrap()
     }
-}
-
-/// Lends a text of an object. Returns absent text if the object is null or has no such text.
-pub(crate) fn text_of<O>(object: Option<&O>, text: impl FnOnce(&O) -> Option<&Text>) -> dp_string {
-    guard::get(object, NO_TEXT, |object| text(object).map_or(NO_TEXT, Text::lend))
 }
 
 #[cfg(test)]

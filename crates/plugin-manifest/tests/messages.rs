@@ -260,7 +260,8 @@ fn detection(messages: &mut Messages) {
         messages.add(variables, ProcessTopology::detect(&environment));
     }
     let empty = Environment::new();
-    let cases: [(&str, fn(&mut Explicit)); 5] = [
+    type Set = fn(&mut Explicit);
+    let cases: [(&str, Set); 5] = [
         ("global rank 1", |explicit| explicit.global_rank = Some(1)),
         ("world size 2", |explicit| explicit.world_size = Some(2)),
         ("local rank 1", |explicit| explicit.local_rank = Some(1)),

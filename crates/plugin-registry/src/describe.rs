@@ -37,7 +37,7 @@ pub fn describe(path: impl AsRef<Path>) -> Result<Option<Descriptor>, Error> {
 ///
 /// All faults of the description.
 pub(crate) fn describe_loaded(plugin: &Plugin) -> Result<Option<Descriptor>, Faults> {
-    // SAFETY: R1 (the library is trusted): it was trusted before it was loaded, and a function of this name has this
+    // SAFETY: R1 (the library is trusted). It was trusted before it was loaded, and a function of this name has this
     // type.
     let found = unsafe { plugin.own_description(DP_GET_DESCRIPTOR) };
     // SAFETY: R1, as above: the function returns a valid descriptor that never changes.

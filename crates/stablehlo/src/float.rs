@@ -137,7 +137,7 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
     Some(if negative { -value } else { value })
 }
 
-/// `f8E8M0FNU` represents only powers of two: it stores the exponent, and 0xFF is NaN.
+/// `f8E8M0FNU` represents only powers of two. It stores the exponent, and 0xFF is NaN.
 fn encode_e8m0(value: f64) -> u64 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;

@@ -205,7 +205,7 @@ impl Workers {
         }
     }
 
-    /// Abandons the threads: they do not exist in a forked process, and are parked in an ending one.
+    /// Abandons the threads, which do not exist in a forked process and are parked in an ending one.
     pub(crate) fn abandon(&self) {
         std::mem::forget(self.take_threads());
     }

@@ -362,8 +362,8 @@ impl<'a> Walk<'a> {
             region.args = self.block_arguments(cursor, scope, &mut numbers)?;
         }
         let count = cursor.check_count(ops)?;
-        // Reserve memory for all ops of a function at once. For nested regions, let the list grow: they are small, and
-        // many can be open at the same time.
+        // Reserve memory for all ops of a function at once. For nested regions, let the list grow, because they are small
+        // and many can be open at the same time.
         region.ops.reserve_exact(if depth == 1 { count.min(cursor.remaining() / 4) } else { count.min(4) });
         for _ in 0..count {
             let inner = self.op(cursor, scope, &mut numbers, &mut region.ops)?;

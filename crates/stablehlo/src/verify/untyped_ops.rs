@@ -334,7 +334,7 @@ impl<'a> Rules<'_, 'a> {
         self.shape_operand(2, shape, result)
     }
 
-    /// Checks the last operand of a collective with a dynamic root: it holds as many `i32` numbers as there are data
+    /// Checks that the last operand of a collective with a dynamic root holds as many `i32` numbers as there are data
     /// operands.
     fn root(&self) -> Result<()> {
         if self.find("has_dynamic_root").and_then(Attribute::as_integer) != Some(1) {

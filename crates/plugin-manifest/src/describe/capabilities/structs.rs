@@ -185,7 +185,7 @@ pub struct dp_capabilities {
     pub dot_algorithms: *const u32,
     /// Number of elements of dot_algorithms.
     pub dot_algorithms_size: usize,
-    /// Capabilities without a field of their own, in the order of their names. None: there are none.
+    /// Capabilities without a field of their own, in the order of their names. Null if there are none.
     pub features: *const dp_feature,
     /// Number of elements of features.
     pub features_size: usize,

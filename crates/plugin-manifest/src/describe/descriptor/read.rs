@@ -177,7 +177,7 @@ impl Hooks for Foreign {
         let function = self.supports?;
         let (format, code) = (dp_string::new(program.format()), strings::of_bytes(program.code()));
         // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
-        let call = |sink, user| unsafe { function(format, code, super::raw_depth(depth), sink, user) };
+        let call = |sink, user| unsafe { function(format, code, super::structs::raw_depth(depth), sink, user) };
         let name = format!("supports of {}", self.name);
         // SAFETY: D3, as above; the arguments live until the function returns.
         let answer = match unsafe { strings::ask(&name, call) } {

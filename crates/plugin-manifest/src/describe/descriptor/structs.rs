@@ -1,0 +1,253 @@
+//! The structs, numbers and function types of the C interface.
+#![allow(non_camel_case_types, reason = "the names of the C interface")]
+
+use std::ffi::{c_char, c_void};
+
+use pjrt_sys::PJRT_Api;
+
+use crate::describe::capabilities::{dp_capabilities, dp_string};
+use crate::{Depth, Error, Result};
+
+/// The function of a shared library that describes its plugin: `const dp_descriptor* (void)`. It never returns null.
+pub const DP_GET_DESCRIPTOR: &str = "DevicePlugin_GetDescriptor";
+
+/// Version of the interface. Readers reject descriptors of other versions. Appended fields do not change it.
+pub const DP_DESCRIPTOR_VERSION: u32 = 1;
+
+/// The table is that of `get_pjrt_api`.
+pub const DP_LIBRARY_THIS: u32 = 1;
+/// The PJRT library is the file `library` in the folder of the library that has the descriptor.
+pub const DP_LIBRARY_BESIDE: u32 = 2;
+/// The PJRT library is the file `library`: a path, or a bare name for the dynamic loader to search.
+pub const DP_LIBRARY_PATH: u32 = 3;
+/// The path of the PJRT library is the one that `library_path` reports.
+pub const DP_LIBRARY_COMPUTED: u32 = 4;
+
+/// Default: one device if the process shares its host, otherwise all devices.
+pub const DP_DEVICE_SHARE_DEFAULT: u32 = 0;
+/// The process takes one device, that of its local rank.
+pub const DP_DEVICE_SHARE_ONE: u32 = 1;
+/// The process takes all devices of its host.
+pub const DP_DEVICE_SHARE_ALL: u32 = 2;
+
+/// Check the names of the program's operations.
+pub const DP_DEPTH_NAMES: u32 = 1;
+/// Check the names and attributes of the operations.
+pub const DP_DEPTH_ATTRIBUTES: u32 = 2;
+/// Check the names, attributes and types of the operations.
+pub const DP_DEPTH_TYPES: u32 = 3;
+/// Check everything that the compiler checks.
+pub const DP_DEPTH_COMPILE: u32 = 4;
+
+/// An environment variable. It never grows, because it is used in arrays.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dp_variable {
+    /// Its name.
+    pub name: dp_string,
+    /// Its value, which may be empty.
+    pub value: dp_string,
+}
+
+/// The place of a process among those that run one program together.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dp_topology {
+    /// Size of the struct in bytes, as known to the code that fills it in.
+    pub struct_size: usize,
+    /// Rank among all processes.
+    pub global_rank: u32,
+    /// Number of processes; 0 for a single process, whatever the other numbers are.
+    pub world_size: u32,
+    /// Rank among the processes on this host.
+    pub local_rank: u32,
+    /// Number of processes on this host.
+    pub local_world_size: u32,
+    /// Index of this host among the hosts of all slices.
+    pub host_index: u32,
+    /// Number of hosts of all slices.
+    pub host_count: u32,
+    /// The slice that contains this host: hosts whose devices share a network.
+    pub slice_index: u32,
+    /// Number of slices; 0 and 1 both mean a single one.
+    pub slice_count: u32,
+    /// Which devices of its host the process takes: one of `DP_DEVICE_SHARE_*`.
+    pub device_share: u32,
+    /// 0.
+    pub reserved: u32,
+    /// Address on which the coordinator listens, as `host:port`; empty if unknown.
+    pub coordinator: dp_string,
+    /// Names of the hosts of this process's slice, in order; null if unknown.
+    pub hosts: *const dp_string,
+    /// Their number.
+    pub num_hosts: usize,
+    /// Other known values, each under the name of its environment variable.
+    pub attributes: *const dp_variable,
+    /// Their number.
+    pub num_attributes: usize,
+}
+
+/// Receives the result of a function: UTF-8, valid during the call. `user` is the pointer passed with the sink. The
+/// sink is called once, before the function returns and on its thread.
+pub type dp_sink = Option<unsafe extern "C" fn(user: *mut c_void, data: *const c_char, len: usize)>;
+
+/// Returns the PJRT table, the same each time, or null.
+pub type dp_get_pjrt_api = Option<unsafe extern "C" fn() -> *const PJRT_Api>;
+
+/// Passes the path of the PJRT library to `sink` and returns 0, or passes the reason and returns a `PJRT_Error_Code`.
+pub type dp_library_path = Option<unsafe extern "C" fn(sink: dp_sink, user: *mut c_void) -> u32>;
+
+/// Computes the set-up of one process. Returns 0 and passes the plan to `sink` as JSON, or a `PJRT_Error_Code` and the
+/// reason. `environment` holds the variables of that process. The plan is an object of
+///
+/// - `steps`, a list of `{"variable": …, "value": …, "set": "default" or "override", "before": "load" or "client",
+///   "reason": …}`;
+/// - `options`, a list of `{"name": …, "type": …, "value": …, "reason": …}` for `PJRT_Client_Create`, where the type is
+///   `string`, `int64`, `int64_list`, `float` or `bool`; and
+/// - `coordinator`, the `host:port` of the key-value store that clients need, or null.
+///
+/// All three may be omitted, and so may optional fields of a step.
+pub type dp_configure = Option<
+    unsafe extern "C" fn(
+        topology: *const dp_topology,
+        environment: *const dp_variable,
+        num_environment: usize,
+        sink: dp_sink,
+        user: *mut c_void,
+    ) -> u32,
+>;
+
+/// Checks whether the devices can run a program: `code`, in a format such as `mlir`. Returns 0 and passes the answer to
+/// `sink` as JSON, or a `PJRT_Error_Code` and the reason. Returns `PJRT_Error_Code_UNIMPLEMENTED` if the plugin has no
+/// answer beyond its manifest. `depth` is one of `DP_DEPTH_*`. The answer is an object of
+///
+/// - `answer`: `yes`, `no` or `maybe`; and
+/// - `reasons`, for the last two, a list of `{"operation": …, "attribute": …, "type": …, "location": …, "count": …,
+///   "message": …}`, where only the message is required.
+pub type dp_supports = Option<
+    unsafe extern "C" fn(format: dp_string, code: dp_string, depth: u32, sink: dp_sink, user: *mut c_void) -> u32,
+>;
+
+/// Called once, after the last client is destroyed.
+pub type dp_shutdown = Option<unsafe extern "C" fn()>;
+
+/// A plugin's description. It remains valid and unchanged until the process ends.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct dp_descriptor {
+    /// Size of the struct in bytes, as known to the plugin.
+    pub struct_size: usize,
+    /// `DP_DESCRIPTOR_VERSION`.
+    pub version: u32,
+    /// Where the PJRT library is: one of `DP_LIBRARY_*`.
+    pub library_kind: u32,
+    /// Why the plugin cannot be described. If it is not empty, ignore all fields after `name`.
+    pub error: dp_string,
+    /// Name by which frameworks register the plugin.
+    pub name: dp_string,
+    /// The complete description, as the JSON of `pjrt_plugin.json`. Empty if the plugin provides only a name and
+    /// `capabilities`.
+    pub manifest: dp_string,
+    /// The library's file, for `DP_LIBRARY_BESIDE` and `DP_LIBRARY_PATH`.
+    pub library: dp_string,
+    /// Capabilities of its devices. May be null. Those in the manifest take precedence, if present.
+    pub capabilities: *const dp_capabilities,
+    /// The table, for `DP_LIBRARY_THIS`.
+    pub get_pjrt_api: dp_get_pjrt_api,
+    /// The library's path, for `DP_LIBRARY_COMPUTED`.
+    pub library_path: dp_library_path,
+    /// Computes the set-up of one process; null if the manifest's plan is complete.
+    pub configure: dp_configure,
+    /// May be null.
+    pub shutdown: dp_shutdown,
+    /// Checks whether the devices can run a program; null if only the manifest describes that.
+    pub supports: dp_supports,
+}
+
+/// The constant of a depth, one of `DP_DEPTH_*`.
+pub(super) const fn raw_depth(depth: Depth) -> u32 {
+    match depth {
+        Depth::Names => DP_DEPTH_NAMES,
+        Depth::Attributes => DP_DEPTH_ATTRIBUTES,
+        Depth::Types => DP_DEPTH_TYPES,
+        Depth::Compile => DP_DEPTH_COMPILE,
+    }
+}
+
+/// Returns the depth of one of `DP_DEPTH_*`.
+///
+/// # Errors
+///
+/// `INVALID_ARGUMENT` for another number.
+pub fn depth_from_raw(raw: u32) -> Result<Depth> {
+    Depth::ALL.into_iter().find(|depth| raw_depth(*depth) == raw).ok_or_else(|| {
+        Error::invalid_argument(format!("depth is {raw}; it must be DP_DEPTH_NAMES, _ATTRIBUTES, _TYPES or _COMPILE"))
+    })
+}
+
+impl dp_descriptor {
+    /// Size of the struct in this version.
+    pub const STRUCT_SIZE: usize = size_of::<Self>();
+    /// Size of the shortest struct that a reader accepts: everything up to the name.
+    pub const MIN_SIZE: usize = std::mem::offset_of!(Self, manifest);
+
+    /// An empty descriptor, for a plugin to fill in.
+    pub const fn new() -> Self {
+        Self {
+            struct_size: Self::STRUCT_SIZE,
+            version: DP_DESCRIPTOR_VERSION,
+            library_kind: 0,
+            error: dp_string::EMPTY,
+            name: dp_string::EMPTY,
+            manifest: dp_string::EMPTY,
+            library: dp_string::EMPTY,
+            capabilities: std::ptr::null(),
+            get_pjrt_api: None,
+            library_path: None,
+            configure: None,
+            shutdown: None,
+            supports: None,
+        }
+    }
+}
+
+impl Default for dp_descriptor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl dp_topology {
+    /// Size of the struct in this version.
+    pub const STRUCT_SIZE: usize = size_of::<Self>();
+    /// Size of the shortest struct that a reader accepts: all the numbers.
+    pub const MIN_SIZE: usize = std::mem::offset_of!(Self, coordinator);
+
+    /// The topology of a single process.
+    pub const fn new() -> Self {
+        Self {
+            struct_size: Self::STRUCT_SIZE,
+            global_rank: 0,
+            world_size: 0,
+            local_rank: 0,
+            local_world_size: 0,
+            host_index: 0,
+            host_count: 0,
+            slice_index: 0,
+            slice_count: 0,
+            device_share: DP_DEVICE_SHARE_DEFAULT,
+            reserved: 0,
+            coordinator: dp_string::EMPTY,
+            hosts: std::ptr::null(),
+            num_hosts: 0,
+            attributes: std::ptr::null(),
+            num_attributes: 0,
+        }
+    }
+}
+
+impl Default for dp_topology {
+    fn default() -> Self {
+        Self::new()
+    }
+}

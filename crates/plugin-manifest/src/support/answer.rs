@@ -1,0 +1,191 @@
+//! The depth of a check, its answer, and the reasons.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// The parts of a program that a check looks at. Each depth includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Depth {
+    /// Names of operations and targets of custom calls.
+    Names,
+    /// Also the attributes of operations.
+    Attributes,
+    /// Also element types, ranks and dynamic extents.
+    Types,
+    /// Also everything else that compiling checks.
+    Compile,
+}
+
+impl Depth {
+    /// All depths, from the cheapest to the most thorough.
+    pub const ALL: [Self; 4] = [Self::Names, Self::Attributes, Self::Types, Self::Compile];
+
+    /// Name of the depth, as it is written in JSON and on command lines.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Names => "names",
+            Self::Attributes => "attributes",
+            Self::Types => "types",
+            Self::Compile => "compile",
+        }
+    }
+}
+
+impl fmt::Display for Depth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Depth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|depth| depth.name() == text)
+            .ok_or_else(|| format!("unknown depth {text:?}; known are {}", Self::ALL.map(Self::name).join(", ")))
+    }
+}
+
+/// Whether a program is supported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", content = "reasons", rename_all = "lowercase")]
+// Exhaustive: callers must handle each answer.
+pub enum Support {
+    /// Supported, up to the depth of the check.
+    Yes,
+    /// The program does not compile or does not run. Contains all reasons that were found, at least one.
+    No(Vec<Reason>),
+    /// The answer requires a deeper check. Contains the reasons for the doubt.
+    Maybe(Vec<Reason>),
+}
+
+impl Support {
+    /// The reasons why the program is not supported, or may not be.
+    pub fn reasons(&self) -> &[Reason] {
+        match self {
+            Self::Yes => &[],
+            Self::No(reasons) | Self::Maybe(reasons) => reasons,
+        }
+    }
+
+    /// Combines two answers. `No` takes precedence over `Maybe`, which takes precedence over `Yes`.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, other) | (other, Self::Yes) => other,
+            (Self::No(mut reasons), Self::No(more)) => {
+                reasons.extend(more);
+                Self::No(reasons)
+            }
+            (no @ Self::No(_), Self::Maybe(_)) | (Self::Maybe(_), no @ Self::No(_)) => no,
+            (Self::Maybe(mut reasons), Self::Maybe(more)) => {
+                reasons.extend(more);
+                Self::Maybe(reasons)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Support {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Yes => "yes",
+            Self::No(_) => "no",
+            Self::Maybe(_) => "maybe",
+        })?;
+        self.reasons().iter().try_for_each(|reason| write!(f, "\n  {reason}"))
+    }
+}
+
+/// Why a program is not supported, or may not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The operation, such as `stablehlo.sort`; `None` if the reason concerns the whole program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// The attribute and value at fault, such as `precision = [HIGHEST]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attribute: Option<String>,
+    /// The type at fault, such as `tensor<4xf64>`.
+    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    pub ty: Option<String>,
+    /// Source location of the operation, such as `model.py:12:4`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Number of operations of the program to which the reason applies.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub count: usize,
+    /// Description of the problem for users.
+    pub message: String,
+}
+
+const fn one() -> usize {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_one(count: &usize) -> bool {
+    *count == 1
+}
+
+impl Reason {
+    /// A reason that concerns the whole program.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), count: 1, ..Self::default() }
+    }
+
+    /// Sets the operation.
+    #[must_use]
+    pub fn operation(mut self, name: impl Into<String>) -> Self {
+        self.operation = Some(name.into());
+        self
+    }
+
+    /// Sets the attribute.
+    #[must_use]
+    pub fn attribute(mut self, attribute: impl Into<String>) -> Self {
+        self.attribute = Some(attribute.into());
+        self
+    }
+
+    /// Sets the type.
+    #[must_use]
+    pub fn ty(mut self, ty: impl Into<String>) -> Self {
+        self.ty = Some(ty.into());
+        self
+    }
+
+    /// Sets the source location of the operation.
+    #[must_use]
+    pub fn location(mut self, location: impl Into<String>) -> Self {
+        self.location = Some(location.into());
+        self
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operation) = &self.operation {
+            write!(f, "{operation}: ")?;
+        }
+        f.write_str(&self.message)?;
+        let about = [&self.attribute, &self.ty].into_iter().flatten().map(String::as_str).collect::<Vec<_>>();
+        if !about.is_empty() {
+            write!(f, " ({})", about.join(", "))?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, " at {location}")?;
+        }
+        if self.count > 1 {
+            write!(f, " and {} more", self.count - 1)?;
+        }
+        Ok(())
+    }
+}
