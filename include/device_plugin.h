@@ -1024,7 +1024,8 @@ size_t dp_plugin_alias_count(const dp_plugin *plugin);
 dp_string dp_plugin_alias_at(const dp_plugin *plugin, size_t index);
 
 /** Returns whether `name` is the plugin's name, an alias or a platform name, regardless of letter case. */
-bool dp_plugin_answers_to(const dp_plugin *plugin, const char *name);
+bool dp_plugin_answers_to(const dp_plugin *plugin,
+                          const char *name);
 
 /**
  * Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin within the program, and for one
