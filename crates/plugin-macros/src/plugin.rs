@@ -169,8 +169,8 @@ fn keep(member: &mut ImplItem, errors: &mut Errors) -> bool {
         }
         ImplItem::Fn(function) => known_function(function, errors),
         ImplItem::Macro(call) => {
-            let message = "`#[device_plugin]` does not see what a macro makes; write its items out, or call it in the \
-                           functions";
+            let message = "`#[device_plugin]` cannot see the items that a macro expands to; write them out, or call the \
+                           macro inside the functions";
             errors.at(&call.mac.path, message);
             false
         }
@@ -326,8 +326,8 @@ fn complete(item: &mut ItemImpl, krate: &TokenStream, says_library: bool, errors
         return false;
     }
     if let Some(library) = library {
-        let message = "the plugin has a backend and a library, and a framework can use only one; leave out \
-                       `type Backend` where another library drives the device, else `fn library`";
+        let message = "the plugin has both a backend and a library, but a framework can use only one; remove \
+                       `type Backend` if another library drives the device, or else remove `fn library`";
         errors.at(quote!(#library), message);
     }
     true
