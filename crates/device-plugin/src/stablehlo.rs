@@ -1,7 +1,8 @@
 //! Converts StableHLO programs to the types of this crate. Requires the feature `stablehlo`.
 //!
 //! The `stablehlo` crate reads programs and does not depend on PJRT. This module converts between the two, so that
-//! vendors do not write tables of types. [`parse`] reads a [`Program`], and [`info`] returns its properties for
+//! vendors do not write tables of types. [`parse`] reads a [`Program`](crate::Program), and [`info`] returns its
+//! properties for
 //! frameworks. [`inline`] replaces calls by the called functions. [`shape`] and [`element_type`] convert types,
 //! [`call_attributes`] returns the attributes of a custom call, and [`unsupported`] is the error for an op that the
 //! device does not support.

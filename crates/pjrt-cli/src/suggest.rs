@@ -99,7 +99,7 @@ mod tests {
             )
         };
         let hint = |op| ops(program(op).as_bytes());
-        assert_eq!(hint("ad"), "; there is no op stablehlo.ad; did you mean stablehlo.add?");
+        assert_eq!(hint("ad"), "; unknown op stablehlo.ad; did you mean stablehlo.add?");
         assert!(hint("mutliply").ends_with("did you mean stablehlo.multiply?"));
         assert_eq!(hint("add"), "");
         assert_eq!(hint("frobnicate"), "");

@@ -143,10 +143,10 @@ fn what_is_wrong_is_told_and_nothing_is_written() {
     for (args, said) in [
         (&[][..], "<NAME>"),
         (&[""], "not a valid plugin name"),
-        (&["Acme"], "\"acme\" is one"),
-        (&["my-device"], "\"my_device\" is one"),
+        (&["Acme"], "such as \"acme\""),
+        (&["my-device"], "such as \"my_device\""),
         (&["9lives"], "a lower-case letter"),
-        (&["../x"], "\"x\" is one"),
+        (&["../x"], "such as \"x\""),
         (&["größe"], "a lower-case letter"),
         (&["a__b"], "single underscores"),
         (&["fn"], "a keyword of Rust or Python"),

@@ -167,7 +167,7 @@ fn what_is_wrong_is_told_with_a_remedy() {
     let error = folder.refused(&["--library", text.to_str().unwrap(), "--name", "x", "--version", "1"]);
     assert!(error.contains("not a shared library"), "{error}");
     let error = folder.refused(&["--library", plain, "--name", "x", "--version", "1"]);
-    assert!(error.contains("not a PJRT plugin, it exports no function GetPjrtApi"), "{error}");
+    assert!(error.contains("not a PJRT plugin, because it does not export GetPjrtApi"), "{error}");
     let source = "#[unsafe(no_mangle)]\npub extern \"C\" fn acme_DevicePlugin_GetDescriptor() {}";
     let prefixed = folder.library("libprefixed.so", source);
     let error = folder.refused(&["--library", prefixed.to_str().unwrap(), "--version", "1"]);
@@ -227,7 +227,10 @@ fn what_is_wrong_is_told_with_a_remedy() {
         "supported_programs": { "operations": { "stablehlo.add": { "types": ["f33"] } } } });
     fs::write(&manifest, faulty.to_string()).unwrap();
     let error = folder.refused(&["--library", library, "--manifest", manifest.to_str().unwrap()]);
-    assert!(error.contains("supported_programs.operations.stablehlo.add.types: \"f33\" is no element type"), "{error}");
+    assert!(
+        error.contains("supported_programs.operations.stablehlo.add.types: \"f33\" is not an element type"),
+        "{error}"
+    );
     fs::write(&manifest, "{ \"name\": ").unwrap();
     let error = folder.refused(&["--library", library, "--manifest", manifest.to_str().unwrap()]);
     assert!(error.contains("faulty.json"), "{error}");

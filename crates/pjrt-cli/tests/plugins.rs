@@ -302,7 +302,7 @@ fn one_long_name_hides_no_other_plugin() {
         assert!(text.lines().all(|line| line.chars().count() < 10_000));
     }
     let all = machine.text(&["list", "--all"]);
-    assert!(all.contains("has 100000 bytes: write a name of at most 64"), "{all}");
+    assert!(all.contains("has 100000 bytes; write a name of at most 64"), "{all}");
     // The same names in variables, which have no limits as manifests do.
     for variable in ["PJRT_PLUGIN_PATH", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH", "PJRT_NAMES_AND_LIBRARY_PATHS"] {
         let value = "b".repeat(70_000) + ":/nowhere/x.so";

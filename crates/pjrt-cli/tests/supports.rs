@@ -62,7 +62,7 @@ fn a_table_answers_with_reasons_and_loads_nothing() {
     assert!(text.contains("precision_config = [HIGHEST, HIGHEST]") && text.contains("model.py:7:3"), "{text}");
     let (code, text) = ask("types");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("elements of f64 (tensor<2x2xf64>)"), "{text}");
+    assert!(text.contains("elements of type f64 (tensor<2x2xf64>)"), "{text}");
 
     let output = check(&folder, &["program.mlir", "-p", "board", "--json"]);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -83,7 +83,7 @@ fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
     assert_eq!(ask("", "names"), (Some(0), "odd, by names: yes\n".to_owned()));
     let (code, text) = ask("", "types");
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("elements of f64 (tensor<2x2xf64>)"), "{text}");
+    assert!(text.contains("elements of type f64 (tensor<2x2xf64>)"), "{text}");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_cannot_be_asked_is_an_error() {
     assert!(text.contains("none.mlir"), "{text}");
     let (code, text) = answer(&folder, &["program.mlir", "--depth", "all"]);
     assert_eq!(code, Some(2));
-    assert!(text.contains("there are names, attributes, types, compile"), "{text}");
+    assert!(text.contains("known are names, attributes, types, compile"), "{text}");
     let (code, text) = answer(&folder, &["program.mlir", "-p", "nobody"]);
     assert_eq!(code, Some(1));
     assert!(text.contains("nobody"), "{text}");

@@ -234,7 +234,7 @@ mod tests {
         assert!(error.contains("version was \"1\", but is \"2\""), "{error}");
         assert!(!error.contains("platform"), "{error}");
         let error = sealed().check(&identity("1")[..1], &[]).unwrap_err().to_string();
-        assert!(error.contains("version was \"1\", and this plugin's is absent"), "{error}");
+        assert!(error.contains("version was \"1\", but is absent in this plugin"), "{error}");
         assert!(sealed().check(&identity("1")[..1], &["version"]).is_ok());
         assert!(sealed().check(&identity("2"), &["version"]).is_err());
     }

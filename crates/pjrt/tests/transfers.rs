@@ -136,7 +136,7 @@ fn rejects_tiled_layout_of_other_order() {
     fake.column_major.store(true, SeqCst);
     let error = tiled(&[2, 2]).to_host::<u8>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains("u8[2,2], has the layout {0,1:T(8,128)}"), "{error}");
+    assert!(error.message().contains("u8[2,2] has the tiled layout {0,1:T(8,128)}"), "{error}");
     assert_eq!(tiled(&[4]).to_host::<u8>().unwrap(), [1, 2, 3, 4]);
 }
 

@@ -49,7 +49,7 @@ fn faulty_items_of_names_and_library_paths() {
     ];
     assert_eq!(list(&machine, &found), expected);
     let text = |index: usize| found.candidates[index].refusals[0].to_string();
-    assert_eq!(text(0), "PJRT_NAMES_AND_LIBRARY_PATHS: item \"nocolon\": write name:path");
+    assert_eq!(text(0), "PJRT_NAMES_AND_LIBRARY_PATHS: item \"nocolon\": the path is missing; write name:path");
     assert!(text(1).contains("more than one ':'"), "{}", text(1));
     assert!(text(2).contains("name is missing") && text(3).contains("path is missing"));
     assert!(text(4).contains("only the last item counts"), "{}", text(4));

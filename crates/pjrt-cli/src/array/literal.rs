@@ -221,6 +221,6 @@ mod tests {
         }
         assert!(extents(&"[".repeat(100_000)).unwrap_err().contains("64 deep"));
         assert!(typed("f32[2,3]", "[[1,2],[3,4]]").unwrap_err().contains("extents [2, 2]"));
-        assert!(typed("f32[2]", "[7]").unwrap_err().contains("2 elements, but 1 values"));
+        assert!(typed("f32[2]", "[7]").unwrap_err().contains("2 elements, but the list has 1 values"));
     }
 }

@@ -91,8 +91,8 @@ mod tests {
     #[test]
     fn wrong_arguments_get_a_reason() {
         let fault = |text| read(text).unwrap_err();
-        assert!(fault("f32[2]=1,2,3").contains("has 2 elements, but 3 values"));
-        assert!(fault("f32[0]=1").contains("has 0 elements, but 1 values"));
+        assert!(fault("f32[2]=1,2,3").contains("has 2 elements, but the list has 3 values"));
+        assert!(fault("f32[0]=1").contains("has 0 elements, but the list has 1 values"));
         assert!(fault("f33[2]=1").contains("not an element type"));
         assert!(fault("float32[2]=1").contains("did you mean f32?"));
         assert!(fault("a.npy:bfloat16").contains("did you mean bf16?"));

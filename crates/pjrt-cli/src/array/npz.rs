@@ -95,7 +95,7 @@ mod tests {
         save(&path, &arrays).unwrap();
         assert_eq!(read(&path, "out0").unwrap(), arrays[0]);
         assert_eq!(read(&path, "out1").unwrap(), arrays[1]);
-        assert!(read(&path, "out2").unwrap_err().contains("its arrays are out0, out1"));
+        assert!(read(&path, "out2").unwrap_err().contains("it contains out0, out1"));
         assert_eq!(names(&path).unwrap(), "out0, out1");
         fs::write(&path, "no archive").unwrap();
         assert!(read(&path, "out0").unwrap_err().contains("not a .npz file"));

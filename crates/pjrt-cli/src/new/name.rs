@@ -86,10 +86,10 @@ mod tests {
         }
         for (name, said) in [
             ("", "not a valid plugin name"),
-            ("Acme", "\"acme\" is one"),
-            ("my-device", "\"my_device\" is one"),
-            ("my device", "\"my_device\" is one"),
-            ("../up", "\"up\" is one"),
+            ("Acme", "such as \"acme\""),
+            ("my-device", "such as \"my_device\""),
+            ("my device", "such as \"my_device\""),
+            ("../up", "such as \"up\""),
             ("9lives", "a lower-case letter, then"),
             ("größe", "a lower-case letter, then"),
             ("a\nb", "not a valid plugin name"),
@@ -102,7 +102,7 @@ mod tests {
             let error = check(name).unwrap_err();
             assert!(error.contains(said), "{name}: {error}");
         }
-        assert!(check(&"a".repeat(65)).unwrap_err().contains("65 letters"));
+        assert!(check(&"a".repeat(65)).unwrap_err().contains("at most 64"));
         assert!(check_for_jax("gpu").unwrap_err().contains("\"acme_gpu\""));
         assert_eq!(check_for_jax("acme_gpu"), Ok(()));
     }

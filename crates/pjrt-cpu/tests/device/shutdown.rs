@@ -79,6 +79,8 @@ fn process_may_exit_during_work() {
         return;
     };
     static CLIENT: OnceLock<pjrt::Client> = OnceLock::new();
+    // The wait for a loop without an end takes as long as it may.
+    pjrt::set_exit_wait(Duration::from_millis(100));
     let client = client(2);
     let endless = compile(&client, crate::cancel::ENDLESS);
     let x = client.buffer_from_host(&[0i32], &[]).unwrap();

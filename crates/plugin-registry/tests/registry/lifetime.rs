@@ -179,7 +179,7 @@ fn options_are_those_of_the_schema() {
     let loaded = registry.register::<Options>().unwrap().load().unwrap();
     loaded.client(&ClientOptions::new().with("size", "12")).unwrap();
     let error = loaded.client(&ClientOptions::new().with("siz", 1i64).with("size", true)).unwrap_err().to_string();
-    assert!(error.contains("did you mean \"size\"?") && error.contains("of type int64"), "{error}");
+    assert!(error.contains("did you mean \"size\"?") && error.contains("has the type int64"), "{error}");
 }
 
 #[cfg(target_os = "linux")]
