@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pjrt_sys::*;
 use pjrt_types::{Element, ErrorCode, Layout, NamedValue, Shape};
@@ -43,6 +43,8 @@ type RawManager = PJRT_AsyncHostToDeviceTransferManager;
 pub struct AsyncHostToDeviceTransferManager {
     raw: Owned<RawManager, Arc<ClientInner>>,
     buffers: Vec<Mutex<Progress>>,
+    /// Sizes of the buffers, filled when they are first requested.
+    sizes: Vec<OnceLock<usize>>,
 }
 
 /// The state of one of the buffers.
@@ -160,7 +162,8 @@ impl AsyncHostToDeviceTransferManager {
         }
         let progress =
             |shape: &Shape| Mutex::new(Progress { shape: shape.clone(), is_open: true, calls: 0, is_retrieved: false });
-        Ok(Self { raw, buffers: shapes.iter().map(progress).collect() })
+        let sizes = shapes.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { raw, buffers: shapes.iter().map(progress).collect(), sizes })
     }
 
     /// The client of the buffers.
@@ -394,12 +397,15 @@ impl AsyncHostToDeviceTransferManager {
     }
 
     fn size(&self, index: usize) -> Result<usize, Error> {
+        if let Some(size) = self.sizes[index].get() {
+            return Ok(*size);
+        }
         let mut args = PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args::new();
         args.transfer_manager = self.raw.as_ptr();
         args.buffer_index = number(index)?;
         // SAFETY: C2: the manager is live, and the index is one of its buffers.
         unsafe { self.raw.api().call::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferSize>(&mut args) }?;
-        Ok(args.buffer_size)
+        Ok(*self.sizes[index].get_or_init(|| args.buffer_size))
     }
 
     /// Converts the place of a piece, if it is within the buffer.
