@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use prost::Message;
 
@@ -20,7 +21,7 @@ use crate::unknown::UnknownFields;
 /// options.parameter_is_tupled_arguments = true;
 /// assert_eq!(options.num_replicas, 2);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct CompileOptions {
     /// Device that the program is compiled for. If it is -1, the plugin or the device assignment decides.
@@ -49,8 +50,8 @@ pub struct CompileOptions {
     pub unknown: UnknownFields,
 }
 
-/// Value of a backend option.
-#[derive(Clone, Debug, PartialEq)]
+/// Value of a backend option. Doubles are equal if their bits are, so that options can be keys.
+#[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "each name is its type")]
 #[non_exhaustive]
 pub enum OptionOverride {
@@ -58,6 +59,32 @@ pub enum OptionOverride {
     Bool(bool),
     Int64(i64),
     Double(f64),
+}
+
+impl PartialEq for OptionOverride {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::String(a), Self::String(b)) => a == b,
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int64(a), Self::Int64(b)) => a == b,
+            (Self::Double(a), Self::Double(b)) => a.to_bits() == b.to_bits(),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for OptionOverride {}
+
+impl Hash for OptionOverride {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self).hash(state);
+        match self {
+            Self::String(value) => value.hash(state),
+            Self::Bool(value) => value.hash(state),
+            Self::Int64(value) => value.hash(state),
+            Self::Double(value) => value.to_bits().hash(state),
+        }
+    }
 }
 
 macro_rules! override_from {
@@ -371,6 +398,25 @@ impl CompileOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_keys() {
+        let options = |value: OptionOverride| CompileOptions::default().with_option_override("a", value);
+        let distinct = [
+            OptionOverride::from("1"),
+            OptionOverride::from(true),
+            OptionOverride::from(1),
+            OptionOverride::from(1.0),
+            OptionOverride::from(-0.0),
+            OptionOverride::from(0.0),
+            OptionOverride::from(f64::NAN),
+        ];
+        let mut keys = std::collections::HashSet::from([CompileOptions::default()]);
+        for value in &distinct {
+            assert!(keys.insert(options(value.clone())), "{value}");
+            assert!(!keys.insert(options(value.clone())), "{value}");
+        }
+    }
 
     #[test]
     fn options_round_trip() {

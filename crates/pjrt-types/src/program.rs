@@ -14,7 +14,7 @@ use bytes::Bytes;
 /// assert_eq!(program.format(), "mlir");
 /// assert_eq!(program.code().len(), 28);
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Program {
     format: Cow<'static, str>,
     code: Bytes,

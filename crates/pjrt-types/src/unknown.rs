@@ -6,7 +6,7 @@ use crate::proto::{BUILD_OPTIONS, COMPILE_OPTIONS, EXECUTABLE_BUILD_OPTIONS};
 
 /// Encoded fields of compile options that [`CompileOptions`](crate::CompileOptions) lacks, in particular XLA's debug
 /// options.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct UnknownFields {
     /// Unknown fields of `CompileOptionsProto`.
     options: Vec<u8>,

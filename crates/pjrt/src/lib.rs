@@ -35,6 +35,7 @@
 
 mod api;
 mod buffer;
+mod cache;
 mod client;
 mod device;
 mod dma;
@@ -79,6 +80,7 @@ mod transfer_manager;
 mod upload;
 
 pub use buffer::Buffer;
+pub use cache::{CacheStatistics, ExecutableCache};
 pub use client::Client;
 pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
 pub use dma::DmaMapping;

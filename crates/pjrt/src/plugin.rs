@@ -322,7 +322,7 @@ const ENDS: usize = 64 << 10;
 
 /// Identifies a build of a plugin by the size of the file and a hash of its ends, which contain the headers and tables.
 /// Reading a whole file of hundreds of megabytes would take longer than loading it.
-fn fingerprint(path: &Path) -> Option<String> {
+pub(crate) fn fingerprint(path: &Path) -> Option<String> {
     let mut file = File::open(path).ok()?;
     let size = file.metadata().ok()?.len();
     let mut hash = Sha256::new();

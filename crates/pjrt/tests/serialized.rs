@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::{
-    Client, CompileOptions, DeviceAssignment, ErrorKind, Program, SerializedExecutable, SerializedTopology,
-    TopologyDescription,
+    Client, CompileOptions, DeviceAssignment, ErrorKind, ExecutableCache, Program, SerializedExecutable,
+    SerializedTopology, TopologyDescription,
 };
 use pjrt_sys::*;
 
@@ -72,6 +72,37 @@ fn plugin_receives_its_own_bytes() {
     client.deserialize_and_load(&again).unwrap();
     assert!(loads_of(CODE) > before);
     assert!(again.identity().contains(&("platform".to_owned(), "fake".to_owned())), "{again:?}");
+}
+
+/// A plugin that cannot serialize executables, or refuses to load its own, costs only the files of a cache.
+#[test]
+fn cache_compiles_what_it_cannot_store_or_load() {
+    unsafe extern "C" fn refuse(args: *mut PJRT_Executable_DeserializeAndLoad_Args) -> *mut PJRT_Error {
+        // SAFETY: the caller's arguments.
+        let size = unsafe { (*args).serialized_executable_size };
+        assert_eq!(size, CODE.len());
+        fake::make_error(Some(15))
+    }
+    let client_of = |serialize: Option<_>| {
+        let mut table = table();
+        table.PJRT_Executable_Serialize = serialize;
+        table.PJRT_Executable_DeserializeAndLoad = Some(refuse);
+        Fake::new().client_of(&plugin_of(table).unwrap())
+    };
+    let folder = std::env::temp_dir().join(format!("pjrt-cache-of-fakes-{}", std::process::id()));
+    let compile = |client: &Client| {
+        let cache = ExecutableCache::in_directory(&folder).unwrap();
+        cache.compile(client, &Program::mlir(""), &CompileOptions::default()).unwrap();
+        cache.statistics()
+    };
+    let found = compile(&client_of(None));
+    assert_eq!((found.compilations, found.not_stored, found.rejected_files), (1, 1, 0));
+    let client = client_of(Some(serialize));
+    let found = compile(&client);
+    assert_eq!((found.compilations, found.not_stored, found.rejected_files), (1, 0, 0));
+    let found = compile(&client);
+    assert_eq!((found.compilations, found.not_stored, found.rejected_files), (1, 0, 1));
+    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[test]

@@ -187,7 +187,7 @@ struct FakeError {
 
 pub(crate) static ERRORS: AtomicIsize = AtomicIsize::new(0);
 
-fn make_error(code: Option<u32>) -> *mut PJRT_Error {
+pub(crate) fn make_error(code: Option<u32>) -> *mut PJRT_Error {
     let Some(code) = code else { return null_mut() };
     ERRORS.fetch_add(1, SeqCst);
     let message = format!("fake error {code}");

@@ -1,0 +1,209 @@
+//! Executables in a directory, which several processes may share.
+//!
+//! An executable of key `K` is the file `K.pjrt`, where `K` is in hexadecimal: the eight bytes of [`MAGIC`], the 32 bytes
+//! of the key, and the envelope of the serialized executable. A file appears under its name complete, because it is
+//! written under another one and renamed. The time of a file's last change is the time of its last use.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::key::Key;
+use crate::error::Error;
+use crate::serialized::SerializedExecutable;
+
+/// Begins each file.
+const MAGIC: [u8; 8] = *b"\x89PJC\r\n\x1a\n";
+const HEADER: usize = MAGIC.len() + 32;
+/// Name ends of executables, and of files that are being written.
+const EXECUTABLE: &str = "pjrt";
+const UNFINISHED: &str = "unfinished";
+/// The lock of the process that removes files.
+const LOCK: &str = "lock";
+/// A file that is written for this long belongs to a process that ended.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+pub(super) struct Directory {
+    path: PathBuf,
+    max_bytes: u64,
+}
+
+/// Result of a search for a key.
+pub(super) enum Found {
+    Executable(SerializedExecutable),
+    Nothing,
+    /// A file that cannot be used, with the reason.
+    Damaged(String),
+}
+
+impl Directory {
+    pub(super) fn open(path: &Path, max_bytes: u64) -> Result<Self, Error> {
+        let fail = |what: &str, error: &dyn std::fmt::Display| {
+            Error::invalid(format!("the cache directory {} {what}: {error}", path.display()))
+        };
+        create(path).map_err(|error| fail("cannot be created", &error))?;
+        // Later calls may run in another working directory.
+        let path = path.canonicalize().map_err(|error| fail("cannot be opened", &error))?;
+        let directory = Self { path, max_bytes };
+        let (probe, file) = directory.unfinished().map_err(|error| fail("cannot be written to", &error))?;
+        let checked = check_owner(&directory.path, &file);
+        drop(file);
+        // If this fails, the file is removed as abandoned later.
+        let _ = fs::remove_file(probe);
+        checked.map_err(|reason| fail("is not safe to load code from", &reason))?;
+        Ok(directory)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn set_max_bytes(&mut self, bytes: u64) {
+        self.max_bytes = bytes;
+    }
+
+    fn file(&self, key: &Key) -> PathBuf {
+        self.path.join(format!("{key}.{EXECUTABLE}"))
+    }
+
+    pub(super) fn read(&self, key: &Key) -> Found {
+        let mut bytes = match fs::read(self.file(key)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Found::Nothing,
+            Err(error) => return Found::Damaged(error.to_string()),
+        };
+        let header = bytes.first_chunk::<HEADER>();
+        if header.is_none_or(|header| !header.starts_with(&MAGIC)) {
+            return Found::Damaged("the file does not begin with the magic number of the cache's format".to_owned());
+        }
+        if header.is_none_or(|header| header[MAGIC.len()..] != *key.bytes()) {
+            return Found::Damaged("the file is that of another key".to_owned());
+        }
+        bytes.drain(..HEADER);
+        match SerializedExecutable::from_bytes(bytes) {
+            Ok(executable) => Found::Executable(executable),
+            Err(error) => Found::Damaged(error.to_string()),
+        }
+    }
+
+    /// Removes the file of `key`. Another process may have done so.
+    pub(super) fn remove(&self, key: &Key) {
+        if let Err(error) = fs::remove_file(self.file(key))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%key, %error, "a file of the cache directory cannot be removed");
+        }
+    }
+
+    /// Makes the file of `key` the one used last.
+    pub(super) fn mark_used(&self, key: &Key) {
+        // Without it, the file is only removed earlier.
+        let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
+    }
+
+    /// Writes an executable, and removes old files until all are within the limit. Returns how many were removed.
+    pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
+        let bytes = (HEADER + executable.as_bytes().len()) as u64;
+        if bytes > self.max_bytes {
+            let limit = self.max_bytes;
+            return Err(io::Error::other(format!("its {bytes} bytes exceed the limit of {limit} for the directory")));
+        }
+        let (path, mut file) = self.unfinished()?;
+        let written = file
+            .write_all(&MAGIC)
+            .and_then(|()| file.write_all(key.bytes()))
+            .and_then(|()| file.write_all(executable.as_bytes()));
+        drop(file);
+        let written = written.and_then(|()| fs::rename(&path, self.file(key)));
+        if let Err(error) = written {
+            let _ = fs::remove_file(&path);
+            return Err(error);
+        }
+        Ok(self.evict(key))
+    }
+
+    /// Creates a file to write, which is unique among the processes that use the directory.
+    fn unfinished(&self) -> io::Result<(PathBuf, File)> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let path = self.path.join(format!("{process}-{number}.{UNFINISHED}"));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok((path, file)),
+                // A process that had the same id, or one on another machine.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Removes the files that were used least recently until the rest is within the limit, but not the file of `new`.
+    /// Also removes what processes that ended left. If another process does so now, this does nothing.
+    fn evict(&self, new: &Key) -> u64 {
+        let Ok(lock) = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join(LOCK)) else {
+            return 0;
+        };
+        if lock.try_lock().is_err() {
+            return 0;
+        }
+        let (mut total, mut evicted) = (0u64, 0);
+        let mut executables = Vec::new();
+        for entry in fs::read_dir(&self.path).into_iter().flatten().flatten() {
+            let (path, Ok(metadata)) = (entry.path(), entry.metadata()) else { continue };
+            let (Some(end), Ok(modified)) = (path.extension(), metadata.modified()) else { continue };
+            if end == EXECUTABLE {
+                total += metadata.len();
+                executables.push((modified, metadata.len(), path));
+            } else if end == UNFINISHED && modified.elapsed().is_ok_and(|age| age > ABANDONED) {
+                let _ = fs::remove_file(path);
+            }
+        }
+        executables.sort();
+        let new = self.file(new);
+        for (_, bytes, path) in executables.into_iter().filter(|(_, _, path)| *path != new) {
+            if total <= self.max_bytes {
+                break;
+            }
+            if fs::remove_file(path).is_ok() {
+                total -= bytes;
+                evicted += 1;
+            }
+        }
+        evicted
+    }
+}
+
+#[cfg(unix)]
+fn create(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn create(path: &Path) -> io::Result<()> {
+    fs::create_dir_all(path)
+}
+
+/// Rejects a directory that another user owns or may write to. `own` is a file of this process in it, whose owner is
+/// this process's user.
+#[cfg(unix)]
+fn check_owner(path: &Path, own: &File) -> Result<(), String> {
+    use std::os::unix::fs::MetadataExt;
+    let read = |result: io::Result<fs::Metadata>| result.map_err(|error| error.to_string());
+    let (directory, own) = (read(fs::metadata(path))?, read(own.metadata())?);
+    if directory.uid() != own.uid() {
+        return Err(format!("its owner is user {}, and this process is user {}", directory.uid(), own.uid()));
+    }
+    if directory.mode() & 0o022 != 0 {
+        let mode = directory.mode() & 0o7777;
+        return Err(format!("other users may write to it (mode {mode:o}); remove that right with `chmod go-w`"));
+    }
+    Ok(())
+}
+
+#[cfg(not(unix))]
+fn check_owner(_: &Path, _: &File) -> Result<(), String> {
+    Ok(())
+}

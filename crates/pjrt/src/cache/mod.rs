@@ -1,0 +1,289 @@
+//! A cache of compiled programs, in memory and in a directory.
+
+mod directory;
+mod key;
+mod slots;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use pjrt_types::{CompileOptions, Program};
+
+use self::directory::{Directory, Found};
+use self::key::{Environment, Key};
+use self::slots::Slots;
+use crate::client::{Client, ClientInner};
+use crate::error::{Error, ErrorKind};
+use crate::loaded_executable::LoadedExecutable;
+
+/// Default of [`ExecutableCache::with_max_executables`].
+const MAX_EXECUTABLES: usize = 1024;
+/// Default of [`ExecutableCache::with_max_bytes`].
+const MAX_BYTES: u64 = 4 << 30;
+
+/// A cache of compiled programs. Threads share it by reference.
+///
+/// Executables are kept in memory for each client. A cache with a directory also stores them as files, so that a later
+/// process loads them instead of compiling again. Several processes may use one directory.
+///
+/// Two compilations are the same if all of these are equal:
+/// - the program's bytes and format, and the compile options;
+/// - the plugin: its API version, attributes, and file (a hash of its ends, size and modification time; for an embedded
+///   plugin, those of the program's own file);
+/// - the client's platform, its devices' ids, kinds and attributes, and its process index;
+/// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
+///   `LIBTPU_INIT_ARGS`.
+///
+/// [`Self::with_salt`] adds anything else that the machine code depends on.
+///
+/// If several threads compile the same program at once, one compiles and the others wait for its result. A failed
+/// compilation is not kept.
+///
+/// Do not cache a program that contains an address of this process, such as that of a callback, in a directory: another
+/// process would load it.
+///
+/// The directory contains machine code. Its files have a checksum, so a damaged file is compiled again; but whoever can
+/// write to the directory can make its users run any code ([contract](crate::contracts) P2). On Unix, a directory that
+/// others may write to is therefore rejected.
+///
+/// ```
+/// use pjrt::{CompileOptions, ExecutableCache, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+/// # let folder = std::env::temp_dir().join(format!("executable-cache-{}", std::process::id()));
+///
+/// let program = Program::mlir("func.func @main() -> tensor<f32> {
+///   %one = stablehlo.constant dense<1.0> : tensor<f32>
+///   return %one : tensor<f32>
+/// }");
+/// let cache = ExecutableCache::in_directory(&folder)?;
+/// let first = cache.compile(&client, &program, &CompileOptions::default())?;
+/// let again = cache.compile(&client, &program, &CompileOptions::default())?;
+/// assert!(std::sync::Arc::ptr_eq(&first, &again));
+///
+/// // A later process finds the file.
+/// let later = ExecutableCache::in_directory(&folder)?;
+/// later.compile(&client, &program, &CompileOptions::default())?;
+/// assert_eq!((later.statistics().directory_hits, later.statistics().compilations), (1, 0));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ExecutableCache {
+    slots: Slots,
+    directory: Option<Directory>,
+    salt: Vec<u8>,
+    /// The environments of the clients that were seen.
+    environments: Mutex<Vec<(Weak<ClientInner>, Environment)>>,
+    counters: Counters,
+}
+
+/// Counts of the events of a cache since it was created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStatistics {
+    /// Calls that found the executable in memory, or waited for another thread that compiled or loaded it.
+    pub memory_hits: u64,
+    /// Calls that loaded the executable from the directory.
+    pub directory_hits: u64,
+    /// Calls that compiled the program, successfully or not.
+    pub compilations: u64,
+    /// Files that were damaged, or that the plugin refused. They were removed, and the programs were compiled again.
+    pub rejected_files: u64,
+    /// Executables that could not be stored, because the plugin cannot serialize them, they are larger than the limit,
+    /// or the directory could not be written to. An event of `tracing` contains the reason.
+    pub not_stored: u64,
+    /// Files that this cache removed to stay within the limit of bytes.
+    pub evicted_files: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    memory_hits: AtomicU64,
+    directory_hits: AtomicU64,
+    compilations: AtomicU64,
+    rejected_files: AtomicU64,
+    not_stored: AtomicU64,
+    evicted_files: AtomicU64,
+}
+
+/// Tells clients apart while they live.
+fn address(client: &Client) -> usize {
+    Arc::as_ptr(client.inner()).addr()
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+impl ExecutableCache {
+    /// Creates a cache that keeps executables only in memory.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self {
+            slots: Slots::new(MAX_EXECUTABLES),
+            directory: None,
+            salt: Vec::new(),
+            environments: Mutex::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Creates a cache that also stores executables in `directory`. A missing directory is created for its owner alone.
+    ///
+    /// # Errors
+    ///
+    /// A directory that cannot be created or written to, or, on Unix, that belongs to another user or that others may
+    /// write to.
+    pub fn in_directory(directory: impl AsRef<Path>) -> Result<Self, Error> {
+        let directory = Directory::open(directory.as_ref(), MAX_BYTES)?;
+        Ok(Self { directory: Some(directory), ..Self::in_memory() })
+    }
+
+    /// Sets how many executables are kept in memory. The ones used least recently are dropped from the cache. With 0,
+    /// the cache keeps none, but calls at the same time still share one compilation.
+    #[must_use]
+    pub fn with_max_executables(mut self, count: usize) -> Self {
+        self.slots = Slots::new(count);
+        self
+    }
+
+    /// Sets how many bytes the files in the directory may have together. Files of other processes count, too. The ones
+    /// used least recently are removed.
+    #[must_use]
+    pub fn with_max_bytes(mut self, bytes: u64) -> Self {
+        if let Some(directory) = &mut self.directory {
+            directory.set_max_bytes(bytes);
+        }
+        self
+    }
+
+    /// Adds `salt` to what must be equal for two compilations to be the same.
+    #[must_use]
+    pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {
+        self.salt = salt.into();
+        self
+    }
+
+    /// Returns the executable of `program`: from memory, from the directory, or compiled now with
+    /// [`Client::compile`]. Failures to read or write the directory are not errors: the program is compiled, and
+    /// [`Self::statistics`] counts them.
+    ///
+    /// An executable that was [deleted](LoadedExecutable::delete) is compiled or loaded again.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Client::compile`]. Threads that wait for the same compilation get the same error.
+    pub fn compile(
+        &self,
+        client: &Client,
+        program: &Program,
+        options: &CompileOptions,
+    ) -> Result<Arc<LoadedExecutable>, Error> {
+        let key = self.environment(client).key(&self.salt, program, options);
+        let usable = |executable: &LoadedExecutable| !executable.is_deleted().unwrap_or(false);
+        let (result, shared) = self.slots.get_or_create((address(client), key), usable, || {
+            let load = |directory: &Directory| self.load(directory, client, &key);
+            if let Some(executable) = self.directory.as_ref().and_then(load) {
+                return Ok(executable);
+            }
+            add(&self.counters.compilations, 1);
+            let executable = client.compile(program, options)?;
+            if let Some(directory) = &self.directory {
+                self.store(directory, &executable, &key);
+            }
+            Ok(executable)
+        });
+        if shared {
+            add(&self.counters.memory_hits, 1);
+        }
+        result
+    }
+
+    /// Drops the executables in memory, which keep their clients alive. The directory keeps its files.
+    pub fn clear_memory(&self) {
+        self.slots.clear();
+    }
+
+    /// Counts of the events of this cache since it was created. Events of other caches of the same directory are not
+    /// counted.
+    pub fn statistics(&self) -> CacheStatistics {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CacheStatistics {
+            memory_hits: read(&self.counters.memory_hits),
+            directory_hits: read(&self.counters.directory_hits),
+            compilations: read(&self.counters.compilations),
+            rejected_files: read(&self.counters.rejected_files),
+            not_stored: read(&self.counters.not_stored),
+            evicted_files: read(&self.counters.evicted_files),
+        }
+    }
+
+    /// The environment of `client`, which is read once.
+    fn environment(&self, client: &Client) -> Environment {
+        let lock = || self.environments.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = |(other, _): &&(Weak<ClientInner>, Environment)| other.as_ptr().addr() == address(client);
+        if let Some((_, environment)) = lock().iter().find(known) {
+            return *environment;
+        }
+        // The plugin is called without the lock.
+        let environment = Environment::of(client);
+        let mut environments = lock();
+        // A weak reference keeps the allocation, so that no other client has this address.
+        environments.retain(|(other, _)| other.strong_count() > 0);
+        environments.push((Arc::downgrade(client.inner()), environment));
+        environment
+    }
+
+    fn load(&self, directory: &Directory, client: &Client, key: &Key) -> Option<LoadedExecutable> {
+        let reject = |reason: &dyn fmt::Display| {
+            tracing::warn!(%key, %reason, "a cached executable is rejected, and the program compiled again");
+            directory.remove(key);
+            add(&self.counters.rejected_files, 1);
+        };
+        let executable = match directory.read(key) {
+            Found::Executable(executable) => executable,
+            Found::Nothing => return None,
+            Found::Damaged(reason) => {
+                reject(&reason);
+                return None;
+            }
+        };
+        match client.deserialize_and_load(&executable) {
+            Ok(loaded) => {
+                directory.mark_used(key);
+                add(&self.counters.directory_hits, 1);
+                Some(loaded)
+            }
+            Err(error) => {
+                reject(&error);
+                None
+            }
+        }
+    }
+
+    fn store(&self, directory: &Directory, executable: &LoadedExecutable, key: &Key) {
+        let stored = executable.executable().serialize().map_err(|error| match error.kind() {
+            ErrorKind::Unsupported => "the plugin cannot serialize executables".to_owned(),
+            _ => error.to_string(),
+        });
+        let stored = stored.and_then(|bytes| directory.write(key, &bytes).map_err(|error| error.to_string()));
+        match stored {
+            Ok(evicted) => add(&self.counters.evicted_files, evicted),
+            Err(reason) => {
+                tracing::warn!(%key, %reason, "an executable is not stored in the cache directory");
+                add(&self.counters.not_stored, 1);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ExecutableCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecutableCache")
+            .field("directory", &self.directory.as_ref().map(Directory::path))
+            .field("executables", &self.slots.len())
+            .field("statistics", &self.statistics())
+            .finish()
+    }
+}

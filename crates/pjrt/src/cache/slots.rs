@@ -1,0 +1,164 @@
+//! Executables in memory, and the compilations that threads share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::key::Key;
+use crate::error::Error;
+use crate::loaded_executable::LoadedExecutable;
+
+/// The address of a client and the key of a compilation.
+type SlotKey = (usize, Key);
+type Outcome = Result<Arc<LoadedExecutable>, Error>;
+
+pub(super) struct Slots {
+    max: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ready: HashMap<SlotKey, Ready>,
+    running: HashMap<SlotKey, Arc<Running>>,
+    /// Counts uses, to order them.
+    clock: u64,
+}
+
+struct Ready {
+    executable: Arc<LoadedExecutable>,
+    last_use: u64,
+}
+
+/// A compilation that one thread performs. It ends with an outcome, or without one if the thread panics.
+#[derive(Default)]
+struct Running {
+    ended: Mutex<Option<Option<Outcome>>>,
+    wake: Condvar,
+}
+
+impl Running {
+    fn wait(&self) -> Option<Outcome> {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match &*ended {
+                Some(outcome) => return outcome.clone(),
+                None => ended = self.wake.wait(ended).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// Ends a compilation, also if it panics.
+struct End<'a> {
+    slots: &'a Slots,
+    key: SlotKey,
+    running: Arc<Running>,
+    outcome: Option<Outcome>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let outcome = self.outcome.take();
+        // The evicted executables are dropped after the lock is released, because dropping them calls the plugin.
+        let evicted = {
+            let mut state = self.slots.lock();
+            state.running.remove(&self.key);
+            match &outcome {
+                Some(Ok(executable)) => state.insert(self.key, executable.clone(), self.slots.max),
+                _ => Vec::new(),
+            }
+        };
+        *self.running.ended.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        self.running.wake.notify_all();
+        drop(evicted);
+    }
+}
+
+impl State {
+    fn insert(&mut self, key: SlotKey, executable: Arc<LoadedExecutable>, max: usize) -> Vec<Ready> {
+        self.clock += 1;
+        let replaced = self.ready.insert(key, Ready { executable, last_use: self.clock });
+        let mut evicted = Vec::from_iter(replaced);
+        while self.ready.len() > max {
+            let oldest = self.ready.iter().min_by_key(|(_, ready)| ready.last_use).map(|(key, _)| *key);
+            evicted.extend(oldest.and_then(|oldest| self.ready.remove(&oldest)));
+        }
+        evicted
+    }
+
+    fn find(&mut self, key: &SlotKey) -> Option<Arc<LoadedExecutable>> {
+        self.clock += 1;
+        let ready = self.ready.get_mut(key)?;
+        ready.last_use = self.clock;
+        Some(ready.executable.clone())
+    }
+}
+
+impl Slots {
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, state: Mutex::default() }
+    }
+
+    /// Returns the executable of `key`, and whether it was there or came from another thread. `create` runs on one
+    /// thread at a time for each key. An executable in memory that is not `usable` is created again.
+    pub(super) fn get_or_create(
+        &self,
+        key: SlotKey,
+        usable: impl Fn(&LoadedExecutable) -> bool,
+        create: impl FnOnce() -> Result<LoadedExecutable, Error>,
+    ) -> (Outcome, bool) {
+        let running = loop {
+            let found = self.lock().find(&key);
+            if let Some(executable) = found {
+                if usable(&executable) {
+                    return (Ok(executable), true);
+                }
+                let removed = self.remove(&key, &executable);
+                drop(removed);
+            }
+            let other = {
+                let mut state = self.lock();
+                if state.ready.contains_key(&key) {
+                    continue;
+                }
+                match state.running.get(&key) {
+                    Some(running) => running.clone(),
+                    None => {
+                        let running = Arc::<Running>::default();
+                        state.running.insert(key, running.clone());
+                        break running;
+                    }
+                }
+            };
+            if let Some(outcome) = other.wait() {
+                return (outcome, true);
+            }
+            // The other thread panicked.
+        };
+        let mut end = End { slots: self, key, running, outcome: None };
+        let outcome = create().map(Arc::new);
+        end.outcome = Some(outcome.clone());
+        drop(end);
+        (outcome, false)
+    }
+
+    /// Removes `executable`, unless another one has replaced it.
+    fn remove(&self, key: &SlotKey, executable: &Arc<LoadedExecutable>) -> Option<Ready> {
+        let mut state = self.lock();
+        let same = state.ready.get(key).is_some_and(|ready| Arc::ptr_eq(&ready.executable, executable));
+        if same { state.ready.remove(key) } else { None }
+    }
+
+    pub(super) fn clear(&self) {
+        let ready = std::mem::take(&mut self.lock().ready);
+        drop(ready);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
