@@ -20,6 +20,7 @@ use super::compile::{CpuExecutable, compile};
 use super::config::Config;
 use super::execution::State;
 use super::memory::{self, Memories, run_error};
+use super::running::Running;
 use super::types;
 use super::workers::Workers;
 use stablehlo_cpu::Tensor;
@@ -52,7 +53,7 @@ impl CpuBackend {
             memories: Memories::new(config),
             workers: Workers::new(threads, config.devices),
             deterministic: config.deterministic,
-            running: Arc::default(),
+            running: Arc::new(Running::new(config.in_flight)),
         };
         Self { devices: config.devices, state: Arc::new(state) }
     }

@@ -17,6 +17,12 @@ pub(crate) const LIMIT: &str = "memory_limit";
 pub(crate) const LIMIT_VARIABLE: &str = "PJRT_CPU_MEMORY_LIMIT";
 /// One execution and one thread at a time.
 const DETERMINISTIC: &str = "deterministic";
+/// Executions of a device that a framework may launch before one of them has ended. XLA's CPU client has a constant of
+/// this name.
+const IN_FLIGHT: &str = "max_inflight_computations_per_device";
+const IN_FLIGHT_VARIABLE: &str = "PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE";
+/// Its default, which is XLA's.
+const DEFAULT_IN_FLIGHT: usize = 32;
 
 /// Largest number of devices of a client.
 pub(crate) const MOST_DEVICES: i64 = 1024;
@@ -28,6 +34,8 @@ pub(crate) struct Config {
     pub(crate) devices: usize,
     /// Bytes that buffers and temporaries of one device may take.
     pub(crate) memory_limit: Option<usize>,
+    /// Executions of one device that may be in flight before a launch waits, at least 1.
+    pub(crate) in_flight: usize,
     /// Every execution runs alone, in order of submission, on the caller's thread.
     pub(crate) deterministic: bool,
 }
@@ -51,6 +59,14 @@ pub(crate) fn schema() -> OptionSchema {
             ),
         ),
         OptionSpec::new(
+            IN_FLIGHT,
+            OptionType::Int64,
+            format!(
+                "launches of long programs that may be in flight on each device before the next launch waits for one \
+                 to end, at least 1; by default {IN_FLIGHT_VARIABLE}, else {DEFAULT_IN_FLIGHT}"
+            ),
+        ),
+        OptionSpec::new(
             DETERMINISTIC,
             OptionType::Bool,
             "run executions one at a time, in order of submission, each on one thread; \
@@ -62,7 +78,7 @@ pub(crate) fn schema() -> OptionSchema {
 impl Config {
     /// Reads the options, and the environment variables of options that are not given.
     pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, DETERMINISTIC])?;
+        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, IN_FLIGHT, DETERMINISTIC])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
             if let Some(value) = options.get(name) {
                 return Ok(Some((format!("option {name}"), value.clone())));
@@ -87,22 +103,33 @@ impl Config {
         }
         let memory_limit =
             value(LIMIT, LIMIT_VARIABLE)?.map(|(name, value)| memory_limit(&name, &value)).transpose()?;
+        let in_flight = value(IN_FLIGHT, IN_FLIGHT_VARIABLE)?;
+        let in_flight = in_flight.map_or(Ok(DEFAULT_IN_FLIGHT), |(name, value)| in_flight_count(&name, &value))?;
         let deterministic = options.get(DETERMINISTIC).map_or(Ok(false), |value| truth(DETERMINISTIC, value))?;
-        Ok(Self { devices, memory_limit, deterministic })
+        Ok(Self { devices, memory_limit, in_flight, deterministic })
     }
 }
 
 /// A number of devices.
 fn device_count(name: &str, value: &Value) -> Result<usize> {
-    let number = match value {
-        Value::Int64(number) => Some(*number),
-        Value::String(text) => text.trim().parse().ok(),
-        _ => None,
-    };
-    let number = number.filter(|number| (1..=MOST_DEVICES).contains(number));
+    let number = integer(value).filter(|number| (1..=MOST_DEVICES).contains(number));
     number.and_then(|number| usize::try_from(number).ok()).ok_or_else(|| {
         Error::invalid_argument(format!("{name} is {value}: it must be an integer from 1 to {MOST_DEVICES}"))
     })
+}
+
+/// A number of executions.
+fn in_flight_count(name: &str, value: &Value) -> Result<usize> {
+    let number = integer(value).filter(|number| *number >= 1).and_then(|number| usize::try_from(number).ok());
+    number.ok_or_else(|| Error::invalid_argument(format!("{name} is {value}: it must be an integer of at least 1")))
+}
+
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int64(number) => Some(*number),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    }
 }
 
 /// A number of bytes.
@@ -185,17 +212,22 @@ mod tests {
 
     #[test]
     fn options_override_variables_and_defaults() {
-        let default = Config { devices: 1, memory_limit: None, deterministic: false };
+        let default = Config { devices: 1, memory_limit: None, in_flight: 32, deterministic: false };
         assert_eq!(config(&[], &[]).unwrap(), default);
-        let variables = [("PJRT_CPU_DEVICES", "3"), ("PJRT_CPU_MEMORY_LIMIT", "2MiB")];
-        let of_variables = Config { devices: 3, memory_limit: Some(2 << 20), ..default };
+        let variables = [
+            ("PJRT_CPU_DEVICES", "3"),
+            ("PJRT_CPU_MEMORY_LIMIT", "2MiB"),
+            ("PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE", "5"),
+        ];
+        let of_variables = Config { devices: 3, memory_limit: Some(2 << 20), in_flight: 5, ..default };
         assert_eq!(config(&[], &variables).unwrap(), of_variables);
         let given = [
             ("cpu_device_count", Value::from("8")),
             ("memory_limit", Value::from("1.5 GiB")),
+            ("max_inflight_computations_per_device", 1.into()),
             ("deterministic", "1".into()),
         ];
-        let of_options = Config { devices: 8, memory_limit: Some(3 << 29), deterministic: true };
+        let of_options = Config { devices: 8, memory_limit: Some(3 << 29), in_flight: 1, deterministic: true };
         assert_eq!(config(&given, &variables).unwrap(), of_options);
         assert_eq!(config(&[("memory_limit", 4096.into())], &[]).unwrap().memory_limit, Some(4096));
     }
@@ -214,6 +246,10 @@ mod tests {
             let text = message(&[("memory_limit", limit.into())], &[]);
             assert!(text.starts_with("option memory_limit is") && text.contains("512MiB"), "{text}");
         }
+        for count in ["0", "-1", "many"] {
+            let text = message(&[(IN_FLIGHT, count.into())], &[]);
+            assert!(text.ends_with("it must be an integer of at least 1"), "{text}");
+        }
         assert!(message(&[("deterministic", 3.into())], &[]).contains("true or false"));
         assert!(message(&[("devices", 3.into())], &[]).contains("known are device_count"));
     }
@@ -222,7 +258,7 @@ mod tests {
     #[test]
     fn rejects_non_utf8_variable() {
         use std::os::unix::ffi::OsStringExt;
-        for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE] {
+        for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE, IN_FLIGHT_VARIABLE] {
             let variable = |name: &str| (name == wrong).then(|| OsString::from_vec(b"4\xff".to_vec()));
             let error = Config::new(&CreateOptions::new(Vec::new()), variable).unwrap_err();
             let text = error.message();

@@ -93,6 +93,7 @@ impl State {
             }
             return Ok(Event::ready());
         }
+        self.wait_for_room(&[launch.device]);
         let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
@@ -119,6 +120,7 @@ impl State {
             return each.map(|(launch, member)| self.start(executable, launch, Some(member))).collect();
         }
         self.workers.check_process()?;
+        self.wait_for_room(&launches.iter().map(|launch| launch.device).collect::<Vec<_>>());
         let mut events = Vec::with_capacity(launches.len());
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
@@ -138,6 +140,14 @@ impl State {
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
         Ok(events)
+    }
+
+    /// Waits until the devices may have another execution in flight.
+    ///
+    /// The inputs of the executions in flight exist or are the results of other executions, so these executions end
+    /// without the caller. A handler runs on a thread of the client, so it may launch programs beyond the limit.
+    fn wait_for_room(&self, devices: &[usize]) {
+        self.running.wait_for_room(devices, || self.workers.is_own_thread());
     }
 
     /// Makes a buffer from another one, now or as soon as the other one is ready.

@@ -10,19 +10,24 @@ use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 use stablehlo_cpu::{Stop, World};
 
 /// Executions that have not ended, in launch order.
-#[derive(Default)]
 pub(crate) struct Running {
     executions: Mutex<Executions>,
     /// Notified when an execution ends while a thread waits for it.
     ended: Condvar,
+    /// Number of executions of a device that may be in flight before [`Running::wait_for_room`] waits.
+    max_per_device: usize,
 }
 
 #[derive(Default)]
 struct Executions {
     next: u64,
     all: BTreeMap<u64, Entry>,
+    /// Number of executions of each device.
+    per_device: BTreeMap<usize, usize>,
     /// Number of threads in [`Running::wait_until_none`].
     waiting: usize,
+    /// Number of threads in [`Running::wait_for_room`].
+    waiting_for_room: usize,
     /// Whether the process is ending. If so, no execution starts any more, and events of ended executions stay pending.
     frozen: bool,
 }
@@ -90,7 +95,30 @@ impl Stopped {
     }
 }
 
+impl Executions {
+    fn insert(&mut self, entry: Entry) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        *self.per_device.entry(entry.target.device).or_default() += 1;
+        self.all.insert(number, entry);
+        number
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.all.remove(&number)?;
+        if let Some(count) = self.per_device.get_mut(&entry.target.device) {
+            *count -= 1;
+        }
+        Some(entry)
+    }
+}
+
 impl Running {
+    /// Creates an empty set. At most `max_per_device` executions of each device should be in flight.
+    pub(crate) fn new(max_per_device: usize) -> Self {
+        Self { executions: Mutex::default(), ended: Condvar::new(), max_per_device }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Executions> {
         self.executions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,10 +138,33 @@ impl Running {
                 "the process ends: no program that takes long is run any more",
             ));
         }
-        let number = executions.next;
-        executions.next += 1;
-        executions.all.insert(number, Entry { target, stop: stop.clone(), phase: Phase::Waiting(completer) });
+        let number = executions.insert(Entry { target, stop: stop.clone(), phase: Phase::Waiting(completer) });
         Ok((event, Ticket { running: Arc::clone(self), number, stop }))
+    }
+
+    /// Waits until each of the devices has fewer executions in flight than the limit, or the process is ending. A
+    /// framework that launches programs faster than they run therefore holds a bounded number of inputs and outputs.
+    ///
+    /// Does not wait on a thread of the client (`is_own_thread`), because its own execution may be the one that has to end.
+    pub(crate) fn wait_for_room(&self, devices: &[usize], is_own_thread: impl FnOnce() -> bool) {
+        let mut executions = self.lock();
+        let count = |executions: &Executions, device| executions.per_device.get(device).copied().unwrap_or(0);
+        let is_full = |executions: &Executions| {
+            !executions.frozen && devices.iter().any(|device| count(executions, device) >= self.max_per_device)
+        };
+        if !is_full(&executions) {
+            return;
+        }
+        drop(executions);
+        if is_own_thread() {
+            return;
+        }
+        executions = self.lock();
+        executions.waiting_for_room += 1;
+        while is_full(&executions) {
+            executions = self.ended.wait(executions).unwrap_or_else(PoisonError::into_inner);
+        }
+        executions.waiting_for_room -= 1;
     }
 
     /// Fails the earliest execution with this launch ID on this device that has neither ended nor failed. Returns
@@ -149,6 +200,8 @@ impl Running {
         let mut executions = self.lock();
         executions.frozen = true;
         let mut worlds = Vec::new();
+        // Nothing starts any more, so the counts are no longer needed.
+        executions.per_device.clear();
         executions.all.retain(|_, entry| {
             entry.stop.request();
             worlds.extend(entry.target.world.clone());
@@ -165,6 +218,7 @@ impl Running {
             }
         });
         drop(executions);
+        self.ended.notify_all();
         // Release members that wait for other members, so that their executions end.
         worlds.iter().for_each(|world| world.stop("the process ends"));
     }
@@ -180,7 +234,7 @@ impl Running {
         if !executions.frozen {
             return;
         }
-        executions.all.remove(&number);
+        executions.remove(number);
         drop(executions);
         self.ended.notify_all();
         loop {
@@ -240,12 +294,14 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let (entry, is_awaited) = {
             let mut executions = self.running.lock();
-            (executions.all.remove(&self.number), executions.waiting > 0 && executions.all.is_empty())
+            let entry = executions.remove(self.number);
+            let is_last = executions.waiting > 0 && executions.all.is_empty();
+            (entry, is_last || executions.waiting_for_room > 0)
         };
         if is_awaited {
             self.running.ended.notify_all();
         }
-        // Drop the entry without the lock. Drop the entry after releasing the lock.
+        // Drop the entry after releasing the lock.
         drop(entry);
     }
 }
@@ -264,7 +320,7 @@ mod tests {
 
     #[test]
     fn poison_fails_earliest_matching_execution() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(Running::new(32));
         let (first, one) = running.add(on(0, 7)).unwrap();
         let (second, two) = running.add(on(0, 7)).unwrap();
         let (other, three) = running.add(on(1, 7)).unwrap();
@@ -286,7 +342,7 @@ mod tests {
 
     #[test]
     fn stop_request_fails_execution_at_its_end() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(Running::new(32));
         let (event, ticket) = running.add(on(0, 1)).unwrap();
         let within = (Arc::clone(&running), event.clone());
         ticket.run(move |stop| {
@@ -311,7 +367,7 @@ mod tests {
 
     #[test]
     fn stops_side_effects_last() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(Running::new(32));
         let (pure, one) = running.add(on(0, 1)).unwrap();
         let (effectful, two) = running.add(Target { has_side_effects: true, ..on(0, 2) }).unwrap();
         running.stop_all(false, &error());
@@ -325,7 +381,7 @@ mod tests {
 
     #[test]
     fn process_exit_notifies_nobody() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(Running::new(32));
         let (waiting, kept) = running.add(on(0, 1)).unwrap();
         let (started, ticket) = running.add(on(0, 2)).unwrap();
         let (begin, begun) = std::sync::mpsc::channel();
@@ -348,8 +404,51 @@ mod tests {
     }
 
     #[test]
+    fn callers_wait_for_room_on_their_devices() {
+        let running = Arc::new(Running::new(2));
+        running.wait_for_room(&[0], || false);
+        let mut tickets = [0, 0, 1].map(|device| running.add(on(device, 1)).unwrap().1).into_iter();
+        // The other devices have room, and the client's threads never wait.
+        running.wait_for_room(&[0], || true);
+        running.wait_for_room(&[1, 2], || false);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| running.wait_for_room(&[1, 0], || false));
+            while running.lock().waiting_for_room == 0 {
+                std::thread::yield_now();
+            }
+            assert!(!waiting.is_finished());
+            tickets.next().unwrap().run(|_| Ok(()));
+            waiting.join().unwrap();
+        });
+        // An execution of a failed launch also makes room when it is dropped.
+        let (_, ticket) = running.add(on(0, 1)).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| running.wait_for_room(&[0], || false));
+            drop(ticket);
+            waiting.join().unwrap();
+        });
+        drop(tickets);
+        assert!(running.lock().per_device.values().all(|count| *count == 0));
+    }
+
+    #[test]
+    fn ending_process_releases_callers_that_wait_for_room() {
+        let running = Arc::new(Running::new(1));
+        let (_, ticket) = running.add(on(0, 1)).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| running.wait_for_room(&[0], || false));
+            while running.lock().waiting_for_room == 0 {
+                std::thread::yield_now();
+            }
+            running.freeze();
+            waiting.join().unwrap();
+        });
+        drop(ticket);
+    }
+
+    #[test]
     fn waiting_ends_with_the_last_execution() {
-        let running = Arc::new(Running::default());
+        let running = Arc::new(Running::new(32));
         let (_, ticket) = running.add(on(0, 1)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| running.wait_until_none(Duration::from_secs(600)));

@@ -1,8 +1,11 @@
 //! Memory statistics and memory limits.
 
-use pjrt::{Client, ClientOptions, ErrorCode};
+use std::sync::OnceLock;
 
-use crate::{compile, plugin};
+use pjrt::{Buffer, Client, ClientOptions, ErrorCode, LoadedExecutable};
+use pjrt_cpu::ffi;
+
+use crate::{LOOP, compile, plugin};
 
 fn limited(limit: &str) -> Client {
     plugin().client(&ClientOptions::new().with("memory_limit", limit).with("device_count", 2)).unwrap()
@@ -82,4 +85,63 @@ fn rejects_program_beyond_address_space() {
     let error = client.compile(&pjrt::Program::mlir(text), &pjrt::CompileOptions::default()).map(drop).unwrap_err();
     assert_eq!(error.code(), ErrorCode::RESOURCE_EXHAUSTED, "{error}");
     assert!(error.message().contains("an address space holds"), "{error}");
+}
+
+/// A loop over 1 MiB, which does nothing else than return it.
+const IDENTITY_LOOP: &str = "
+func.func @main(%x: tensor<262144xf32>) -> tensor<262144xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<262144xf32>
+    cond { %p = stablehlo.compare LT, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %b = stablehlo.negate %a : tensor<262144xf32>
+         %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j, %b : tensor<i32>, tensor<262144xf32> }
+  return %r#1 : tensor<262144xf32>
+}";
+
+/// A framework that never waits holds the inputs and outputs of a bounded number of launches.
+#[test]
+fn launches_in_flight_hold_bounded_memory() {
+    let in_flight = 4;
+    let options = ClientOptions::new().with("max_inflight_computations_per_device", in_flight);
+    let client = plugin().client(&options).unwrap();
+    let program = compile(&client, IDENTITY_LOOP);
+    let device = client.devices().unwrap().remove(0);
+    let data = vec![1.0f32; 262_144];
+    let mut last = None;
+    for _ in 0..200 {
+        let x = client.buffer_from_host(&data, &[262_144]).unwrap();
+        last = program.execute(&[&x]).unwrap().pop();
+    }
+    assert_eq!(last.unwrap().to_host::<f32>().unwrap()[0], -1.0);
+    // Each launch has an input, an output and temporaries.
+    let peak = device.memory_stats().unwrap().peak_bytes_in_use.unwrap();
+    assert!(peak <= (in_flight + 2) * (4 << 20), "{peak}");
+}
+
+/// A handler occupies the only place, and launches another program and waits for it.
+#[test]
+fn handlers_launch_beyond_the_limit() {
+    static INNER: OnceLock<(LoadedExecutable, Buffer, Buffer)> = OnceLock::new();
+    let options = ClientOptions::new().with("max_inflight_computations_per_device", 1);
+    let client = plugin().client(&options).unwrap();
+    let x = client.buffer_from_host(&[2.0f32; 4], &[4]).unwrap();
+    let count = client.buffer_from_host(&[3], &[]).unwrap();
+    INNER.set((compile(&client, LOOP), x, count)).unwrap();
+    ffi::register("launches_a_loop", |call| {
+        let (program, x, count) = INNER.get().unwrap();
+        let outputs = program.execute(&[x, count]).unwrap();
+        call.results[0].write(&outputs[0].to_host::<f32>().unwrap())
+    })
+    .unwrap();
+    let program = compile(
+        &client,
+        "func.func @main() -> tensor<4xf32> {
+           %0 = stablehlo.custom_call @launches_a_loop() {api_version = 4 : i32} : () -> tensor<4xf32>
+           return %0 : tensor<4xf32>
+         }",
+    );
+    assert_eq!(program.execute(&[]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
 }
