@@ -40,7 +40,7 @@ pub(crate) fn run(headers: Option<&Path>, plugins: &[PathBuf]) -> Result<Outcome
         "examples/c-minimal",
         example("c-minimal", &minimal, &library, None).and_then(|()| {
             let said = sh::output(clean(&minimal.join("c_minimal"), &home).arg("cpu"))?;
-            expect(&said, "speaks PJRT 0.114")
+            expect(&said, "speaks PJRT 0.117")
         }),
     );
     match headers {

@@ -1,24 +1,16 @@
 //! Generates `crates/pjrt-sys/src/bindings.rs` and `slots.rs` from the PJRT headers.
 
 mod bindings;
+mod headers;
 mod ledger;
 mod slots;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::{Error, package, sh};
+pub(crate) use headers::headers;
 
-/// Folder with `xla/pjrt/c/*.h` and the API's CHANGELOG.
-pub(crate) fn headers() -> Result<PathBuf, Error> {
-    let package = package::HEADERS.unpacked()?;
-    let folder = package.join(format!("{}-{}", package::HEADERS.name, package::HEADERS.version)).join("vendor");
-    if folder.join("xla/pjrt/c/pjrt_c_api.h").is_file() {
-        Ok(folder)
-    } else {
-        Err(format!("no PJRT headers in {}", folder.display()).into())
-    }
-}
+use crate::{Error, sh};
 
 /// Regenerates the files, or compares them with the committed ones.
 pub(crate) fn run(check: bool) -> Result<(), Error> {

@@ -18,16 +18,34 @@ pub(crate) struct Package {
     pub(crate) version: &'static str,
     /// Hash of the file, lower-case hexadecimal.
     pub(crate) sha256: &'static str,
-    /// Whether the file is a source distribution rather than a wheel.
-    pub(crate) source: bool,
+    pub(crate) form: Form,
 }
 
-/// The headers of PJRT C API 0.114.
+/// The form of a package's file.
+pub(crate) enum Form {
+    /// A source distribution.
+    Source,
+    /// A wheel for this computer and its Python.
+    Wheel,
+    /// A wheel for Linux on x86-64 and Python 3.12, of which only the files in one folder are needed.
+    Part { folder: &'static str },
+}
+
+/// The headers of PJRT C API 0.114 with all its extensions, and the API's CHANGELOG.
 pub(crate) const HEADERS: Package = Package {
     name: "pypjrt",
     version: "0.1.1",
     sha256: "e85e8fd382801726f9b8d1348deeebe5fb3aab35e95147c09d693cc701190dec",
-    source: true,
+    form: Form::Source,
+};
+
+/// The headers of PJRT C API 0.117, with some of its extensions. The registry deletes nightly builds after about five
+/// months; TensorFlow 2.23 will contain the same headers.
+pub(crate) const NEWER_HEADERS: Package = Package {
+    name: "tf-nightly",
+    version: "2.23.0.dev20261026",
+    sha256: "415f0eb4178528d0fdb8eb2a8b6aaff11d696b8326e03b9106b2cdf28bac1d38",
+    form: Form::Part { folder: "tensorflow/include/xla/pjrt/" },
 };
 
 /// A real PJRT plugin and the path of its library in the package.
@@ -45,7 +63,7 @@ pub(crate) const PLUGINS: &[Plugin] = &[
             name: "xla-cpu-pjrt",
             version: "0.0.1",
             sha256: "55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc",
-            source: false,
+            form: Form::Wheel,
         },
         api: "0.81",
         library: "xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so",
@@ -55,7 +73,7 @@ pub(crate) const PLUGINS: &[Plugin] = &[
             name: "fastatomstruct-xla-cpu",
             version: "2026.6.23",
             sha256: "88b1c430b341b4bea40a37420311c9c75db6e22b46d2ff95b6986577bee6afe9",
-            source: false,
+            form: Form::Wheel,
         },
         api: "0.106",
         library: "fastatomstruct_xla_cpu/libpjrt_cpu.so",
@@ -65,7 +83,7 @@ pub(crate) const PLUGINS: &[Plugin] = &[
             name: "lammps-jax-pjrt-cpu",
             version: "0.11.2",
             sha256: "1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1",
-            source: false,
+            form: Form::Wheel,
         },
         api: "0.115",
         library: "lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so",
@@ -79,6 +97,14 @@ impl Plugin {
         if path.is_file() { Ok(path) } else { Err(format!("{} is missing", path.display()).into()) }
     }
 }
+
+/// A Python program that extracts the files of a wheel whose names have a prefix.
+const EXTRACT: &str = "\
+import sys, zipfile
+wheel, target, prefix = sys.argv[1:]
+with zipfile.ZipFile(wheel) as wheel:
+    wheel.extractall(target, [name for name in wheel.namelist() if name.startswith(prefix)])
+";
 
 impl Package {
     /// Returns the folder of the unpacked package. Downloads it if needed.
@@ -100,8 +126,13 @@ impl Package {
         let mut pip = Command::new("python3");
         pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest"])
             .arg(&download);
-        if self.source {
-            pip.args(["--no-binary", ":all:"]);
+        match self.form {
+            Form::Source => _ = pip.args(["--no-binary", ":all:"]),
+            Form::Wheel => {}
+            Form::Part { .. } => {
+                pip.args(["--only-binary", ":all:", "--python-version", "3.12"]);
+                pip.args(["--platform", "manylinux_2_27_x86_64"]);
+            }
         }
         pip.arg(format!("{}=={}", self.name, self.version));
         sh::output(&mut pip)?;
@@ -115,8 +146,13 @@ impl Package {
             .into());
         }
         fs::create_dir_all(&folder)?;
-        let module = if self.source { "tarfile" } else { "zipfile" };
-        sh::output(Command::new("python3").args(["-m", module, "-e"]).arg(&file).arg(&folder))?;
+        let mut unpack = Command::new("python3");
+        match self.form {
+            Form::Source => _ = unpack.args(["-m", "tarfile", "-e"]).arg(&file).arg(&folder),
+            Form::Wheel => _ = unpack.args(["-m", "zipfile", "-e"]).arg(&file).arg(&folder),
+            Form::Part { folder: part } => _ = unpack.args(["-c", EXTRACT]).arg(&file).arg(&folder).arg(part),
+        }
+        sh::output(&mut unpack)?;
         fs::remove_dir_all(&download)?;
         fs::write(&done, self.sha256)?;
         Ok(folder)

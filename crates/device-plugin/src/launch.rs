@@ -8,7 +8,7 @@ use crate::abi::lend::output_callbacks::OutputCallbacks;
 use crate::abi::objects::client::buffer::LaunchArguments;
 use crate::abi::objects::executable::output_list::OutputList;
 use crate::ffi::ExecuteContext;
-use crate::{Backend, Error, HostChannels, Placement, Result, Shape};
+use crate::{Backend, Error, HostChannels, NamedValue, Placement, Result, Shape};
 
 /// The inputs, outputs and options of one execution on one device.
 #[non_exhaustive]
@@ -66,6 +66,7 @@ pub(crate) struct MoreOptions {
     pub(crate) incarnations: Vec<TaskIncarnation>,
     pub(crate) major_to_minor_callbacks: bool,
     pub(crate) output_callbacks: OutputCallbacks,
+    pub(crate) custom_options: Vec<NamedValue>,
 }
 
 impl MoreOptions {
@@ -76,6 +77,7 @@ impl MoreOptions {
             && self.incarnations.is_empty()
             && !self.major_to_minor_callbacks
             && self.output_callbacks.is_empty()
+            && self.custom_options.is_empty()
     }
 }
 
@@ -110,6 +112,11 @@ impl ExecuteOptions {
     #[doc(alias = "use_major_to_minor_data_layout_for_callbacks")]
     pub fn major_to_minor_callbacks(&self) -> bool {
         self.more.as_ref().is_some_and(|more| more.major_to_minor_callbacks)
+    }
+
+    /// Options of this execution that only this plugin defines. Reject unknown names.
+    pub fn custom_options(&self) -> &[NamedValue] {
+        self.more.as_ref().map_or(&[], |more| &more.custom_options)
     }
 
     /// Callbacks for values that the program outputs while it runs. They end with the execution.

@@ -61,7 +61,7 @@
 //! }
 //!
 //! let api = device_plugin::api::<Echo>();
-//! assert_eq!(api.pjrt_api_version.minor_version, 114);
+//! assert_eq!(api.pjrt_api_version.minor_version, 117);
 //! ```
 
 #![deny(unsafe_code)]

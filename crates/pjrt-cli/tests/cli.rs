@@ -34,9 +34,9 @@ fn refused(args: &[&str]) -> String {
 
 /// Plugins to name on the command line, and the API version that each reports, if the test knows it.
 fn plugins() -> Vec<(String, Option<&'static str>)> {
-    let mut plugins = vec![("cpu".to_owned(), Some("0.114"))];
+    let mut plugins = vec![("cpu".to_owned(), Some("0.117"))];
     match std::env::var("PJRT_CPU_PLUGIN") {
-        Ok(path) => plugins.push((path, Some("0.114"))),
+        Ok(path) => plugins.push((path, Some("0.117"))),
         Err(_) => println!("SKIPPED the command on the CPU plugin as a library: PJRT_CPU_PLUGIN is not set"),
     }
     match std::env::var("PJRT_TEST_PLUGINS") {

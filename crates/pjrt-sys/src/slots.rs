@@ -5705,6 +5705,164 @@ pub mod extension_slot {
             table.clear_xla_transform
         }
     }
+    /// `PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn` of [`PJRT_Xla_Transform_Extension`].
+    pub enum PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn {}
+    unsafe impl Slot for PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn {
+        type Table = PJRT_Xla_Transform_Extension;
+        type Args = PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args;
+        type Return = *mut PJRT_Error;
+        const NAME: &'static str = "PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn";
+        const INDEX: usize = 2;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_Xla_Transform_Extension, get_hlo_pass_pipeline_trace
+        );
+        const SINCE: u32 = 116;
+        fn get(
+            table: &PJRT_Xla_Transform_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args,
+            ) -> *mut PJRT_Error,
+        > {
+            table.get_hlo_pass_pipeline_trace
+        }
+    }
+    /// `PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn` of [`PJRT_Xla_Transform_Extension`].
+    pub enum PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn {}
+    unsafe impl Slot for PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn {
+        type Table = PJRT_Xla_Transform_Extension;
+        type Args = PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args;
+        type Return = ();
+        const NAME: &'static str = "PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn";
+        const INDEX: usize = 3;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_Xla_Transform_Extension, destroy_hlo_pass_pipeline_trace
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_Xla_Transform_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args,
+            ) -> (),
+        > {
+            table.destroy_hlo_pass_pipeline_trace
+        }
+    }
+    /// `PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers` of [`PJRT_CrossHostTransfers_Extension`].
+    pub enum PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers {}
+    unsafe impl Slot for PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers {
+        type Table = PJRT_CrossHostTransfers_Extension;
+        type Args = PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args;
+        type Return = *mut PJRT_Error;
+        const NAME: &'static str = "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers";
+        const INDEX: usize = 0;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_CrossHostTransfers_Extension,
+            PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_CrossHostTransfers_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+            ) -> *mut PJRT_Error,
+        > {
+            table.PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers
+        }
+    }
+    /// `PJRT_Buffer_CopyToRemoteDevice` of [`PJRT_CrossHostTransfers_Extension`].
+    pub enum PJRT_Buffer_CopyToRemoteDevice {}
+    unsafe impl Slot for PJRT_Buffer_CopyToRemoteDevice {
+        type Table = PJRT_CrossHostTransfers_Extension;
+        type Args = PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args;
+        type Return = ();
+        const NAME: &'static str = "PJRT_Buffer_CopyToRemoteDevice";
+        const INDEX: usize = 1;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_CrossHostTransfers_Extension,
+            PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_CrossHostTransfers_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
+            ) -> (),
+        > {
+            table.PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice
+        }
+    }
+    /// `PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers` of [`PJRT_CrossHostTransfers_Extension`].
+    pub enum PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers {}
+    unsafe impl Slot for PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers {
+        type Table = PJRT_CrossHostTransfers_Extension;
+        type Args = PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args;
+        type Return = *mut PJRT_Error;
+        const NAME: &'static str = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers";
+        const INDEX: usize = 2;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_CrossHostTransfers_Extension,
+            PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_CrossHostTransfers_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+            ) -> *mut PJRT_Error,
+        > {
+            table.PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
+        }
+    }
+    /// `PJRT_Transfers_PJRT_Client_CrossHostSendBuffers` of [`PJRT_CrossHostTransfers_Extension`].
+    pub enum PJRT_Transfers_PJRT_Client_CrossHostSendBuffers {}
+    unsafe impl Slot for PJRT_Transfers_PJRT_Client_CrossHostSendBuffers {
+        type Table = PJRT_CrossHostTransfers_Extension;
+        type Args = PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args;
+        type Return = *mut PJRT_Error;
+        const NAME: &'static str = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers";
+        const INDEX: usize = 3;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_CrossHostTransfers_Extension,
+            PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_CrossHostTransfers_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args,
+            ) -> *mut PJRT_Error,
+        > {
+            table.PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
+        }
+    }
+    /// `PJRT_HostMemoryAllocator_Allocate` of [`PJRT_HostMemoryAllocator_Extension`].
+    pub enum PJRT_HostMemoryAllocator_Allocate {}
+    unsafe impl Slot for PJRT_HostMemoryAllocator_Allocate {
+        type Table = PJRT_HostMemoryAllocator_Extension;
+        type Args = PJRT_HostMemoryAllocator_Allocate_Args;
+        type Return = *mut PJRT_Error;
+        const NAME: &'static str = "PJRT_HostMemoryAllocator_Allocate";
+        const INDEX: usize = 0;
+        const OFFSET: usize = core::mem::offset_of!(
+            PJRT_HostMemoryAllocator_Extension, allocate
+        );
+        const SINCE: u32 = 0;
+        fn get(
+            table: &PJRT_HostMemoryAllocator_Extension,
+        ) -> Option<
+            unsafe extern "C" fn(
+                *mut PJRT_HostMemoryAllocator_Allocate_Args,
+            ) -> *mut PJRT_Error,
+        > {
+            table.allocate
+        }
+    }
 }
 unsafe impl Extension for PJRT_AbiVersion_Extension {
     const TYPE: PJRT_Extension_Type = PJRT_Extension_Type::PJRT_Extension_Type_AbiVersion;
@@ -5762,6 +5920,15 @@ unsafe impl Extension for PJRT_Triton_Extension {
 }
 unsafe impl Extension for PJRT_Xla_Transform_Extension {
     const TYPE: PJRT_Extension_Type = PJRT_Extension_Type::PJRT_Extension_Type_XlaTransform;
+}
+unsafe impl Extension for PJRT_CrossHostTransfers_Extension {
+    const TYPE: PJRT_Extension_Type = PJRT_Extension_Type::PJRT_Extension_Type_CrossHostTransfers;
+}
+unsafe impl Extension for PJRT_ExecutableMetadata_Extension {
+    const TYPE: PJRT_Extension_Type = PJRT_Extension_Type::PJRT_Extension_Type_ExecutableMetadata;
+}
+unsafe impl Extension for PJRT_HostMemoryAllocator_Extension {
+    const TYPE: PJRT_Extension_Type = PJRT_Extension_Type::PJRT_Extension_Type_HostMemoryAllocator;
 }
 /// Type number and name of every extension the headers number.
 pub const EXTENSION_TYPES: &[(PJRT_Extension_Type, &str)] = &[
@@ -6121,13 +6288,18 @@ unsafe impl AbiStruct for PJRT_Client_CreateUninitializedBuffer_Args {
 }
 unsafe impl AbiStruct for PJRT_Client_CreateErrorBuffer_Args {
     const NAME: &'static str = "PJRT_Client_CreateErrorBuffer_Args";
-    const STRUCT_SIZE: usize = 112;
+    const STRUCT_SIZE: usize = 120;
     const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
             103,
             core::mem::offset_of!(PJRT_Client_CreateErrorBuffer_Args, buffer)
                 + size_of::<*mut PJRT_Buffer>(),
+        ),
+        (
+            117,
+            core::mem::offset_of!(PJRT_Client_CreateErrorBuffer_Args, num_payload)
+                + size_of::<usize>(),
         ),
     ];
 }
@@ -6409,7 +6581,7 @@ unsafe impl AbiStruct for PJRT_LoadedExecutable_IsDeleted_Args {
 }
 unsafe impl AbiStruct for PJRT_ExecuteOptions {
     const NAME: &'static str = "PJRT_ExecuteOptions";
-    const STRUCT_SIZE: usize = 144;
+    const STRUCT_SIZE: usize = 160;
     const MIN_SIZE: usize = Self::HISTORY[0].1;
     const HISTORY: &'static [(u32, usize)] = &[
         (
@@ -6442,6 +6614,11 @@ unsafe impl AbiStruct for PJRT_ExecuteOptions {
             core::mem::offset_of!(
                 PJRT_ExecuteOptions, use_major_to_minor_data_layout_for_callbacks
             ) + size_of::<crate::Bool>(),
+        ),
+        (
+            116,
+            core::mem::offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks)
+                + size_of::<usize>(),
         ),
     ];
 }
@@ -7057,15 +7234,27 @@ unsafe impl AbiStruct for PJRT_FFI_Extension {
 }
 unsafe impl AbiStruct for PJRT_Gpu_Register_Custom_Call_Args {
     const NAME: &'static str = "PJRT_Gpu_Register_Custom_Call_Args";
-    const STRUCT_SIZE: usize = 64;
-    const MIN_SIZE: usize = Self::STRUCT_SIZE;
-    const HISTORY: &'static [(u32, usize)] = &[];
+    const STRUCT_SIZE: usize = 68;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            116,
+            core::mem::offset_of!(PJRT_Gpu_Register_Custom_Call_Args, handler_execute)
+                + size_of::<*mut ::core::ffi::c_void>(),
+        ),
+    ];
 }
 unsafe impl AbiStruct for PJRT_Gpu_Custom_Call {
     const NAME: &'static str = "PJRT_Gpu_Custom_Call";
-    const STRUCT_SIZE: usize = 32;
-    const MIN_SIZE: usize = Self::STRUCT_SIZE;
-    const HISTORY: &'static [(u32, usize)] = &[];
+    const STRUCT_SIZE: usize = 33;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            116,
+            core::mem::offset_of!(PJRT_Gpu_Custom_Call, custom_call)
+                + size_of::<PJRT_Gpu_Register_Custom_Call>(),
+        ),
+    ];
 }
 unsafe impl AbiStruct for PJRT_Layouts_MemoryLayout_Destroy_Args {
     const NAME: &'static str = "PJRT_Layouts_MemoryLayout_Destroy_Args";
@@ -7800,9 +7989,96 @@ unsafe impl AbiStruct for PJRT_Clear_Xla_Transform_Args {
     const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
+unsafe impl AbiStruct for PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args {
+    const NAME: &'static str = "PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args";
+    const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
+unsafe impl AbiStruct for PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args {
+    const NAME: &'static str = "PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args";
+    const STRUCT_SIZE: usize = 16;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
 unsafe impl AbiStruct for PJRT_Xla_Transform_Extension {
     const NAME: &'static str = "PJRT_Xla_Transform_Extension";
+    const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            116,
+            core::mem::offset_of!(PJRT_Xla_Transform_Extension, clear_xla_transform)
+                + size_of::<PJRT_Clear_Xla_Transform_Fn>(),
+        ),
+    ];
+}
+unsafe impl AbiStruct for PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args {
+    const NAME: &'static str = "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args";
+    const STRUCT_SIZE: usize = 88;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            117,
+            core::mem::offset_of!(
+                PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, send_events
+            ) + size_of::<*mut *mut PJRT_Event>(),
+        ),
+    ];
+}
+unsafe impl AbiStruct for PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args {
+    const NAME: &'static str = "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args";
+    const STRUCT_SIZE: usize = 120;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            117,
+            core::mem::offset_of!(
+                PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, buffers
+            ) + size_of::<*mut *mut PJRT_Buffer>(),
+        ),
+    ];
+}
+unsafe impl AbiStruct for PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args {
+    const NAME: &'static str = "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args";
+    const STRUCT_SIZE: usize = 105;
+    const MIN_SIZE: usize = Self::HISTORY[0].1;
+    const HISTORY: &'static [(u32, usize)] = &[
+        (
+            116,
+            core::mem::offset_of!(
+                PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, num_buffers
+            ) + size_of::<usize>(),
+        ),
+    ];
+}
+unsafe impl AbiStruct for PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args {
+    const NAME: &'static str = "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args";
+    const STRUCT_SIZE: usize = 72;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
+unsafe impl AbiStruct for PJRT_CrossHostTransfers_Extension {
+    const NAME: &'static str = "PJRT_CrossHostTransfers_Extension";
+    const STRUCT_SIZE: usize = 56;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
+unsafe impl AbiStruct for PJRT_ExecutableMetadata_Extension {
+    const NAME: &'static str = "PJRT_ExecutableMetadata_Extension";
     const STRUCT_SIZE: usize = 40;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
+unsafe impl AbiStruct for PJRT_HostMemoryAllocator_Allocate_Args {
+    const NAME: &'static str = "PJRT_HostMemoryAllocator_Allocate_Args";
+    const STRUCT_SIZE: usize = 64;
+    const MIN_SIZE: usize = Self::STRUCT_SIZE;
+    const HISTORY: &'static [(u32, usize)] = &[];
+}
+unsafe impl AbiStruct for PJRT_HostMemoryAllocator_Extension {
+    const NAME: &'static str = "PJRT_HostMemoryAllocator_Extension";
+    const STRUCT_SIZE: usize = 32;
     const MIN_SIZE: usize = Self::STRUCT_SIZE;
     const HISTORY: &'static [(u32, usize)] = &[];
 }
@@ -9252,7 +9528,7 @@ pub const STRUCTS: &[StructInfo] = &[
     StructInfo {
         name: "PJRT_Client_CreateErrorBuffer_Args",
         size: size_of::<PJRT_Client_CreateErrorBuffer_Args>(),
-        struct_size: 112,
+        struct_size: 120,
         fields: &[
             (
                 "struct_size",
@@ -9315,6 +9591,10 @@ pub const STRUCTS: &[StructInfo] = &[
             (
                 "num_payload",
                 core::mem::offset_of!(PJRT_Client_CreateErrorBuffer_Args, num_payload),
+            ),
+            (
+                "device_layout",
+                core::mem::offset_of!(PJRT_Client_CreateErrorBuffer_Args, device_layout),
             ),
         ],
     },
@@ -10753,7 +11033,7 @@ pub const STRUCTS: &[StructInfo] = &[
     StructInfo {
         name: "PJRT_ExecuteOptions",
         size: size_of::<PJRT_ExecuteOptions>(),
-        struct_size: 144,
+        struct_size: 160,
         fields: &[
             ("struct_size", core::mem::offset_of!(PJRT_ExecuteOptions, struct_size)),
             (
@@ -10806,6 +11086,14 @@ pub const STRUCTS: &[StructInfo] = &[
             (
                 "num_hlo_output_callbacks",
                 core::mem::offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks),
+            ),
+            (
+                "custom_options",
+                core::mem::offset_of!(PJRT_ExecuteOptions, custom_options),
+            ),
+            (
+                "num_custom_options",
+                core::mem::offset_of!(PJRT_ExecuteOptions, num_custom_options),
             ),
         ],
     },
@@ -14570,7 +14858,7 @@ pub const STRUCTS: &[StructInfo] = &[
     StructInfo {
         name: "PJRT_Gpu_Register_Custom_Call_Args",
         size: size_of::<PJRT_Gpu_Register_Custom_Call_Args>(),
-        struct_size: 64,
+        struct_size: 68,
         fields: &[
             (
                 "struct_size",
@@ -14614,15 +14902,20 @@ pub const STRUCTS: &[StructInfo] = &[
                     PJRT_Gpu_Register_Custom_Call_Args, handler_execute
                 ),
             ),
+            ("traits", core::mem::offset_of!(PJRT_Gpu_Register_Custom_Call_Args, traits)),
         ],
     },
     StructInfo {
         name: "PJRT_Gpu_Custom_Call",
         size: size_of::<PJRT_Gpu_Custom_Call>(),
-        struct_size: 32,
+        struct_size: 33,
         fields: &[
             ("base", core::mem::offset_of!(PJRT_Gpu_Custom_Call, base)),
             ("custom_call", core::mem::offset_of!(PJRT_Gpu_Custom_Call, custom_call)),
+            (
+                "custom_call_handles_traits",
+                core::mem::offset_of!(PJRT_Gpu_Custom_Call, custom_call_handles_traits),
+            ),
         ],
     },
     StructInfo {
@@ -18846,9 +19139,53 @@ pub const STRUCTS: &[StructInfo] = &[
         ],
     },
     StructInfo {
+        name: "PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args",
+        size: size_of::<PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args>(),
+        struct_size: 40,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args, struct_size
+                ),
+            ),
+            (
+                "hlo_module",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args, hlo_module
+                ),
+            ),
+            (
+                "trace",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Args, trace
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args",
+        size: size_of::<PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args>(),
+        struct_size: 16,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args, struct_size
+                ),
+            ),
+            (
+                "trace",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Args, trace
+                ),
+            ),
+        ],
+    },
+    StructInfo {
         name: "PJRT_Xla_Transform_Extension",
         size: size_of::<PJRT_Xla_Transform_Extension>(),
-        struct_size: 40,
+        struct_size: 56,
         fields: &[
             ("base", core::mem::offset_of!(PJRT_Xla_Transform_Extension, base)),
             (
@@ -18860,6 +19197,521 @@ pub const STRUCTS: &[StructInfo] = &[
             (
                 "clear_xla_transform",
                 core::mem::offset_of!(PJRT_Xla_Transform_Extension, clear_xla_transform),
+            ),
+            (
+                "get_hlo_pass_pipeline_trace",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Extension, get_hlo_pass_pipeline_trace
+                ),
+            ),
+            (
+                "destroy_hlo_pass_pipeline_trace",
+                core::mem::offset_of!(
+                    PJRT_Xla_Transform_Extension, destroy_hlo_pass_pipeline_trace
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args",
+        size: size_of::<PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args>(),
+        struct_size: 88,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, struct_size
+                ),
+            ),
+            (
+                "extension_start",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, extension_start
+                ),
+            ),
+            (
+                "client",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, client
+                ),
+            ),
+            (
+                "num_buffers",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, num_buffers
+                ),
+            ),
+            (
+                "buffers",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, buffers
+                ),
+            ),
+            (
+                "dst_global_device_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args,
+                    dst_global_device_ids
+                ),
+            ),
+            (
+                "transfer_keys",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, transfer_keys
+                ),
+            ),
+            (
+                "send_events",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, send_events
+                ),
+            ),
+            (
+                "num_tasks",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, num_tasks
+                ),
+            ),
+            (
+                "task_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, task_ids
+                ),
+            ),
+            (
+                "incarnation_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args, incarnation_ids
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args",
+        size: size_of::<PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args>(),
+        struct_size: 120,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, struct_size
+                ),
+            ),
+            (
+                "extension_start",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    extension_start
+                ),
+            ),
+            (
+                "client",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, client
+                ),
+            ),
+            (
+                "num_shapes",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, num_shapes
+                ),
+            ),
+            (
+                "shape_num_dims",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    shape_num_dims
+                ),
+            ),
+            (
+                "num_dims",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, num_dims
+                ),
+            ),
+            (
+                "element_types",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    element_types
+                ),
+            ),
+            (
+                "layouts",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, layouts
+                ),
+            ),
+            (
+                "device",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, device
+                ),
+            ),
+            (
+                "src_global_device_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    src_global_device_ids
+                ),
+            ),
+            (
+                "transfer_keys",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    transfer_keys
+                ),
+            ),
+            (
+                "buffers",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, buffers
+                ),
+            ),
+            (
+                "num_tasks",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, num_tasks
+                ),
+            ),
+            (
+                "task_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args, task_ids
+                ),
+            ),
+            (
+                "incarnation_ids",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args,
+                    incarnation_ids
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_CrossHostRecvNotifierInfo",
+        size: size_of::<PJRT_Transfers_CrossHostRecvNotifierInfo>(),
+        struct_size: 16,
+        fields: &[
+            (
+                "user_arg",
+                core::mem::offset_of!(PJRT_Transfers_CrossHostRecvNotifierInfo, user_arg),
+            ),
+            (
+                "notifier",
+                core::mem::offset_of!(PJRT_Transfers_CrossHostRecvNotifierInfo, notifier),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args",
+        size: size_of::<PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args>(),
+        struct_size: 105,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    struct_size
+                ),
+            ),
+            (
+                "extension_start",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    extension_start
+                ),
+            ),
+            (
+                "client",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, client
+                ),
+            ),
+            (
+                "num_shapes",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    num_shapes
+                ),
+            ),
+            (
+                "shape_num_dims",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    shape_num_dims
+                ),
+            ),
+            (
+                "num_dims",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, num_dims
+                ),
+            ),
+            (
+                "element_types",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    element_types
+                ),
+            ),
+            (
+                "layouts",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, layouts
+                ),
+            ),
+            (
+                "device",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, device
+                ),
+            ),
+            (
+                "notifier",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, notifier
+                ),
+            ),
+            (
+                "buffers",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args, buffers
+                ),
+            ),
+            (
+                "num_buffers",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    num_buffers
+                ),
+            ),
+            (
+                "allow_cancel_notifier",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args,
+                    allow_cancel_notifier
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_CrossHostRemoteSendCallbackInfo",
+        size: size_of::<PJRT_Transfers_CrossHostRemoteSendCallbackInfo>(),
+        struct_size: 16,
+        fields: &[
+            (
+                "user_arg",
+                core::mem::offset_of!(
+                    PJRT_Transfers_CrossHostRemoteSendCallbackInfo, user_arg
+                ),
+            ),
+            (
+                "on_done",
+                core::mem::offset_of!(
+                    PJRT_Transfers_CrossHostRemoteSendCallbackInfo, on_done
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args",
+        size: size_of::<PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args>(),
+        struct_size: 72,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, struct_size
+                ),
+            ),
+            (
+                "extension_start",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, extension_start
+                ),
+            ),
+            (
+                "buffer",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, buffer
+                ),
+            ),
+            (
+                "event",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, event
+                ),
+            ),
+            (
+                "serialized_descriptor",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
+                    serialized_descriptor
+                ),
+            ),
+            (
+                "serialized_descriptor_size",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
+                    serialized_descriptor_size
+                ),
+            ),
+            (
+                "on_done",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args, on_done
+                ),
+            ),
+            (
+                "descriptor_destructor",
+                core::mem::offset_of!(
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args,
+                    descriptor_destructor
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_CrossHostTransfers_Extension",
+        size: size_of::<PJRT_CrossHostTransfers_Extension>(),
+        struct_size: 56,
+        fields: &[
+            ("base", core::mem::offset_of!(PJRT_CrossHostTransfers_Extension, base)),
+            (
+                "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers",
+                core::mem::offset_of!(
+                    PJRT_CrossHostTransfers_Extension,
+                    PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers
+                ),
+            ),
+            (
+                "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice",
+                core::mem::offset_of!(
+                    PJRT_CrossHostTransfers_Extension,
+                    PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice
+                ),
+            ),
+            (
+                "PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers",
+                core::mem::offset_of!(
+                    PJRT_CrossHostTransfers_Extension,
+                    PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
+                ),
+            ),
+            (
+                "PJRT_Transfers_PJRT_Client_CrossHostSendBuffers",
+                core::mem::offset_of!(
+                    PJRT_CrossHostTransfers_Extension,
+                    PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_ExecutableMetadata_GetExecutableMetadata_Args",
+        size: size_of::<PJRT_ExecutableMetadata_GetExecutableMetadata_Args>(),
+        struct_size: 16,
+        fields: &[
+            (
+                "executable",
+                core::mem::offset_of!(
+                    PJRT_ExecutableMetadata_GetExecutableMetadata_Args, executable
+                ),
+            ),
+            (
+                "metadata",
+                core::mem::offset_of!(
+                    PJRT_ExecutableMetadata_GetExecutableMetadata_Args, metadata
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_ExecutableMetadata_DestroySerializedMetadata_Args",
+        size: size_of::<PJRT_ExecutableMetadata_DestroySerializedMetadata_Args>(),
+        struct_size: 8,
+        fields: &[
+            (
+                "metadata",
+                core::mem::offset_of!(
+                    PJRT_ExecutableMetadata_DestroySerializedMetadata_Args, metadata
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_ExecutableMetadata_Extension",
+        size: size_of::<PJRT_ExecutableMetadata_Extension>(),
+        struct_size: 40,
+        fields: &[
+            ("base", core::mem::offset_of!(PJRT_ExecutableMetadata_Extension, base)),
+            (
+                "get_executable_metadata",
+                core::mem::offset_of!(
+                    PJRT_ExecutableMetadata_Extension, get_executable_metadata
+                ),
+            ),
+            (
+                "destroy_serialized_metadata",
+                core::mem::offset_of!(
+                    PJRT_ExecutableMetadata_Extension, destroy_serialized_metadata
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_HostMemoryAllocator_Allocate_Args",
+        size: size_of::<PJRT_HostMemoryAllocator_Allocate_Args>(),
+        struct_size: 64,
+        fields: &[
+            (
+                "struct_size",
+                core::mem::offset_of!(
+                    PJRT_HostMemoryAllocator_Allocate_Args, struct_size
+                ),
+            ),
+            (
+                "extension_start",
+                core::mem::offset_of!(
+                    PJRT_HostMemoryAllocator_Allocate_Args, extension_start
+                ),
+            ),
+            (
+                "client",
+                core::mem::offset_of!(PJRT_HostMemoryAllocator_Allocate_Args, client),
+            ),
+            (
+                "size",
+                core::mem::offset_of!(PJRT_HostMemoryAllocator_Allocate_Args, size),
+            ),
+            (
+                "numa_node",
+                core::mem::offset_of!(PJRT_HostMemoryAllocator_Allocate_Args, numa_node),
+            ),
+            ("ptr", core::mem::offset_of!(PJRT_HostMemoryAllocator_Allocate_Args, ptr)),
+            (
+                "deleter",
+                core::mem::offset_of!(PJRT_HostMemoryAllocator_Allocate_Args, deleter),
+            ),
+            (
+                "deleter_arg",
+                core::mem::offset_of!(
+                    PJRT_HostMemoryAllocator_Allocate_Args, deleter_arg
+                ),
+            ),
+        ],
+    },
+    StructInfo {
+        name: "PJRT_HostMemoryAllocator_Extension",
+        size: size_of::<PJRT_HostMemoryAllocator_Extension>(),
+        struct_size: 32,
+        fields: &[
+            ("base", core::mem::offset_of!(PJRT_HostMemoryAllocator_Extension, base)),
+            (
+                "allocate",
+                core::mem::offset_of!(PJRT_HostMemoryAllocator_Extension, allocate),
             ),
         ],
     },

@@ -12,7 +12,7 @@ fn table_size(minor: u32) -> usize {
 fn table_sizes_are_those_of_real_plugins() {
     assert_eq!(table_size(81), 984);
     assert_eq!(table_size(106), 1128);
-    assert_eq!(table_size(114), 1144);
+    assert_eq!(table_size(117), 1144);
     assert_eq!(PJRT_Api::STRUCT_SIZE, 1144);
     assert_eq!(NUM_SLOTS, 138);
 }
@@ -36,7 +36,21 @@ fn struct_sizes_are_those_real_plugins_demand() {
     assert_eq!(PJRT_Device_PoisonExecution_Args::size_at(106), 72);
     assert_eq!(PJRT_ExecuteOptions::size_at(75), 80);
     assert_eq!(PJRT_ExecuteOptions::size_at(81), 112);
-    assert_eq!(PJRT_ExecuteOptions::size_at(114), 144);
+    assert_eq!(PJRT_ExecuteOptions::size_at(115), 144);
+    assert_eq!(PJRT_ExecuteOptions::size_at(116), 160);
+    assert_eq!(PJRT_Client_CreateErrorBuffer_Args::size_at(116), 112);
+    assert_eq!(PJRT_Client_CreateErrorBuffer_Args::size_at(117), 120);
+    assert_eq!(PJRT_Gpu_Custom_Call::size_at(115), 32);
+    assert_eq!(PJRT_Gpu_Custom_Call::size_at(116), 33);
+    assert_eq!(PJRT_Gpu_Register_Custom_Call_Args::size_at(116), 68);
+    assert_eq!(PJRT_Xla_Transform_Extension::size_at(115), 40);
+    assert_eq!(PJRT_Xla_Transform_Extension::size_at(116), 56);
+    type Send = PJRT_Transfers_PJRT_Client_CrossHostSendBuffers_Args;
+    assert_eq!([115, 117].map(Send::size_at), [64, 88]);
+    type Receive = PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers_Args;
+    assert_eq!([115, 117].map(Receive::size_at), [96, 120]);
+    type Make = PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args;
+    assert_eq!([115, 116].map(Make::size_at), [104, 105]);
     assert_eq!(PJRT_Client_Create_Args::size_at(60), 72);
     assert_eq!(PJRT_Client_Create_Args::size_at(61), 88);
     assert_eq!(PJRT_Layouts_Extension::size_at(81), 72);

@@ -237,7 +237,11 @@ impl ExtensionNode {
         if self.ty != E::TYPE.0 {
             return None;
         }
-        let known = self.struct_size.min(E::STRUCT_SIZE) / size_of::<usize>() * size_of::<usize>();
+        let known = match self.struct_size.checked_sub(E::STRUCT_SIZE) {
+            Some(_) => E::STRUCT_SIZE,
+            // A size that ends within a field hides that field.
+            None => self.struct_size / size_of::<usize>() * size_of::<usize>(),
+        };
         let mut copy = E::new();
         // SAFETY: C1: a node of this type is readable for its size; ours has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };

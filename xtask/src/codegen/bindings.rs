@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -48,19 +47,9 @@ impl ParseCallbacks for Sizes {
 }
 
 pub(crate) fn generate(headers: &Path) -> Result<Bindings, Error> {
-    let folder = headers.join("xla/pjrt/c");
-    let mut names = Vec::new();
-    for entry in fs::read_dir(&folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.ends_with(".h") {
-            names.push(name);
-        }
-    }
-    names.sort();
-    let includes: String = names.iter().map(|name| format!("#include \"xla/pjrt/c/{name}\"\n")).collect();
     let sizes = Rc::new(RefCell::new(BTreeMap::new()));
     let raw = bindgen::Builder::default()
-        .header_contents("pjrt.h", &includes)
+        .header(headers.join("pjrt_all.h").display().to_string())
         .clang_arg(format!("-I{}", headers.display()))
         // One of the extension headers is C++ only.
         .clang_args(["-x", "c++", "-std=c++17"])

@@ -168,8 +168,8 @@ fn write_extensions(
     let mut extensions = Vec::new();
     let mut seen = BTreeSet::new();
     for item in structs {
-        let fields = fields(item);
-        if fields.first().is_none_or(|(_, ty)| ty != BASE) {
+        let members = fields(item);
+        if members.first().is_none_or(|(_, ty)| ty != BASE) {
             continue;
         }
         let table = item.ident.to_string();
@@ -177,8 +177,14 @@ fn write_extensions(
             .get(&plain(table.trim_start_matches("PJRT_").trim_end_matches("_Extension")))
             .ok_or_else(|| format!("{table}: no extension type of that name"))?;
         extensions.push((table.clone(), id.clone()));
-        for (index, (field, ty)) in fields.iter().enumerate().skip(1) {
+        for (index, (field, ty)) in members.iter().enumerate().skip(1) {
             let Some(function) = functions.get(ty) else { continue };
+            // A marker's args begin with their size.
+            if find(structs, &function.args)
+                .is_some_and(|args| fields(args).first().is_none_or(|f| f.0 != "struct_size"))
+            {
+                continue;
+            }
             if !seen.insert(ty.clone()) || find(structs, &function.args).is_none() {
                 return Err(format!("{table}.{field}: {ty} needs a marker of its own").into());
             }

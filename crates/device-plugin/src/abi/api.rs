@@ -11,7 +11,7 @@ use crate::abi::table::entry::{Shim, entry};
 use crate::per_type::PerType;
 
 /// The minor version that the table reports. It is the version of the headers for which the table was written.
-pub const API_MINOR: i32 = 114;
+pub const API_MINOR: i32 = 117;
 
 // A newer header requires a decision about each new slot. The compiler then reports a missing `Entry`.
 const _: () = assert!(API_MINOR as u32 == PJRT_API_MINOR);

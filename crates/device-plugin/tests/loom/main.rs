@@ -81,7 +81,7 @@ unsafe impl Sync for Thing {}
 fn thing() -> (Arc<Counter>, Ref<Thing>) {
     let ends = Arc::new(Counter::new(0));
     let thing = Thing { ends: Arc::clone(&ends), domain: HazardDomain::new(), value: UnsafeCell::new(1) };
-    (ends, Ref::new(thing))
+    (ends, Ref::new(std::ptr::null(), thing))
 }
 
 fn outputs<const N: usize>(thing: &Ref<Thing>) -> [OwnerRef<Thing>; N] {

@@ -26,6 +26,20 @@ fn options_of_every_type() {
 }
 
 #[test]
+fn partition_index_is_accepted_with_node_id() {
+    let client = toy().client(&[NamedValue::new("node_id", 0i64), NamedValue::new("partition_index", 0i64)]);
+    toy().destroy_client(client.unwrap());
+}
+
+#[test]
+fn begins_with_the_address_of_the_table() {
+    let client = toy().client(&[]).unwrap();
+    let table = unsafe { client.cast::<*const PJRT_Api>().read() };
+    assert_eq!(table, std::ptr::from_ref(toy().0));
+    toy().destroy_client(client);
+}
+
+#[test]
 fn errors_have_payloads_and_function_table() {
     let values = [NamedValue::new("fail", "no power")];
     let raw = raw_values(&values);

@@ -49,11 +49,41 @@ fn error_buffer(client: Client, shape: &Shape, code: u32, payload: &[PJRT_NamedV
     toy()
         .ask::<slot::PJRT_Client_CreateErrorBuffer>(|args| {
             set_shape!(args, shape);
+            args.device_layout = null_mut();
             (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(code));
             (args.error_message, args.error_message_size) = (c"bad news".as_ptr(), 8);
             (args.payload, args.num_payload) = (payload.as_ptr(), payload.len());
         })
         .map(|args| args.buffer)
+}
+
+#[test]
+fn error_buffer_with_device_layout() {
+    let client = toy().client(&[]).unwrap();
+    let shape = Shape::new(ElementType::S32, [2, 3]);
+    let memory = toy().memories(client)[0];
+    let create = |order: &[i64]| {
+        let mut layout = PJRT_Buffer_MemoryLayout::new();
+        let mut tiled = PJRT_Buffer_MemoryLayout_Tiled::new();
+        (tiled.minor_to_major, tiled.minor_to_major_size) = (order.as_ptr(), order.len());
+        layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
+        layout.__bindgen_anon_1.tiled = tiled;
+        toy().ask::<slot::PJRT_Client_CreateErrorBuffer>(|args| {
+            set_shape!(args, &shape);
+            args.device_layout = &raw mut layout;
+            (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(8));
+            (args.error_message, args.error_message_size) = (c"bad".as_ptr(), 3);
+            (args.payload, args.num_payload) = (std::ptr::null(), 0);
+        })
+    };
+    let fault = create(&[0, 0]).map(drop).unwrap_err();
+    assert!(fault.message.contains("layout {0,0} does not list"), "{fault:?}");
+    let buffer = create(&[0, 1]).unwrap().buffer;
+    let args = toy().ask::<slot::PJRT_Buffer_GetMemoryLayout>(|args| args.buffer = buffer).unwrap();
+    let tiled = unsafe { args.layout.__bindgen_anon_1.tiled };
+    assert_eq!(unsafe { crate::framework::slice(tiled.minor_to_major, tiled.minor_to_major_size) }, [0, 1]);
+    toy().destroy(&[buffer]);
+    toy().destroy_client(client);
 }
 
 #[test]

@@ -365,5 +365,6 @@ pub fn execute_options(kept: &[i64]) -> PJRT_ExecuteOptions {
     options.multi_slice_config = null_mut();
     options.use_major_to_minor_data_layout_for_callbacks = false.into();
     options.num_hlo_output_callbacks = 0;
+    options.num_custom_options = 0;
     options
 }

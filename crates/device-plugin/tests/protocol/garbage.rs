@@ -63,7 +63,7 @@ fn each_shape(client: Client, form: Form) -> Vec<(&'static str, Answer)> {
         (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(1));
         (args.error_message_size, args.num_payload) = (0, 0);
         (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (dims, num_dims, element_type);
-        args.shape_layout = null_mut();
+        (args.shape_layout, args.device_layout) = (null_mut(), null_mut());
     });
     let alias = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
         (args.client, args.memory) = (client, memory);
@@ -221,7 +221,7 @@ fn numbers_that_are_no_enumerator() {
             (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(code));
             (args.error_message_size, args.num_payload) = (0, 0);
             (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (dims.as_ptr(), 1, PJRT_Buffer_Type(4));
-            args.shape_layout = null_mut();
+            (args.shape_layout, args.device_layout) = (null_mut(), null_mut());
         });
         let buffer = args.unwrap().buffer;
         assert_eq!(toy().read(buffer).unwrap_err().code.as_raw(), code);
@@ -413,7 +413,7 @@ fn rejects_unterminated_and_invalid_text() {
             (args.client, args.memory, args.error_code) = (client, memory, PJRT_Error_Code(1));
             (args.error_message, args.error_message_size, args.num_payload) = (text, size, 0);
             (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (dims.as_ptr(), 1, PJRT_Buffer_Type(4));
-            args.shape_layout = null_mut();
+            (args.shape_layout, args.device_layout) = (null_mut(), null_mut());
         })?;
         let message = toy().read(args.buffer).unwrap_err().message;
         toy().destroy(&[args.buffer]);

@@ -1,15 +1,15 @@
 //! Tests the options of an execution, at every age of their struct.
 
 use std::ffi::c_void;
-use std::ptr::null_mut;
+use std::ptr::{null, null_mut};
 use std::sync::Mutex;
 use std::sync::mpsc;
 
-use device_plugin::{ErrorCode, ExecuteOptions};
+use device_plugin::{ErrorCode, ExecuteOptions, NamedValue};
 use pjrt_sys::*;
 
 use crate::extensions::{put, rich};
-use crate::framework::{Answer, Buffer, Event, Loaded, execute_options, garbage_pointer, slice};
+use crate::framework::{Answer, Buffer, Event, Loaded, execute_options, garbage_pointer, raw_values, slice};
 use crate::rich::{GATE, LATE, OPTIONS};
 
 pub fn execute(
@@ -66,6 +66,23 @@ fn every_option_reaches_the_backend() {
     assert_eq!(seen.incarnations().iter().map(|i| (i.task_id, i.incarnation)).collect::<Vec<_>>(), [(4, 40), (5, -50)]);
     assert!(seen.major_to_minor_callbacks());
     assert!(seen.context().is_none() && seen.output_callbacks().is_empty());
+}
+
+#[test]
+fn custom_options_reach_the_backend() {
+    let values = [NamedValue::new("priority", 3i64), NamedValue::new("lane", "fast")];
+    let raw = raw_values(&values);
+    let mut options = execute_options(&[]);
+    (options.custom_options, options.num_custom_options) = (raw.as_ptr(), raw.len());
+    assert_eq!(seen("custom", &mut options).unwrap().custom_options(), values);
+    // A framework of 0.115 has a shorter struct, followed by memory of its own.
+    options.struct_size = PJRT_ExecuteOptions::size_at(115);
+    options.num_custom_options = usize::MAX;
+    assert!(seen("older", &mut options).unwrap().custom_options().is_empty());
+    options.struct_size = PJRT_ExecuteOptions::STRUCT_SIZE;
+    (options.custom_options, options.num_custom_options) = (null(), 1);
+    let fault = seen("null", &mut options).map(drop).unwrap_err();
+    assert!(fault.message.contains("options->custom_options is null"), "{fault:?}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ for_each_slot!(every_slot);
 fn header_matches_version() {
     let api = toy().0;
     assert_eq!(api.struct_size, PJRT_Api::STRUCT_SIZE);
-    assert_eq!((api.pjrt_api_version.major_version, api.pjrt_api_version.minor_version), (0, 114));
+    assert_eq!((api.pjrt_api_version.major_version, api.pjrt_api_version.minor_version), (0, 117));
     let mut chain = Vec::new();
     let mut extension = api.extension_start;
     while let Some(node) = unsafe { extension.as_ref() } {

@@ -10,7 +10,10 @@ use crate::abi::reclaim::sync::{AtomicUsize, Ordering};
 use crate::contain::drop_contained;
 
 /// A value and the number of [`Ref`]s to it.
+#[repr(C)]
 pub(crate) struct Counted<T> {
+    /// The word that a framework finds at the handle of the object. This module does not use it.
+    first_word: *const (),
     count: AtomicUsize,
     /// Pointer to the allocation that contains this value, from the time of its creation. A pointer made from a shared
     /// reference may not free it.
@@ -114,8 +117,9 @@ impl<T: Reclaimed> Counted<T> {
 }
 
 impl<T: Reclaimed> Ref<T> {
-    pub(crate) fn new(value: T) -> Self {
-        let new = Box::new(Counted { count: AtomicUsize::new(1), own: NonNull::dangling(), value });
+    /// Creates an object that begins with this word.
+    pub(crate) fn new(first_word: *const (), value: T) -> Self {
+        let new = Box::new(Counted { first_word, count: AtomicUsize::new(1), own: NonNull::dangling(), value });
         let raw = NonNull::from(Box::leak(new));
         // SAFETY: V7 (counting), no other code has a pointer to the allocation yet.
         unsafe { (*raw.as_ptr()).own = raw };
@@ -202,7 +206,7 @@ impl<T: Reclaimed> Drop for OwnerRef<T> {
     }
 }
 
-// SAFETY: `own` is only ever used to count and free.
+// SAFETY: `own` is only ever used to count and free, and `first_word` is not used here.
 unsafe impl<T: Send> Send for Counted<T> {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl<T: Sync> Sync for Counted<T> {}

@@ -19,7 +19,7 @@ impl Reclaimed for Thing {
 
 fn thing() -> (Arc<()>, Ref<Thing>) {
     let alive = Arc::new(());
-    (Arc::clone(&alive), Ref::new(Thing { _alive: alive, domain: HazardDomain::new() }))
+    (Arc::clone(&alive), Ref::new(std::ptr::null(), Thing { _alive: alive, domain: HazardDomain::new() }))
 }
 
 #[test]

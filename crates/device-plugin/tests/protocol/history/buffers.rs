@@ -158,7 +158,7 @@ super::table! { CASES:
             (args.client, args.memory, args.error_code) = (w.client, w.memories[0], PJRT_Error_Code(8));
             (args.error_message, args.error_message_size) = (c"no".as_ptr(), 2);
             (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (DIMS.as_ptr(), 1, S32);
-            args.shape_layout = null_mut();
+            (args.shape_layout, args.device_layout) = (null_mut(), null_mut());
             (args.payload, args.num_payload) = (null(), 0);
         });
         if let Some(args) = called {

@@ -61,8 +61,14 @@ entries! {
     PJRT_Client_CreateErrorBuffer(args, client) {
         // SAFETY: V3 (arrays and text).
         let shape = unsafe { ffi_read::shape(args.shape_element_type.0, args.shape_dims, args.shape_num_dims) }?;
+        // Frameworks of 0.117 and later pass the layout in `device_layout`.
+        let (layout, field) = if args.device_layout.is_null() {
+            (args.shape_layout, "shape_layout")
+        } else {
+            (args.device_layout, "device_layout")
+        };
         // SAFETY: V3 (arrays and text).
-        let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
+        let form = unsafe { client.form(&shape, layout, field) }?;
         let to = client.placement(std::ptr::null_mut(), args.memory)?;
         // SAFETY: V3 (arrays and text).
         let error = unsafe { ffi_read::error_with_payload(

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
+use crate::abi::api::shared_api;
 use crate::abi::objects::client::at_exit::Registration;
 use crate::abi::objects::client::buffer::RetiredBuffers;
 use crate::abi::objects::client::device::Device;
@@ -111,24 +112,30 @@ impl<B: Backend> Client<B> {
                  {process_index}"
             )));
         }
-        let client = Ref::new(Self {
-            at_exit: Registration::new(backend.at_exit()),
-            backend,
-            process_index,
-            topology,
-            devices,
-            device_handles,
-            addressable_handles,
-            memories,
-            memory_handles,
-            hazards: HazardDomain::new(),
-            retired: RetiredBuffers::new(),
-            deferred: DeferredLaunches::default(),
-            order: Order::default(),
-            mappings: Mappings::default(),
-            aliases: OpaqueTokens::new(),
-            extents: KnownExtents::default(),
-        });
+        // Since May 2026, XLA's clients begin with the address of their table, so that other code of the process can call
+        // the plugin with only a client.
+        let table = shared_api::<P>().as_raw().cast();
+        let client = Ref::new(
+            table,
+            Self {
+                at_exit: Registration::new(backend.at_exit()),
+                backend,
+                process_index,
+                topology,
+                devices,
+                device_handles,
+                addressable_handles,
+                memories,
+                memory_handles,
+                hazards: HazardDomain::new(),
+                retired: RetiredBuffers::new(),
+                deferred: DeferredLaunches::default(),
+                order: Order::default(),
+                mappings: Mappings::default(),
+                aliases: OpaqueTokens::new(),
+                extents: KnownExtents::default(),
+            },
+        );
         for device in &client.devices {
             device.link_client(&client);
         }

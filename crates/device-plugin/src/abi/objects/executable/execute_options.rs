@@ -86,7 +86,7 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
     Ok(Options { launch_id, kept, talks: sends | receives != 0, has_more })
 }
 
-/// Whether options are set that most frameworks leave empty. Returns true for structs older than the newest, so that
+/// Whether options are set that most frameworks leave empty. Returns true for structs older than 0.112, so that
 /// [`read_all`] reads them.
 ///
 /// # Safety
@@ -94,8 +94,13 @@ pub(crate) unsafe fn read_options<'a>(options: *const PJRT_ExecuteOptions) -> Re
 /// V1 and V3 for the options, which are longer than the oldest struct.
 #[inline]
 unsafe fn has_more(options: *const PJRT_ExecuteOptions, size: usize) -> bool {
-    const NEWEST: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
-    if size < NEWEST {
+    const CALLBACKS: usize = offset_of!(PJRT_ExecuteOptions, num_hlo_output_callbacks) + size_of::<usize>();
+    const CUSTOM: usize = offset_of!(PJRT_ExecuteOptions, num_custom_options) + size_of::<usize>();
+    if size < CALLBACKS {
+        return true;
+    }
+    // SAFETY: V1 (argument structs), the field is within the size.
+    if size >= CUSTOM && unsafe { field::<usize>(options, offset_of!(PJRT_ExecuteOptions, num_custom_options)) } != 0 {
         return true;
     }
     // SAFETY: V1 (argument structs), the field is within the size.
@@ -146,6 +151,9 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         |(task_id, incarnation): (&i32, &i64)| TaskIncarnation { task_id: *task_id, incarnation: *incarnation };
     // SAFETY: V3 (arrays and text) and V4 (callbacks); the callbacks end before the execution's event.
     let outputs = unsafe { OutputCallbacks::read(options.hlo_output_callbacks, options.num_hlo_output_callbacks) }?;
+    let (custom, num_custom) = (options.custom_options, options.num_custom_options);
+    // SAFETY: V3 (arrays and text).
+    let custom_options = unsafe { ffi_read::named_values(custom, num_custom, "options->custom_options") }?;
     let more = MoreOptions {
         // SAFETY: V3 (arrays and text).
         call_location: unsafe { text(options.call_location) },
@@ -153,6 +161,7 @@ pub(crate) unsafe fn read_all(options: *const PJRT_ExecuteOptions) -> Result<Exe
         incarnations: tasks.iter().zip(incarnations).map(incarnation).collect(),
         major_to_minor_callbacks: options.use_major_to_minor_data_layout_for_callbacks.get(),
         output_callbacks: outputs,
+        custom_options,
     };
     let mut all = ExecuteOptions::new(options.launch_id);
     all.set_more(Some(more).filter(|more| !more.is_usual()));
