@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use pjrt_sys::{AbiStruct, PJRT_ProcessInfo, PJRT_ProcessState, PJRT_Program};
 
+use crate::abi::api::shared_api;
 use crate::abi::lend::key_value_store::KeyValueStore;
 use crate::abi::objects::client::async_raw_copy;
 use crate::abi::objects::client::placeholder_buffer::PlaceholderBuffer;
@@ -95,7 +96,7 @@ entries! {
             options = options.with_key_value(unsafe { KeyValueStore::new(args) });
         }
         hazard::free_unused();
-        args.client = Client::create::<P>(&options)?.into_raw().cast();
+        args.client = Client::create::<P>(shared_api::<P>().as_raw(), &options)?.into_raw().cast();
         Ok(())
     }
 

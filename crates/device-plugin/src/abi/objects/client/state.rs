@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use pjrt_sys::{PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
+use pjrt_sys::{PJRT_Api, PJRT_Buffer_MemoryLayout, PJRT_Device, PJRT_Memory};
 
-use crate::abi::api::shared_api;
 use crate::abi::objects::client::at_exit::Registration;
 use crate::abi::objects::client::buffer::RetiredBuffers;
 use crate::abi::objects::client::device::Device;
@@ -63,7 +62,12 @@ impl<B: Backend> Reclaimed for Client<B> {
 }
 
 impl<B: Backend> Client<B> {
-    pub(crate) fn create<P: DevicePlugin<Backend = B>>(options: &CreateOptions) -> Result<Ref<Self>> {
+    /// Since May 2026, XLA's clients begin with the address of their table, so that other code of the process can call
+    /// the plugin with only a client. So do these.
+    pub(crate) fn create<P: DevicePlugin<Backend = B>>(
+        table: *const PJRT_Api,
+        options: &CreateOptions,
+    ) -> Result<Ref<Self>> {
         let backend = B::create(options)?;
         let info = TopologyInfo {
             platform_name: backend.platform_name().unwrap_or_else(|| P::NAME.to_owned()),
@@ -112,11 +116,8 @@ impl<B: Backend> Client<B> {
                  {process_index}"
             )));
         }
-        // Since May 2026, XLA's clients begin with the address of their table, so that other code of the process can call
-        // the plugin with only a client.
-        let table = shared_api::<P>().as_raw().cast();
         let client = Ref::new(
-            table,
+            table.cast(),
             Self {
                 at_exit: Registration::new(backend.at_exit()),
                 backend,
