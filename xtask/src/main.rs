@@ -5,6 +5,7 @@ mod asan;
 mod c;
 mod c_library;
 mod codegen;
+mod coverage;
 mod exports;
 mod fuzz;
 mod header;
@@ -31,6 +32,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       --check regenerates into memory and fails where the committed files differ
   header [--check]    generate the C headers from the Rust code that implements them, and that of the CPU plugin from its
                       library; --check as above
+  coverage [--check]  write docs/coverage.md: the functions and fields of the C API that each side uses; --check compares
+                      instead
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   exports             build the shared libraries and check their exports, dependencies and constructors
   book                build the book into target/book
@@ -61,6 +64,8 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["codegen"] => codegen::run(false),
         ["codegen", "--check"] => codegen::run(true),
+        ["coverage"] => coverage::run(false),
+        ["coverage", "--check"] => coverage::run(true),
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),

@@ -1,0 +1,112 @@
+//! The functions and fields that a side does without, with the reasons.
+
+/// A side of the interface.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    Caller,
+    Vendor,
+    Both,
+}
+
+impl Side {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Caller => "caller's side",
+            Self::Vendor => "vendor's side",
+            Self::Both => "project",
+        }
+    }
+
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Vendor => "vendor",
+            Self::Both => "both",
+        }
+    }
+
+    pub(super) fn verb(self) -> &'static str {
+        if self == Self::Vendor { "implement" } else { "call" }
+    }
+}
+
+/// Items that a side does without: `PJRT_X_Extension` for all functions of a table, `PJRT_X` for a function or all fields
+/// of a struct, `PJRT_X_Args::field` for one field.
+pub(super) struct NotWanted {
+    pub(super) side: Side,
+    /// A sentence for the page.
+    pub(super) reason: &'static str,
+    pub(super) items: &'static [&'static str],
+}
+
+impl NotWanted {
+    pub(super) fn covers(&self, side: Side) -> bool {
+        self.side == Side::Both || self.side == side
+    }
+}
+
+/// The rows of the page's last table, in order.
+pub(super) const NOT_WANTED: &[NotWanted] = &[
+    NotWanted {
+        side: Side::Both,
+        reason: "Deprecated upstream since API 0.115, which removed its header.",
+        items: &["PJRT_Triton_Extension"],
+    },
+    NotWanted {
+        side: Side::Both,
+        reason: "XLA's C++ frameworks share asynchronous values with plugins of the same build through these tables. \
+                 The functions of the main table and of the raw buffer extension do the same for all plugins.",
+        items: &[
+            "PJRT_DeviceEvent",
+            "PJRT_DeviceEvent_FunctionTable",
+            "PJRT_DeviceEventPromise",
+            "PJRT_DeviceEventPromise_FunctionTable",
+            "PJRT_DeviceEventVector",
+            "PJRT_RawBuffer_FunctionTable",
+        ],
+    },
+    NotWanted {
+        side: Side::Caller,
+        reason: "Older plugins have no table in the object. The functions of the main table and of the extension do the \
+                 same for all plugins.",
+        items: &[
+            "PJRT_Error",
+            "PJRT_Error_FunctionTable",
+            "PJRT_Memory",
+            "PJRT_Memory_FunctionTable",
+            "PJRT_RawBuffer",
+        ],
+    },
+    NotWanted {
+        side: Side::Caller,
+        reason: "`PLUGIN_Profiler_CollectData` returns the same profile, and every profiler has it.",
+        items: &["PLUGIN_Profiler_Consume", "PLUGIN_Profiler_ConsumeResult_Destroy", "PLUGIN_Profiler_Serialize"],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "The result of `PLUGIN_Profiler_Consume` suffices to serialize it.",
+        items: &["PLUGIN_Profiler_Serialize_Args::profiler"],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "A backend compiles a program in one call. Its phases are not visible to frameworks.",
+        items: &["PJRT_PhaseCompile_Extension"],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "User data belongs to the framework, which frees it. The plugin neither copies nor stores it.",
+        items: &["PJRT_FFI_Type_Info", "PJRT_FFI_Type_Register_Args::type_info"],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "Only libtpu and XLA's GPU plugins can offer these. Their functions name a platform's own hardware, \
+                 compiler and network.",
+        items: &[
+            "PJRT_Gpu_Custom_Call",
+            "PJRT_Megascale_Extension",
+            "PJRT_MultiSlice_Extension",
+            "PJRT_TpuExecutable_Extension",
+            "PJRT_TpuTopology_Extension",
+        ],
+    },
+];
