@@ -85,7 +85,7 @@ fn check(error: *mut PJRT_Error) {
 
 impl Plugin {
     fn rust(count: usize) -> Self {
-        let api = device_plugin::api::<Null>();
+        let api = device_plugin::raw::api::<Null>();
         let mut create = PJRT_Client_Create_Args::new();
         unsafe { check(api.PJRT_Client_Create.unwrap()(&raw mut create)) };
         let code = count.to_string();

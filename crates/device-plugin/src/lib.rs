@@ -60,7 +60,7 @@
 //!     }
 //! }
 //!
-//! let api = device_plugin::api::<Echo>();
+//! let api = device_plugin::raw::api::<Echo>();
 //! assert_eq!(api.pjrt_api_version.minor_version, 117);
 //! ```
 
@@ -70,7 +70,7 @@
 extern crate self as device_plugin;
 
 #[allow(unsafe_code, reason = "the functions of the C table")]
-pub mod abi;
+mod abi;
 mod array_layout;
 mod backend;
 mod compile_options;
@@ -94,7 +94,6 @@ pub mod stablehlo;
 mod strided;
 mod threads;
 
-pub use abi::api;
 pub use abi::lend::foreign_memory::ForeignMemory;
 pub use abi::lend::host_alias::HostAlias;
 pub use abi::lend::host_channel::{HostChannels, HostChunk, HostStream};
@@ -142,6 +141,13 @@ macro_rules! export {
     ($($arguments:tt)*) => {
         $crate::__private::export! { $crate; $($arguments)* }
     };
+}
+
+/// The C function table of a plugin, for tests that call it as a framework does.
+///
+/// This module follows the PJRT header, so it may change with any minor version of this crate.
+pub mod raw {
+    pub use crate::abi::{API_MINOR, api};
 }
 
 /// Items that the expansions of [`macro@device_plugin`] and [`export!`] use; not for other use.

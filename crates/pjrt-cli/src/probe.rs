@@ -9,8 +9,7 @@ use std::time::Instant;
 
 use device_plugin::Manifest;
 use device_plugin::support::{Reason, Support};
-use pjrt::raw::slot;
-use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Plugin, TopologyDescription};
+use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Function, TopologyDescription};
 use plugin_registry::discovery::check_trusted;
 use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
@@ -205,20 +204,12 @@ fn step<T>(name: &str, run: impl FnOnce() -> Result<T, Error>, tell_of: impl FnO
     }
 }
 
-/// Lists every function of the interface, and whether the plugin's table has it.
-macro_rules! functions {
-    ($($name:ident,)*) => {
-        fn functions(plugin: &Plugin) -> Vec<(&'static str, bool)> {
-            vec![$((stringify!($name), plugin.supports::<slot::$name>()),)*]
-        }
-    };
-}
-pjrt::raw::for_each_slot!(functions);
-
 fn describe(loaded: &LoadedPlugin, path: Option<&str>) -> Value {
     let plugin = loaded.plugin();
-    let functions = functions(plugin);
-    let missing: Vec<&str> = functions.iter().filter(|(_, present)| !present).map(|(name, _)| *name).collect();
+    let functions = Function::ALL.iter().filter(|function| function.extension().is_none());
+    let (present, missing): (Vec<Function>, Vec<Function>) =
+        functions.partition(|function| plugin.supports(**function));
+    let missing: Vec<&str> = missing.iter().map(|function| function.name()).collect();
     let extensions = plugin.extensions();
     let extensions: Vec<Value> =
         extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
@@ -227,7 +218,7 @@ fn describe(loaded: &LoadedPlugin, path: Option<&str>) -> Value {
         "api_version": plugin.api_version().to_string(),
         "table_size": plugin.api().struct_size(),
         "extensions": extensions,
-        "functions": functions.len() - missing.len(),
+        "functions": present.len(),
         "missing_functions": missing,
         "unapplied": unapplied,
     });

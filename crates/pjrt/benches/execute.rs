@@ -42,7 +42,7 @@ fn build() -> PathBuf {
 
 /// The pointer in a slot of the plugin's own table.
 fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
-    assert!(plugin.supports::<S>(), "{}", S::NAME);
+    assert!(plugin.api().supports::<S>(), "{}", S::NAME);
     let table = plugin.api().as_raw().cast::<u8>();
     // SAFETY: C1: the slot is within the table, as `supports` checked.
     let place = unsafe { table.add(S::OFFSET) };

@@ -33,8 +33,8 @@ pub(crate) struct ExtensionNode {
 }
 
 /// A function of the main table that returns an error or null.
-pub trait Function: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
-impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> Function for S {}
+pub trait FallibleSlot: Slot<Table = PJRT_Api, Return = *mut PJRT_Error> {}
+impl<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>> FallibleSlot for S {}
 
 impl Api {
     /// Copies a plugin's table.
@@ -117,7 +117,7 @@ impl Api {
     /// The arguments keep the header's contract. Objects are live and belong to this plugin. Pointers are valid for
     /// their sizes. Memory that the function uses after it returns stays valid as long as the header specifies.
     #[inline]
-    pub unsafe fn call<S: Function>(&self, args: &mut S::Args) -> Result<(), Error> {
+    pub unsafe fn call<S: FallibleSlot>(&self, args: &mut S::Args) -> Result<(), Error> {
         // SAFETY: this function's contract: the arguments keep the header's contract.
         unsafe { self.call_in::<S>(&self.table.0, args) }
     }

@@ -50,6 +50,7 @@ mod execute_context;
 mod exit;
 pub mod extensions;
 mod external_reference;
+mod function;
 mod handle;
 #[cfg(feature = "hazards")]
 mod hazards;
@@ -92,6 +93,7 @@ pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
 pub use execute_context::ExecuteContext;
 pub use exit::set_exit_wait;
 pub use external_reference::{ExternalReference, HostView};
+pub use function::Function;
 pub use host_array::HostArray;
 pub use key_value::KeyValueStore;
 pub use library::LoaderError;
@@ -102,7 +104,7 @@ pub use options::ClientOptions;
 pub use parameter::Parameter;
 pub use pending_buffer::{AliasFulfillment, ControlDependency};
 #[doc(inline)]
-pub use pjrt_sys::contracts;
+pub use pjrt_sys::{StaticApi, contracts};
 pub use pjrt_types::{
     ApiVersion, CompileOptions, CompiledMemoryStats, DeviceAssignment, Element, ElementType, ErrorCode,
     HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Program, Shape, UnknownFields, Value,
@@ -116,13 +118,13 @@ pub use upload::Placement;
 
 /// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.
 ///
-/// This module and the functions whose signatures name it ([`Plugin::api`], [`Plugin::from_static`] and each `supports`)
-/// follow the PJRT header, so they may change with any minor version of this crate. The rest of the crate does not expose
-/// types of `pjrt-sys`.
+/// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns its
+/// [`Api`](raw::Api). The rest of the crate exposes one type of `pjrt-sys`, [`StaticApi`], which does not depend on the
+/// header.
 pub mod raw {
-    pub use pjrt_sys::{Slot, StaticApi, extension_slot, for_each_slot, slot};
+    pub use pjrt_sys::{Slot, extension_slot, for_each_slot, slot};
 
-    pub use crate::api::{Api, Function};
+    pub use crate::api::{Api, FallibleSlot};
 }
 
 /// Tests the examples of the package's README.

@@ -24,13 +24,12 @@ use crate::options::ClientOptions;
 /// A loaded plugin. Clones refer to the same plugin, which stays loaded until the process ends.
 ///
 /// ```
-/// use pjrt::ClientOptions;
-/// use pjrt::raw::slot::PJRT_Buffer_CopyToDevice;
+/// use pjrt::{ClientOptions, Function};
 ///
 /// let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
 /// let plugin = client.plugin();
 /// assert!(plugin.api_version().minor >= 57);
-/// assert!(plugin.supports::<PJRT_Buffer_CopyToDevice>());
+/// assert!(plugin.supports(Function::PJRT_Buffer_CopyToDevice));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -237,13 +236,6 @@ impl Plugin {
     /// Canonical path of the plugin's file. `None` for an embedded plugin.
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
-    }
-
-    /// Whether the plugin has the function `S`, such as
-    /// [`slot::PJRT_Buffer_Bitcast`](crate::raw::slot::PJRT_Buffer_Bitcast). The function may still return
-    /// `UNIMPLEMENTED`.
-    pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
-        self.0.api.supports::<S>()
     }
 
     /// The plugin's attributes. Common names are `xla_version`, `stablehlo_current_version` and

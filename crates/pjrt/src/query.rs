@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use pjrt_sys::*;
 use pjrt_types::NamedValue;
 
-use crate::api::Function;
+use crate::api::FallibleSlot;
 use crate::error::Error;
 use crate::handle::{Handle, Owner};
 use crate::named_value;
@@ -20,7 +20,7 @@ use crate::read::{self, Malformed};
 /// # Safety
 ///
 /// `args` returns arguments that contain the object, and the function reads no other argument.
-pub(crate) unsafe trait Query: Function {
+pub(crate) unsafe trait Query: FallibleSlot {
     /// The type of the object.
     type Object;
     /// The output, which lives as long as the object.

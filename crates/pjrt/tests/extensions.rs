@@ -19,9 +19,8 @@ use device_plugin::{
 use pjrt::extensions::{
     Ffi, HandlerTraits, Layouts, MemoryDescriptions, Profiler, RawBuffers, Shardings, Stream, Streams,
 };
-use pjrt::raw::extension_slot;
 use pjrt::{
-    Client, ClientOptions, CompileOptions, ErrorCode, ErrorKind, ExecuteContext, ExecuteOptions, Input,
+    Client, ClientOptions, CompileOptions, ErrorCode, ErrorKind, ExecuteContext, ExecuteOptions, Function, Input,
     LoadedExecutable, Plugin, Program,
 };
 
@@ -151,7 +150,7 @@ fn stranger() -> Client {
 #[test]
 fn streams_are_those_of_a_device() {
     let streams = plugin().extension::<Streams>().unwrap();
-    assert!(streams.supports::<extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream>());
+    assert!(plugin().supports(Function::PJRT_Wait_Until_Buffer_Ready_On_Stream));
     let client = client();
     let device = &client.addressable_devices().unwrap()[1];
     let own = streams.stream_for_external_ready_events(device).unwrap();

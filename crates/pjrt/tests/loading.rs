@@ -87,7 +87,7 @@ fn rejects_files_that_are_not_plugins() {
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
     assert_eq!(error.path(), Some(directory().join("null_too.so").as_path()), "its own path");
     // SAFETY: a null table is refused.
-    let error = Plugin::from_static(unsafe { pjrt::raw::StaticApi::new(std::ptr::null()) }).unwrap_err();
+    let error = Plugin::from_static(unsafe { pjrt::StaticApi::new(std::ptr::null()) }).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
     assert_eq!(error.path(), None);
 

@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::SeqCst};
 
 use device_plugin::{Backend, DevicePlugin, device_plugin};
 use pjrt::extensions::PhaseCompile;
-use pjrt::raw::StaticApi;
-use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin};
+use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
 struct Plain;

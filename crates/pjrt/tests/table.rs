@@ -16,9 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::extensions::{Ffi, Layouts, Profiler, RawBuffers, Streams};
-use pjrt::raw::extension_slot::PJRT_Layouts_PJRT_Executable_GetParameterLayouts as ParameterLayouts;
-use pjrt::raw::{StaticApi, extension_slot, slot};
-use pjrt::{ErrorKind, LoadErrorKind, Plugin};
+use pjrt::{ErrorKind, Function, LoadErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
 unsafe extern "C" {
@@ -52,8 +50,8 @@ fn short_table_is_read_within_size() {
     short.pjrt_api_version.minor_version = 81;
     let plugin = load(at_page_end(&short, SIZE_0_81)).unwrap();
     assert_eq!(plugin.api().struct_size(), SIZE_0_81);
-    assert!(plugin.supports::<slot::PJRT_Client_Create>());
-    assert!(!plugin.supports::<slot::PJRT_Error_ForEachPayload>(), "beyond the table's end");
+    assert!(plugin.supports(Function::PJRT_Client_Create));
+    assert!(!plugin.supports(Function::PJRT_Error_ForEachPayload), "beyond the table's end");
     let client = Fake::new().client_of(&plugin);
     assert_eq!(client.platform_name().unwrap(), "fake");
     // An error without payloads, because the function for them is beyond the end of the table.
@@ -92,8 +90,8 @@ fn partial_pointer_is_hidden() {
     let mut odd = table();
     odd.struct_size = slot::PJRT_Buffer_Delete::OFFSET + 4;
     let plugin = load(at_page_end(&odd, odd.struct_size.next_multiple_of(8))).unwrap();
-    assert!(!plugin.supports::<slot::PJRT_Buffer_Delete>());
-    assert!(plugin.supports::<slot::PJRT_Event_Await>());
+    assert!(!plugin.supports(Function::PJRT_Buffer_Delete));
+    assert!(plugin.supports(Function::PJRT_Event_Await));
 }
 
 #[test]
@@ -216,7 +214,7 @@ fn short_extension_hides_functions() {
     // SAFETY: the struct has the announced size and no functions.
     let plugin = with_chain(exact.as_mut_ptr().cast());
     let layouts = plugin.extension::<Layouts>().unwrap();
-    assert!(!layouts.supports::<ParameterLayouts>());
+    assert!(!plugin.supports(Function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts));
     let fake = Fake::new();
     let client = fake.client_of(&plugin);
     let executable = client.compile(&pjrt::Program::mlir(""), &pjrt::CompileOptions::default()).unwrap();
@@ -256,14 +254,17 @@ fn short_extensions_hide_functions_in_every_group() {
         // All functions are garbage, but nothing calls them.
         with_chain(cut.as_mut_ptr().cast())
     }
-    let streams = cut::<PJRT_Stream_Extension>(4).extension::<Streams>().unwrap();
-    assert!(streams.supports::<extension_slot::PJRT_Get_Stream_For_External_Ready_Events>());
-    assert!(!streams.supports::<extension_slot::PJRT_Wait_Until_Buffer_Ready_On_Stream>());
-    let raw_buffers = cut::<PJRT_RawBuffer_Extension>(9).extension::<RawBuffers>().unwrap();
-    assert!(raw_buffers.supports::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>());
-    assert!(!raw_buffers.supports::<extension_slot::PJRT_RawBuffer_GetHostPointer>());
-    let ffi = cut::<PJRT_FFI_Extension>(5).extension::<Ffi>().unwrap();
-    assert!(!ffi.supports::<extension_slot::PJRT_FFI_Register_Handler>());
+    let streams = cut::<PJRT_Stream_Extension>(4);
+    assert!(streams.extension::<Streams>().is_some());
+    assert!(streams.supports(Function::PJRT_Get_Stream_For_External_Ready_Events));
+    assert!(!streams.supports(Function::PJRT_Wait_Until_Buffer_Ready_On_Stream));
+    let raw_buffers = cut::<PJRT_RawBuffer_Extension>(9);
+    assert!(raw_buffers.extension::<RawBuffers>().is_some());
+    assert!(raw_buffers.supports(Function::PJRT_RawBuffer_CopyRawDeviceToHost));
+    assert!(!raw_buffers.supports(Function::PJRT_RawBuffer_GetHostPointer));
+    let plugin = cut::<PJRT_FFI_Extension>(5);
+    let ffi = plugin.extension::<Ffi>().unwrap();
+    assert!(!plugin.supports(Function::PJRT_FFI_Register_Handler));
     // SAFETY: the function is missing.
     let missing = unsafe { ffi.register_handler("x", "y", std::ptr::NonNull::dangling(), Default::default()) };
     assert_eq!(missing.unwrap_err().kind(), ErrorKind::Unsupported);

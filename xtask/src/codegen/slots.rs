@@ -35,10 +35,11 @@ pub(crate) fn generate(bindings: &Bindings, changelog: &str) -> Result<String, E
         .collect();
     let mut out = String::from(FIRST_LINES);
     out.push_str("use crate::bindings::*;\nuse crate::{AbiStruct, Extension, Slot, StructInfo};\n\n");
-    let count = write_slots(&mut out, bindings, &structs, &functions, changelog)?;
-    write_extensions(&mut out, &structs, &functions, bindings)?;
+    let names = write_slots(&mut out, bindings, &structs, &functions, changelog)?;
+    let extensions = write_extensions(&mut out, &structs, &functions, bindings)?;
+    write_list(&mut out, &names, &extensions);
     write_structs(&mut out, bindings, &structs)?;
-    writeln!(out, "/// Number of functions in [`PJRT_Api`].\npub const NUM_SLOTS: usize = {count};")?;
+    writeln!(out, "/// Number of functions in [`PJRT_Api`].\npub const NUM_SLOTS: usize = {};", names.len())?;
     let file = syn::parse_file(&out)?;
     Ok(format!("{FIRST_LINES}{}", prettyplease::unparse(&file)))
 }
@@ -91,7 +92,7 @@ fn write_slots(
     structs: &[&ItemStruct],
     functions: &BTreeMap<String, Function>,
     changelog: &str,
-) -> Result<usize, Error> {
+) -> Result<Vec<String>, Error> {
     let api = bindings
         .file
         .items
@@ -125,7 +126,16 @@ fn write_slots(
         writeln!(out, "(\"{name}\", {since}),")?;
     }
     out.push_str("];\n\n");
-    Ok(names.len())
+    Ok(names)
+}
+
+/// Writes the macro that lists the functions of the API and those of its extensions.
+fn write_list(out: &mut String, names: &[String], extensions: &BTreeSet<String>) {
+    out.push_str("/// Calls the macro `$m` with two lists in brackets: the names of all functions of [`PJRT_Api`] in table order, and those of all functions of the extensions.\n#[macro_export]\nmacro_rules! for_each_function { ($m:ident) => { $m! { [");
+    names.iter().for_each(|name| out.extend([name, ", "]));
+    out.push_str("] [");
+    extensions.iter().for_each(|name| out.extend([name, ", "]));
+    out.push_str("] } } }\n\n");
 }
 
 fn write_slot(
@@ -162,7 +172,7 @@ fn write_extensions(
     structs: &[&ItemStruct],
     functions: &BTreeMap<String, Function>,
     bindings: &Bindings,
-) -> Result<(), Error> {
+) -> Result<BTreeSet<String>, Error> {
     let types = extension_types(bindings);
     out.push_str("/// One marker per function of the extensions' tables.\npub mod extension_slot {\nuse super::*;\n");
     let mut extensions = Vec::new();
@@ -206,7 +216,7 @@ fn write_extensions(
         writeln!(out, "(PJRT_Extension_Type::{id}, \"{name}\"),")?;
     }
     out.push_str("];\n");
-    Ok(())
+    Ok(seen)
 }
 
 fn plain(name: &str) -> String {

@@ -105,7 +105,7 @@ impl DeviceCopies for Dma {
 }
 
 fn table() -> Framework {
-    Framework(api::<Arriving>())
+    Framework(raw::api::<Arriving>())
 }
 
 fn client(test: &str) -> Client {

@@ -140,7 +140,7 @@ impl RawBuffers for Device {
 }
 
 fn plugin() -> Framework {
-    Framework(api::<Driven>())
+    Framework(raw::api::<Driven>())
 }
 
 /// Runs `work` on a thread of the driver.

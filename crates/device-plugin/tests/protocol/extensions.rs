@@ -12,7 +12,7 @@ use crate::framework::{Answer, Buffer, Client, Event, Framework, execute_options
 use crate::rich::{OPTIONS, Rich, RichDevice, WAITS, shape};
 
 pub fn rich() -> Framework {
-    Framework(device_plugin::api::<Rich>())
+    Framework(device_plugin::raw::api::<Rich>())
 }
 
 /// Types of the extensions in the chain, with their sizes.

@@ -26,7 +26,7 @@ pub struct Framework(pub &'static PJRT_Api);
 
 /// The framework for the toy plugin.
 pub fn toy() -> Framework {
-    Framework(device_plugin::api::<crate::toy::Toy>())
+    Framework(device_plugin::raw::api::<crate::toy::Toy>())
 }
 
 /// Creates a struct that is garbage except for its header.

@@ -75,7 +75,7 @@ impl StorageLayouts for TilesDevice {
 }
 
 fn tiles() -> Framework {
-    Framework(device_plugin::api::<Tiles>())
+    Framework(device_plugin::raw::api::<Tiles>())
 }
 
 fn matrix() -> Shape {

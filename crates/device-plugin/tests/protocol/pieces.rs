@@ -92,7 +92,7 @@ impl DynamicShapes for Board {
 }
 
 fn pieces() -> Framework {
-    Framework(api::<Pieces>())
+    Framework(raw::api::<Pieces>())
 }
 
 fn shape() -> Shape {

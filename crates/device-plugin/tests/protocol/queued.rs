@@ -129,7 +129,7 @@ impl DeviceCopies for Board {
 }
 
 fn plugin() -> Framework {
-    Framework(api::<Queued>())
+    Framework(raw::api::<Queued>())
 }
 
 /// A client, its program, an argument, and the output of an execution that the device has not started.

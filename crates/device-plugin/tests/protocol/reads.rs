@@ -50,7 +50,7 @@ impl AsyncReads for Reader {
 }
 
 fn reads() -> Framework {
-    Framework(api::<Reads>())
+    Framework(raw::api::<Reads>())
 }
 
 fn shape() -> Shape {

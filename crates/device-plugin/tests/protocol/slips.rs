@@ -18,7 +18,7 @@ impl DevicePlugin for Slips {
 struct Careless(String);
 
 fn table() -> Framework {
-    Framework(api::<Slips>())
+    Framework(raw::api::<Slips>())
 }
 
 fn client(slip: &str) -> Answer<Client> {

@@ -297,7 +297,7 @@ fn shapes_have_a_canonical_layout() {
 
 #[test]
 fn topology_round_trip() {
-    let other = Framework(device_plugin::api::<Faulty>());
+    let other = Framework(device_plugin::raw::api::<Faulty>());
     let serialize = |plugin: &Framework, topology: Topology| {
         let blob = plugin.ask::<slot::PJRT_TopologyDescription_Serialize>(|args| args.topology = topology).unwrap();
         let bytes = unsafe { slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();

@@ -20,7 +20,7 @@ fn ask<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(set: impl FnOnce(&mu
 where
     S::Args: AbiStruct,
 {
-    let api = device_plugin::api::<Cpu>();
+    let api = device_plugin::raw::api::<Cpu>();
     let mut args = S::Args::new();
     set(&mut args);
     let error = unsafe { S::get(api).unwrap()(&raw mut args) };

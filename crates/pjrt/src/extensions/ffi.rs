@@ -37,11 +37,6 @@ impl PluginExtension for Ffi {
 }
 
 impl Ffi {
-    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
-    pub fn supports<S: Slot<Table = PJRT_FFI_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// Registers a type of user data for the process. Returns the requested id, or one that the plugin chooses. The
     /// caller keeps ownership of the data.
     ///

@@ -40,11 +40,6 @@ impl PluginExtension for Layouts {
 }
 
 impl Layouts {
-    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
-    pub fn supports<S: Slot<Table = PJRT_Layouts_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// The default layout of a client for arrays of a shape.
     ///
     /// # Errors

@@ -47,11 +47,6 @@ pub struct MemoryDescription {
 }
 
 impl MemoryDescriptions {
-    /// Whether the plugin's extension has the function `S`.
-    pub fn supports<S: Slot<Table = PJRT_MemoryDescriptions_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// The memories of a device, in no particular order.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Extensions: optional groups of functions, each in its own file. `plugin.extension::<Layouts>()` returns one.
+//! Extensions: optional groups of functions, each in its own file. `plugin.extension::<Layouts>()` returns one. Older
+//! plugins have extension structs with fewer functions; [`Plugin::supports`](crate::Plugin::supports) checks for a function.
 
 mod ffi;
 mod functions;
@@ -12,6 +13,7 @@ mod shardings;
 mod streams;
 
 pub use ffi::Ffi;
+pub(crate) use functions::Functions;
 pub use layouts::Layouts;
 pub use memory_descriptions::{MemoryDescription, MemoryDescriptions};
 pub use phase_compile::{PhaseCompile, PhaseCompiler};

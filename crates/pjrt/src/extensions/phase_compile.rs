@@ -36,11 +36,6 @@ impl Owner for PhaseCompile {
 }
 
 impl PhaseCompile {
-    /// Whether the plugin's extension has the function `S`.
-    pub fn supports<S: Slot<Table = PJRT_PhaseCompile_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// The plugin's compiler.
     ///
     /// # Errors

@@ -47,11 +47,6 @@ impl PluginExtension for RawBuffers {
 }
 
 impl RawBuffers {
-    /// Whether the plugin's extension has the function `S`. Extension structs of older plugins have fewer functions.
-    pub fn supports<S: Slot<Table = PJRT_RawBuffer_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// Creates an alias of the buffer's memory. The alias keeps the memory alive after the buffer is deleted or
     /// dropped.
     ///

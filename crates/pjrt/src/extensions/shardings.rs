@@ -43,11 +43,6 @@ impl PluginExtension for Shardings {
 }
 
 impl Shardings {
-    /// Whether the plugin's extension has the function `S`.
-    pub fn supports<S: Slot<Table = PJRT_Shardings_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// The shardings of a program's parameters. `None` if the plugin or the program has none.
     ///
     /// # Errors

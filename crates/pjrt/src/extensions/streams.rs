@@ -70,11 +70,6 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Streams {
-    /// Whether the plugin's extension has the function `S`.
-    pub fn supports<S: Slot<Table = PJRT_Stream_Extension>>(&self) -> bool {
-        self.0.supports::<S>()
-    }
-
     /// The stream on which another library makes the device wait for shared memory.
     ///
     /// # Errors

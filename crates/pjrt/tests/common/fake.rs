@@ -14,8 +14,7 @@ use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicPtr, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 
-use pjrt::raw::StaticApi;
-use pjrt::{Client, ClientOptions, Plugin};
+use pjrt::{Client, ClientOptions, Plugin, StaticApi};
 use pjrt_sys::*;
 
 /// The plugin's settings and its log.

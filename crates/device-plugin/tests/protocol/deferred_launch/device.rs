@@ -229,7 +229,7 @@ pub struct World {
 impl World {
     /// Creates a client for one test, on a device that can order its work itself (`Features::queued`) or cannot.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
-        let framework = Framework(api::<Patient<QUEUED>>());
+        let framework = Framework(raw::api::<Patient<QUEUED>>());
         let name = format!("{test} {QUEUED}");
         let client = framework.client(&[NamedValue::new("test", name.as_str())]).unwrap();
         let logs = LOGS.lock().unwrap();

@@ -19,7 +19,7 @@ use crate::framework::{Answer, Buffer, Client, Framework, Loaded, execute_option
 use faulty::{Faulty, Kind, LIVE, arm, disarm};
 
 fn plugin() -> Framework {
-    Framework(device_plugin::api::<Faulty>())
+    Framework(device_plugin::raw::api::<Faulty>())
 }
 
 /// Live objects are counted for the whole process, so only one test may run at a time.
