@@ -6031,10 +6031,10 @@ macro_rules! for_each_function {
         PJRT_Error_ForEachPayload, PJRT_TopologyDescription_Fingerprint,
         PJRT_Executable_ParameterMemoryKinds, PJRT_Device_ClearMemoryStats,
         PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace,
-        PJRT_TopologyDescription_GetMemorySpaceKindIds,] [PJRT_Callback_InvokeCallback,
-        PJRT_Clear_Xla_Transform_Fn, PJRT_Client_RuntimeAbiVersion,
-        PJRT_Collectives_Communicator_AllGather, PJRT_Collectives_Communicator_AllReduce,
-        PJRT_Collectives_Communicator_AllToAll,
+        PJRT_TopologyDescription_GetMemorySpaceKindIds,] [PJRT_Buffer_CopyToRemoteDevice,
+        PJRT_Callback_InvokeCallback, PJRT_Clear_Xla_Transform_Fn,
+        PJRT_Client_RuntimeAbiVersion, PJRT_Collectives_Communicator_AllGather,
+        PJRT_Collectives_Communicator_AllReduce, PJRT_Collectives_Communicator_AllToAll,
         PJRT_Collectives_Communicator_CollectivePermute,
         PJRT_Collectives_Communicator_Destroy,
         PJRT_Collectives_Communicator_ReduceScatter,
@@ -6044,9 +6044,9 @@ macro_rules! for_each_function {
         PJRT_ExecutableAbiVersion_PlatformId, PJRT_ExecutableAbiVersion_ToProto,
         PJRT_Executable_GetAbiVersion, PJRT_FFI_Register_Handler, PJRT_FFI_Type_Register,
         PJRT_FFI_UserData_Add, PJRT_Get_Stream_For_External_Ready_Events,
-        PJRT_Gpu_Register_Custom_Call, PJRT_Layouts_MemoryLayout_Destroy,
-        PJRT_Layouts_MemoryLayout_Serialize, PJRT_Layouts_PJRT_Buffer_MemoryLayout,
-        PJRT_Layouts_PJRT_Client_GetDefaultLayout,
+        PJRT_Gpu_Register_Custom_Call, PJRT_HostMemoryAllocator_Allocate,
+        PJRT_Layouts_MemoryLayout_Destroy, PJRT_Layouts_MemoryLayout_Serialize,
+        PJRT_Layouts_PJRT_Buffer_MemoryLayout, PJRT_Layouts_PJRT_Client_GetDefaultLayout,
         PJRT_Layouts_PJRT_Executable_GetOutputLayouts,
         PJRT_Layouts_PJRT_Executable_GetParameterLayouts,
         PJRT_Layouts_PJRT_Topology_GetDefaultLayout,
@@ -6105,7 +6105,12 @@ macro_rules! for_each_function {
         PJRT_TpuTopology_ProcessCoordFromId, PJRT_TpuTopology_ProcessCount,
         PJRT_TpuTopology_ProcessIds, PJRT_TpuTopology_ReplaceHostBounds,
         PJRT_TpuTopology_Subslice, PJRT_TpuTopology_SubsliceDeviceIdFromFullDeviceId,
-        PJRT_Triton_Compile, PJRT_Wait_Until_Buffer_Ready_On_Stream,] }
+        PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers,
+        PJRT_Transfers_PJRT_Client_CrossHostSendBuffers,
+        PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers, PJRT_Triton_Compile,
+        PJRT_Wait_Until_Buffer_Ready_On_Stream,
+        PJRT_Xla_Transform_Destroy_Hlo_Pass_Pipeline_Trace_Fn,
+        PJRT_Xla_Transform_Get_Hlo_Pass_Pipeline_Trace_Fn,] }
     };
 }
 unsafe impl AbiStruct for PJRT_Extension_Base {
