@@ -35,12 +35,21 @@ pub(crate) fn prepare(all: bool) {
     }
 }
 
-/// Runs `tests/jax` with the requested versions. `traced` is the library that records calls. `package` is a folder with
-/// the content of the CPU plugin's wheel, for tests of its additions to JAX.
-pub(crate) fn run(cpu: &Path, traced: &Path, package: &Path, all: bool) -> Vec<Row> {
+/// The libraries that `tests/jax` loads.
+pub(crate) struct Libraries<'a> {
+    pub(crate) cpu: &'a Path,
+    /// Records the calls of a framework.
+    pub(crate) traced: &'a Path,
+    /// Exchanges DLPack tensors.
+    pub(crate) dlpack: &'a Path,
+}
+
+/// Runs `tests/jax` with the requested versions. `package` is a folder with the content of the CPU plugin's wheel, for
+/// tests of its additions to JAX.
+pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     for jax in JAX.iter().rev() {
-        let outcome = if is_wanted(jax, all) { under(jax, cpu, traced, package) } else { Outcome::Left };
+        let outcome = if is_wanted(jax, all) { under(jax, libraries, package) } else { Outcome::Left };
         rows.push(Row { version: jax.version, outcome });
     }
     rows.reverse();
@@ -74,7 +83,7 @@ pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) 
     Ok(content)
 }
 
-fn under(jax: &Jax, cpu: &Path, traced: &Path, package: &Path) -> Outcome {
+fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     let python = match jax.python() {
         Ok(python) => python,
         Err(error) => return Outcome::Missing(sh::reason(&error)),
@@ -83,7 +92,8 @@ fn under(jax: &Jax, cpu: &Path, traced: &Path, package: &Path) -> Outcome {
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
     pytest.env("PJRT_CPU_PACKAGE", package);
-    pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TRACED", traced).env("PYTHONDONTWRITEBYTECODE", "1");
+    pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
+    pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
     let result = sh::run_watched(&mut pytest, |line| {
         if let Some(counts) = Counts::of(line) {

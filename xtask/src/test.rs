@@ -97,10 +97,14 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     }
 
     step("JAX on the CPU plugin");
-    let traced = format!("{}traced_plugin{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let traced = sh::target().join("debug/examples").join(traced);
+    let example = |name: &str| {
+        let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        sh::target().join("debug/examples").join(format!("{prefix}{name}{suffix}"))
+    };
+    let libraries =
+        jax::Libraries { cpu: &cpu, traced: &example("traced_plugin"), dlpack: &example("dlpack_exchange") };
     let package = jax::package(&cpu)?;
-    let rows = jax::run(&cpu, &traced, &package, all);
+    let rows = jax::run(&libraries, &package, all);
     let matrix = jax::matrix(&rows);
     report.rows(rows);
 

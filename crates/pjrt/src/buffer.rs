@@ -13,7 +13,6 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
-use crate::external_reference::CountedReference;
 use crate::handle::{Foreign, Handle, Owned};
 use crate::layout;
 use crate::memory::Memory;
@@ -72,10 +71,9 @@ impl Buffer {
         Ok(&self.raw)
     }
 
-    /// Counts an external reference, which keeps the buffer from being deleted.
-    pub(crate) fn count_external(&self) -> CountedReference<'_> {
-        self.external.fetch_add(1, Ordering::SeqCst);
-        CountedReference { count: &self.external }
+    /// Number of external references, which keep the buffer from being deleted.
+    pub(crate) fn external(&self) -> &AtomicUsize {
+        &self.external
     }
 
     /// The client this buffer belongs to.

@@ -3,10 +3,11 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Deref;
+use std::sync::atomic::Ordering;
 
 use bytemuck::AnyBitPattern;
 use pjrt_sys::*;
-use pjrt_types::Element;
+use pjrt_types::{Element, Shape};
 
 use crate::buffer::Buffer;
 use crate::element;
@@ -22,10 +23,7 @@ impl Buffer {
     /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
-        // The order matters: `delete` marks the buffer first and then checks for references.
-        let counted = self.count_external();
-        self.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
-        Ok(ExternalReference { buffer: self, _counted: counted })
+        Reference::new(self).map(ExternalReference)
     }
 
     /// Address of the buffer's memory as a number. It is only valid while the memory is: prefer
@@ -61,18 +59,7 @@ impl Buffer {
                 "the buffer, {shape}, is not in memory that the host can read; copy it with to_host"
             )));
         }
-        if let Some(layout) = self.non_default_layout() {
-            return Err(Error::unsupported(format!(
-                "the buffer, {shape}, has the layout {layout}; copy it with to_host"
-            )));
-        }
-        let elements = shape.num_elements().ok_or_else(|| Error::invalid(format!("{shape} has negative extents")))?;
-        let needed = elements.saturating_mul(size_of::<T>());
-        let size = self.on_device_size()?;
-        if size < needed {
-            let message = format!("{shape} takes {needed} bytes, but the buffer has {size}");
-            return Err(Error::malformed_text(slot::PJRT_Buffer_OnDeviceSizeInBytes::NAME, message));
-        }
+        let elements = self.row_major_elements(shape)?;
         self.wait()?;
         let reference = self.external_reference()?;
         let address = reference.address()?.cast::<T>().cast_const();
@@ -80,16 +67,30 @@ impl Buffer {
         // the buffer cannot be donated meanwhile. Any bytes are valid elements.
         let elements =
             unsafe { read::slice(address, elements) }.map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        Ok(HostView { elements, _reference: reference })
+        Ok(HostView { elements, shape, _reference: reference })
+    }
+
+    /// Number of elements, if they are row-major and fit in the buffer's memory.
+    pub(crate) fn row_major_elements(&self, shape: &Shape) -> Result<usize, Error> {
+        if let Some(layout) = self.non_default_layout() {
+            return Err(Error::unsupported(format!(
+                "the buffer, {shape}, has the layout {layout}; copy it with to_host"
+            )));
+        }
+        let elements = shape.num_elements().ok_or_else(|| Error::invalid(format!("{shape} has negative extents")))?;
+        let needed = elements.saturating_mul(shape.element_type.host_size());
+        let size = self.on_device_size()?;
+        if size < needed {
+            let message = format!("{shape} takes {needed} bytes, but the buffer has {size}");
+            return Err(Error::malformed_text(slot::PJRT_Buffer_OnDeviceSizeInBytes::NAME, message));
+        }
+        Ok(elements)
     }
 }
 
 /// A reference that keeps a buffer's memory where it is.
 #[must_use = "dropping the reference releases the memory"]
-pub struct ExternalReference<'a> {
-    buffer: &'a Buffer,
-    _counted: CountedReference<'a>,
-}
+pub struct ExternalReference<'a>(Reference<&'a Buffer>);
 
 impl ExternalReference<'_> {
     /// Address of the buffer's memory on its device. It is valid while the reference exists.
@@ -98,33 +99,60 @@ impl ExternalReference<'_> {
     /// immutable for everyone else.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn address(&self) -> Result<*mut c_void, Error> {
-        self.buffer.handle().query::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>()
-    }
-}
-
-impl Drop for ExternalReference<'_> {
-    #[doc(alias = "PJRT_Buffer_DecreaseExternalReferenceCount")]
-    fn drop(&mut self) {
-        if let Err(error) = self.buffer.handle().query::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>() {
-            tracing::warn!(%error, "a reference to a buffer's memory could not be released");
-        }
+        self.0.address()
     }
 }
 
 impl fmt::Debug for ExternalReference<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExternalReference").field("buffer", self.buffer).finish()
+        f.debug_struct("ExternalReference").field("buffer", self.0.buffer()).finish()
     }
 }
 
-/// Counts a reference until it is dropped.
-pub(crate) struct CountedReference<'a> {
-    pub(crate) count: &'a std::sync::atomic::AtomicUsize,
+/// A counted external reference to a buffer, which is borrowed or shared. The plugin counts it, too.
+pub(crate) struct Reference<B: Deref<Target = Buffer>> {
+    counted: Counted<B>,
 }
 
-impl Drop for CountedReference<'_> {
+impl<B: Deref<Target = Buffer>> Reference<B> {
+    pub(crate) fn new(buffer: B) -> Result<Self, Error> {
+        // The order matters: `delete` marks the buffer first and then checks for references.
+        let counted = Counted::new(buffer);
+        counted.0.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
+        Ok(Self { counted })
+    }
+
+    fn buffer(&self) -> &Buffer {
+        &self.counted.0
+    }
+
+    pub(crate) fn address(&self) -> Result<*mut c_void, Error> {
+        self.buffer().handle().query::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>()
+    }
+}
+
+impl<B: Deref<Target = Buffer>> Drop for Reference<B> {
+    #[doc(alias = "PJRT_Buffer_DecreaseExternalReferenceCount")]
     fn drop(&mut self) {
-        self.count.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+        if let Err(error) = self.buffer().handle().query::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>() {
+            tracing::warn!(%error, "a reference to a buffer's memory could not be released");
+        }
+    }
+}
+
+/// A buffer whose external references include this value.
+struct Counted<B: Deref<Target = Buffer>>(B);
+
+impl<B: Deref<Target = Buffer>> Counted<B> {
+    fn new(buffer: B) -> Self {
+        buffer.external().fetch_add(1, Ordering::SeqCst);
+        Self(buffer)
+    }
+}
+
+impl<B: Deref<Target = Buffer>> Drop for Counted<B> {
+    fn drop(&mut self) {
+        self.0.external().fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -132,7 +160,15 @@ impl Drop for CountedReference<'_> {
 #[must_use = "dropping the view releases the memory"]
 pub struct HostView<'a, T> {
     elements: &'a [T],
+    shape: &'a Shape,
     _reference: ExternalReference<'a>,
+}
+
+impl<T> HostView<'_, T> {
+    /// Element type and extents of the buffer.
+    pub fn shape(&self) -> &Shape {
+        self.shape
+    }
 }
 
 impl<T> Deref for HostView<'_, T> {

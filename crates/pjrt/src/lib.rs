@@ -38,6 +38,8 @@ mod buffer;
 mod cache;
 mod client;
 mod device;
+#[cfg(feature = "dlpack")]
+mod dlpack;
 mod dma;
 mod download;
 mod element;
@@ -67,6 +69,8 @@ mod memory;
 #[cfg(test)]
 mod messages;
 mod named_value;
+#[cfg(feature = "ndarray")]
+mod ndarrays;
 mod options;
 mod parameter;
 mod pending_buffer;

@@ -53,10 +53,10 @@ impl<'a> From<&'a Memory> for Placement<'a> {
 }
 
 /// Host data and its layout.
-struct HostData<'a> {
-    data: *const u8,
-    shape: &'a Shape,
-    byte_strides: &'a [i64],
+pub(crate) struct HostData<'a> {
+    pub(crate) data: *const u8,
+    pub(crate) shape: &'a Shape,
+    pub(crate) byte_strides: &'a [i64],
 }
 
 impl Client {
@@ -222,7 +222,7 @@ impl Client {
     /// # Safety
     ///
     /// The elements of `host` are valid as long as `semantics` require.
-    unsafe fn send(
+    pub(crate) unsafe fn send(
         &self,
         host: &HostData<'_>,
         semantics: HostBufferSemantics,

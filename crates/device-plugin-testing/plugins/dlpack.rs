@@ -1,0 +1,63 @@
+//! No plugin: a library that exchanges DLPack tensors between a Python process and buffers of the embedded CPU device.
+//! The JAX tests load it with `ctypes`.
+#![allow(
+    missing_docs,
+    clippy::undocumented_unsafe_blocks,
+    clippy::missing_safety_doc,
+    clippy::unwrap_used,
+    reason = "a tool of tests, whose callers pass what it expects"
+)]
+
+use std::ffi::c_void;
+use std::sync::{Arc, OnceLock};
+
+use dlpark::ffi::{DLManagedTensor, DLManagedTensorVersioned};
+use dlpark::{Managed, ManagedTensorBase};
+use pjrt::{Client, ClientOptions, Placement, Plugin};
+
+fn client() -> &'static Client {
+    static CLIENT: OnceLock<Client> = OnceLock::new();
+    CLIENT.get_or_init(|| Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap().client(&ClientOptions::new()).unwrap())
+}
+
+fn export<M: ManagedTensorBase>(start: f32) -> *mut c_void {
+    let numbers: Vec<f32> = (0..6u8).map(|number| start + f32::from(number)).collect();
+    let buffer = Arc::new(client().buffer_from_host(&numbers, &[2, 3]).unwrap());
+    buffer.to_dlpack::<M>().unwrap().into_raw().cast()
+}
+
+unsafe fn import<M: ManagedTensorBase + 'static>(tensor: *mut M, columns: &mut [f64; 3]) -> i64 {
+    let tensor = unsafe { Managed::from_raw(tensor) }.unwrap();
+    let buffer = unsafe { client().buffer_from_dlpack(tensor, Placement::Default) };
+    let Ok(buffer) = buffer else { return -1 };
+    let numbers = buffer.to_host::<f32>().unwrap();
+    for (index, number) in numbers.iter().enumerate() {
+        columns[index % 3] += f64::from(*number);
+    }
+    i64::try_from(numbers.len()).unwrap()
+}
+
+/// Exports a 2x3 buffer of `start`, `start + 1`, … in the form of DLPack 1.0.
+#[unsafe(no_mangle)]
+pub extern "C" fn dlpack_export_versioned(start: f32) -> *mut c_void {
+    export::<DLManagedTensorVersioned>(start)
+}
+
+/// Exports it in the older form.
+#[unsafe(no_mangle)]
+pub extern "C" fn dlpack_export(start: f32) -> *mut c_void {
+    export::<DLManagedTensor>(start)
+}
+
+/// Imports a tensor of three columns, adds the sum of each column to `columns`, and drops the tensor. Returns the number
+/// of elements, or -1 if it is refused.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlpack_import_versioned(tensor: *mut DLManagedTensorVersioned, columns: &mut [f64; 3]) -> i64 {
+    unsafe { import(tensor, columns) }
+}
+
+/// Imports a tensor in the older form.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlpack_import(tensor: *mut DLManagedTensor, columns: &mut [f64; 3]) -> i64 {
+    unsafe { import(tensor, columns) }
+}

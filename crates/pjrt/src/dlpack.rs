@@ -1,0 +1,191 @@
+//! DLPack: buffers as tensors of other libraries, and the reverse, without copies.
+
+use std::sync::Arc;
+
+use dlpark::ffi::{DLDataType, DLDevice, DLDeviceType};
+use dlpark::metadata::Dynamic;
+use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
+use pjrt_types::{ElementType, HostBufferSemantics, Shape};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::external_reference::Reference;
+use crate::upload::{HostData, Placement};
+
+/// The element types that both interfaces have, one byte or more per element.
+const TYPES: [(ElementType, DLDataType); 23] = [
+    (ElementType::Pred, DLDataType::BOOL),
+    (ElementType::S8, DLDataType::I8),
+    (ElementType::S16, DLDataType::I16),
+    (ElementType::S32, DLDataType::I32),
+    (ElementType::S64, DLDataType::I64),
+    (ElementType::U8, DLDataType::U8),
+    (ElementType::U16, DLDataType::U16),
+    (ElementType::U32, DLDataType::U32),
+    (ElementType::U64, DLDataType::U64),
+    (ElementType::F16, DLDataType::F16),
+    (ElementType::Bf16, DLDataType::BF16),
+    (ElementType::F32, DLDataType::F32),
+    (ElementType::F64, DLDataType::F64),
+    (ElementType::C64, DLDataType::C64),
+    (ElementType::C128, DLDataType::C128),
+    (ElementType::F8E3M4, DLDataType::F8E3M4),
+    (ElementType::F8E4M3, DLDataType::F8E4M3),
+    (ElementType::F8E4M3B11FNUZ, DLDataType::F8E4M3B11FNUZ),
+    (ElementType::F8E4M3FN, DLDataType::F8E4M3FN),
+    (ElementType::F8E4M3FNUZ, DLDataType::F8E4M3FNUZ),
+    (ElementType::F8E5M2, DLDataType::F8E5M2),
+    (ElementType::F8E5M2FNUZ, DLDataType::F8E5M2FNUZ),
+    (ElementType::F8E8M0FNU, DLDataType::F8E8M0FNU),
+];
+
+/// Devices whose memory the host's processor can read.
+const HOST: [DLDeviceType; 3] = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
+
+/// DLPack, behind the feature `dlpack`. `M` is the form of the tensor: `dlpark::ffi::DLManagedTensorVersioned`, or
+/// `dlpark::ffi::DLManagedTensor` for libraries older than DLPack 1.0.
+impl Buffer {
+    /// Waits for the contents and exports them as a DLPack tensor, without a copy. The buffer must be in memory that the
+    /// host's processor can read, and row-major, as on CPU devices.
+    ///
+    /// While the tensor exists, the buffer can be used and read, but neither donated nor deleted. The tensor is marked as
+    /// read-only. Libraries that use the older form, which has no such mark, must not write to it either.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use dlpark::versioned::Dlpack;
+    /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
+    ///
+    /// let buffer = Arc::new(client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[2, 2])?);
+    /// let tensor: Dlpack = buffer.to_dlpack()?;
+    /// assert_eq!(tensor.validate()?.shape(), [2, 2]);
+    /// // `tensor.into_raw()` is the pointer for a Python capsule.
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A buffer in another memory or with another layout, an element type that DLPack lacks or that has less than 8 bits,
+    /// or the error of the operation that computes the contents.
+    #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
+    pub fn to_dlpack<M: ManagedTensorBase>(self: &Arc<Self>) -> Result<Managed<M>, Error> {
+        if !self.is_on_cpu()? {
+            return Err(Error::unsupported(format!(
+                "the buffer, {}, is not in memory that the host can read; name its DLPack device with to_dlpack_on",
+                self.shape()?
+            )));
+        }
+        // SAFETY: P4: the plugin reports that the memory is the host's.
+        unsafe { self.to_dlpack_on(DLDevice::CPU) }
+    }
+
+    /// Exports the buffer like [`Self::to_dlpack`], as memory of `device`, such as `DLDevice::cuda(0)`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::to_dlpack`], except for the memory.
+    ///
+    /// # Safety
+    ///
+    /// [Contract](crate::contracts) P4: the buffer's memory is memory of this DLPack device.
+    pub unsafe fn to_dlpack_on<M: ManagedTensorBase>(self: &Arc<Self>, device: DLDevice) -> Result<Managed<M>, Error> {
+        let shape = self.shape()?;
+        let dtype = TYPES.iter().find(|(ty, _)| *ty == shape.element_type).map(|(_, dtype)| *dtype);
+        let dtype = dtype.ok_or_else(|| {
+            Error::unsupported(format!("DLPack has no tensors of element type {}; copy it", shape.element_type))
+        })?;
+        let elements = self.row_major_elements(shape)?;
+        self.wait()?;
+        let reference = Reference::new(Arc::clone(self))?;
+        // DLPack requires null for a tensor without elements.
+        let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };
+        let tensor = Dynamic::compact(&shape.dimensions[..]).initialize_as::<M>(Box::new(reference));
+        let mut tensor = tensor.map_err(|error| Error::invalid(format!("{shape} as a DLPack tensor: {error}")))?;
+        tensor.set_data(address).set_dtype(dtype).set_device(device);
+        // SAFETY: the data is not declared to be a copy.
+        unsafe { tensor.set_flags_unchecked(DlpackFlags::READ_ONLY) };
+        // SAFETY: P4, C3: row-major elements of this shape and type are at the address while the reference exists, and
+        // the plugin does not write them.
+        Ok(unsafe { tensor.finish() })
+    }
+}
+
+/// DLPack, behind the feature `dlpack`.
+impl Client {
+    /// Makes a buffer from a DLPack tensor in memory of the host's processor, without a copy if the device can use such
+    /// memory and its alignment. The tensor is dropped when the plugin no longer uses it. This may happen when the buffer
+    /// is destroyed, and on a thread of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// An invalid tensor, one in other memory, an element type that PJRT lacks or that has less than 8 bits, vectors
+    /// (lanes), an address that is not a multiple of the element's size, or the errors of
+    /// [`Client::buffer_from_host_to`].
+    ///
+    /// # Safety
+    ///
+    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and nobody writes
+    /// them before then. NumPy arrays and PyTorch tensors can be written by others: pass a copy, or make sure that they
+    /// are not.
+    pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(
+        &self,
+        tensor: Managed<M>,
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        let (data, shape, byte_strides) = layout(&tensor)?;
+        let host = HostData { data, shape: &shape, byte_strides: &byte_strides };
+        // SAFETY: P5: the elements are readable and unchanged until the tensor is dropped, which is after the event.
+        let sent = unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) };
+        let (buffer, done) = sent?;
+        if let Some(done) = done {
+            // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for this.
+            done.lend(tensor, |tensor, _| drop(tensor));
+        }
+        buffer
+    }
+}
+
+/// The address of the first element, the shape, and the strides in bytes. No strides mean row-major.
+fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape, Vec<i64>), Error> {
+    let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("an invalid DLPack tensor: {error}"));
+    let view = tensor.validate().map_err(|error| invalid(&error))?;
+    let (device, dtype) = (view.device(), view.dtype());
+    if !HOST.contains(&device.device_type) {
+        let (number, id) = (device.device_type.0, device.device_id);
+        return Err(Error::unsupported(format!(
+            "the DLPack tensor is on device {id} of type {number}, whose memory the host cannot read; copy it to the CPU"
+        )));
+    }
+    let ty = TYPES.iter().find(|(_, other)| other.matches(dtype)).map(|(ty, _)| *ty).ok_or_else(|| {
+        let (code, bits, lanes) = (dtype.code.0, dtype.bits, dtype.lanes);
+        Error::unsupported(format!(
+            "PJRT has no element type for DLPack's type code {code} of {bits} bits and {lanes} lanes, or it is packed"
+        ))
+    })?;
+    let shape = Shape::new(ty, view.shape());
+    let size = ty.host_size();
+    let strides = match view.is_compact() {
+        Ok(true) => Vec::new(),
+        _ => view.strides().unwrap_or_default().to_vec(),
+    };
+    let strides = strides.into_iter().map(|stride| stride.checked_mul(i64::try_from(size).ok()?));
+    let strides = strides.collect::<Option<Vec<_>>>();
+    let strides = strides.ok_or_else(|| invalid(&"its strides exceed the address space"))?;
+    if view.num_elements() == 0 {
+        return Ok((std::ptr::NonNull::<u128>::dangling().as_ptr().cast(), shape, Vec::new()));
+    }
+    let offset = usize::try_from(view.byte_offset()).map_err(|_| invalid(&"its offset exceeds the address space"))?;
+    let data = view.data_ptr().cast::<u8>().wrapping_add(offset);
+    // Complex numbers are aligned like their parts.
+    let alignment = if matches!(ty, ElementType::C64 | ElementType::C128) { size / 2 } else { size };
+    if view.data_ptr().is_null() || data.addr() % alignment != 0 {
+        let address = data.addr();
+        return Err(Error::invalid(format!(
+            "the elements of the DLPack tensor, {shape}, are at {address:#x}, which is not a multiple of {alignment}; \
+             copy it"
+        )));
+    }
+    Ok((data, shape, strides))
+}
