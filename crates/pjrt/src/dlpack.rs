@@ -126,7 +126,7 @@ impl Client {
     ///
     /// # Safety
     ///
-    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and nobody writes
+    /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code writes
     /// them before then. NumPy arrays and PyTorch tensors can be written by others: pass a copy, or make sure that they
     /// are not.
     pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(

@@ -33,6 +33,12 @@
 //!   leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
 
+//! # Features
+//!
+//! - `dlpack`: imports and exports DLPack tensors without copies.
+//! - `hazards`: rejects programs that are known to crash XLA's plugins. `plugin-registry` enables it.
+//! - `ndarray`: uploads arrays of `ndarray`, and returns views of buffers as such arrays.
+
 mod api;
 mod buffer;
 mod cache;

@@ -54,7 +54,7 @@ fn foreign<M: ManagedTensorBase>(shape: &[i64], strides: &[i64], drops: &Arc<Ato
 }
 
 fn import<M: ManagedTensorBase + 'static>(client: &Client, tensor: Managed<M>) -> Result<Buffer, pjrt::Error> {
-    // SAFETY: P5: the tensors of this file own their elements, and nobody writes them.
+    // SAFETY: P5: the tensors of this file own their elements, and no code writes them.
     unsafe { client.buffer_from_dlpack(tensor, Placement::Default) }
 }
 

@@ -42,7 +42,6 @@ const KEPT: &[(&str, &[&str])] = &[
             "extensions/functions.rs",
             "extensions/layouts.rs",
             "extensions/plugin_extension.rs",
-            "external_reference.rs",
             "loaded_executable.rs",
             "memory.rs",
             "plugin.rs",
