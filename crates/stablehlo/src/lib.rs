@@ -1,4 +1,7 @@
-//! Reads StableHLO programs into a typed IR, checks them, prints them, and writes them as portable artifacts.
+//! Builds StableHLO programs, reads them into a typed IR, checks them, prints them, and writes them as portable
+//! artifacts.
+//!
+//! To build a program, see the module `builder`, which the feature of this name contains. It is on by default.
 //!
 //! A framework sends a device its program as a *portable artifact* (MLIR bytecode of a versioned dialect) or as text.
 //! [`parse`] takes either and returns a [`Module`](ir::Module), which a device can read without MLIR.
@@ -52,6 +55,8 @@
 mod op_table;
 
 mod attributes;
+#[cfg(feature = "builder")]
+pub mod builder;
 mod bytecode;
 mod compatible;
 mod error;

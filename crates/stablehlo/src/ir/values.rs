@@ -135,6 +135,11 @@ impl ValueTypes {
         self.positions.push(position);
     }
 
+    /// Removes the last values, so that this many are left. Keeps their types.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.positions.truncate(len);
+    }
+
     /// Position of a value's type. Values with the same position have the same type.
     #[inline]
     pub(crate) fn position(&self, value: ValueId) -> u32 {

@@ -40,6 +40,19 @@ pub(super) fn start(site: &Site<'_>) -> Result<()> {
     future_of(site.result(0)?, &types)
 }
 
+/// The types that a future holds.
+pub(super) fn results(future: Option<&Type>) -> Result<Vec<Type>> {
+    let inside = match future {
+        Some(Type::Other(text)) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
+        _ => None,
+    };
+    let types = inside.map(|inside| format!("({inside}) -> ()"));
+    match types.and_then(|text| crate::text::function_type(&text)) {
+        Some((types, _)) => Ok(types),
+        None => Err(Error::new("the operand must be a future")),
+    }
+}
+
 pub(super) fn done(site: &Site<'_>) -> Result<()> {
     ensure!(site.op.operands.len() == 1, "must have one operand, not {}", site.op.operands.len());
     future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())

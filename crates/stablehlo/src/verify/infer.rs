@@ -102,6 +102,11 @@ pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Resul
     types.map_err(|e| e.with_op(name))
 }
 
+/// Infers the types of the results of an op of a function under construction. Does not support calls.
+pub(crate) fn infer_in(func: &Func, op: &Op) -> Result<Vec<Type>> {
+    from_module(&Module::default(), func, op)
+}
+
 fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     let operands = || op.operands.iter().map(|&v| func.ty(v).clone());
     super::control::verify_operands(op)?;
@@ -150,12 +155,77 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             asked(func, op)?;
             Ok(vec![tensor(shape, element)?])
         }
-        _ => {
-            let results = asked(func, op)?;
-            ensure!(!results.is_empty(), "the types of its results do not follow from its operands");
-            results.into_iter().map(|(shape, element)| tensor(shape, element)).collect()
+        // Types that this crate does not model, such as those of quantized tensors.
+        OpKind::Unary(unary) if !matches!(unary, Unary::IsFinite | Unary::Real | Unary::Imag) => {
+            opaque(operands().next()).map_or_else(|| inferred(func, op), |ty| Ok(vec![ty]))
         }
+        OpKind::Binary(binary) if *binary != Binary::Complex => {
+            opaque(operands().next()).map_or_else(|| inferred(func, op), |ty| Ok(vec![ty]))
+        }
+        OpKind::Other { name, attributes } => match name.strip_prefix("stablehlo.") {
+            Some("outfeed" | "send") => Ok(vec![Type::Token]),
+            // The results have the element type that the reducer returns.
+            Some("all_reduce" | "reduce_scatter" | "collective_reduce" | "map") if !op.regions.is_empty() => {
+                let element = region(0)?.first().and_then(element_of);
+                asked(func, op)?.into_iter().map(|(shape, usual)| tensor(shape, element.or(usual))).collect()
+            }
+            Some("set_dimension_size") => {
+                asked(func, op)?;
+                bounded(operands().next(), attributes)
+            }
+            Some("uniform_dequantize") => match operands().next().as_ref().and_then(super::quantized::expressed) {
+                Some(tensor) => Ok(vec![Type::Tensor(tensor)]),
+                None => Err(Error::new("the operand must be quantized")),
+            },
+            Some("async_done") => super::asynchronous::results(operands().next().as_ref()),
+            // The caller states what it receives.
+            Some("infeed" | "recv" | "async_start") => Err(unknown()),
+            _ => inferred(func, op),
+        },
+        _ => inferred(func, op),
     }
+}
+
+/// The type, if this crate does not model it.
+fn opaque(ty: Option<Type>) -> Option<Type> {
+    ty.filter(|ty| matches!(ty, Type::Other(_)))
+}
+
+fn inferred(func: &Func, op: &Op) -> Result<Vec<Type>> {
+    let results = asked(func, op)?;
+    if results.is_empty() {
+        return Err(unknown());
+    }
+    results.into_iter().map(|(shape, element)| tensor(shape, element)).collect()
+}
+
+/// The type of a tensor whose dimension gets a size at run time. Its extent so far becomes the bound.
+fn bounded(operand: Option<Type>, attributes: &Attributes) -> Result<Vec<Type>> {
+    let dimension = attributes.iter().find(|(name, _)| name == "dimension").and_then(|(_, value)| value.as_integer());
+    let dimension = dimension.and_then(|dimension| usize::try_from(dimension).ok());
+    let (Some(Type::Tensor(mut tensor)), Some(dimension)) = (operand, dimension) else {
+        return Err(Error::new("the type of its result does not follow from an operand with bounds; state it"));
+    };
+    let Some(extent) = tensor.shape.get_mut(dimension) else {
+        return Err(Error::new(format_args!("the operand has no dimension {dimension}")));
+    };
+    let bound = std::mem::replace(extent, DYNAMIC);
+    if bound == DYNAMIC {
+        return Ok(vec![Type::Tensor(tensor)]);
+    }
+    let bounds = |d: usize| if d == dimension { bound.to_string() } else { "?".to_owned() };
+    let bounds: Vec<String> = (0..tensor.rank()).map(bounds).collect();
+    let text = tensor.to_string();
+    let text = format!("{}, #stablehlo.bounds<{}>>", text.trim_end_matches('>'), bounds.join(", "));
+    // A complex element type ends in a bracket of its own.
+    let text = if tensor.element.is_complex() { text.replacen(", #", ">, #", 1) } else { text };
+    Ok(vec![Type::Other(text)])
+}
+
+/// The error for an op whose result types the caller must state.
+#[cold]
+fn unknown() -> Error {
+    Error::new("the types of its results do not follow from its operands; state them")
 }
 
 fn element_of(ty: &Type) -> Option<ElementType> {
@@ -169,7 +239,7 @@ fn tensor(shape: Option<Vec<i64>>, element: Option<ElementType>) -> Result<Type>
             shapes::verify_type(&ty, VerifyLevel::FULL)?;
             Ok(ty)
         }
-        _ => Err(Error::new("the types of its results do not follow from its operands")),
+        _ => Err(unknown()),
     }
 }
 

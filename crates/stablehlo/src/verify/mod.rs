@@ -28,6 +28,9 @@ mod string_attributes;
 mod untyped_ops;
 mod walk;
 
+pub(crate) use infer::infer_in;
 pub use infer::{infer, infer_op};
 pub use level::VerifyLevel;
+pub(crate) use quantized::expressed;
 pub use walk::verify;
+pub(crate) use walk::{check_op, check_type};

@@ -129,6 +129,12 @@ pub(super) fn alike(site: &Site<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The tensor that a quantized tensor stands for. Returns `None` for other types.
+pub(crate) fn expressed(ty: &Type) -> Option<TensorType> {
+    let quantized = Quantized::of(ty).ok()??;
+    Some(TensorType { element: ElementType::from_name(quantized.expressed)?, shape: quantized.shape })
+}
+
 fn is_quantized(ty: &Type) -> bool {
     matches!(ty, Type::Other(text) if text.contains("!quant.uniform<"))
 }

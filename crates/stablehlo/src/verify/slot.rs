@@ -20,7 +20,15 @@ pub(super) enum Slot<'a> {
     Wanted(&'a Wanted, usize),
 }
 
-impl Slot<'_> {
+impl<'a> Slot<'a> {
+    /// The actual result, if there is one.
+    pub(super) fn actual(&self) -> Option<&'a TensorType> {
+        match self {
+            Self::There(result) => Some(result),
+            Self::Wanted(..) => None,
+        }
+    }
+
     /// The result must have this computed shape.
     pub(super) fn shape_is(&self, expected: &[i64]) -> Result<()> {
         match self {

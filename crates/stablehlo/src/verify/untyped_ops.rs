@@ -4,8 +4,9 @@
 
 use super::asynchronous;
 use super::control::{region_reduces, region_yields_elements};
-use super::shapes::{agree, shape_is, tensors, within};
+use super::shapes::{agree, tensors, within};
 use super::site::{Site, ensure};
+use super::slot::Slot;
 use super::string_attributes::field;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -46,11 +47,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             rules.groups(Groups::Subset)?;
             rules.root()?;
             rules.at_least(1)?;
-            for (result, ty) in site.results().enumerate() {
-                let (operand, Type::Tensor(ty)) = (tensors!(site.operand_tensor(result)), ty) else { continue };
-                shape_is(ty, &operand.shape)?;
+            for result in 0..rules.result_count(site.op.operands.len() - rules.roots()) {
+                let (operand, slot) = tensors!(site.operand_tensor(result), site.slot(result));
+                slot.element_may_be(operand.element);
+                slot.shape_is(&operand.shape)?;
             }
-            region_reduces(site, 0, 1)
+            rules.reduces()
         }
         "cross-replica-sum" => rules.groups(Groups::All),
         "batch_norm_training" => rules.batch_norm(3, 3),
@@ -109,8 +111,19 @@ impl<'a> Rules<'_, 'a> {
     pub(super) fn counts(&self, operands: usize, results: usize) -> Result<()> {
         let op = self.site.op;
         ensure!(op.operands.len() == operands, "must have {operands} operands, not {}", op.operands.len());
-        ensure!(op.results.len() == results, "must have {results} results, not {}", op.results.len());
+        let made = self.result_count(results);
+        ensure!(made == results, "must have {results} results, not {made}");
         Ok(())
+    }
+
+    /// The number of results, or `wanted` if they are inferred.
+    fn result_count(&self, wanted: usize) -> usize {
+        if self.site.wanted.is_some() { wanted } else { self.site.op.results.len() }
+    }
+
+    /// The reducer takes two scalars. It is not checked if the types of the results are inferred from it.
+    fn reduces(&self) -> Result<()> {
+        if self.site.wanted.is_some() { Ok(()) } else { region_reduces(self.site, 0, 1) }
     }
 
     pub(super) fn at_least(&self, operands: usize) -> Result<()> {
@@ -120,15 +133,15 @@ impl<'a> Rules<'_, 'a> {
     }
 
     /// There must be as many results as operands, all of them tensors.
-    fn pairs(&self) -> Result<Vec<(&'a TensorType, &'a TensorType)>> {
+    fn pairs(&self) -> Result<Vec<(&'a TensorType, Slot<'a>)>> {
         let op = self.site.op;
         ensure!(
-            op.operands.len() == op.results.len() && !op.operands.is_empty(),
+            op.operands.len() == self.result_count(op.operands.len()) && !op.operands.is_empty(),
             "must have as many results as operands, and at least one"
         );
         let mut pairs = Vec::with_capacity(op.operands.len());
         for i in 0..op.operands.len() {
-            if let (Some(operand), Some(result)) = (self.site.operand_tensor(i)?, self.site.result_tensor(i)?) {
+            if let (Some(operand), Some(result)) = (self.site.operand_tensor(i)?, self.site.slot(i)?) {
                 pairs.push((operand, result));
             }
         }
@@ -139,11 +152,13 @@ impl<'a> Rules<'_, 'a> {
     fn same_shapes(&self) -> Result<()> {
         // A dynamic root is an additional operand.
         let op = self.site.op;
-        ensure!(op.operands.len() >= op.results.len() && !op.results.is_empty(), "has more results than operands");
-        for i in 0..op.results.len() {
-            let (operand, result) = tensors!(self.site.operand_tensor(i), self.site.result_tensor(i));
-            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
-            shape_is(result, &operand.shape)?;
+        let data = op.operands.len().saturating_sub(self.roots());
+        let results = self.result_count(data);
+        ensure!(op.operands.len() >= results && results > 0, "has more results than operands");
+        for i in 0..results {
+            let (operand, result) = tensors!(self.site.operand_tensor(i), self.site.slot(i));
+            result.element_is(operand.element)?;
+            result.shape_is(&operand.shape)?;
         }
         Ok(())
     }
@@ -199,16 +214,24 @@ impl<'a> Rules<'_, 'a> {
         self.groups(Groups::AllOfOneSize)?;
         let dimension = self.index("all_gather_dim")?;
         for (operand, result) in self.pairs()? {
-            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+            result.element_is(operand.element)?;
             within(dimension, operand.rank(), "all_gather_dim")?;
-            let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
+            let from = operand.shape[dimension];
             let mut expected = operand.shape.clone();
+            let Some(actual) = result.actual() else {
+                if let Some(devices) = self.group_size() {
+                    expected[dimension] = if from == DYNAMIC { DYNAMIC } else { from.saturating_mul(devices) };
+                    result.shape_is(&expected)?;
+                }
+                continue;
+            };
+            let to = actual.shape.get(dimension).copied().unwrap_or(DYNAMIC);
             // The number of participating devices may depend on the number of partitions, which the program does not
             // contain.
             expected[dimension] = to;
-            shape_is(result, &expected)?;
+            result.shape_is(&expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (if from == 0 { to == 0 } else { to % from == 0 });
-            ensure!(whole, "dimension {dimension} of {result} is not a multiple of that of {operand}");
+            ensure!(whole, "dimension {dimension} of {actual} is not a multiple of that of {operand}");
         }
         Ok(())
     }
@@ -216,9 +239,10 @@ impl<'a> Rules<'_, 'a> {
     fn all_reduce(&self) -> Result<()> {
         self.groups(Groups::All)?;
         for (operand, result) in self.pairs()? {
-            shape_is(result, &operand.shape)?;
+            result.element_may_be(operand.element);
+            result.shape_is(&operand.shape)?;
         }
-        region_reduces(self.site, 0, 1)
+        self.reduces()
     }
 
     fn reduce_scatter(&self) -> Result<()> {
@@ -226,15 +250,26 @@ impl<'a> Rules<'_, 'a> {
         let dimension = self.index("scatter_dimension")?;
         for (operand, result) in self.pairs()? {
             within(dimension, operand.rank(), "scatter_dimension")?;
+            result.element_may_be(operand.element);
             let mut expected = operand.shape.clone();
-            let (from, to) = (operand.shape[dimension], result.shape.get(dimension).copied().unwrap_or(DYNAMIC));
-            expected[dimension] = to;
+            let from = operand.shape[dimension];
             ensure!(from != 0, "dimension {dimension} of {operand} has no elements to scatter");
-            shape_is(result, &expected)?;
+            let Some(actual) = result.actual() else {
+                if let Some(devices) = self.group_size() {
+                    let whole = from == DYNAMIC || from % devices == 0;
+                    ensure!(whole, "dimension {dimension} of {operand} is not a multiple of the {devices} devices");
+                    expected[dimension] = if from == DYNAMIC { DYNAMIC } else { from / devices };
+                    result.shape_is(&expected)?;
+                }
+                continue;
+            };
+            let to = actual.shape.get(dimension).copied().unwrap_or(DYNAMIC);
+            expected[dimension] = to;
+            result.shape_is(&expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (to != 0 && from % to == 0);
-            ensure!(whole, "dimension {dimension} of {operand} is not a multiple of that of {result}");
+            ensure!(whole, "dimension {dimension} of {operand} is not a multiple of that of {actual}");
         }
-        region_reduces(self.site, 0, 1)
+        self.reduces()
     }
 
     fn all_to_all(&self) -> Result<()> {
@@ -247,7 +282,7 @@ impl<'a> Rules<'_, 'a> {
             ensure!(size == count, "replica groups have {size} members, but `split_count` is {count}");
         }
         for (operand, result) in self.pairs()? {
-            ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+            result.element_is(operand.element)?;
             within(split, operand.rank(), "split_dimension")?;
             within(concat, operand.rank(), "concat_dimension")?;
             let mut expected = operand.shape.clone();
@@ -258,7 +293,7 @@ impl<'a> Rules<'_, 'a> {
             if expected[concat] != DYNAMIC {
                 expected[concat] = expected[concat].saturating_mul(count);
             }
-            shape_is(result, &expected)?;
+            result.shape_is(&expected)?;
         }
         Ok(())
     }
@@ -300,9 +335,10 @@ impl<'a> Rules<'_, 'a> {
             );
         }
         for i in 0..results {
-            let result = tensors!(self.site.result_tensor(i));
+            let result = tensors!(self.site.slot(i));
             let expected = if i == 0 { operand.shape.clone() } else { vec![operand.shape[feature]] };
-            shape_is(result, &expected)?;
+            result.element_may_be(operand.element);
+            result.shape_is(&expected)?;
         }
         Ok(())
     }
@@ -315,13 +351,14 @@ impl<'a> Rules<'_, 'a> {
             let every = list.len() == first.rank() && list.iter().zip(0i64..).all(|(&d, want)| d == want);
             ensure!(every, "`dimensions` must be every dimension of {first} in order, not {list:?}");
         }
-        let (first, result) = tensors!(self.site.operand_tensor(0), self.site.result_tensor(0));
+        let (first, result) = tensors!(self.site.operand_tensor(0), self.site.slot(0));
         for i in 0..self.site.op.operands.len() {
             let operand = tensors!(self.site.operand_tensor(i));
             ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
         }
-        shape_is(result, &first.shape)?;
-        region_yields_elements(self.site, 0)
+        result.element_may_be(first.element);
+        result.shape_is(&first.shape)?;
+        if self.site.wanted.is_some() { Ok(()) } else { region_yields_elements(self.site, 0) }
     }
 
     fn rng(&self) -> Result<()> {
@@ -332,6 +369,24 @@ impl<'a> Rules<'_, 'a> {
         ensure!(a.shape.is_empty() && b.shape.is_empty(), "the bounds {a} and {b} must be scalars");
         ensure!(a.element == b.element && a.element == result.element, "bounds and result differ in element type");
         self.shape_operand(2, shape, result)
+    }
+
+    /// The number of operands that are a dynamic root.
+    fn roots(&self) -> usize {
+        usize::from(self.find("has_dynamic_root").and_then(Attribute::as_integer) == Some(1))
+    }
+
+    /// The number of devices in each group, if the program contains it. It does not if the groups contain replicas, each
+    /// of which stands for all of its partitions.
+    fn group_size(&self) -> Option<i64> {
+        let global = self.find("use_global_device_ids").and_then(Attribute::as_integer) == Some(1);
+        let channel = self.find("channel_id").and_then(Attribute::as_integer).unwrap_or(0);
+        match self.find("replica_groups") {
+            Some(Attribute::Tensor(groups)) if global || channel <= 0 => {
+                groups.ty.shape.get(1).copied().filter(|&devices| devices > 0)
+            }
+            _ => None,
+        }
     }
 
     /// Checks that the last operand of a collective with a dynamic root holds as many `i32` numbers as there are data

@@ -23,6 +23,21 @@ pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
     calls::verify(module, &calls)
 }
 
+/// Checks one op of a function under construction at level [`VerifyLevel::FULL`]. Does not check its regions, which are
+/// checked when they are built, and the rules that need the module or the values of constants.
+pub(crate) fn check_op(func: &Func, op: &Op) -> Result<()> {
+    let site = Site { func, op, module: None, constants: None, wanted: None };
+    control::verify(&site)?;
+    shapes::verify(&site)?;
+    contractions::verify(&site)?;
+    VerifyLevel::FULL.full().map_or(Ok(()), |rules| (rules.op)(&site))
+}
+
+/// Checks a type at level [`VerifyLevel::FULL`].
+pub(crate) fn check_type(ty: &Type) -> Result<()> {
+    verify_type(ty, VerifyLevel::FULL)
+}
+
 /// Checks a function. Returns the ops that call other functions.
 fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Result<Vec<&'a Op>> {
     let args = func.body.args.len();

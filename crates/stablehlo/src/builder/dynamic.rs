@@ -1,0 +1,232 @@
+//! Ops whose shapes are known at run time, and quantized ops.
+
+use std::fmt::Write;
+use std::panic::Location;
+
+use super::function::FunctionBuilder;
+use super::options::{Convolution, Gather, indices};
+use super::state::Types;
+use super::value::Value;
+use crate::error::Result;
+use crate::ir::*;
+
+impl FunctionBuilder {
+    /// Gives the elements the shape that the operand `shape` has at run time. The result type has the extents that are
+    /// known, and [`DYNAMIC`] for the others.
+    ///
+    /// # Errors
+    ///
+    /// If `shape` is not a list of as many integers as the result has dimensions.
+    #[track_caller]
+    pub fn dynamic_reshape(&self, x: Value, shape: Value, result: impl Into<Type>) -> Result<Value> {
+        self.raw(Location::caller(), "dynamic_reshape", &[], &[x, shape], result.into())
+    }
+
+    /// Like [`Self::iota`], with the shape that the operand has at run time.
+    ///
+    /// # Errors
+    ///
+    /// If `shape` is not a list of as many integers as the result has dimensions.
+    #[track_caller]
+    pub fn dynamic_iota(&self, shape: Value, dimension: usize, result: impl Into<Type>) -> Result<Value> {
+        let attributes = [Self::dimension_attribute("iota_dimension", dimension)];
+        self.raw(Location::caller(), "dynamic_iota", &attributes, &[shape], result.into())
+    }
+
+    /// Like [`Self::broadcast_in_dim`], to the shape that the operand `shape` has at run time.
+    ///
+    /// # Errors
+    ///
+    /// If the dimensions do not fit the operand and the result.
+    #[track_caller]
+    pub fn dynamic_broadcast_in_dim(
+        &self,
+        x: Value,
+        shape: Value,
+        broadcast_dimensions: &[usize],
+        result: impl Into<Type>,
+    ) -> Result<Value> {
+        let attributes = [("broadcast_dimensions", indices(broadcast_dimensions))];
+        self.raw(Location::caller(), "dynamic_broadcast_in_dim", &attributes, &[x, shape], result.into())
+    }
+
+    /// Like [`Self::pad`], with paddings that are operands: lists of integers, one for each dimension.
+    ///
+    /// # Errors
+    ///
+    /// If a list does not have an integer for each dimension.
+    #[track_caller]
+    pub fn dynamic_pad(
+        &self,
+        x: Value,
+        value: Value,
+        [low, high, interior]: [Value; 3],
+        result: impl Into<Type>,
+    ) -> Result<Value> {
+        self.raw(Location::caller(), "dynamic_pad", &[], &[x, value, low, high, interior], result.into())
+    }
+
+    /// Like [`Self::slice`], with ranges that are operands: lists of integers, one for each dimension.
+    ///
+    /// # Errors
+    ///
+    /// If a list does not have an integer for each dimension.
+    #[track_caller]
+    pub fn real_dynamic_slice(
+        &self,
+        x: Value,
+        [start, limit, strides]: [Value; 3],
+        result: impl Into<Type>,
+    ) -> Result<Value> {
+        self.raw(Location::caller(), "real_dynamic_slice", &[], &[x, start, limit, strides], result.into())
+    }
+
+    /// Like [`Self::gather`], with slice sizes that are an operand. If the sizes are not known, the result's extents along
+    /// them are dynamic.
+    ///
+    /// # Errors
+    ///
+    /// If the dimension numbers do not fit the operands.
+    #[track_caller]
+    pub fn dynamic_gather(
+        &self,
+        operand: Value,
+        start_indices: Value,
+        slice_sizes: Value,
+        options: Gather,
+    ) -> Result<Value> {
+        let at = Location::caller();
+        let operands = [operand, start_indices, slice_sizes];
+        let kind = self.kind(at, "dynamic_gather", &options.attributes(), &operands)?;
+        self.one(at, kind, &operands, Types::Inferred)
+    }
+
+    /// Like [`Self::convolution`], with padding that is an operand: a pair of integers for each spatial dimension.
+    ///
+    /// # Errors
+    ///
+    /// If the dimension numbers do not fit the operands.
+    #[track_caller]
+    pub fn dynamic_conv(&self, input: Value, kernel: Value, padding: Value, options: Convolution) -> Result<Value> {
+        let at = Location::caller();
+        let operands = [input, kernel, padding];
+        let kind = self.kind(at, "dynamic_conv", &options.attributes(), &operands)?;
+        self.one(at, kind, &operands, options.element.map_or(Types::Inferred, Types::Elements))
+    }
+
+    /// Converts numbers to a quantized type, or one quantized type to another.
+    ///
+    /// # Errors
+    ///
+    /// If the type does not express the operand's element type.
+    #[track_caller]
+    pub fn uniform_quantize(&self, x: Value, result: &QuantizedType) -> Result<Value> {
+        let at = Location::caller();
+        let element = format!("tensor<{}>", result.text());
+        let shape = match self.types_of("stablehlo.uniform_quantize", at, &[x])?.remove(0) {
+            Type::Tensor(tensor) => tensor.shape,
+            other => self.quantized_shape(at, &other)?,
+        };
+        let ty = Type::Other(with_extents(&element, &shape));
+        self.raw(at, "uniform_quantize", &[], &[x], ty)
+    }
+
+    fn quantized_shape(&self, at: super::state::At, ty: &Type) -> Result<Vec<i64>> {
+        crate::verify::expressed(ty)
+            .map(|tensor| tensor.shape)
+            .ok_or_else(|| self.error("uniform_quantize", at, format_args!("the operand must be a tensor, not {ty}")))
+    }
+
+    /// Converts quantized numbers to the type that they express.
+    ///
+    /// # Errors
+    ///
+    /// If the operand is not quantized.
+    #[track_caller]
+    pub fn uniform_dequantize(&self, x: Value) -> Result<Value> {
+        let at = Location::caller();
+        let kind = self.kind(at, "uniform_dequantize", &[], &[x])?;
+        self.one(at, kind, &[x], Types::Inferred)
+    }
+
+    /// Adds an op without regions whose result type is stated.
+    fn raw(
+        &self,
+        at: super::state::At,
+        op: &str,
+        attributes: &[(&str, Attribute)],
+        operands: &[Value],
+        result: Type,
+    ) -> Result<Value> {
+        let kind = self.kind(at, op, attributes, operands)?;
+        self.one(at, kind, operands, Types::one(result))
+    }
+}
+
+/// The text of a tensor type without dimensions, with these extents.
+fn with_extents(scalar: &str, shape: &[i64]) -> String {
+    let mut text = String::from("tensor<");
+    for &extent in shape {
+        let _ = if extent == DYNAMIC { write!(text, "?x") } else { write!(text, "{extent}x") };
+    }
+    text + scalar.strip_prefix("tensor<").unwrap_or(scalar)
+}
+
+/// A quantized element type: integers that stand for `(integer - zero point) * scale`.
+///
+/// ```
+/// use stablehlo::builder::QuantizedType;
+/// use stablehlo::ir::ElementType;
+///
+/// let ty = QuantizedType::new(ElementType::I8, ElementType::F32, 0.5, -3);
+/// assert_eq!(ty.tensor(&[2, 4]).to_string(), "tensor<2x4x!quant.uniform<i8:f32, 5.000000e-01:-3>>");
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct QuantizedType {
+    storage: ElementType,
+    expressed: ElementType,
+    axis: Option<usize>,
+    steps: Vec<(f64, i64)>,
+}
+
+impl QuantizedType {
+    /// One scale and zero point for all elements.
+    #[must_use]
+    pub fn new(storage: ElementType, expressed: ElementType, scale: f64, zero_point: i64) -> Self {
+        Self { storage, expressed, axis: None, steps: vec![(scale, zero_point)] }
+    }
+
+    /// A scale and a zero point for each slice along a dimension.
+    #[must_use]
+    pub fn per_axis(
+        storage: ElementType,
+        expressed: ElementType,
+        axis: usize,
+        steps: impl Into<Vec<(f64, i64)>>,
+    ) -> Self {
+        Self { storage, expressed, axis: Some(axis), steps: steps.into() }
+    }
+
+    /// The type of a tensor of this shape.
+    #[must_use]
+    pub fn tensor(&self, shape: &[i64]) -> Type {
+        Type::Other(with_extents(&format!("tensor<{}>", self.text()), shape))
+    }
+
+    /// MLIR's text.
+    fn text(&self) -> String {
+        let storage =
+            self.storage.name().strip_prefix("ui").map_or(self.storage.name().to_owned(), |bits| format!("u{bits}"));
+        let axis = self.axis.map_or(String::new(), |axis| format!(":{axis}"));
+        let steps: Vec<String> = self
+            .steps
+            .iter()
+            .map(|&(scale, zero)| {
+                let scale = crate::print::float_text(scale.to_bits(), ElementType::F64);
+                if zero == 0 { scale } else { format!("{scale}:{zero}") }
+            })
+            .collect();
+        let steps = if self.axis.is_some() { format!("{{{}}}", steps.join(",")) } else { steps.join(",") };
+        format!("!quant.uniform<{storage}:{}{axis}, {steps}>", self.expressed)
+    }
+}

@@ -1,0 +1,293 @@
+//! Elementwise ops, and NumPy-style broadcasting.
+
+use std::panic::Location;
+
+use super::function::FunctionBuilder;
+use super::state::{At, Types};
+use super::value::Value;
+use crate::error::Result;
+use crate::ir::*;
+
+macro_rules! unary_methods {
+    ($($(#[doc = $doc:literal])+ $method:ident $variant:ident;)*) => {
+        impl FunctionBuilder {
+            $(
+                $(#[doc = $doc])+
+                ///
+                /// # Errors
+                ///
+                /// If the op does not support the element type of the operand.
+                #[track_caller]
+                pub fn $method(&self, x: Value) -> Result<Value> {
+                    self.add_elementwise(Location::caller(), &[x], OpKind::Unary(Unary::$variant), Unary::$variant as usize)
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! binary_methods {
+    ($($(#[doc = $doc:literal])+ $method:ident $variant:ident;)*) => {
+        impl FunctionBuilder {
+            $(
+                $(#[doc = $doc])+
+                ///
+                /// # Errors
+                ///
+                /// If the types of the operands differ, or if the op does not support their element type.
+                #[track_caller]
+                pub fn $method(&self, x: Value, y: Value) -> Result<Value> {
+                    self.binary(Location::caller(), Binary::$variant, x, y)
+                }
+            )*
+        }
+    };
+}
+
+unary_methods! {
+    /// The absolute value. That of a complex number is real.
+    abs Abs;
+    /// The cube root.
+    cbrt Cbrt;
+    /// The smallest integer that is not less than the number.
+    ceil Ceil;
+    /// The number of zero bits before the highest bit that is set.
+    count_leading_zeros CountLeadingZeros;
+    /// The cosine.
+    cosine Cosine;
+    /// The exponential function.
+    exponential Exponential;
+    /// The exponential function minus 1, accurate near 0.
+    exponential_minus_one ExponentialMinusOne;
+    /// The largest integer that is not greater than the number.
+    floor Floor;
+    /// The imaginary part. That of a real number is 0.
+    imag Imag;
+    /// Whether the number is neither infinite nor NaN.
+    is_finite IsFinite;
+    /// The natural logarithm.
+    log Log;
+    /// The natural logarithm of 1 plus the number, accurate near 0.
+    log_plus_one LogPlusOne;
+    /// The logistic function, `1 / (1 + exp(-x))`.
+    logistic Logistic;
+    /// The negative of the number.
+    negate Negate;
+    /// The logical complement of booleans, or the bitwise one of integers.
+    not Not;
+    /// The number of bits that are set.
+    popcnt Popcnt;
+    /// The real part.
+    real Real;
+    /// The nearest integer. Ties round away from zero.
+    round_nearest_afz RoundNearestAfz;
+    /// The nearest integer. Ties round to the even integer.
+    round_nearest_even RoundNearestEven;
+    /// The reciprocal of the square root.
+    rsqrt Rsqrt;
+    /// The sign: -1, 0 or 1.
+    sign Sign;
+    /// The sine.
+    sine Sine;
+    /// The square root.
+    sqrt Sqrt;
+    /// The tangent.
+    tan Tan;
+    /// The hyperbolic tangent.
+    tanh Tanh;
+}
+
+binary_methods! {
+    /// The sum. That of booleans is their disjunction.
+    add Add;
+    /// The logical conjunction of booleans, or the bitwise one of integers.
+    and And;
+    /// The angle of the point `(y, x)`, where `x` is the first coordinate: `atan2(x, y)` in the order of the operands.
+    atan2 Atan2;
+    /// The complex numbers with these real and imaginary parts.
+    complex Complex;
+    /// The quotient. That of integers is rounded towards zero.
+    divide Divide;
+    /// The larger number. That of booleans is their disjunction.
+    maximum Maximum;
+    /// The smaller number. That of booleans is their conjunction.
+    minimum Minimum;
+    /// The product. That of booleans is their conjunction.
+    multiply Multiply;
+    /// The logical disjunction of booleans, or the bitwise one of integers.
+    or Or;
+    /// The first number to the power of the second.
+    power Power;
+    /// The remainder of the division. It has the sign of the dividend.
+    remainder Remainder;
+    /// The first number shifted left by the second number of bits.
+    shift_left ShiftLeft;
+    /// The first number shifted right by the second number of bits. The sign bit is repeated.
+    shift_right_arithmetic ShiftRightArithmetic;
+    /// The first number shifted right by the second number of bits. Zeros are shifted in.
+    shift_right_logical ShiftRightLogical;
+    /// The difference.
+    subtract Subtract;
+    /// The logical exclusive disjunction of booleans, or the bitwise one of integers.
+    xor Xor;
+}
+
+impl FunctionBuilder {
+    fn binary(&self, at: At, binary: Binary, x: Value, y: Value) -> Result<Value> {
+        let operands = self.broadcast_if_on(binary.name(), at, [x, y])?;
+        self.add_elementwise(at, &operands, OpKind::Binary(binary), Unary::ALL.len() + binary as usize)
+    }
+
+    /// Compares two tensors. The result holds booleans. The comparison type follows from the element type.
+    ///
+    /// # Errors
+    ///
+    /// If the types of the operands differ, or if complex numbers are ordered.
+    #[track_caller]
+    pub fn compare(&self, x: Value, direction: ComparisonDirection, y: Value) -> Result<Value> {
+        self.compare_at(Location::caller(), x, direction, y, ComparisonType::NoType)
+    }
+
+    /// Compares two tensors with this comparison type, such as the total order of floating-point numbers.
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`Self::compare`].
+    #[track_caller]
+    pub fn compare_as(
+        &self,
+        x: Value,
+        direction: ComparisonDirection,
+        y: Value,
+        compare_type: ComparisonType,
+    ) -> Result<Value> {
+        self.compare_at(Location::caller(), x, direction, y, compare_type)
+    }
+
+    fn compare_at(
+        &self,
+        at: At,
+        x: Value,
+        direction: ComparisonDirection,
+        y: Value,
+        compare_type: ComparisonType,
+    ) -> Result<Value> {
+        let operands = self.broadcast_if_on("compare", at, [x, y])?;
+        self.one(at, OpKind::Compare { compare_type, direction }, &operands, Types::Inferred)
+    }
+
+    /// Selects the elements of `on_true` where `predicate` is true, and those of `on_false` elsewhere. The predicate is a
+    /// scalar, or has the shape of the others.
+    ///
+    /// # Errors
+    ///
+    /// If the predicate does not hold booleans, or if the types of the other operands differ.
+    #[track_caller]
+    pub fn select(&self, predicate: Value, on_true: Value, on_false: Value) -> Result<Value> {
+        let at = Location::caller();
+        let operands = self.broadcast_if_on("select", at, [predicate, on_true, on_false])?;
+        self.one(at, OpKind::Select, &operands, Types::Inferred)
+    }
+
+    /// Limits each element to the range from `min` to `max`, which are scalars or have the shape of the operand.
+    ///
+    /// # Errors
+    ///
+    /// If the types of the operands differ.
+    #[track_caller]
+    pub fn clamp(&self, min: Value, x: Value, max: Value) -> Result<Value> {
+        let at = Location::caller();
+        let operands = self.broadcast_if_on("clamp", at, [min, x, max])?;
+        self.one(at, OpKind::Clamp, &operands, Types::Inferred)
+    }
+
+    /// Converts the elements to another type.
+    ///
+    /// # Errors
+    ///
+    /// If the operand is not a tensor.
+    #[track_caller]
+    pub fn convert(&self, x: Value, element: ElementType) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.tensor_of("stablehlo.convert", at, x)?;
+        self.one(at, OpKind::Convert, &[x], Types::one(TensorType { shape: ty.shape, element }))
+    }
+
+    /// Rounds floating-point numbers to a format with this many bits of exponent and mantissa, in the same type.
+    ///
+    /// # Errors
+    ///
+    /// If the operand does not hold floating-point numbers, or if `exponent_bits` is 0.
+    #[track_caller]
+    pub fn reduce_precision(&self, x: Value, exponent_bits: u32, mantissa_bits: u32) -> Result<Value> {
+        let kind = OpKind::ReducePrecision { exponent_bits, mantissa_bits };
+        self.one(Location::caller(), kind, &[x], Types::Inferred)
+    }
+
+    /// Broadcasts tensors to one shape by NumPy's rules: shapes are aligned at their last dimensions, and dimensions that
+    /// are missing or have the extent 1 are repeated.
+    ///
+    /// # Errors
+    ///
+    /// If two extents differ and neither is 1, or if an extent that must be repeated is dynamic.
+    #[track_caller]
+    pub fn broadcast_shapes<const N: usize>(&self, values: [Value; N]) -> Result<[Value; N]> {
+        self.broadcast_all("broadcast_in_dim", Location::caller(), values)
+    }
+
+    /// Broadcasts a tensor to this shape by NumPy's rules. See [`Self::broadcast_shapes`].
+    ///
+    /// # Errors
+    ///
+    /// If an extent is neither 1 nor the one of the shape, or if the tensor has more dimensions than the shape.
+    #[track_caller]
+    pub fn broadcast_to(&self, x: Value, shape: &[i64]) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.tensor_of("stablehlo.broadcast_in_dim", at, x)?;
+        self.broadcast_at(at, x, &ty, shape)
+    }
+
+    fn broadcast_at(&self, at: At, x: Value, ty: &TensorType, shape: &[i64]) -> Result<Value> {
+        if ty.shape == shape {
+            return Ok(x);
+        }
+        let Some(first) = shape.len().checked_sub(ty.rank()) else {
+            let message = format!("{ty} has more dimensions than the shape {shape:?}");
+            return Err(self.error("broadcast_in_dim", at, message));
+        };
+        let kind = OpKind::BroadcastInDim { broadcast_dimensions: (first..shape.len()).collect() };
+        self.one(at, kind, &[x], Types::one(TensorType::new(shape, ty.element)))
+    }
+
+    fn broadcast_if_on<const N: usize>(&self, op: &str, at: At, values: [Value; N]) -> Result<[Value; N]> {
+        if self.broadcasts() { self.broadcast_all(op, at, values) } else { Ok(values) }
+    }
+
+    fn broadcast_all<const N: usize>(&self, op: &str, at: At, values: [Value; N]) -> Result<[Value; N]> {
+        let name = format!("stablehlo.{op}");
+        let types: Vec<TensorType> =
+            values.iter().map(|&value| self.tensor_of(&name, at, value)).collect::<Result<_>>()?;
+        let rank = types.iter().map(TensorType::rank).max().unwrap_or(0);
+        let mut shape = vec![1; rank];
+        for (i, ty) in types.iter().enumerate() {
+            let first = rank - ty.rank();
+            for (d, &extent) in ty.shape.iter().enumerate() {
+                let common = &mut shape[first + d];
+                if *common == 1 {
+                    *common = extent;
+                } else if extent != 1 && extent != *common {
+                    let message = format!(
+                        "operand {i} of type {ty} cannot be broadcast: its dimension {d} must be 1 or {common} to fit the \
+                         others"
+                    );
+                    return Err(self.error(op, at, message));
+                }
+            }
+        }
+        let mut all = values;
+        for (value, ty) in all.iter_mut().zip(&types) {
+            *value = self.broadcast_at(at, *value, ty, &shape)?;
+        }
+        Ok(all)
+    }
+}

@@ -1,0 +1,321 @@
+//! A function under construction: arguments, regions and results. The ops are in the files beside it.
+
+use std::cell::{Cell, RefCell};
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::annotations::{Argument, Output};
+use super::state::{At, NewOp, Results, State, Types};
+use super::value::{Value, Values};
+use crate::attributes::Named;
+use crate::error::{Error, Result};
+use crate::ir::{self, *};
+use crate::op_builder::{UntypedOp, kind};
+use crate::ops::Opcode;
+
+/// Builds one function. Its methods add ops, and have the names of StableHLO's ops in snake case.
+///
+/// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand and
+/// the caller's source location, which also becomes the location of the op. Methods of your own that have the attribute
+/// `#[track_caller]` pass their caller's location on.
+///
+/// A method takes `&self`, so calls can be nested, and the closures that build regions can use the builder and the
+/// values outside of the region.
+///
+/// ```
+/// use stablehlo::builder::ModuleBuilder;
+/// use stablehlo::ir::{ElementType, TensorType};
+///
+/// let module = ModuleBuilder::new("example");
+/// module.function("main", |f| {
+///     let x = f.argument(TensorType::new([2, 3], ElementType::F32))?;
+///     let half = f.splat(0.5f32, &[2, 3])?;
+///     let y = f.tanh(f.multiply(x, half)?)?;
+///     // The sum of each row.
+///     f.reduce(y, f.constant(0f32)?, &[1], |a, b| f.add(a, b))
+/// })?;
+/// let module = module.build()?;
+/// assert_eq!(module.funcs[0].results[0].to_string(), "tensor<2xf32>");
+/// # Ok::<(), stablehlo::Error>(())
+/// ```
+///
+/// [`ModuleBuilder::function`](super::ModuleBuilder::function) creates a builder, passes it to a closure and adds the
+/// finished function. A framework that records ops one at a time can own the builder instead: create it with
+/// [`Self::new`], and pass the result of [`Self::finish`] to [`ModuleBuilder::add`](super::ModuleBuilder::add).
+#[derive(Debug)]
+pub struct FunctionBuilder {
+    name: String,
+    state: RefCell<State>,
+    outputs: RefCell<Vec<Attributes>>,
+    public: Cell<bool>,
+    numpy: Cell<bool>,
+}
+
+/// A finished function, which [`ModuleBuilder::add`](super::ModuleBuilder::add) adds to a module.
+#[derive(Clone, Debug)]
+pub struct FinishedFunction {
+    pub(super) func: Func,
+    pub(super) locations: Vec<ir::Location>,
+}
+
+/// Number of the next function.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+impl FunctionBuilder {
+    /// Starts a public function with this symbol name.
+    #[track_caller]
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        let name = name.into();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self {
+            state: RefCell::new(State::new(number, name.clone(), Location::caller())),
+            name,
+            outputs: RefCell::new(Vec::new()),
+            public: Cell::new(true),
+            numpy: Cell::new(false),
+        }
+    }
+
+    /// The symbol name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes the function private. Only other functions of the module call it.
+    pub fn private(&self) -> &Self {
+        self.public.set(false);
+        self
+    }
+
+    /// Switches NumPy-style broadcasting of elementwise ops, `compare`, `select` and `clamp` on or off. If it is on,
+    /// operands of different shapes are broadcast as [`Self::broadcast_shapes`] does. It is off by default, as in
+    /// StableHLO.
+    pub fn numpy_broadcasting(&self, on: bool) -> &Self {
+        self.numpy.set(on);
+        self
+    }
+
+    /// Whether NumPy-style broadcasting is on.
+    pub(super) fn broadcasts(&self) -> bool {
+        self.numpy.get()
+    }
+
+    /// Adds an argument: a type, or an [`Argument`] with attributes such as donation and sharding.
+    ///
+    /// # Errors
+    ///
+    /// If the type is not valid, for example because an extent is negative.
+    #[track_caller]
+    pub fn argument(&self, argument: impl Into<Argument>) -> Result<Value> {
+        let (ty, attributes) = argument.into().into_parts();
+        let at = Location::caller();
+        self.state.borrow_mut().argument(ty, attributes).map_err(|e| self.place(e, "func.func", at))
+    }
+
+    /// Sets the attributes of the result with this index, such as its sharding.
+    pub fn output(&self, index: usize, output: Output) -> &Self {
+        let mut outputs = self.outputs.borrow_mut();
+        if outputs.len() <= index {
+            outputs.resize(index + 1, Attributes::new());
+        }
+        outputs[index] = output.into_attributes();
+        self
+    }
+
+    /// The type of a value.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not valid here.
+    #[track_caller]
+    pub fn ty(&self, value: Value) -> Result<Arc<Type>> {
+        let at = Location::caller();
+        self.state.borrow().ty(value).cloned().map_err(|e| self.place(e, "type", at))
+    }
+
+    /// The type of a value that is a tensor.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not valid here, or if it is not a tensor of a plain element type.
+    #[track_caller]
+    pub fn tensor_type(&self, value: Value) -> Result<TensorType> {
+        self.tensor_of("type", Location::caller(), value)
+    }
+
+    /// The tensor type of an operand of the op that is about to be added.
+    pub(super) fn tensor_of(&self, op: &str, at: At, value: Value) -> Result<TensorType> {
+        let state = self.state.borrow();
+        let ty = state.ty(value).and_then(|ty| match &**ty {
+            Type::Tensor(tensor) => Ok(tensor.clone()),
+            other => Err(Error::new(format_args!("the operand must be a tensor, not {other}"))),
+        });
+        ty.map_err(|e| self.place(e, op, at))
+    }
+
+    /// The types of operands of the op that is about to be added.
+    pub(super) fn types_of(&self, op: &str, at: At, values: &[Value]) -> Result<Vec<Type>> {
+        let state = self.state.borrow();
+        let ids = state.resolve(values).map_err(|e| self.place(e, op, at))?;
+        Ok(ids.iter().map(|&id| state.func.ty(id).clone()).collect())
+    }
+
+    /// Adds the name to the source locations of the ops that the closure adds. Names of nested scopes are joined with
+    /// `/`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure.
+    pub fn named<R>(&self, name: &str, body: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.state.borrow_mut().enter(name);
+        let guard = Guard { state: &self.state, depth: None };
+        let result = body();
+        drop(guard);
+        result
+    }
+
+    /// Sets an attribute of the op that produced a value, such as `mhlo.frontend_attributes` or `result_accuracy`.
+    ///
+    /// # Errors
+    ///
+    /// If the value is an argument or not valid here, or if the op's rules do not allow the attribute.
+    #[track_caller]
+    pub fn set_attribute(&self, value: Value, name: &str, attribute: Attribute) -> Result<()> {
+        let at = Location::caller();
+        self.state.borrow_mut().set_attribute(value, name, attribute).map_err(|e| self.place(e, "set_attribute", at))
+    }
+
+    /// Adds any op: its kind, operands and result types. The other methods call it with types that they infer. Use it
+    /// for an op of another dialect, or to state types that differ from the inferred ones.
+    ///
+    /// # Errors
+    ///
+    /// If the op violates the specification.
+    #[track_caller]
+    pub fn op(&self, kind: OpKind, operands: &[Value], results: impl IntoIterator<Item = Type>) -> Result<Vec<Value>> {
+        let types = Types::Stated(results.into_iter().collect());
+        let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types };
+        Ok(self.push_op(Location::caller(), operands, new)?.into_vec())
+    }
+
+    /// Finishes the function with these results.
+    ///
+    /// # Errors
+    ///
+    /// If a result is not valid here.
+    #[track_caller]
+    pub fn finish(self, results: impl Values) -> Result<FinishedFunction> {
+        let at = Location::caller();
+        let results = results.to_values();
+        let (name, public) = (self.name, self.public.get());
+        let outputs = self.outputs.into_inner();
+        if outputs.len() > results.len() {
+            let error = Error::new(format_args!(
+                "`output` sets attributes of result {}, but the function returns {} values",
+                outputs.len() - 1,
+                results.len()
+            ));
+            return Err(placed(error, "func.return", &name, at));
+        }
+        let finished = self.state.into_inner().finish(at, &results, outputs);
+        let (mut func, locations) = finished.map_err(|e| placed(e, "func.return", &name, at))?;
+        func.public = public;
+        Ok(FinishedFunction { func, locations })
+    }
+
+    /// Adds the op, its function and the caller's location to an error, unless they are set.
+    pub(super) fn place(&self, error: Error, op: &str, at: At) -> Error {
+        placed(error, op, &self.name, at)
+    }
+
+    /// An error of an op that is about to be added.
+    #[cold]
+    pub(super) fn error(&self, op: &str, at: At, message: impl std::fmt::Display) -> Error {
+        self.place(Error::new(message), &format!("stablehlo.{op}"), at)
+    }
+
+    /// Adds an op.
+    pub(super) fn push_op(&self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
+        self.state.borrow_mut().add(at, operands, new).map_err(|e| self.place(e, "op", at))
+    }
+
+    /// Adds an elementwise op of operands of one type.
+    pub(super) fn add_elementwise(&self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Value> {
+        let results = self.state.borrow_mut().elementwise(at, operands, kind, bit);
+        results.map(|results| results[0]).map_err(|e| self.place(e, "op", at))
+    }
+
+    /// Adds an op without regions and with one result.
+    pub(super) fn one(&self, at: At, kind: OpKind, operands: &[Value], types: Types) -> Result<Value> {
+        let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types };
+        self.single(at, operands, new)
+    }
+
+    /// Adds an op with one result.
+    pub(super) fn single(&self, at: At, operands: &[Value], new: NewOp) -> Result<Value> {
+        let results = self.push_op(at, operands, new)?;
+        results.first().copied().ok_or_else(|| self.place(Error::new("the op has no result"), "op", at))
+    }
+
+    /// The kind of an op, given its attributes under the names of portable artifacts. The readers use the same function,
+    /// so that absent attributes get their defaults.
+    pub(super) fn kind(
+        &self,
+        at: At,
+        op: &str,
+        attributes: &[(&str, Attribute)],
+        operands: &[Value],
+    ) -> Result<OpKind> {
+        let name = format!("stablehlo.{op}");
+        let state = self.state.borrow();
+        let ids = state.resolve(operands).map_err(|e| self.place(e, &name, at))?;
+        let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (*name, value)).collect();
+        let values = &state.func.values;
+        let raw =
+            UntypedOp { code: Opcode::from_name(op), name: &name, attributes: Named(&named), operands: &ids, values };
+        kind(&raw).map(|(kind, _)| kind).map_err(|e| self.place(e, &name, at))
+    }
+
+    /// Builds a region: its arguments have these types, and the closure returns the values that the region returns, and
+    /// anything else for the caller.
+    pub(super) fn region<R>(
+        &self,
+        op: &str,
+        at: At,
+        args: Vec<Type>,
+        body: impl FnOnce(Vec<Value>) -> Result<(Vec<Value>, R)>,
+    ) -> Result<(Region, R)> {
+        let placed = |error| self.place(error, op, at);
+        let opened = self.state.borrow_mut().open(args);
+        let (depth, values) = opened.map_err(placed)?;
+        let _guard = Guard { state: &self.state, depth: Some(depth) };
+        let (returned, rest) = body(values)?;
+        let region = self.state.borrow_mut().end(at, &returned).map_err(placed)?;
+        Ok((region, rest))
+    }
+}
+
+fn placed(error: Error, op: &str, function: &str, at: At) -> Error {
+    error.with_op(op).with_func(function).with_location(at.to_string())
+}
+
+/// Closes regions, or leaves a scope, also if the closure that builds it fails or panics.
+struct Guard<'a> {
+    state: &'a RefCell<State>,
+    /// The number of regions that stay open. `None` for a scope.
+    depth: Option<usize>,
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.state.try_borrow_mut() {
+            match self.depth {
+                Some(depth) => state.close(depth),
+                None => state.leave(),
+            }
+        }
+    }
+}

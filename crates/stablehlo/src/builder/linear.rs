@@ -1,0 +1,289 @@
+//! Products, linear algebra, transforms, indexing and random numbers.
+
+use std::panic::Location;
+
+use super::function::FunctionBuilder;
+use super::options::{Convolution, DotGeneral, Gather};
+use super::state::{NewOp, Types};
+use super::value::Value;
+use crate::attributes::enumeration;
+use crate::error::Result;
+use crate::ir::*;
+
+/// The distribution of `rng`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RngDistribution {
+    /// Uniform between the lower bound, included, and the upper one, excluded.
+    Uniform,
+    /// Normal, with this mean and standard deviation.
+    Normal,
+}
+
+fn types(element: Option<ElementType>) -> Types {
+    element.map_or(Types::Inferred, Types::Elements)
+}
+
+impl FunctionBuilder {
+    /// Multiplies matrices or vectors: contracts the last dimension of `x` with the first dimension of `y`. Adds a
+    /// `dot_general`, which replaces this op of earlier versions of StableHLO.
+    ///
+    /// # Errors
+    ///
+    /// If an operand is neither a vector nor a matrix, or if the contracted extents differ.
+    #[track_caller]
+    pub fn dot(&self, x: Value, y: Value) -> Result<Value> {
+        let at = Location::caller();
+        let kind = self.kind(at, "dot", &[], &[x, y])?;
+        self.one(at, kind, &[x, y], Types::Inferred)
+    }
+
+    /// Multiplies tensors: sums over contracting dimensions, separately for each slice of the batching dimensions.
+    ///
+    /// ```
+    /// use stablehlo::builder::{DotGeneral, ModuleBuilder};
+    /// use stablehlo::ir::{ElementType, TensorType};
+    ///
+    /// let module = ModuleBuilder::new("attention");
+    /// module.function("main", |f| {
+    ///     let heads = TensorType::new([8, 64, 32], ElementType::F32);
+    ///     let (query, key) = (f.argument(&heads)?, f.argument(&heads)?);
+    ///     f.dot_general(query, key, DotGeneral::new().batching([0], [0]).contracting([2], [2]))
+    /// })?;
+    /// # module.build()?;
+    /// # Ok::<(), stablehlo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the dimension numbers do not fit the operands.
+    #[track_caller]
+    pub fn dot_general(&self, x: Value, y: Value, options: DotGeneral) -> Result<Value> {
+        let algorithm = options.algorithm.map(|algorithm| ("algorithm".to_owned(), algorithm.attribute()));
+        let new = NewOp {
+            kind: OpKind::DotGeneral { dimensions: options.dimensions, precision: options.precision },
+            regions: Vec::new(),
+            attributes: algorithm.into_iter().collect(),
+            types: types(options.element),
+        };
+        self.single(Location::caller(), &[x, y], new)
+    }
+
+    /// Convolves an input with a kernel.
+    ///
+    /// # Errors
+    ///
+    /// If the dimension numbers, the window or the groups do not fit the operands.
+    #[track_caller]
+    pub fn convolution(&self, input: Value, kernel: Value, options: Convolution) -> Result<Value> {
+        let kind = OpKind::Convolution {
+            dimensions: Box::new(options.dimensions),
+            window: Box::new(options.window),
+            feature_group_count: options.feature_group_count,
+            batch_group_count: options.batch_group_count,
+            precision: options.precision,
+        };
+        self.one(Location::caller(), kind, &[input, kernel], types(options.element))
+    }
+
+    /// Gathers slices that start at indices known at run time.
+    ///
+    /// ```
+    /// use stablehlo::builder::{Gather, ModuleBuilder};
+    /// use stablehlo::ir::{ElementType, TensorType};
+    ///
+    /// let module = ModuleBuilder::new("embedding");
+    /// module.function("main", |f| {
+    ///     let table = f.argument(TensorType::new([100, 16], ElementType::F32))?;
+    ///     let tokens = f.argument(TensorType::new([5], ElementType::I32))?;
+    ///     // Row `tokens[i]` of the table.
+    ///     let rows = Gather::new([1, 16])
+    ///         .offset_dims([1])
+    ///         .collapsed_slice_dims([0])
+    ///         .start_index_map([0])
+    ///         .index_vector_dim(1usize);
+    ///     f.gather(table, tokens, rows)
+    /// })?;
+    /// # module.build()?;
+    /// # Ok::<(), stablehlo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the dimension numbers do not fit the operands.
+    #[track_caller]
+    pub fn gather(&self, operand: Value, start_indices: Value, options: Gather) -> Result<Value> {
+        let kind = OpKind::Gather {
+            dimensions: Box::new(options.dimensions),
+            slice_sizes: options.slice_sizes,
+            indices_are_sorted: options.indices_are_sorted,
+        };
+        self.one(Location::caller(), kind, &[operand, start_indices], Types::Inferred)
+    }
+
+    /// The Cholesky decomposition of a batch of matrices. Reads and returns the lower or the upper triangle.
+    ///
+    /// # Errors
+    ///
+    /// If the matrices are not square.
+    #[track_caller]
+    pub fn cholesky(&self, x: Value, lower: bool) -> Result<Value> {
+        self.one(Location::caller(), OpKind::Cholesky { lower }, &[x], Types::Inferred)
+    }
+
+    /// Solves equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) = b`.
+    ///
+    /// # Errors
+    ///
+    /// If the matrices `a` are not square, or do not fit `b`.
+    #[track_caller]
+    pub fn triangular_solve(
+        &self,
+        a: Value,
+        b: Value,
+        left_side: bool,
+        lower: bool,
+        unit_diagonal: bool,
+        transpose_a: TransposeA,
+    ) -> Result<Value> {
+        let kind = OpKind::TriangularSolve { left_side, lower, transpose_a, unit_diagonal };
+        self.one(Location::caller(), kind, &[a, b], Types::Inferred)
+    }
+
+    /// The Fourier transform along the last dimensions, as many as there are lengths: one to three.
+    ///
+    /// # Errors
+    ///
+    /// If the lengths or the element type do not fit the operand.
+    #[track_caller]
+    pub fn fft(&self, x: Value, fft_type: FftType, fft_length: &[i64]) -> Result<Value> {
+        let kind = OpKind::Fft { fft_length: fft_length.to_vec(), fft_type };
+        self.one(Location::caller(), kind, &[x], Types::Inferred)
+    }
+
+    /// Random numbers between bounds, or with a mean and a standard deviation, of this shape. The device keeps the state
+    /// of the generator, so the numbers cannot be reproduced. Adds a constant with the shape.
+    ///
+    /// # Errors
+    ///
+    /// If the bounds are not scalars of one type.
+    #[track_caller]
+    pub fn rng(&self, a: Value, b: Value, shape: &[i64], distribution: RngDistribution) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.tensor_of("stablehlo.rng", at, a)?;
+        let word = if distribution == RngDistribution::Uniform { "UNIFORM" } else { "NORMAL" };
+        let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
+        let literal = Literal::from_slice(shape, &[rank]).map_err(|e| self.place(e, "stablehlo.rng", at))?;
+        let extents = TensorType::new([rank], ElementType::I64);
+        let shape_value = self.one(at, OpKind::Constant(literal), &[], Types::one(extents))?;
+        let operands = [a, b, shape_value];
+        let kind = self.kind(at, "rng", &[("rng_distribution", enumeration("rng_distribution", word))], &operands)?;
+        self.one(at, kind, &operands, Types::one(TensorType::new(shape, ty.element)))
+    }
+
+    /// Random bits of this type, and the next state of the generator: `(state, bits)`.
+    ///
+    /// # Errors
+    ///
+    /// If the type holds elements that are not numbers.
+    #[track_caller]
+    pub fn rng_bit_generator(&self, state: Value, algorithm: RngAlgorithm, ty: TensorType) -> Result<(Value, Value)> {
+        let at = Location::caller();
+        let state_type = self.types_of("stablehlo.rng_bit_generator", at, &[state])?.remove(0);
+        let new = NewOp {
+            kind: OpKind::RngBitGenerator { algorithm },
+            regions: Vec::new(),
+            attributes: Attributes::new(),
+            types: Types::Stated([state_type, ty.into()].into_iter().collect()),
+        };
+        let results = self.push_op(at, &[state], new)?;
+        match results[..] {
+            [state, bits] => Ok((state, bits)),
+            _ => Err(self.error("rng_bit_generator", at, "must have two results")),
+        }
+    }
+
+    /// Normalizes a batch, for inference. `mean` and `variance` have an entry for each feature.
+    ///
+    /// # Errors
+    ///
+    /// If the operands do not have an entry for each feature.
+    #[track_caller]
+    #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
+    pub fn batch_norm_inference(
+        &self,
+        x: Value,
+        scale: Value,
+        offset: Value,
+        mean: Value,
+        variance: Value,
+        epsilon: f32,
+        feature_index: usize,
+    ) -> Result<Value> {
+        let operands = [x, scale, offset, mean, variance];
+        Ok(self.batch_norm(Location::caller(), "batch_norm_inference", &operands, epsilon, feature_index)?[0])
+    }
+
+    /// Normalizes a batch, for training. Returns the output and the mean and the variance of the batch.
+    ///
+    /// # Errors
+    ///
+    /// If the operands do not have an entry for each feature.
+    #[track_caller]
+    pub fn batch_norm_training(
+        &self,
+        x: Value,
+        scale: Value,
+        offset: Value,
+        epsilon: f32,
+        feature_index: usize,
+    ) -> Result<[Value; 3]> {
+        let operands = [x, scale, offset];
+        let results = self.batch_norm(Location::caller(), "batch_norm_training", &operands, epsilon, feature_index)?;
+        Ok([results[0], results[1], results[2]])
+    }
+
+    /// The gradients of a batch normalization: those of the operand, the scale and the offset.
+    ///
+    /// # Errors
+    ///
+    /// If the operands do not have an entry for each feature, or if `grad_output` does not have the shape of `x`.
+    #[track_caller]
+    #[expect(clippy::too_many_arguments, reason = "the operands of the specification")]
+    pub fn batch_norm_grad(
+        &self,
+        x: Value,
+        scale: Value,
+        mean: Value,
+        variance: Value,
+        grad_output: Value,
+        epsilon: f32,
+        feature_index: usize,
+    ) -> Result<[Value; 3]> {
+        let operands = [x, scale, mean, variance, grad_output];
+        let results = self.batch_norm(Location::caller(), "batch_norm_grad", &operands, epsilon, feature_index)?;
+        Ok([results[0], results[1], results[2]])
+    }
+
+    fn batch_norm(
+        &self,
+        at: super::state::At,
+        op: &str,
+        operands: &[Value],
+        epsilon: f32,
+        feature_index: usize,
+    ) -> Result<super::state::Results> {
+        let attributes = [
+            ("epsilon", Attribute::Float(epsilon.into(), ElementType::F32)),
+            Self::dimension_attribute("feature_index", feature_index),
+        ];
+        let kind = self.kind(at, op, &attributes, operands)?;
+        let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types: Types::Inferred };
+        let results = self.push_op(at, operands, new)?;
+        let expected = if op == "batch_norm_inference" { 1 } else { 3 };
+        if results.len() == expected {
+            Ok(results)
+        } else {
+            Err(self.error(op, at, format_args!("must have {expected} results")))
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Ops with regions, which closures build.
+
+use std::panic::Location;
+
+use super::function::FunctionBuilder;
+use super::options::{Scatter, WindowOptions, indices};
+use super::state::{At, NewOp, Types};
+use super::value::{Value, Values};
+use crate::attributes::int;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+/// The scalar type with the elements of a tensor.
+fn scalar_of(ty: &Type) -> Result<Type> {
+    match ty {
+        Type::Tensor(tensor) => Ok(TensorType::new([], tensor.element).into()),
+        Type::Other(text) if text.starts_with("tensor<") => {
+            let start = text.find('!').unwrap_or("tensor<".len());
+            Ok(Type::Other(format!("tensor<{}", &text[start..])))
+        }
+        other => Err(Error::new(format_args!("operands must be tensors, not {other}"))),
+    }
+}
+
+fn new_op(kind: OpKind, regions: Vec<Region>) -> NewOp {
+    NewOp { kind, regions, attributes: Attributes::new(), types: Types::Inferred }
+}
+
+impl FunctionBuilder {
+    /// Reduces tensors along these dimensions. The closure combines two scalars for each input. `init` has the initial
+    /// value for each input, a scalar, in whose type the op accumulates.
+    ///
+    /// ```
+    /// use stablehlo::builder::ModuleBuilder;
+    /// use stablehlo::ir::{ElementType, TensorType};
+    ///
+    /// let module = ModuleBuilder::new("sums");
+    /// module.function("main", |f| {
+    ///     let x = f.argument(TensorType::new([2, 3], ElementType::F32))?;
+    ///     let zero = f.constant(0f32)?;
+    ///     let sum = f.reduce(x, zero, &[1], |a, b| f.add(a, b))?;
+    ///     // Several inputs: the sums of `x` and of its squares.
+    ///     let squares = f.multiply(x, x)?;
+    ///     let sums = f.reduce([x, squares], [zero, zero], &[0, 1], |a, b| Ok([f.add(a[0], b[0])?, f.add(a[1], b[1])?]))?;
+    ///     Ok((sum, sums))
+    /// })?;
+    /// # module.build()?;
+    /// # Ok::<(), stablehlo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if inputs and initial values do not fit each other or the closure's results.
+    #[track_caller]
+    pub fn reduce<V: Values>(
+        &self,
+        inputs: V,
+        init: V,
+        dimensions: &[usize],
+        body: impl FnOnce(V, V) -> Result<V>,
+    ) -> Result<V> {
+        let at = Location::caller();
+        let region = self.reducer("stablehlo.reduce", at, &init, &init, body)?;
+        let new = new_op(OpKind::Reduce { dimensions: dimensions.into() }, vec![region]);
+        self.structured("stablehlo.reduce", at, [inputs.to_values(), init.to_values()].concat(), new, &inputs)
+    }
+
+    /// Reduces each position of a sliding window. See [`Self::reduce`].
+    ///
+    /// # Errors
+    ///
+    /// In the cases of [`Self::reduce`], and if the window does not fit the inputs.
+    #[track_caller]
+    pub fn reduce_window<V: Values>(
+        &self,
+        inputs: V,
+        init: V,
+        window: WindowOptions,
+        body: impl FnOnce(V, V) -> Result<V>,
+    ) -> Result<V> {
+        let at = Location::caller();
+        let region = self.reducer("stablehlo.reduce_window", at, &init, &init, body)?;
+        let new = new_op(OpKind::ReduceWindow { window: Box::new(window.window) }, vec![region]);
+        self.structured("stablehlo.reduce_window", at, [inputs.to_values(), init.to_values()].concat(), new, &inputs)
+    }
+
+    /// Applies the closure to the elements of tensors of one shape. The closure takes a scalar for each operand.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if the shapes of the operands differ.
+    #[track_caller]
+    pub fn map<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<Value>) -> Result<Value> {
+        let at = Location::caller();
+        let values = operands.to_values();
+        let types = self.types_of("stablehlo.map", at, &values)?;
+        let rank = types.first().and_then(Type::as_tensor).map_or(0, TensorType::rank);
+        let scalars = self.scalars("stablehlo.map", at, &types)?;
+        let region = self.region("stablehlo.map", at, scalars, |args| {
+            let args = self.rebuilt("stablehlo.map", at, &operands, args)?;
+            Ok((vec![body(args)?], ()))
+        })?;
+        let dimensions: Vec<usize> = (0..rank).collect();
+        let kind = self.kind(at, "map", &[("dimensions", indices(&dimensions))], &values)?;
+        self.single(at, &values, new_op(kind, vec![region.0]))
+    }
+
+    /// Sorts tensors along a dimension. The closure compares two positions. It takes a scalar for each operand from the
+    /// first position and from the second one, and returns whether the first one comes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if the shapes of the operands differ, or if the closure does not return a boolean.
+    #[track_caller]
+    pub fn sort<V: Values>(
+        &self,
+        operands: V,
+        dimension: usize,
+        is_stable: bool,
+        comparator: impl FnOnce(V, V) -> Result<Value>,
+    ) -> Result<V> {
+        let at = Location::caller();
+        let values = operands.to_values();
+        let types = self.types_of("stablehlo.sort", at, &values)?;
+        let scalars = self.scalars("stablehlo.sort", at, &types)?;
+        // The arguments of an operand follow one another.
+        let pairs = scalars.into_iter().flat_map(|ty| [ty.clone(), ty]).collect();
+        let region = self.region("stablehlo.sort", at, pairs, |args| {
+            let (first, second) = (args.iter().step_by(2), args.iter().skip(1).step_by(2));
+            let first = self.rebuilt("stablehlo.sort", at, &operands, first.copied().collect())?;
+            let second = self.rebuilt("stablehlo.sort", at, &operands, second.copied().collect())?;
+            Ok((vec![comparator(first, second)?], ()))
+        })?;
+        let new = new_op(OpKind::Sort { dimension, is_stable }, vec![region.0]);
+        self.structured("stablehlo.sort", at, values, new, &operands)
+    }
+
+    /// Combines windows of the inputs with updates. The closure takes the current scalar of each input and the update,
+    /// and returns the new one.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if the dimension numbers do not fit inputs, indices and updates.
+    #[track_caller]
+    pub fn scatter<V: Values>(
+        &self,
+        inputs: V,
+        indices: Value,
+        updates: V,
+        options: Scatter,
+        body: impl FnOnce(V, V) -> Result<V>,
+    ) -> Result<V> {
+        let at = Location::caller();
+        let region = self.reducer("stablehlo.scatter", at, &inputs, &updates, body)?;
+        let kind = OpKind::Scatter {
+            dimensions: Box::new(options.dimensions),
+            indices_are_sorted: options.indices_are_sorted,
+            unique_indices: options.unique_indices,
+        };
+        let operands = [inputs.to_values(), vec![indices], updates.to_values()].concat();
+        self.structured("stablehlo.scatter", at, operands, new_op(kind, vec![region]), &inputs)
+    }
+
+    /// Selects an element of each window of the operand, and adds the window's element of `source` to the result there.
+    /// `select` returns whether to keep the first of two elements; `scatter` combines a sum with an element of
+    /// `source`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closures; if the source does not have an element for each position of the window.
+    #[track_caller]
+    pub fn select_and_scatter(
+        &self,
+        operand: Value,
+        source: Value,
+        init: Value,
+        window: WindowOptions,
+        select: impl FnOnce(Value, Value) -> Result<Value>,
+        scatter: impl FnOnce(Value, Value) -> Result<Value>,
+    ) -> Result<Value> {
+        let (at, name) = (Location::caller(), "stablehlo.select_and_scatter");
+        let select = self.reducer(name, at, &operand, &operand, select)?;
+        let scatter = self.reducer(name, at, &init, &init, scatter)?;
+        let new = new_op(OpKind::SelectAndScatter { window: Box::new(window.window) }, vec![select, scatter]);
+        self.single(at, &[operand, source, init], new)
+    }
+
+    /// Repeats `body` while `condition` returns true. Both take the state, and the body returns the next one.
+    ///
+    /// ```
+    /// use stablehlo::builder::ModuleBuilder;
+    /// use stablehlo::ir::{ComparisonDirection, ElementType, TensorType};
+    ///
+    /// let module = ModuleBuilder::new("power");
+    /// module.function("main", |f| {
+    ///     let x = f.argument(TensorType::new([], ElementType::F32))?;
+    ///     let ten = f.constant(10i32)?;
+    ///     let (_, result) = f.while_(
+    ///         (f.constant(0i32)?, f.constant(1f32)?),
+    ///         |(i, _)| f.compare(i, ComparisonDirection::Lt, ten),
+    ///         |(i, power)| Ok((f.add(i, f.constant(1i32)?)?, f.multiply(power, x)?)),
+    ///     )?;
+    ///     Ok(result)
+    /// })?;
+    /// # module.build()?;
+    /// # Ok::<(), stablehlo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of the closures; if the condition does not return a boolean, or if the body returns a state of other types.
+    #[track_caller]
+    pub fn while_<V: Values>(
+        &self,
+        init: V,
+        condition: impl FnOnce(V) -> Result<Value>,
+        body: impl FnOnce(V) -> Result<V>,
+    ) -> Result<V> {
+        let (at, name) = (Location::caller(), "stablehlo.while");
+        let values = init.to_values();
+        let types = self.types_of(name, at, &values)?;
+        let (condition, ()) = self
+            .region(name, at, types.clone(), |args| Ok((vec![condition(self.rebuilt(name, at, &init, args)?)?], ())))?;
+        let (body, ()) =
+            self.region(name, at, types, |args| Ok((body(self.rebuilt(name, at, &init, args)?)?.to_values(), ())))?;
+        self.structured(name, at, values, new_op(OpKind::While, vec![condition, body]), &init)
+    }
+
+    /// Executes one of two branches. Both return values of the same types.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closures; if the predicate is not a boolean scalar, or if the branches return different types.
+    #[track_caller]
+    pub fn if_<V: Values>(
+        &self,
+        predicate: Value,
+        on_true: impl FnOnce() -> Result<V>,
+        on_false: impl FnOnce() -> Result<V>,
+    ) -> Result<V> {
+        let (at, name) = (Location::caller(), "stablehlo.if");
+        let branch = |values: V| (values.to_values(), values);
+        let (first, form) = self.region(name, at, Vec::new(), |_| on_true().map(branch))?;
+        let (second, _) = self.region(name, at, Vec::new(), |_| on_false().map(branch))?;
+        self.structured(name, at, vec![predicate], new_op(OpKind::If, vec![first, second]), &form)
+    }
+
+    /// Executes the branch with the number `index`, a scalar of type `i32`. If there is no such branch, it executes the
+    /// last one. The closure builds the branch with the number that it gets.
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if there is no branch, or if the branches return different types.
+    #[track_caller]
+    pub fn case<V: Values>(
+        &self,
+        index: Value,
+        branches: usize,
+        mut branch: impl FnMut(usize) -> Result<V>,
+    ) -> Result<V> {
+        let (at, name) = (Location::caller(), "stablehlo.case");
+        let mut regions = Vec::with_capacity(branches);
+        let mut form = None;
+        for number in 0..branches {
+            let (region, values) = self.region(name, at, Vec::new(), |_| {
+                let values = branch(number)?;
+                Ok((values.to_values(), values))
+            })?;
+            regions.push(region);
+            form.get_or_insert(values);
+        }
+        let Some(form) = form else { return Err(self.error("case", at, "must have at least one branch")) };
+        self.structured(name, at, vec![index], new_op(OpKind::Case, regions), &form)
+    }
+
+    /// Starts an op that runs asynchronously: a collective or a slice, which the closure adds. Returns a future, the
+    /// operand of [`Self::async_done`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the closure; if it does not add one collective or slice.
+    #[track_caller]
+    pub fn async_start<V: Values>(&self, operands: V, body: impl FnOnce(V) -> Result<V>) -> Result<Value> {
+        let (at, name) = (Location::caller(), "stablehlo.async_start");
+        let values = operands.to_values();
+        let types = self.types_of(name, at, &values)?;
+        let (region, types) = self.region(name, at, types, |args| {
+            let returned = body(self.rebuilt(name, at, &operands, args)?)?.to_values();
+            let types = self.types_of(name, at, &returned)?;
+            Ok((returned, types))
+        })?;
+        let future = Type::Other(format!("!stablehlo.future<{}>", crate::compatible::list(&types)));
+        let kind = self.kind(at, "async_start", &[], &values)?;
+        let new = NewOp { kind, regions: vec![region], attributes: Attributes::new(), types: Types::one(future) };
+        self.single(at, &values, new)
+    }
+
+    /// Waits for an op that runs asynchronously, and returns its results.
+    ///
+    /// # Errors
+    ///
+    /// If the operand is not a future.
+    #[track_caller]
+    pub fn async_done(&self, future: Value) -> Result<Vec<Value>> {
+        let at = Location::caller();
+        let kind = self.kind(at, "async_done", &[], &[future])?;
+        let new = new_op(kind, Vec::new());
+        Ok(self.push_op(at, &[future], new)?.into_vec())
+    }
+
+    /// A region that takes two scalars for each of these tensors.
+    pub(super) fn reducer<V: Values, R: Values>(
+        &self,
+        op: &str,
+        at: At,
+        first: &V,
+        second: &V,
+        body: impl FnOnce(V, V) -> Result<R>,
+    ) -> Result<Region> {
+        let (lhs, rhs) = (first.to_values(), second.to_values());
+        let both = self.types_of(op, at, &[&lhs[..], &rhs].concat())?;
+        let scalars = self.scalars(op, at, &both)?;
+        let (region, ()) = self.region(op, at, scalars, |mut args| {
+            let second_half = args.split_off(lhs.len().min(args.len()));
+            let (lhs, rhs) = (self.rebuilt(op, at, first, args)?, self.rebuilt(op, at, second, second_half)?);
+            Ok((body(lhs, rhs)?.to_values(), ()))
+        })?;
+        Ok(region)
+    }
+
+    pub(super) fn scalars(&self, op: &str, at: At, types: &[Type]) -> Result<Vec<Type>> {
+        types.iter().map(scalar_of).collect::<Result<_>>().map_err(|e| self.place(e, op, at))
+    }
+
+    /// A structure of the form of another one.
+    pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
+        form.rebuild(&mut values.into_iter()).ok_or_else(|| {
+            let error = Error::new("`Values::rebuild` must accept as many values as `Values::flatten` returns");
+            self.place(error, op, at)
+        })
+    }
+
+    /// Adds an op whose results have the form of another structure.
+    pub(super) fn structured<V: Values>(
+        &self,
+        op: &str,
+        at: At,
+        operands: Vec<Value>,
+        new: NewOp,
+        form: &V,
+    ) -> Result<V> {
+        let results = self.push_op(at, &operands, new)?;
+        self.rebuilt(op, at, form, results.into_vec())
+    }
+
+    /// Adds an op of another kind, with an integer attribute.
+    pub(super) fn dimension_attribute(name: &'static str, dimension: usize) -> (&'static str, Attribute) {
+        (name, int(i64::try_from(dimension).unwrap_or(i64::MAX)))
+    }
+}

@@ -1,0 +1,216 @@
+//! Ops that create, move, cut and join tensors.
+
+use std::panic::Location;
+
+use super::function::FunctionBuilder;
+use super::state::Types;
+use super::value::Value;
+use crate::error::{Error, Result};
+use crate::ir::*;
+
+impl FunctionBuilder {
+    /// Adds a tensor of this type whose elements are their own positions along `dimension`.
+    ///
+    /// # Errors
+    ///
+    /// If the type does not have the dimension or does not hold numbers.
+    #[track_caller]
+    pub fn iota(&self, ty: TensorType, dimension: usize) -> Result<Value> {
+        self.one(Location::caller(), OpKind::Iota { iota_dimension: dimension }, &[], Types::one(ty))
+    }
+
+    /// The id of this device's partition, as a scalar of type `ui32`.
+    ///
+    /// # Errors
+    ///
+    /// If the function has too many values.
+    #[track_caller]
+    pub fn partition_id(&self) -> Result<Value> {
+        self.one(Location::caller(), OpKind::PartitionId, &[], Types::Inferred)
+    }
+
+    /// The id of this device's replica, as a scalar of type `ui32`.
+    ///
+    /// # Errors
+    ///
+    /// If the function has too many values.
+    #[track_caller]
+    pub fn replica_id(&self) -> Result<Value> {
+        self.one(Location::caller(), OpKind::ReplicaId, &[], Types::Inferred)
+    }
+
+    /// Reinterprets the bits of the elements as another type. If the new elements are narrower, the result has one more
+    /// dimension, the last one. If they are wider, the last dimension becomes part of the elements.
+    ///
+    /// # Errors
+    ///
+    /// If the widths do not divide each other, or if the last dimension does not have the extent that a wider type
+    /// needs.
+    #[track_caller]
+    pub fn bitcast_convert(&self, x: Value, element: ElementType) -> Result<Value> {
+        let at = Location::caller();
+        let TensorType { mut shape, element: from } = self.tensor_of("stablehlo.bitcast_convert", at, x)?;
+        let (from, to) = (from.bit_width(), element.bit_width());
+        if to < from {
+            shape.push((from / to).into());
+        } else if to > from {
+            shape.pop();
+        }
+        self.one(at, OpKind::BitcastConvert, &[x], Types::one(TensorType { shape, element }))
+    }
+
+    /// Broadcasts a tensor to this shape. `broadcast_dimensions` has the dimension of the result for each dimension of
+    /// the operand. To broadcast by NumPy's rules, use [`Self::broadcast_to`].
+    ///
+    /// # Errors
+    ///
+    /// If the dimensions do not fit the operand and the shape.
+    #[track_caller]
+    pub fn broadcast_in_dim(&self, x: Value, broadcast_dimensions: &[usize], shape: &[i64]) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.with_shape("stablehlo.broadcast_in_dim", at, x, shape)?;
+        let kind = OpKind::BroadcastInDim { broadcast_dimensions: broadcast_dimensions.into() };
+        self.one(at, kind, &[x], Types::one(ty))
+    }
+
+    /// Adds dimensions of these extents before those of the operand. Adds a `broadcast_in_dim`, which replaces this op of
+    /// earlier versions of StableHLO.
+    ///
+    /// # Errors
+    ///
+    /// If an extent is negative.
+    #[track_caller]
+    pub fn broadcast(&self, x: Value, sizes: &[i64]) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.tensor_of("stablehlo.broadcast_in_dim", at, x)?;
+        let shape = [sizes, &ty.shape].concat();
+        let kind = OpKind::BroadcastInDim { broadcast_dimensions: (sizes.len()..shape.len()).collect() };
+        self.one(at, kind, &[x], Types::one(TensorType { shape, element: ty.element }))
+    }
+
+    /// Gives the elements another shape, in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// If the shape has another number of elements.
+    #[track_caller]
+    pub fn reshape(&self, x: Value, shape: &[i64]) -> Result<Value> {
+        let at = Location::caller();
+        let ty = self.with_shape("stablehlo.reshape", at, x, shape)?;
+        self.one(at, OpKind::Reshape, &[x], Types::one(ty))
+    }
+
+    /// Permutes the dimensions: dimension `d` of the result is dimension `permutation[d]` of the operand.
+    ///
+    /// # Errors
+    ///
+    /// If `permutation` is not a permutation of the dimensions.
+    #[track_caller]
+    pub fn transpose(&self, x: Value, permutation: &[usize]) -> Result<Value> {
+        let kind = OpKind::Transpose { permutation: permutation.into() };
+        self.one(Location::caller(), kind, &[x], Types::Inferred)
+    }
+
+    /// Cuts out the elements from `start` up to `limit`, with these strides.
+    ///
+    /// # Errors
+    ///
+    /// If the lists do not have an entry for each dimension, or if a range is not within the operand.
+    #[track_caller]
+    pub fn slice(&self, x: Value, start: &[i64], limit: &[i64], strides: &[i64]) -> Result<Value> {
+        let kind =
+            OpKind::Slice { limit_indices: limit.to_vec(), start_indices: start.to_vec(), strides: strides.to_vec() };
+        self.one(Location::caller(), kind, &[x], Types::Inferred)
+    }
+
+    /// Cuts out a slice of these sizes that starts at indices known at run time. The indices are scalars, one for each
+    /// dimension.
+    ///
+    /// # Errors
+    ///
+    /// If there is not an index and a size for each dimension, or if a size is larger than the operand.
+    #[track_caller]
+    pub fn dynamic_slice(&self, x: Value, start: &[Value], sizes: &[i64]) -> Result<Value> {
+        let operands = [&[x], start].concat();
+        let kind = OpKind::DynamicSlice { slice_sizes: sizes.to_vec() };
+        self.one(Location::caller(), kind, &operands, Types::Inferred)
+    }
+
+    /// Replaces a slice, which starts at indices known at run time, by `update`. The indices are scalars, one for each
+    /// dimension.
+    ///
+    /// # Errors
+    ///
+    /// If there is not an index for each dimension, or if the update is larger than the operand.
+    #[track_caller]
+    pub fn dynamic_update_slice(&self, x: Value, update: Value, start: &[Value]) -> Result<Value> {
+        let operands = [&[x, update], start].concat();
+        self.one(Location::caller(), OpKind::DynamicUpdateSlice, &operands, Types::Inferred)
+    }
+
+    /// Joins tensors along a dimension.
+    ///
+    /// # Errors
+    ///
+    /// If there is no operand, or if the operands differ in element type or in another dimension.
+    #[track_caller]
+    pub fn concatenate(&self, operands: &[Value], dimension: usize) -> Result<Value> {
+        self.one(Location::caller(), OpKind::Concatenate { dimension }, operands, Types::Inferred)
+    }
+
+    /// Pads each dimension before (`low`), after (`high`) and between (`interior`) the elements with a scalar. Negative
+    /// edge padding removes elements.
+    ///
+    /// # Errors
+    ///
+    /// If the lists do not have an entry for each dimension, or if interior padding is negative.
+    #[track_caller]
+    pub fn pad(&self, x: Value, value: Value, low: &[i64], high: &[i64], interior: &[i64]) -> Result<Value> {
+        let kind = OpKind::Pad {
+            edge_padding_high: high.to_vec(),
+            edge_padding_low: low.to_vec(),
+            interior_padding: interior.to_vec(),
+        };
+        self.one(Location::caller(), kind, &[x, value], Types::Inferred)
+    }
+
+    /// Reverses the order of the elements along these dimensions.
+    ///
+    /// # Errors
+    ///
+    /// If the operand does not have one of the dimensions.
+    #[track_caller]
+    pub fn reverse(&self, x: Value, dimensions: &[usize]) -> Result<Value> {
+        let kind = OpKind::Reverse { dimensions: dimensions.into() };
+        self.one(Location::caller(), kind, &[x], Types::Inferred)
+    }
+
+    /// The type of a value with another shape. Keeps the scales of quantized types.
+    pub(super) fn with_shape(&self, op: &str, at: super::state::At, x: Value, shape: &[i64]) -> Result<Type> {
+        let ty = self.types_of(op, at, &[x])?.remove(0);
+        match ty {
+            Type::Tensor(tensor) => Ok(TensorType::new(shape, tensor.element).into()),
+            Type::Other(text) if text.starts_with("tensor<") => Ok(Type::Other(reshaped(&text, shape))),
+            other => Err(self.place(Error::new(format_args!("the operand must be a tensor, not {other}")), op, at)),
+        }
+    }
+}
+
+/// The text of a tensor type with another shape, and without bounds.
+fn reshaped(text: &str, shape: &[i64]) -> String {
+    let mut rest = &text["tensor<".len()..];
+    while let Some((extent, after)) = rest.split_once('x')
+        && !extent.is_empty()
+        && extent.bytes().all(|byte| byte.is_ascii_digit() || byte == b'?')
+    {
+        rest = after;
+    }
+    let element = rest.split_once(", #stablehlo.bounds").map_or(rest.trim_end_matches('>'), |(element, _)| element);
+    let mut new = String::from("tensor<");
+    for &extent in shape {
+        new.push_str(&if extent == DYNAMIC { "?x".to_owned() } else { format!("{extent}x") });
+    }
+    // A quantized element type ends in a bracket of its own.
+    let brackets = 1 + element.matches('<').count() - element.matches('>').count();
+    new + element + &">".repeat(brackets)
+}

@@ -1,0 +1,372 @@
+//! The state of a function under construction: its values, its open regions and its source locations.
+
+use std::collections::HashMap;
+use std::panic;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::value::Value;
+use crate::error::{Error, Result};
+use crate::ir::*;
+use crate::verify::{check_op, check_type, infer_in};
+
+/// The place in the caller's source.
+pub(super) type At = &'static panic::Location<'static>;
+
+/// The results of an op.
+pub(super) type Results = SmallVec<[Value; 2]>;
+
+/// The types of an op's results.
+#[derive(Debug)]
+pub(super) enum Types {
+    /// They follow from the operands, attributes and regions.
+    Inferred,
+    /// They follow, except for the element types.
+    Elements(ElementType),
+    /// The caller states them.
+    Stated(SmallVec<[Type; 1]>),
+}
+
+impl Types {
+    /// The stated type of the only result.
+    pub(super) fn one(ty: impl Into<Type>) -> Self {
+        Self::Stated(SmallVec::from_iter([ty.into()]))
+    }
+}
+
+/// An op that is about to be added.
+pub(super) struct NewOp {
+    pub(super) kind: OpKind,
+    pub(super) regions: Vec<Region>,
+    pub(super) attributes: Attributes,
+    pub(super) types: Types,
+}
+
+/// A region that is under construction.
+#[derive(Debug)]
+struct Frame {
+    /// Number of the region in its function. The body of the function is number 0.
+    region: u32,
+    args: Vec<ValueId>,
+    ops: Vec<Op>,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    /// Number of the function, unique in the process.
+    function: u64,
+    /// Has the types of all values. The body stays empty until the function is finished.
+    pub(super) func: Func,
+    /// The open regions, from the outermost to the innermost.
+    frames: Vec<Frame>,
+    /// For each value, the region that defines it.
+    regions: Vec<u32>,
+    /// For each region, whether it is open.
+    open: Vec<bool>,
+    /// Position of each type in the list of types of `func.values`.
+    types: HashMap<Arc<Type>, u32>,
+    /// For each type, the elementwise ops whose operands and result may have it, one bit for each kind.
+    sound: Vec<u64>,
+    places: Places,
+}
+
+/// The source locations of the ops.
+#[derive(Debug)]
+struct Places {
+    /// The first one is unknown.
+    listed: Vec<Location>,
+    /// By the address of the caller's location and the number of the name.
+    known: HashMap<(usize, u32), LocationId>,
+    last: Option<(usize, LocationId)>,
+    /// The names of the enclosing scopes, and a number for each list of names.
+    names: Vec<(String, u32)>,
+    named: u32,
+}
+
+impl Places {
+    fn find(&mut self, at: At) -> LocationId {
+        let address = std::ptr::from_ref(at).addr();
+        if let Some((last, id)) = self.last
+            && last == address
+        {
+            return id;
+        }
+        let scope = self.names.last().map_or(0, |&(_, number)| number);
+        let id = match self.known.get(&(address, scope)) {
+            Some(&id) => id,
+            None => {
+                let mut id = self.add(Location::File {
+                    file: at.file().to_owned(),
+                    line: at.line().into(),
+                    column: at.column().into(),
+                });
+                if let Some((name, _)) = self.names.last() {
+                    let name = name.clone();
+                    id = self.add(Location::Name(name, id));
+                }
+                self.known.insert((address, scope), id);
+                id
+            }
+        };
+        self.last = Some((address, id));
+        id
+    }
+
+    fn add(&mut self, location: Location) -> LocationId {
+        let id = LocationId(u32::try_from(self.listed.len()).unwrap_or(0));
+        self.listed.push(location);
+        id
+    }
+}
+
+impl State {
+    pub(super) fn new(function: u64, name: String, at: At) -> Self {
+        let places =
+            Places { listed: vec![Location::Unknown], known: HashMap::new(), last: None, names: Vec::new(), named: 0 };
+        let mut state = Self {
+            function,
+            func: Func::new(name, Region::default(), ValueTypes::new(), Vec::new()),
+            frames: vec![Frame { region: 0, args: Vec::new(), ops: Vec::new() }],
+            regions: Vec::new(),
+            open: vec![true],
+            types: HashMap::new(),
+            sound: Vec::new(),
+            places,
+        };
+        state.func.location = state.places.find(at);
+        state
+    }
+
+    /// Returns the numbers of values, or an error if one of them is not valid here.
+    pub(super) fn resolve(&self, values: &[Value]) -> Result<ValueIds> {
+        let mut ids = ValueIds::with_capacity(values.len());
+        for (i, value) in values.iter().enumerate() {
+            if value.function != self.function {
+                return Err(Error::new(format_args!(
+                    "operand {i} is a value of another function; pass it to this function as an argument"
+                )));
+            }
+            let region = self.regions.get(value.id.0 as usize);
+            if !region.is_some_and(|&region| self.open[region as usize]) {
+                return Err(Error::new(format_args!(
+                    "operand {i} was defined in a region that has ended; return it from that region, and use the result \
+                     of the op"
+                )));
+            }
+            ids.push(value.id);
+        }
+        Ok(ids)
+    }
+
+    /// The type of a value of this function.
+    pub(super) fn ty(&self, value: Value) -> Result<&Arc<Type>> {
+        let ids = self.resolve(&[value])?;
+        self.func.values.shared(ids[0].0 as usize).ok_or_else(|| Error::new("the value has no type"))
+    }
+
+    fn value(&self, id: ValueId) -> Value {
+        Value { function: self.function, id }
+    }
+
+    /// Position of a type in the list of types.
+    fn intern(&mut self, ty: Type) -> u32 {
+        match self.types.get(&ty) {
+            Some(&position) => position,
+            None => {
+                let ty = Arc::new(ty);
+                let position = self.func.values.intern(ty.clone(), false);
+                self.types.insert(ty, position);
+                position
+            }
+        }
+    }
+
+    /// Adds a value to the innermost region.
+    fn define(&mut self, position: u32) -> Result<ValueId> {
+        let Ok(id) = u32::try_from(self.func.values.len()) else {
+            return Err(Error::new("a function has more than 2^32 values"));
+        };
+        self.func.values.push_interned(position);
+        self.regions.push(self.frames.last().map_or(0, |frame| frame.region));
+        Ok(ValueId(id))
+    }
+
+    /// Adds an argument of the function.
+    pub(super) fn argument(&mut self, ty: Type, attributes: Attributes) -> Result<Value> {
+        check_type(&ty)?;
+        let position = self.intern(ty);
+        let id = self.define(position)?;
+        // An argument may also be added while a region is open.
+        if let Some(region) = self.regions.last_mut() {
+            *region = 0;
+        }
+        self.frames[0].args.push(id);
+        self.func.arg_attributes.push(attributes);
+        Ok(self.value(id))
+    }
+
+    /// Adds an op to the innermost region.
+    pub(super) fn add(&mut self, at: At, operands: &[Value], new: NewOp) -> Result<Results> {
+        let NewOp { kind, regions, attributes, types } = new;
+        let mut op = Op {
+            kind,
+            operands: ValueIds::new(),
+            results: ValueIds::new(),
+            regions,
+            attributes,
+            location: LocationId::default(),
+        };
+        let first = self.func.values.len();
+        if let Err(error) = self.complete(&mut op, operands, types) {
+            self.func.values.truncate(first);
+            self.regions.truncate(first);
+            return Err(error.with_op(&op.kind.name()));
+        }
+        op.location = self.places.find(at);
+        let results = op.results.iter().map(|&id| self.value(id)).collect();
+        self.push(op);
+        Ok(results)
+    }
+
+    fn push(&mut self, op: Op) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.ops.push(op);
+        }
+    }
+
+    /// Sets the operands and results of an op, and checks it.
+    fn complete(&mut self, op: &mut Op, operands: &[Value], types: Types) -> Result<()> {
+        op.operands = self.resolve(operands)?;
+        let types = match types {
+            Types::Stated(types) => {
+                types.iter().try_for_each(check_type)?;
+                types
+            }
+            Types::Inferred => infer_in(&self.func, op)?.into(),
+            Types::Elements(element) => {
+                let mut types = infer_in(&self.func, op)?;
+                for ty in &mut types {
+                    if let Type::Tensor(tensor) = ty {
+                        tensor.element = element;
+                    }
+                }
+                types.into()
+            }
+        };
+        for ty in types {
+            let position = self.intern(ty);
+            op.results.push(self.define(position)?);
+        }
+        check_op(&self.func, op)
+    }
+
+    /// Adds an elementwise op. Operands of one type are checked once for each kind of op.
+    pub(super) fn elementwise(&mut self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Results> {
+        let ids = self.resolve(operands).map_err(|e| e.with_op(&kind.name()))?;
+        let position = self.func.values.position(ids[0]);
+        let same = ids.iter().all(|&id| self.func.values.position(id) == position);
+        let known = same && self.sound.get(position as usize).is_some_and(|sound| sound >> bit & 1 == 1);
+        if !known {
+            let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types: Types::Inferred };
+            let results = self.add(at, operands, new)?;
+            if same && self.func.values.position(results[0].id) == position {
+                let position = position as usize;
+                if self.sound.len() <= position {
+                    self.sound.resize(position + 1, 0);
+                }
+                self.sound[position] |= 1 << bit;
+            }
+            return Ok(results);
+        }
+        let result = self.define(position).map_err(|e| e.with_op(&kind.name()))?;
+        let mut op = Op::new(kind, ids, ValueIds::from_iter([result]));
+        op.location = self.places.find(at);
+        self.push(op);
+        Ok(Results::from_iter([self.value(result)]))
+    }
+
+    /// Opens a region. Returns the number of open regions before, for [`Self::close`], and the region's arguments.
+    pub(super) fn open(&mut self, args: Vec<Type>) -> Result<(usize, Vec<Value>)> {
+        args.iter().try_for_each(check_type)?;
+        let depth = self.frames.len();
+        let region = u32::try_from(self.open.len()).map_err(|_| Error::new("a function has more than 2^32 regions"))?;
+        self.open.push(true);
+        self.frames.push(Frame { region, args: Vec::new(), ops: Vec::new() });
+        let mut values = Vec::with_capacity(args.len());
+        for ty in args {
+            let position = self.intern(ty);
+            let id = self.define(position)?;
+            values.push(self.value(id));
+        }
+        if let Some(frame) = self.frames.last_mut() {
+            frame.args = values.iter().map(|value| value.id).collect();
+        }
+        Ok((depth, values))
+    }
+
+    /// Ends the innermost region with a return of these values.
+    pub(super) fn end(&mut self, at: At, returned: &[Value]) -> Result<Region> {
+        let ids = self.resolve(returned).map_err(|e| e.with_op("stablehlo.return"))?;
+        let mut op = Op::new(OpKind::Return, ids, ValueIds::new());
+        op.location = self.places.find(at);
+        self.push(op);
+        let region = match self.frames.last_mut() {
+            Some(frame) => Region::new(std::mem::take(&mut frame.args), std::mem::take(&mut frame.ops)),
+            None => Region::default(),
+        };
+        Ok(region)
+    }
+
+    /// Closes all regions but the outermost `depth` ones.
+    pub(super) fn close(&mut self, depth: usize) {
+        for frame in self.frames.drain(depth.min(self.frames.len())..) {
+            self.open[frame.region as usize] = false;
+        }
+    }
+
+    /// Finishes the function. Returns it and the locations of its ops.
+    pub(super) fn finish(
+        mut self,
+        at: At,
+        results: &[Value],
+        outputs: Vec<Attributes>,
+    ) -> Result<(Func, Vec<Location>)> {
+        let ids = self.resolve(results).map_err(|e| e.with_op("func.return"))?;
+        self.func.results = ids.iter().map(|&id| self.func.ty(id).clone()).collect();
+        self.func.result_attributes = outputs;
+        self.func.result_attributes.resize(ids.len(), Attributes::new());
+        self.func.body = self.end(at, results)?;
+        Ok((self.func, self.places.listed))
+    }
+
+    /// Sets an attribute of the op that has this result.
+    pub(super) fn set_attribute(&mut self, value: Value, name: &str, attribute: Attribute) -> Result<()> {
+        let id = self.resolve(&[value])?[0];
+        let ops = self.frames.iter_mut().rev().flat_map(|frame| frame.ops.iter_mut().rev());
+        let Some(op) = ops.into_iter().find(|op| op.results.contains(&id)) else {
+            return Err(Error::new("the value is an argument; set attributes of arguments with `Argument`"));
+        };
+        op.attributes.retain(|(known, _)| known != name);
+        op.attributes.push((name.to_owned(), attribute));
+        check_op(&self.func, op).map_err(|e| e.with_op(&op.kind.name()))
+    }
+
+    /// Enters a scope whose name is part of the locations of its ops.
+    pub(super) fn enter(&mut self, name: &str) {
+        let places = &mut self.places;
+        places.named += 1;
+        places.last = None;
+        let name = match places.names.last() {
+            Some((outer, _)) => format!("{outer}/{name}"),
+            None => name.to_owned(),
+        };
+        places.names.push((name, places.named));
+    }
+
+    /// Leaves the innermost scope.
+    pub(super) fn leave(&mut self) {
+        self.places.names.pop();
+        self.places.last = None;
+    }
+}
