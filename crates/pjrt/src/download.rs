@@ -185,7 +185,7 @@ impl Buffer {
     /// # Safety
     ///
     /// `dst` is valid for writes of `size` bytes until the event is ready.
-    unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
+    pub(crate) unsafe fn start(&self, dst: *mut u8, size: usize) -> Result<(Event, Option<Reorder>), Error> {
         let shape = self.shape()?;
         element::check_data(shape.element_type, self.handle().api().version())?;
         let non_default = self.non_default_layout();

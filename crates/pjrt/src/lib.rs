@@ -32,7 +32,7 @@
 //! - An asynchronous operation owns its host memory until the plugin reports its end, even if its future is dropped or
 //!   leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
-
+//!
 //! # Features
 //!
 //! - `dlpack`: imports and exports DLPack tensors without copies.
@@ -64,6 +64,7 @@ mod handle;
 mod hazards;
 mod hlo;
 mod host_array;
+mod host_memory;
 mod in_flight;
 mod key_value;
 mod layout;
@@ -105,6 +106,7 @@ pub use exit::set_exit_wait;
 pub use external_reference::{ExternalReference, HostView};
 pub use function::Function;
 pub use host_array::HostArray;
+pub use host_memory::HostReadInto;
 pub use key_value::KeyValueStore;
 pub use library::LoaderError;
 pub use load_error::{LoadError, LoadErrorKind};

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::element;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::Foreign;
+use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::read;
 
@@ -136,37 +136,71 @@ impl Client {
         dims: &[i64],
         placement: impl Into<Placement<'a>>,
     ) -> Result<Buffer, Error> {
-        // Use a box, because the data may contain its elements directly and must not move. Use a raw pointer, because
-        // moving a `Box` would assert exclusive access to contents that the plugin reads.
-        let owned = Foreign(Box::into_raw(Box::new(data)));
-        let give_back = |owned: Foreign<*mut D>| {
-            // SAFETY: this is the box from above, and only one of the calls below frees it.
-            drop(unsafe { Box::from_raw(owned.0) });
+        let loan = Loan::new(data);
+        let elements: &[T] = loan.data().as_ref();
+        let start = elements.as_ptr().cast::<u8>();
+        let shape = match shape_of::<T>(elements.len(), dims) {
+            Ok(shape) => shape,
+            Err(error) => {
+                loan.give_back();
+                return Err(error);
+            }
         };
-        // SAFETY: the box is freed after the last use of this reference.
-        let elements: &[T] = unsafe { &*owned.0 }.as_ref();
-        let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
-            let host = HostData { data: bytemuck::cast_slice(elements).as_ptr(), shape: &shape, byte_strides: &[] };
-            // SAFETY: the data is freed when the event is ready, and no thread changes it before then.
-            unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement.into()) }
-        });
-        match sent {
+        // SAFETY: the loan's data holds the elements of the shape at `start`.
+        unsafe { self.send_loan(loan, start, &shape, placement.into()) }
+    }
+
+    /// Transfers a row-major array, which the plugin may use as long as the buffer lives.
+    ///
+    /// # Safety
+    ///
+    /// The elements of `shape` are at `start`, in the memory that the loan's data owns.
+    pub(crate) unsafe fn send_loan<D: Send + Sync + 'static>(
+        &self,
+        loan: Loan<D>,
+        start: *const u8,
+        shape: &Shape,
+        placement: Placement<'_>,
+    ) -> Result<Buffer, Error> {
+        let host = HostData { data: start, shape, byte_strides: &[] };
+        // SAFETY: the data is dropped when the event is ready, and no thread changes it before then.
+        match unsafe { self.send(&host, HostBufferSemantics::ImmutableZeroCopy, placement) } {
             // By C5 the plugin does not read the data after a failed call.
             Err(error) => {
-                give_back(owned);
+                loan.give_back();
                 Err(error)
             }
             Ok((buffer, None)) => {
-                give_back(owned);
+                loan.give_back();
                 buffer
             }
             Ok((buffer, Some(done))) => {
                 // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
                 // this.
-                done.lend(owned, move |owned, _| give_back(owned));
+                done.lend(loan, |loan, _| loan.give_back());
                 buffer
             }
         }
+    }
+
+    /// Copies an array of any element type whose elements are not contiguous: element `[i, j, …]` begins at byte
+    /// `offset + i * byte_strides[0] + j * byte_strides[1] + …`. Strides may be zero or negative.
+    ///
+    /// # Errors
+    ///
+    /// Elements outside `bytes`.
+    pub fn buffer_from_strided_bytes<'a>(
+        &self,
+        bytes: &[u8],
+        offset: usize,
+        shape: &Shape,
+        byte_strides: &[i64],
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        check_byte_strides(bytes.len(), offset, shape, byte_strides)?;
+        // The pointer must allow access to all of the data, because negative strides read below it. Without elements it
+        // may point past the end.
+        self.copy(bytes.as_ptr().wrapping_add(offset), shape, byte_strides, placement.into())
     }
 
     /// Creates a buffer that holds an error instead of contents. Operations on it fail with that error.
@@ -283,7 +317,7 @@ fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     }
 }
 
-fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
+pub(crate) fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
     match shape.host_size() {
         Some(expected) if expected == len => Ok(()),
         Some(expected) => {
@@ -295,27 +329,39 @@ fn check_bytes(len: usize, shape: &Shape) -> Result<(), Error> {
 
 /// Returns the strides in bytes, if every element is within the data.
 fn check_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<Vec<i64>, Error> {
+    let size = shape.element_type.host_size();
+    let in_bytes = |stride: &i64| stride.checked_mul(i64::try_from(size).ok()?);
+    let byte_strides = strides.iter().map(in_bytes).collect::<Option<Vec<_>>>();
+    let byte_strides = byte_strides.ok_or_else(|| outside(shape, strides))?;
+    let (len, offset) = (len.saturating_mul(size), offset.saturating_mul(size));
+    // The message quotes the caller's strides.
+    let checked = check_byte_strides(len, offset, shape, &byte_strides);
+    checked.map_err(|error| if strides.len() == shape.dimensions.len() { outside(shape, strides) } else { error })?;
+    Ok(byte_strides)
+}
+
+fn outside(shape: &Shape, strides: &[i64]) -> Error {
+    Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"))
+}
+
+/// Checks that every element is within `len` bytes.
+fn check_byte_strides(len: usize, offset: usize, shape: &Shape, strides: &[i64]) -> Result<(), Error> {
     let rank = shape.dimensions.len();
     if strides.len() != rank {
         return Err(Error::invalid(format!("{shape} has {rank} dimensions, but {} strides", strides.len())));
     }
-    let outside = || Error::invalid(format!("elements of {shape} with strides {strides:?} lie outside the data"));
-    let count = shape.num_elements().ok_or_else(outside)?;
-    let size = i128::try_from(shape.element_type.host_size()).map_err(|_| outside())?;
-    let (mut low, mut high) = (0i128, 0i128);
-    if count > 0 {
-        for (extent, stride) in shape.dimensions.iter().zip(strides) {
-            let reach = i128::from(extent - 1) * i128::from(*stride);
-            low += reach.min(0);
-            high += reach.max(0);
-        }
-        let offset = i128::try_from(offset).map_err(|_| outside())?;
-        let len = i128::try_from(len).map_err(|_| outside())?;
-        if offset + low < 0 || offset + high >= len {
-            return Err(outside());
-        }
+    let outside = || outside(shape, strides);
+    if shape.num_elements().ok_or_else(outside)? == 0 {
+        return Ok(());
     }
-    strides.iter().map(|stride| i64::try_from(i128::from(*stride) * size).map_err(|_| outside())).collect()
+    let number = |number: usize| i128::try_from(number).map_err(|_| outside());
+    let (mut low, mut high) = (number(offset)?, number(offset)? + number(shape.element_type.host_size())?);
+    for (extent, stride) in shape.dimensions.iter().zip(strides) {
+        let reach = i128::from(extent - 1) * i128::from(*stride);
+        low += reach.min(0);
+        high += reach.max(0);
+    }
+    if low < 0 || high > number(len)? { Err(outside()) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -348,5 +394,9 @@ mod tests {
         assert!(check_strides(6, 0, &shape, &[1]).is_err());
         assert!(check_strides(6, 0, &shape, &[i64::MAX, i64::MAX]).is_err());
         assert!(check_strides(0, 0, &Shape::new(ElementType::F32, [0]), &[1]).is_ok());
+        assert!(check_strides(usize::MAX, usize::MAX, &shape, &[3, 1]).is_err());
+        assert!(check_byte_strides(21, 0, &shape, &[9, 4]).is_ok());
+        assert!(check_byte_strides(20, 0, &shape, &[9, 4]).is_err());
+        assert!(check_byte_strides(21, 1, &shape, &[9, 4]).is_err());
     }
 }

@@ -1,0 +1,87 @@
+//! Load the weights of a model from a safetensors file. The file is mapped into memory, so that only the pages that a
+//! device reads are loaded, and a CPU device uses the mapped memory in place where its alignment allows it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use pjrt::{Buffer, Client, ClientOptions, ElementType, Placement, Shape};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
+
+/// The bytes of one tensor. The file stays mapped while a buffer uses them.
+struct Weight {
+    file: Arc<Mmap>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Weight {
+    fn as_ref(&self) -> &[u8] {
+        &self.file[self.range.clone()]
+    }
+}
+
+fn element_type(dtype: Dtype) -> Option<ElementType> {
+    Some(match dtype {
+        Dtype::BOOL => ElementType::Pred,
+        Dtype::I8 => ElementType::S8,
+        Dtype::I16 => ElementType::S16,
+        Dtype::I32 => ElementType::S32,
+        Dtype::I64 => ElementType::S64,
+        Dtype::U8 => ElementType::U8,
+        Dtype::U16 => ElementType::U16,
+        Dtype::U32 => ElementType::U32,
+        Dtype::U64 => ElementType::U64,
+        Dtype::F16 => ElementType::F16,
+        Dtype::BF16 => ElementType::Bf16,
+        Dtype::F32 => ElementType::F32,
+        Dtype::F64 => ElementType::F64,
+        Dtype::C64 => ElementType::C64,
+        Dtype::F8_E4M3 => ElementType::F8E4M3FN,
+        Dtype::F8_E5M2 => ElementType::F8E5M2,
+        Dtype::F8_E8M0 => ElementType::F8E8M0FNU,
+        // The file packs the types of less than 8 bits.
+        _ => return None,
+    })
+}
+
+/// Uploads all tensors of a file. Returns the buffers, and the number of bytes that were used in place.
+fn load(client: &Client, file: Mmap) -> Result<(BTreeMap<String, Buffer>, usize), Box<dyn std::error::Error>> {
+    let file = Arc::new(file);
+    let (mut weights, mut in_place) = (BTreeMap::new(), 0);
+    for (name, tensor) in SafeTensors::deserialize(&file)?.iter() {
+        let element_type =
+            element_type(tensor.dtype()).ok_or_else(|| format!("{name} has the type {:?}", tensor.dtype()))?;
+        let dims = tensor.shape().iter().map(|extent| i64::try_from(*extent)).collect::<Result<Vec<_>, _>>()?;
+        let start = tensor.data().as_ptr().addr() - file.as_ptr().addr();
+        let weight = Weight { file: Arc::clone(&file), range: start..start + tensor.data().len() };
+        let shape = Shape::new(element_type, dims);
+        let buffer = client.buffer_from_owned_bytes(weight, &shape, Placement::Default)?;
+        if buffer.is_in_place(tensor.data().as_ptr())? {
+            in_place += tensor.data().len();
+        }
+        weights.insert(name.to_owned(), buffer);
+    }
+    Ok((weights, in_place))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let path = std::env::temp_dir().join(format!("weights-{}.safetensors", std::process::id()));
+    let (embedding, bias) = (vec![1u8; 4096 * 4], 2.5f32.to_ne_bytes().repeat(64));
+    let tensors = [
+        ("embedding", TensorView::new(Dtype::F32, vec![64, 64], &embedding)?),
+        ("bias", TensorView::new(Dtype::F32, vec![64], &bias)?),
+    ];
+    safetensors::serialize_to_file(tensors, None, &path)?;
+
+    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    // SAFETY: no other process writes to this file.
+    let file = unsafe { Mmap::map(&File::open(&path)?) }?;
+    let (weights, in_place) = load(&client, file)?;
+    std::fs::remove_file(&path)?;
+    assert_eq!(weights["bias"].to_host::<f32>()?, [2.5; 64]);
+    // The format aligns tensors to 8 bytes. CPU devices need 64, so they copy the others.
+    println!("{} tensors were loaded, {in_place} bytes of them in place", weights.len());
+    Ok(())
+}
