@@ -82,6 +82,9 @@ pub unsafe trait AbiStruct: Copy + 'static {
     /// A size that callers announce although their struct is longer, because the constant in their headers referred to
     /// the wrong field. The second number is the actual size.
     const UNDERSTATED: Option<(usize, usize)> = None;
+    /// The first minor version of the API whose header has the right size, and the smaller size that the headers of older
+    /// versions have. `None` if the size was always right.
+    const ANNOUNCED: Option<(u32, usize)> = None;
 
     /// Returns the number of bytes in the struct of a caller that announces `size`.
     #[inline]
@@ -94,6 +97,11 @@ pub unsafe trait AbiStruct: Copy + 'static {
 
     /// Returns the size that a caller or plugin of this minor version of the API announces.
     fn size_at(minor: u32) -> usize {
+        if let Some((since, size)) = Self::ANNOUNCED
+            && minor < since
+        {
+            return size;
+        }
         let newer = Self::HISTORY.iter().find(|(since, _)| *since > minor);
         newer.map_or(Self::STRUCT_SIZE, |(_, size)| *size)
     }

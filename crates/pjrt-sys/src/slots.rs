@@ -6173,6 +6173,7 @@ unsafe impl AbiStruct for PJRT_Plugin_Attributes_Args {
     const MIN_SIZE: usize = 24;
     const HISTORY: &'static [(u32, usize)] = &[];
     const UNDERSTATED: Option<(usize, usize)> = Some((24, 32));
+    const ANNOUNCED: Option<(u32, usize)> = Some((68, 24));
 }
 unsafe impl AbiStruct for PJRT_Event_Destroy_Args {
     const NAME: &'static str = "PJRT_Event_Destroy_Args";
@@ -6828,6 +6829,7 @@ unsafe impl AbiStruct for PJRT_Executable_GetCompiledMemoryStats_Args {
             ) + size_of::<i64>(),
         ),
     ];
+    const ANNOUNCED: Option<(u32, usize)> = Some((90, 56));
 }
 unsafe impl AbiStruct for PJRT_Executable_OutputElementTypes_Args {
     const NAME: &'static str = "PJRT_Executable_OutputElementTypes_Args";

@@ -24,7 +24,9 @@ fn struct_sizes_are_those_real_plugins_demand() {
     assert_eq!(PJRT_Device_MemoryStats_Args::size_at(113), 201);
     assert_eq!(PJRT_Device_MemoryStats_Args::MIN_SIZE, 185);
     assert_eq!(PJRT_Executable_GetCompiledMemoryStats_Args::MIN_SIZE, 56);
+    assert_eq!([81, 90, 114].map(PJRT_Executable_GetCompiledMemoryStats_Args::size_at), [56, 120, 144]);
     assert_eq!(PJRT_Plugin_Attributes_Args::MIN_SIZE, 24);
+    assert_eq!([57, 67, 68].map(PJRT_Plugin_Attributes_Args::size_at), [24, 24, 32]);
     assert_eq!([16, 24, 32, 40].map(PJRT_Plugin_Attributes_Args::size_behind), [16, 32, 32, 40]);
     assert_eq!(PJRT_Error_Destroy_Args::size_behind(24), 24);
     assert_eq!(PJRT_Error_Destroy_Args::MIN_SIZE, PJRT_Error_Destroy_Args::STRUCT_SIZE);

@@ -22,6 +22,8 @@ pub struct Api {
     table: Foreign<PJRT_Api>,
     raw: Foreign<*const PJRT_Api>,
     struct_size: usize,
+    /// The size of `PJRT_ExecuteOptions` for this plugin, because every run needs it.
+    execute_options_size: usize,
 }
 
 /// A node of the extension chain.
@@ -81,7 +83,8 @@ impl Api {
         if let Some((function, _)) = required.iter().find(|(_, present)| !present) {
             return Err(LoadErrorKind::MissingFunction { function });
         }
-        Ok(Self { table: Foreign(table), raw: Foreign(raw), struct_size })
+        let execute_options_size = PJRT_ExecuteOptions::size_at(minor(version));
+        Ok(Self { table: Foreign(table), raw: Foreign(raw), struct_size, execute_options_size })
     }
 
     /// The plugin's own table.
@@ -93,6 +96,12 @@ impl Api {
     pub fn version(&self) -> ApiVersion {
         let version = &self.table.0.pjrt_api_version;
         ApiVersion { major: version.major_version, minor: version.minor_version }
+    }
+
+    /// The size of `PJRT_ExecuteOptions` that a caller of the plugin's version announces.
+    #[inline]
+    pub(crate) fn execute_options_size(&self) -> usize {
+        self.execute_options_size
     }
 
     /// The size that the plugin's table announces, in bytes.
@@ -136,6 +145,12 @@ impl Api {
         let Some(function) = S::get(table) else {
             return Err(Error::missing(S::NAME, S::SINCE, self.version()));
         };
+        // Some plugins accept only the size of their own version.
+        if const { !S::Args::HISTORY.is_empty() || S::Args::ANNOUNCED.is_some() } {
+            let size = S::Args::size_at(minor(self.version()));
+            // SAFETY: `AbiStruct`: the struct begins with its size, and no plugin has seen it yet.
+            unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
+        }
         // SAFETY: C1: the table holds a function of this type; the arguments are right by this function's contract.
         let error = unsafe { function(args) };
         if error.is_null() {
@@ -229,6 +244,12 @@ impl Api {
         }
         nodes
     }
+}
+
+/// The minor version as the ledger of struct sizes numbers it.
+#[inline]
+fn minor(version: ApiVersion) -> u32 {
+    u32::try_from(version.minor).unwrap_or(0)
 }
 
 impl ExtensionNode {

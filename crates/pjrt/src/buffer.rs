@@ -59,6 +59,11 @@ impl Buffer {
         }
     }
 
+    /// Gives up the buffer without destroying it.
+    pub(crate) fn release(self) -> Foreign<NonNull<PJRT_Buffer>> {
+        self.raw.release().raw()
+    }
+
     pub(crate) fn handle(&self) -> &Handle<PJRT_Buffer, Arc<ClientInner>> {
         &self.raw
     }

@@ -16,7 +16,7 @@ use crate::envelope::Identity;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::exit;
-use crate::handle::{DeferredDrop, Foreign, Handle, Owned, Owner};
+use crate::handle::{DeferredDrop, Foreign, Handle, MaybeOwned, Owned, Owner};
 use crate::in_flight::InFlight;
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
@@ -59,7 +59,7 @@ pub(crate) struct ClientInner {
 }
 
 struct Parts {
-    raw: Owned<PJRT_Client, Arc<PluginInner>>,
+    raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
     /// Dropped after `raw`, because the plugin may call the store until the client is destroyed.
     _store: Option<Store>,
     /// Dropped last, so that the drop of such a value means that the client is destroyed.
@@ -104,7 +104,24 @@ impl Client {
         let raw =
             read::object(args.client).map_err(|broken| Error::malformed(slot::PJRT_Client_Create::NAME, broken))?;
         // SAFETY: C3: the plugin created the client for us.
-        let raw = unsafe { Owned::new(raw, plugin.inner().clone()) };
+        let raw = MaybeOwned::owned(unsafe { Owned::new(raw, plugin.inner().clone()) });
+        Self::start(raw, store, options)
+    }
+
+    /// # Safety
+    ///
+    /// A1 for the client and every handle that comes from the result.
+    pub(crate) unsafe fn adopt(plugin: &Plugin, raw: NonNull<PJRT_Client>) -> Result<Self, Error> {
+        // SAFETY: this function's contract: the client lives as long as the handles.
+        let raw = unsafe { MaybeOwned::adopted(raw, plugin.inner().clone()) };
+        Self::start(raw, None, &ClientOptions::new())
+    }
+
+    fn start(
+        raw: MaybeOwned<PJRT_Client, Arc<PluginInner>>,
+        store: Option<Store>,
+        options: &ClientOptions,
+    ) -> Result<Self, Error> {
         let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
         let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
         let in_flight = Arc::new(InFlight::default());

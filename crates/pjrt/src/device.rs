@@ -174,23 +174,23 @@ impl Device {
     }
 
     /// Informs the plugin that the device waits for work of the caller. The plugin's diagnostics show this until the
-    /// result is dropped.
+    /// result is dropped. Returns `None` if the plugin does not track such work, as XLA's CPU plugins do.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.86.
     #[doc(alias = "PJRT_Device_CreateAsyncTrackingEvent")]
-    pub fn track(&self, description: &str) -> Result<AsyncTrackingEvent, Error> {
-        type Function = slot::PJRT_Device_CreateAsyncTrackingEvent;
+    pub fn track(&self, description: &str) -> Result<Option<AsyncTrackingEvent>, Error> {
         let mut args = PJRT_Device_CreateAsyncTrackingEvent_Args::new();
         args.device = self.0.as_ptr();
         args.description = description.as_ptr().cast::<c_char>();
         args.description_size = description.len();
         // SAFETY: C2: the device is live; the text lives through the call.
-        unsafe { self.0.api().call::<Function>(&mut args) }?;
-        let raw = read::object(args.event).map_err(|broken| Error::malformed(Function::NAME, broken))?;
-        // SAFETY: C3: the plugin created the event for this caller.
-        Ok(AsyncTrackingEvent(unsafe { Owned::new(raw, self.0.owner().clone()) }))
+        unsafe { self.0.api().call::<slot::PJRT_Device_CreateAsyncTrackingEvent>(&mut args) }?;
+        Ok(NonNull::new(args.event).map(|raw| {
+            // SAFETY: C3: the plugin created the event for this caller.
+            AsyncTrackingEvent(unsafe { Owned::new(raw, self.0.owner().clone()) })
+        }))
     }
 
     /// The plugin's attributes of this device. Unlike those of the description, they may change.
@@ -225,9 +225,13 @@ impl Device {
 #[must_use = "the work has ended when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PJRT_AsyncTrackingEvent")]
-pub struct AsyncTrackingEvent(
-    #[expect(dead_code, reason = "dropped")] Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>,
-);
+pub struct AsyncTrackingEvent(Owned<PJRT_AsyncTrackingEvent, Arc<ClientInner>>);
+
+impl AsyncTrackingEvent {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_AsyncTrackingEvent, Arc<ClientInner>> {
+        &self.0
+    }
+}
 
 /// Two handles are equal if they refer to the same device.
 impl PartialEq for Device {

@@ -433,6 +433,7 @@ impl LoadedExecutable {
         events: &mut [*mut PJRT_Event],
     ) -> Result<(), Error> {
         let mut options = PJRT_ExecuteOptions::new();
+        options.struct_size = self.handle().api().execute_options_size();
         options.non_donatable_input_indices = launch.keep.as_ptr();
         options.num_non_donatable_input_indices = launch.keep.len();
         let mut args = PJRT_LoadedExecutable_Execute_Args::new();

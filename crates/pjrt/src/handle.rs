@@ -141,6 +141,56 @@ impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     }
 }
 
+impl<T: Destroy<O>, O: Owner> Owned<T, O> {
+    /// Gives up the object without destroying it.
+    pub(crate) fn release(self) -> Handle<T, O> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is neither dropped nor used again, so the handle is moved.
+        unsafe { std::ptr::read(&this.0) }
+    }
+}
+
+/// An object that this crate created and destroys, or one that other code created and keeps alive.
+pub(crate) struct MaybeOwned<T: Destroy<O>, O: Owner> {
+    object: ManuallyDrop<Owned<T, O>>,
+    is_owned: bool,
+}
+
+impl<T: Destroy<O>, O: Owner> MaybeOwned<T, O> {
+    pub(crate) fn owned(object: Owned<T, O>) -> Self {
+        Self { object: ManuallyDrop::new(object), is_owned: true }
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is a live object of the plugin of `owner`, and lives as long as this value.
+    pub(crate) unsafe fn adopted(raw: NonNull<T>, owner: O) -> Self {
+        let handle = Handle { raw: Foreign(raw), owner };
+        Self { object: ManuallyDrop::new(Owned(handle)), is_owned: false }
+    }
+}
+
+impl<T: Destroy<O>, O: Owner> std::ops::Deref for MaybeOwned<T, O> {
+    type Target = Handle<T, O>;
+
+    #[inline]
+    fn deref(&self) -> &Handle<T, O> {
+        &self.object
+    }
+}
+
+impl<T: Destroy<O>, O: Owner> Drop for MaybeOwned<T, O> {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and not used afterwards.
+        let object = unsafe { ManuallyDrop::take(&mut self.object) };
+        if self.is_owned {
+            drop(object);
+        } else {
+            object.release();
+        }
+    }
+}
+
 impl<T: Destroy<O>, O: Owner> std::ops::Deref for Owned<T, O> {
     type Target = Handle<T, O>;
 

@@ -39,6 +39,7 @@
 //! - `hazards`: rejects programs that are known to crash XLA's plugins. `plugin-registry` enables it.
 //! - `ndarray`: uploads arrays of `ndarray`, and returns views of buffers as such arrays.
 
+mod adopt;
 mod api;
 mod buffer;
 mod cache;
@@ -136,6 +137,9 @@ pub use upload::Placement;
 pub mod raw {
     pub use pjrt_sys::{Slot, extension_slot, for_each_slot, slot};
 
+    pub use crate::adopt::{
+        AdoptedBuffer, AsRaw, adopt_buffer, adopt_client, adopt_plugin, into_raw_buffer, own_buffer,
+    };
     pub use crate::api::{Api, FallibleSlot};
 }
 

@@ -124,7 +124,7 @@ impl Plugin {
             }
         };
         // SAFETY: this function's contract: the table keeps C1 to C9.
-        unsafe { Self::initialize(&loaded, table.0, Some((canonical, library))) }
+        unsafe { Self::initialize(&loaded, table.0, Some((canonical, library)), true) }
     }
 
     /// Loads a file that replaced the one that [`Plugin::load`] loaded from the same path. Both plugins stay usable,
@@ -159,7 +159,7 @@ impl Plugin {
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
         // SAFETY: this function's contract: the table keeps C1 to C9.
-        unsafe { Self::initialize(&loaded, table, Some((canonical, library))) }
+        unsafe { Self::initialize(&loaded, table, Some((canonical, library)), true) }
     }
 
     /// Calls the function that returns a library's description, without reading its table. Returns `None` if the
@@ -192,9 +192,25 @@ impl Plugin {
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
         // SAFETY: the creator of the `StaticApi` promised C1 to C9.
-        unsafe { Self::initialize(&loaded, table, None) }
+        unsafe { Self::initialize(&loaded, table, None, true) }
     }
 
+    /// Wraps a table of a plugin that other code of the process initialized.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Api::from_raw`].
+    pub(crate) unsafe fn adopt(table: *const PJRT_Api) -> Result<Self, LoadError> {
+        if table.is_null() {
+            return Err(LoadError::new(None, LoadErrorKind::NullTable));
+        }
+        let loaded = registry().by_table.entry(table.addr()).or_default().clone();
+        // SAFETY: this function's contract: the table keeps C1 to C9.
+        unsafe { Self::initialize(&loaded, table, None, false) }
+    }
+
+    /// Initializes the plugin if `is_new` and no other call has done so.
+    ///
     /// # Safety
     ///
     /// As for [`Api::from_raw`].
@@ -202,13 +218,14 @@ impl Plugin {
         loaded: &Loaded,
         table: *const PJRT_Api,
         file: Option<(PathBuf, Mapped)>,
+        is_new: bool,
     ) -> Result<Self, LoadError> {
         let initialize = || {
             let (path, library) = file.clone().unzip();
             let fail = |kind| LoadError::new(path.as_deref(), kind);
             // SAFETY: this function's contract: the table keeps C1 to C9.
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
-            if api.supports::<slot::PJRT_Plugin_Initialize>() {
+            if is_new && api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
                 // SAFETY: C2: the function takes no input, and `loaded` lets this run once.
                 let done = unsafe { api.call::<slot::PJRT_Plugin_Initialize>(&mut args) };

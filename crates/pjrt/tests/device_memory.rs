@@ -384,3 +384,24 @@ mod events {
         on_real_plugins("events::real_plugins", &CASES);
     }
 }
+
+mod tracking {
+    use super::*;
+
+    /// XLA's CPU plugins return no event.
+    fn absent_event_is_none(client: &Client) {
+        let device = client.default_device().unwrap();
+        let Some(tracked) = supported(client, "Device::track", device.track("loading weights")) else { return };
+        assert_eq!(tracked.is_some(), client.plugin().path().is_none(), "{tracked:?}");
+    }
+
+    #[test]
+    fn on_embedded() {
+        on_embedded_device(&[("absent_event_is_none", absent_event_is_none)]);
+    }
+
+    #[test]
+    fn on_real() {
+        on_real_plugins("tracking::on_real", &[("absent_event_is_none", absent_event_is_none)]);
+    }
+}

@@ -84,13 +84,13 @@ pub(crate) const FIELDS: &[(&str, &str, u64, &str)] = &[
 ];
 
 /// Structs whose callers announce a smaller size than they have, because the header's size constant was not raised with
-/// the fields. Each entry has the smallest observed size in bytes, and the number of bytes that such callers are known
-/// to have.
-pub(crate) const ANNOUNCED: &[(&str, u64, u64)] = &[
+/// the fields. Each entry has the smallest observed size in bytes, the number of bytes that such callers are known to
+/// have, and the first minor version whose header has the right constant.
+pub(crate) const ANNOUNCED: &[(&str, u64, u64, u64)] = &[
     // The size ends after `alias_size_in_bytes` in 0.81, although the struct had six more fields.
-    ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56),
+    ("PJRT_Executable_GetCompiledMemoryStats_Args", 56, 56, 90),
     // The constant of 0.54 to 0.67 ends at `attributes`, but users read `num_attributes` after it.
-    ("PJRT_Plugin_Attributes_Args", 24, 32),
+    ("PJRT_Plugin_Attributes_Args", 24, 32, 68),
 ];
 
 /// Returns the minor version of every slot. Slots that are older than the CHANGELOG (0.29) get 0.

@@ -257,16 +257,19 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
         let history = history(&name, &fields);
         let announced = ledger::ANNOUNCED.iter().find(|(known, ..)| *known == name);
         let min = match (announced, history.first()) {
-            (Some((_, size, _)), _) => size.to_string(),
+            (Some((_, size, ..)), _) => size.to_string(),
             (None, Some(_)) => "Self::HISTORY[0].1".to_owned(),
             (None, None) => "Self::STRUCT_SIZE".to_owned(),
         };
         let understated = match announced {
-            Some((_, said, had)) if said != had => {
+            Some((_, said, had, _)) if said != had => {
                 format!("const UNDERSTATED: Option<(usize, usize)> = Some(({said}, {had}));")
             }
             _ => String::new(),
         };
+        let announced = announced.map_or_else(String::new, |(_, size, _, since)| {
+            format!("const ANNOUNCED: Option<(u32, usize)> = Some(({since}, {size}));")
+        });
         if first == Some(("struct_size", "usize")) || first.is_some_and(|(_, ty)| ty == BASE) {
             writeln!(
                 out,
@@ -277,6 +280,7 @@ fn write_structs(out: &mut String, bindings: &Bindings, structs: &[&ItemStruct])
                     const MIN_SIZE: usize = {min};
                     const HISTORY: &'static [(u32, usize)] = &[{}];
                     {understated}
+                    {announced}
                 }}",
                 history.join(", ")
             )?;

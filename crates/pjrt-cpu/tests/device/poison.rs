@@ -72,7 +72,7 @@ fn poison_fails_execution_and_dependents() {
 fn poison_ends_wait_for_data() {
     let client = client(1);
     let device = client.default_device().unwrap();
-    let tracked: Vec<_> = (0..3).map(|index| device.track(&format!("transfer {index}")).unwrap()).collect();
+    let tracked: Vec<_> = (0..3).map(|index| device.track(&format!("transfer {index}")).unwrap().unwrap()).collect();
     drop((client, device));
     drop(tracked);
 }

@@ -1,0 +1,186 @@
+//! Raw pointers to a plugin's objects, and objects that another part of the process created.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use pjrt_sys::*;
+
+use crate::buffer::Buffer;
+use crate::client::{Client, ClientInner};
+use crate::device::{AsyncTrackingEvent, Device, DeviceDescription};
+use crate::error::Error;
+use crate::event::Event;
+use crate::executable::Executable;
+use crate::execute_context::ExecuteContext;
+use crate::load_error::LoadError;
+use crate::loaded_executable::LoadedExecutable;
+use crate::memory::Memory;
+use crate::plugin::Plugin;
+use crate::settable_event::SettableEvent;
+use crate::topology::TopologyDescription;
+use crate::transfer_manager::AsyncHostToDeviceTransferManager;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A handle of an object of the C API.
+///
+/// The pointer is valid as long as the handle or a clone of it. To call functions of the plugin with it, use
+/// [`Api::call`](crate::raw::Api::call), whose caller keeps [contract](crate::contracts) A3: the call neither destroys the
+/// object nor changes it in a way that a safe function of this crate could not.
+pub trait AsRaw: sealed::Sealed {
+    /// The C type of the object.
+    type Raw;
+
+    /// Returns the object's pointer.
+    fn as_raw(&self) -> *mut Self::Raw;
+}
+
+macro_rules! as_raw {
+    ($($handle:ident => $raw:ident, |$this:ident| $pointer:expr;)*) => {
+        $(
+            impl sealed::Sealed for $handle {}
+
+            impl AsRaw for $handle {
+                type Raw = $raw;
+
+                fn as_raw(&self) -> *mut $raw {
+                    let $this = self;
+                    $pointer.as_ptr()
+                }
+            }
+        )*
+    };
+}
+
+as_raw! {
+    Client => PJRT_Client, |this| this.inner().raw();
+    Device => PJRT_Device, |this| this.handle();
+    DeviceDescription => PJRT_DeviceDescription, |this| this.handle();
+    Memory => PJRT_Memory, |this| this.handle();
+    Buffer => PJRT_Buffer, |this| this.handle();
+    Event => PJRT_Event, |this| this.handle();
+    SettableEvent => PJRT_Event, |this| this.event().handle();
+    AsyncTrackingEvent => PJRT_AsyncTrackingEvent, |this| this.handle();
+    Executable => PJRT_Executable, |this| this.handle();
+    LoadedExecutable => PJRT_LoadedExecutable, |this| this.handle();
+    TopologyDescription => PJRT_TopologyDescription, |this| this.handle();
+    ExecuteContext => PJRT_ExecuteContext, |this| this.handle();
+    AsyncHostToDeviceTransferManager => PJRT_AsyncHostToDeviceTransferManager, |this| this.handle();
+}
+
+/// Returns the plugin of a function table that another part of the process obtained and initialized, for example the
+/// framework that this code is an extension of. `PJRT_Plugin_Initialize` is not called.
+///
+/// The same table returns the same plugin, whether it was loaded or adopted.
+///
+/// # Errors
+///
+/// [`LoadError`] for a null pointer, an unsupported version and a table that is too short.
+///
+/// # Safety
+///
+/// [Contracts](crate::contracts) C1 to C9 hold for the table, and the plugin was initialized.
+pub unsafe fn adopt_plugin(table: *const PJRT_Api) -> Result<Plugin, LoadError> {
+    // SAFETY: this function's contract: the table keeps C1 to C9.
+    unsafe { Plugin::adopt(table) }
+}
+
+/// The adopted clients of which a handle exists.
+static ADOPTED: Mutex<Vec<Weak<ClientInner>>> = Mutex::new(Vec::new());
+
+/// Returns a handle of a client that another part of the process owns. The client is not destroyed when the handles are
+/// dropped.
+///
+/// As long as a handle of an adopted client exists, another adoption of the client returns the same one, so that their
+/// buffers can be used together.
+///
+/// # Errors
+///
+/// A null pointer, or an error of the plugin.
+///
+/// # Safety
+///
+/// [Contract](crate::contracts) A1: `client` is null or a live client of the plugin, and is destroyed only after the last
+/// handle that comes from the result is dropped.
+pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<Client, Error> {
+    let raw = NonNull::new(client).ok_or_else(|| Error::invalid("the client to adopt is null"))?;
+    let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
+    adopted.retain(|client| client.strong_count() > 0);
+    let known = adopted.iter().filter_map(Weak::upgrade).find(|known| known.raw().as_ptr() == client);
+    if let Some(known) = known {
+        return Ok(Client::from_inner(known));
+    }
+    // SAFETY: A1: the client lives as long as the handles.
+    let client = unsafe { Client::adopt(plugin, raw) }?;
+    adopted.push(Arc::downgrade(client.inner()));
+    Ok(client)
+}
+
+/// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated. It
+/// is not destroyed when this value is dropped.
+pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
+
+/// Returns a handle of a buffer that another part of the process owns.
+///
+/// # Errors
+///
+/// A null pointer.
+///
+/// # Safety
+///
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the result is dropped, other code
+/// neither destroys, deletes nor donates it.
+pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
+    // SAFETY: A2: the buffer lives as long as the result, which does not destroy it.
+    unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))
+}
+
+/// Takes over a buffer from another part of the process, which no longer uses it.
+///
+/// # Errors
+///
+/// A null pointer.
+///
+/// # Safety
+///
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client, and the caller gives it up.
+pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Buffer, Error> {
+    let raw = NonNull::new(buffer).ok_or_else(|| Error::invalid("the buffer to adopt is null"))?;
+    // SAFETY: A2: the buffer is live, belongs to the client, and the caller owned it.
+    Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
+}
+
+/// Gives up a buffer, for example to hand it to the framework that owns an adopted client. Whoever receives the pointer
+/// destroys the buffer with `PJRT_Buffer_Destroy`.
+///
+/// The buffer no longer keeps its client alive.
+pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
+    buffer.release().0.as_ptr()
+}
+
+impl Deref for AdoptedBuffer {
+    type Target = Buffer;
+
+    fn deref(&self) -> &Buffer {
+        &self.0
+    }
+}
+
+impl Drop for AdoptedBuffer {
+    fn drop(&mut self) {
+        // SAFETY: a value is dropped once, and not used afterwards.
+        let buffer = unsafe { ManuallyDrop::take(&mut self.0) };
+        buffer.release();
+    }
+}
+
+impl fmt::Debug for AdoptedBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("AdoptedBuffer").field(&**self).finish()
+    }
+}
