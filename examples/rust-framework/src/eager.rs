@@ -1,0 +1,98 @@
+//! Tensors whose operations run at once.
+
+use std::sync::Arc;
+
+use pjrt::Buffer;
+use stablehlo::builder::{self, DotGeneral, FunctionBuilder};
+use stablehlo::ir::{ElementType, TensorType};
+
+use crate::{Result, Runtime};
+
+// ANCHOR: tensor
+/// A tensor of `f32` on a device. Clones share its memory, which does not change.
+#[derive(Clone)]
+pub struct Tensor {
+    runtime: Runtime,
+    buffer: Arc<Buffer>,
+    ty: TensorType,
+}
+
+impl Tensor {
+    /// Copies values to the device, row-major.
+    pub fn new(runtime: &Runtime, values: &[f32], shape: &[i64]) -> Result<Self> {
+        let buffer = runtime.client().buffer_from_host(values, shape)?;
+        Self::from_buffer(runtime, buffer)
+    }
+
+    /// Waits for the values and copies them to the host.
+    pub fn to_vec(&self) -> Result<Vec<f32>> {
+        Ok(self.buffer.to_host()?)
+    }
+}
+// ANCHOR_END: tensor
+
+impl Tensor {
+    pub(crate) fn from_buffer(runtime: &Runtime, buffer: Buffer) -> Result<Self> {
+        let ty = TensorType::new(&buffer.shape()?.dimensions[..], ElementType::F32);
+        Ok(Self { runtime: runtime.clone(), buffer: Arc::new(buffer), ty })
+    }
+
+    /// The buffer, for an execution that reads it.
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
+    }
+
+    /// The buffer, for an execution that consumes it.
+    pub(crate) fn into_buffer(self) -> Result<Buffer> {
+        Arc::into_inner(self.buffer).ok_or_else(|| "a donated tensor has clones, which would lose their values".into())
+    }
+
+    /// The element type and the extents.
+    pub fn ty(&self) -> &TensorType {
+        &self.ty
+    }
+}
+
+// ANCHOR: operations
+impl Tensor {
+    /// The sum of two tensors. Shapes are broadcast as in NumPy.
+    pub fn add(&self, other: &Self) -> Result<Self> {
+        self.apply("add", &[other], |f, x| f.numpy_broadcasting(true).add(x[0], x[1]))
+    }
+
+    /// The product of two tensors, element by element. Shapes are broadcast as in NumPy.
+    pub fn multiply(&self, other: &Self) -> Result<Self> {
+        self.apply("multiply", &[other], |f, x| f.numpy_broadcasting(true).multiply(x[0], x[1]))
+    }
+
+    /// The matrix product.
+    pub fn matmul(&self, other: &Self) -> Result<Self> {
+        self.apply("matmul", &[other], |f, x| f.dot_general(x[0], x[1], DotGeneral::new().contracting([1], [0])))
+    }
+
+    /// The hyperbolic tangent of each element.
+    pub fn tanh(&self) -> Result<Self> {
+        self.apply("tanh", &[], |f, x| f.tanh(x[0]))
+    }
+
+    /// The sum of all elements.
+    pub fn sum(&self) -> Result<Self> {
+        let dimensions: Vec<usize> = (0..self.ty.rank()).collect();
+        self.apply("sum", &[], |f, x| f.reduce(x[0], f.constant(0f32)?, &dimensions, |a, b| f.add(a, b)))
+    }
+
+    /// Runs an operation on this tensor and others.
+    fn apply(
+        &self,
+        name: &'static str,
+        others: &[&Self],
+        build: impl FnOnce(&FunctionBuilder, &[builder::Value]) -> stablehlo::Result<builder::Value>,
+    ) -> Result<Self> {
+        let operands: Vec<&Self> = std::iter::once(self).chain(others.iter().copied()).collect();
+        let types = operands.iter().map(|operand| operand.ty.clone()).collect();
+        let executable = self.runtime.operation(name, types, build)?;
+        let buffers: Vec<&Buffer> = operands.iter().map(|operand| &*operand.buffer).collect();
+        Self::from_buffer(&self.runtime, executable.execute(&buffers)?.remove(0))
+    }
+}
+// ANCHOR_END: operations

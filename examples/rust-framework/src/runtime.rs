@@ -1,0 +1,89 @@
+//! A device and its compiled programs.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pjrt::{Client, ClientOptions, CompileOptions, ExecutableCache, LoadedExecutable, Program, Value};
+use stablehlo::ir::Version;
+use stablehlo::builder::{self, FunctionBuilder, ModuleBuilder};
+use stablehlo::ir::{Module, TensorType};
+
+use crate::Result;
+
+// ANCHOR: runtime
+/// A device and its compiled programs. Clones share them.
+#[derive(Clone)]
+pub struct Runtime(Arc<Inner>);
+
+struct Inner {
+    client: Client,
+    /// The newest StableHLO version that the plugin reads.
+    stablehlo: Version,
+    programs: ExecutableCache,
+    operations: Mutex<HashMap<Operation, Arc<LoadedExecutable>>>,
+}
+
+/// Identifies an operation on tensors: its name, and the types of its operands.
+type Operation = (&'static str, Vec<TensorType>);
+
+impl Runtime {
+    /// Opens the first device of a plugin that the registry finds by `name`, such as `cpu`.
+    pub fn open(name: &str) -> Result<Self> {
+        let client = plugin_registry::open(name)?.client(&ClientOptions::new())?;
+        let stablehlo = newest_version(&client)?;
+        let (programs, operations) = (ExecutableCache::in_memory(), Mutex::default());
+        Ok(Self(Arc::new(Inner { client, stablehlo, programs, operations })))
+    }
+
+    /// Compiles a program, or returns the executable of an equal one.
+    pub(crate) fn compile(&self, module: &Module) -> Result<Arc<LoadedExecutable>> {
+        let Inner { client, stablehlo, programs, .. } = &*self.0;
+        let program = Program::mlir(stablehlo::write(module, *stablehlo)?);
+        Ok(programs.compile(client, &program, &CompileOptions::default())?)
+    }
+}
+// ANCHOR_END: runtime
+
+impl Runtime {
+    /// The client, for transfers.
+    pub(crate) fn client(&self) -> &Client {
+        &self.0.client
+    }
+}
+
+// ANCHOR: operation
+impl Runtime {
+    /// Returns the executable of an operation. The program is built when the operation first has operands of these types.
+    pub(crate) fn operation(
+        &self,
+        name: &'static str,
+        types: Vec<TensorType>,
+        build: impl FnOnce(&FunctionBuilder, &[builder::Value]) -> stablehlo::Result<builder::Value>,
+    ) -> Result<Arc<LoadedExecutable>> {
+        let operations = || self.0.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        let operation = (name, types);
+        if let Some(executable) = operations().get(&operation) {
+            return Ok(Arc::clone(executable));
+        }
+        let module = ModuleBuilder::new(name);
+        module.function("main", |f| {
+            let operands =
+                operation.1.iter().map(|ty| f.argument(ty.clone())).collect::<stablehlo::Result<Vec<_>>>()?;
+            build(f, &operands)
+        })?;
+        // The program is compiled without the lock.
+        let executable = self.compile(&module.build()?)?;
+        operations().insert(operation, Arc::clone(&executable));
+        Ok(executable)
+    }
+}
+// ANCHOR_END: operation
+
+/// The newest StableHLO version that both the plugin and this library know.
+fn newest_version(client: &Client) -> Result<Version> {
+    let attributes = client.plugin().attributes()?;
+    let current = attributes.into_iter().find(|attribute| attribute.name == "stablehlo_current_version");
+    let Some(Value::Int64List(numbers)) = current.map(|attribute| attribute.value) else { return Ok(Version::NEWEST) };
+    let &[major, minor, patch] = &numbers[..] else { return Err("a StableHLO version is not three numbers".into()) };
+    Ok(Version(major.try_into()?, minor.try_into()?, patch.try_into()?).min(Version::NEWEST))
+}
