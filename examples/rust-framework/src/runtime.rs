@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pjrt::{Client, ClientOptions, CompileOptions, ExecutableCache, LoadedExecutable, Program, Value};
-use stablehlo::ir::Version;
 use stablehlo::builder::{self, FunctionBuilder, ModuleBuilder};
+use stablehlo::ir::Version;
 use stablehlo::ir::{Module, TensorType};
 
 use crate::Result;

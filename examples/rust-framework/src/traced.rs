@@ -33,7 +33,7 @@ impl Function {
 
 // ANCHOR: call
 impl Function {
-    /// Runs the function. Its first arguments are `donated`: it may write its results into their memory. The others are
+    /// Runs the function. Its first arguments are `donated`, so it may write its results into their memory. The others are
     /// only read.
     pub fn call(&self, donated: Vec<Tensor>, read: &[&Tensor]) -> Result<Vec<Tensor>> {
         let donated = donated.into_iter().map(|tensor| tensor.into_buffer().map(Input::Donate));
