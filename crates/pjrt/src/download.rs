@@ -77,7 +77,8 @@ impl Buffer {
     }
 
     /// Waits for the contents and copies them to the host as bytes: row-major, native byte order, and one byte for
-    /// each element of a type that is smaller than a byte.
+    /// each element of a type that is smaller than a byte. The other bits of such a byte are copies of the sign of a
+    /// signed integer, and otherwise zero: -2 in `s4` is 0xfe.
     ///
     /// # Errors
     ///
@@ -85,7 +86,9 @@ impl Buffer {
     pub fn to_host_bytes(&self) -> Result<Vec<u8>, Error> {
         let shape = self.shape()?;
         let size = shape.host_size().ok_or_else(|| too_large(shape))?;
-        self.fetch::<u8>(size, shape.element_type.host_size())
+        let mut bytes = self.fetch::<u8>(size, shape.element_type.host_size())?;
+        element::extend(shape.element_type, &mut bytes);
+        Ok(bytes)
     }
 
     /// Waits for the contents and copies them to the host, with their shape.

@@ -32,6 +32,20 @@ pub(crate) fn check_data(ty: ElementType, plugin: ApiVersion) -> Result<(), Erro
     check(ty, plugin)
 }
 
+/// Sets the bits of each byte above an element of a type that is smaller than a byte: to the sign of a signed integer, and
+/// otherwise to zero. Plugins leave different bits there.
+pub(crate) fn extend(ty: ElementType, bytes: &mut [u8]) {
+    let unused = match ty.bits() {
+        bits @ 1..8 => 8 - bits,
+        _ => return,
+    };
+    let is_signed = matches!(ty, ElementType::S1 | ElementType::S2 | ElementType::S4);
+    for byte in bytes {
+        let high = *byte << unused;
+        *byte = if is_signed { (high.cast_signed() >> unused).cast_unsigned() } else { high >> unused };
+    }
+}
+
 /// Returns the element type of `T`, and checks at compile time that both have the same size.
 pub(crate) const fn type_of<T: Element>() -> ElementType {
     const { assert!(size_of::<T>() == T::TYPE.host_size()) }
@@ -41,6 +55,22 @@ pub(crate) const fn type_of<T: Element>() -> ElementType {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn small_elements_are_extended() {
+        let extended = |ty, byte: u8| {
+            let mut bytes = [byte];
+            extend(ty, &mut bytes);
+            bytes[0]
+        };
+        // XLA returns -2 as 0x0e, and other plugins as 0xfe.
+        assert_eq!((extended(ElementType::S4, 0x0e), extended(ElementType::S4, 0xfe)), (0xfe, 0xfe));
+        assert_eq!((extended(ElementType::S4, 0xf7), extended(ElementType::U4, 0xfe)), (0x07, 0x0e));
+        assert_eq!((extended(ElementType::S2, 0x02), extended(ElementType::U2, 0xfe)), (0xfe, 0x02));
+        assert_eq!((extended(ElementType::S1, 0x01), extended(ElementType::U1, 0xff)), (0xff, 0x01));
+        assert_eq!((extended(ElementType::F4E2M1FN, 0xf9), extended(ElementType::F6E2M3FN, 0xff)), (0x09, 0x3f));
+        assert_eq!((extended(ElementType::S8, 0x8e), extended(ElementType::F8E5M2, 0xff)), (0x8e, 0xff));
+    }
 
     #[test]
     fn rejects_types_newer_than_plugin() {

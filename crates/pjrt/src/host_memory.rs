@@ -7,10 +7,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
-use pjrt_types::Shape;
+use pjrt_types::{ElementType, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::element;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completion, Event};
 use crate::layout::Reorder;
@@ -70,8 +71,7 @@ impl Buffer {
         Ok(self.unsafe_pointer()? == address.addr())
     }
 
-    /// Starts copying the contents to `memory`, row-major, in native byte order, and with one byte for each element of a
-    /// type that is smaller than a byte. The future returns the memory. If the future is dropped, the copy continues,
+    /// Starts copying the contents to `memory`, in the form of [`Buffer::to_host_bytes`]. The future returns the memory. If the future is dropped, the copy continues,
     /// and the memory is dropped after it.
     ///
     /// ```
@@ -102,7 +102,7 @@ impl Buffer {
         }
         // SAFETY: `HostReadInto` keeps the loan until the event is ready, or leaks it.
         match unsafe { self.start(start, len) } {
-            Ok((event, reorder)) => Ok(HostReadInto::of(&event, loan, reorder, shape.element_type.host_size())),
+            Ok((event, reorder)) => Ok(HostReadInto::of(&event, loan, reorder, shape.element_type)),
             Err(error) => {
                 // By C5 the plugin does not write after a failed call. After a call without an event it may.
                 if error.kind() != ErrorKind::Malformed {
@@ -140,14 +140,17 @@ struct State<D> {
 }
 
 impl<D: AsMut<[u8]> + Send + 'static> HostReadInto<D> {
-    fn of(event: &Event, loan: Loan<D>, reorder: Option<Reorder>, element_size: usize) -> Self {
+    fn of(event: &Event, loan: Loan<D>, reorder: Option<Reorder>, ty: ElementType) -> Self {
         let state = Arc::new(State { completion: Completion::default(), memory: Mutex::default() });
         let theirs = state.clone();
         event.hold(loan, move |loan, result| {
             let mut memory = loan.take();
-            if let Some(reorder) = reorder.filter(|_| result.is_ok()) {
+            if result.is_ok() {
                 let bytes = memory.as_mut();
-                bytes.copy_from_slice(&reorder.apply(bytes, element_size));
+                if let Some(reorder) = reorder {
+                    bytes.copy_from_slice(&reorder.apply(bytes, ty.host_size()));
+                }
+                element::extend(ty, bytes);
             }
             *theirs.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
             theirs.completion.complete(result);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use aligned_vec::{AVec, avec};
 use pjrt::{Client, ClientOptions, ElementType, ErrorKind, Placement, Shape};
-use real::each_client;
+use real::{compile, each_client};
 
 fn embedded() -> Client {
     plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
@@ -86,8 +86,10 @@ fn every_element_type_is_uploaded_and_read_into_memory() {
             continue;
         };
         let read = buffer.to_host_into_async(vec![0u8; size]).unwrap();
-        assert_eq!(read.wait().unwrap(), vec![1u8; size], "{ty}");
-        assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), vec![1u8; size], "{ty}");
+        // A signed integer of one bit is 0 or -1.
+        let expected = vec![if ty == ElementType::S1 { 0xff } else { 1u8 }; size];
+        assert_eq!(read.wait().unwrap(), expected, "{ty}");
+        assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), expected, "{ty}");
         types += 1;
     }
     assert!(types >= 25, "{types}");
@@ -134,5 +136,25 @@ fn strided_bytes_of_any_type() {
         }
         let error = client.buffer_from_strided_bytes(&bytes, 0, &shape, &[1], Placement::Default).unwrap_err();
         assert!(error.message().contains("2 dimensions, but 1 strides"), "{error}");
+    });
+}
+
+/// The bits above a small element are the same on every plugin, also if the plugin computed the element.
+#[test]
+fn small_elements_have_defined_bytes() {
+    on_all("small_elements_have_defined_bytes", |client| {
+        let negate = compile(
+            client,
+            "func.func @main(%x: tensor<3xi4>) -> tensor<3xi4> {
+               %y = stablehlo.negate %x : tensor<3xi4>
+               return %y : tensor<3xi4>
+             }",
+        );
+        let shape = Shape::new(ElementType::S4, [3]);
+        let x = client.buffer_from_bytes(&[0xfe, 7, 0], &shape, Placement::Default).unwrap();
+        assert_eq!(x.to_host_bytes().unwrap(), [0xfe, 7, 0]);
+        let y = negate.execute(&[&x]).unwrap().remove(0);
+        assert_eq!(y.to_host_bytes().unwrap(), [2, 0xf9, 0]);
+        assert_eq!(y.to_host_bytes_async().unwrap().wait().unwrap(), [2, 0xf9, 0]);
     });
 }

@@ -56,7 +56,9 @@ fn element_types_round_trip_or_fail() {
     each_client("every_element_type", |client| {
         for ty in ElementType::ALL {
             let shape = Shape::new(*ty, [3]);
-            let bytes: Vec<u8> = [1u8, 0, 1].iter().flat_map(|byte| vec![*byte; ty.host_size()]).collect();
+            // A signed integer of one bit is 0 or -1.
+            let one = if *ty == ElementType::S1 { 0xff } else { 1u8 };
+            let bytes: Vec<u8> = [one, 0, one].iter().flat_map(|byte| vec![*byte; ty.host_size()]).collect();
             match client.buffer_from_bytes(&bytes, &shape, Placement::Default) {
                 Ok(buffer) => {
                     assert_eq!(*buffer.shape().unwrap(), shape);
