@@ -429,3 +429,32 @@ def test_a_program_for_several_devices_calls_once(shardy):
         np.testing.assert_array_equal(log[0], x)
     finally:
         jax.config.update("jax_use_shardy_partitioner", before)
+
+
+#: Solves a sparse system. The matrix has the rows [4, 1, 0], [0, 3, 0] and [1, 0, 2].
+SPSOLVE = """
+import jax, numpy as np
+{early}
+import jax.numpy as jnp
+x = jax.jit(lambda x: x + 1)(jnp.float32(0))  # creates the client
+from jax.experimental.sparse.linalg import spsolve
+data = jnp.asarray([4.0, 1.0, 3.0, 1.0, 2.0], "float32")
+indices, indptr = jnp.asarray([0, 1, 1, 0, 2]), jnp.asarray([0, 2, 3, 5])
+b = jnp.asarray([6.0, 6.0, 7.0], "float32")
+x = jax.jit(spsolve)(data, indices, indptr, b)
+assert x.devices() == {{jax.devices("pjrt_cpu")[0]}}, x.devices()
+np.testing.assert_allclose(x, [1, 2, 3], rtol=1e-6)
+by_b = jax.grad(lambda b: spsolve(data, indices, indptr, b)[0])(b)
+np.testing.assert_allclose(by_b, [1 / 4, -1 / 12, 0], atol=1e-6)
+print("solved")
+"""
+
+
+@pytest.mark.parametrize("early", ["", "import jax.experimental.sparse.linalg"])
+def test_sparse_systems_are_solved(early):
+    """JAX registers its rule when the module is imported, before or after it creates the client."""
+    pytest.importorskip("scipy", reason="SKIPPED test_sparse_systems_are_solved: SciPy is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", SPSOLVE.format(early=early)], capture_output=True, text=True, timeout=300
+    )
+    assert "solved" in done.stdout, done.stderr

@@ -24,6 +24,10 @@ use crate::read;
 impl Buffer {
     /// Waits for the contents and copies them to the host, row-major.
     ///
+    /// The result has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
+    /// dimensions](Buffer::dynamic_dimension_indices), it begins with the elements of an array of the [actual
+    /// extents](Buffer::unpadded_dimensions), and the rest is zero.
+    ///
     /// # Errors
     ///
     /// An element type other than that of `T`, the error of the operation that computes the contents, or an error of

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use stablehlo::ir::Module;
 
-use crate::engine::{CompileSettings, Pool, Program, lower_program};
+use crate::engine::{BoundedArrays, CompileSettings, Pool, Program, lower_program};
 use crate::error::CompileError;
 use crate::passes;
 use crate::spmd::{self, OpSharding};
@@ -20,6 +20,8 @@ struct Compilation<'m> {
     shardings: Option<(Vec<OpSharding>, Vec<OpSharding>)>,
     /// The form that clients read, if it differs from the program that they sent.
     readable: Option<Bytes>,
+    /// The arguments and results of bounded size.
+    bounded: BoundedArrays,
 }
 
 /// Rewrites the whole program. A pass that does not apply leaves the program as it is.
@@ -54,8 +56,16 @@ fn inline_async_ops(program: &mut Compilation<'_>) -> Result<()> {
 
 /// Replaces arrays of bounded size by arrays of their maximum size.
 fn pad_bounded_arrays(program: &mut Compilation<'_>) -> Result<()> {
-    let module = passes::pad_bounded_arrays(&program.module)?;
-    program.replace(module);
+    let Some((module, bounded)) = passes::pad_bounded_arrays(&program.module)? else { return Ok(()) };
+    let settings = program.settings;
+    if !bounded.is_empty() && settings.use_spmd && settings.partitions > 1 {
+        return Err(CompileError::unsupported(format!(
+            "an argument or a result of bounded size in a program that is split into {} partitions; pass an array of \
+             one size, and the number of elements that count",
+            settings.partitions
+        )));
+    }
+    (program.module, program.bounded) = (Cow::Owned(module), bounded);
     Ok(())
 }
 
@@ -146,12 +156,19 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
 ///
 /// In the cases of [`compile`]. The error of a program that cannot be split names the op or the annotation.
 pub fn compile_with(module: &Module, settings: &CompileSettings, pool: &Pool) -> Result<Program> {
-    let mut program = Compilation { module: Cow::Borrowed(module), settings, shardings: None, readable: None };
+    let mut program = Compilation {
+        module: Cow::Borrowed(module),
+        settings,
+        shardings: None,
+        readable: None,
+        bounded: BoundedArrays::default(),
+    };
     for pass in PASSES {
         pass(&mut program)?;
     }
     let mut compiled = lower_program(&program.module, settings, pool)?;
     compiled.set_readable(program.readable);
+    compiled.set_bounded(program.bounded);
     if let Some((parameters, outputs)) = program.shardings {
         compiled.set_shardings(parameters, outputs);
     }

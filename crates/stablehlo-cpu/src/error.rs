@@ -137,6 +137,9 @@ pub enum RunError {
     /// [`Stop`](crate::Stop) ended the run.
     #[error("the run was stopped before its end")]
     Stopped,
+    /// An array would be larger than its bound.
+    #[error("{0}")]
+    Size(String),
     /// An internal error in the engine. Please report it.
     #[error("internal error of the CPU engine: {0}")]
     Internal(String),

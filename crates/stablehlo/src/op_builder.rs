@@ -6,6 +6,7 @@
 use bytes::Bytes;
 
 use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
+use crate::compatible::unbounded;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::fields::{
@@ -29,9 +30,20 @@ impl UntypedOp<'_> {
         let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
-            Some(other) => Err(Error::new(format_args!("operand {operand} must be a tensor, not {other}"))),
+            Some(other) => match bounded_rank(other) {
+                Some(rank) => Ok(rank),
+                None => Err(Error::new(format_args!("operand {operand} must be a tensor, not {other}"))),
+            },
             None => Err(Error::new(format_args!("operand {operand} is missing"))),
         }
+    }
+}
+
+/// The rank of an array of bounded size.
+fn bounded_rank(ty: &Type) -> Option<usize> {
+    match ty {
+        Type::Other(text) => unbounded(text).map(|(shape, _)| shape.len()),
+        _ => None,
     }
 }
 
@@ -39,12 +51,15 @@ impl UntypedOp<'_> {
 pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
-    // If the form of an op depends on the rank of operands, the rank must be known.
+    // If the form of an op depends on the rank of operands, the rank must be known. It is not for quantized arrays.
     let needs_rank = matches!(
         raw.code,
         Opcode::Broadcast | Opcode::Dot | Opcode::ReduceWindow | Opcode::SelectAndScatter | Opcode::Sort
     );
-    let opaque = |v: &ValueId| matches!(raw.values[v.0 as usize], Type::Other(_));
+    let opaque = |v: &ValueId| {
+        let ty = &raw.values[v.0 as usize];
+        matches!(ty, Type::Other(_)) && bounded_rank(ty).is_none()
+    };
     let code = if needs_rank && raw.operands.iter().any(opaque) { Opcode::Other } else { raw.code };
     let kind = match code {
         Opcode::Unary(unary) => {

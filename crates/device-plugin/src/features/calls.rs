@@ -148,6 +148,11 @@ pub(crate) trait FeatureCalls: Backend {
         }
     }
 
+    #[inline]
+    fn is_dynamic(&self, buffer: &Self::Buffer) -> bool {
+        Self::LISTED.dynamic_shapes.as_ref().is_some_and(|feature| (feature.is_dynamic)(self, buffer))
+    }
+
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)> {
         let feature = Self::LISTED.dynamic_shapes.as_ref();
         feature.map_or_else(Vec::new, |feature| (feature.dynamic_dimensions)(self, buffer, shape))

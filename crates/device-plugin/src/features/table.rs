@@ -168,6 +168,7 @@ features! {
 
     /// Arrays may have fewer elements than their shapes declare.
     dynamic_shapes: DynamicShapes {
+        is_dynamic: fn(&B, &B::Buffer) -> bool,
         dynamic_dimensions: fn(&B, &B::Buffer, &Shape) -> Vec<(usize, i64)>,
     }
 

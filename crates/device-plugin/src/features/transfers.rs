@@ -48,6 +48,15 @@ pub trait PiecewiseUploads: Backend {
     note = "write `impl DynamicShapes for {Self} {{ … }}`, or remove `.dynamic_shapes()` from `Backend::FEATURES`"
 )]
 pub trait DynamicShapes: Backend {
+    /// Whether a buffer may be shorter than its shape declares. The SDK calls this once for each buffer, when the backend
+    /// returns it, so the buffer may not be ready. For other buffers the SDK does not call
+    /// [`DynamicShapes::dynamic_dimensions`], and does not wait before it returns their extents to the framework. By
+    /// default, every buffer may be shorter.
+    fn is_dynamic(&self, buffer: &Self::Buffer) -> bool {
+        let _ = buffer;
+        true
+    }
+
     /// Returns the dimensions of a ready buffer that are, or may be, shorter than its shape declares, and their actual
     /// extents. Called once for each buffer. Later reads return an array of these extents.
     fn dynamic_dimensions(&self, buffer: &Self::Buffer, shape: &Shape) -> Vec<(usize, i64)>;

@@ -85,6 +85,10 @@ impl PiecewiseUploads for Board {
 }
 
 impl DynamicShapes for Board {
+    fn is_dynamic(&self, buffer: &Memory) -> bool {
+        buffer.rows.is_some()
+    }
+
     fn dynamic_dimensions(&self, buffer: &Memory, shape: &Shape) -> Vec<(usize, i64)> {
         assert_eq!(shape, &self::shape());
         buffer.rows.map(|rows| (0, rows)).into_iter().collect()
@@ -246,6 +250,20 @@ fn output_has_dynamic_size() {
     );
     pieces().destroy(&[input, outputs[0]]);
     pieces().destroy_loaded(program);
+    pieces().destroy_client(client);
+}
+
+/// The extents of an array of one size are known before its data arrives.
+#[test]
+fn static_array_is_not_awaited() {
+    let _turn = turn();
+    let client = pieces().client(&[]).unwrap();
+    let (manager, buffer) = arriving(client);
+    assert_eq!((unpadded(buffer).unwrap(), dynamic(buffer).unwrap()), (vec![4, 2], vec![]));
+    send(manager, 0, &[1; 8], true).unwrap();
+    assert_eq!(pieces().read(buffer).unwrap(), [1; 8]);
+    destroy(manager);
+    pieces().destroy(&[buffer]);
     pieces().destroy_client(client);
 }
 

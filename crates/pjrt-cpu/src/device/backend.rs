@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use device_plugin::features::{
-    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, DmaMappings, Features, ForeignViews,
-    MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profile,
+    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, DmaMappings, DynamicShapes, Features,
+    ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profile,
 };
 use device_plugin::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error,
@@ -84,6 +84,7 @@ impl Backend for CpuBackend {
         .platform()
         .memory_statistics()
         .buffer_addresses()
+        .dynamic_shapes()
         .device_copies()
         .foreign_views()
         .dma_mappings()
@@ -126,7 +127,10 @@ impl Backend for CpuBackend {
 
     fn read(&self, buffer: &CpuBuffer, to: &mut [u8]) -> Result<()> {
         self.state.workers.check_process()?;
-        let bytes = buffer.tensor()?.bytes();
+        let tensor = buffer.tensor()?;
+        let bytes = tensor.bytes();
+        // A tensor with dynamic dimensions begins with its elements. The rest has no meaning.
+        let bytes = if tensor.is_dynamic() { bytes.get(..to.len()).unwrap_or(bytes) } else { bytes };
         if bytes.len() != to.len() {
             return Err(Error::internal(format!("a buffer of {} bytes read into {}", bytes.len(), to.len())));
         }
@@ -176,6 +180,19 @@ impl BufferAddresses for CpuBackend {
     fn host_bytes<'a>(&self, buffer: &'a CpuBuffer) -> Option<&'a [u8]> {
         // Does not check for a fork: the child has a copy of the bytes, and reading them requires no lock or thread.
         Some(buffer.tensor().ok()?.bytes())
+    }
+}
+
+impl DynamicShapes for CpuBackend {
+    #[inline]
+    fn is_dynamic(&self, buffer: &CpuBuffer) -> bool {
+        buffer.is_dynamic()
+    }
+
+    fn dynamic_dimensions(&self, buffer: &CpuBuffer, _: &Shape) -> Vec<(usize, i64)> {
+        let Ok(tensor) = buffer.tensor() else { return Vec::new() };
+        let extent = |&(dimension, extent)| (dimension, i64::try_from(extent).unwrap_or(i64::MAX));
+        tensor.dynamic_dimensions().iter().map(extent).collect()
     }
 }
 

@@ -23,12 +23,15 @@ pub(crate) struct Promise {
     /// Becomes ready when the tensor exists, or when the execution has failed.
     ready: Event,
     tensor: OnceLock<Tensor>,
+    /// Whether the tensor has dynamic dimensions.
+    is_dynamic: bool,
 }
 
 impl Promise {
-    /// Creates a promise that is fulfilled or fails before the event `ready` becomes ready.
-    pub(crate) fn new(ready: Event) -> Arc<Self> {
-        Arc::new(Self { ready, tensor: OnceLock::new() })
+    /// Creates a promise that is fulfilled or fails before the event `ready` becomes ready. `is_dynamic` is whether the
+    /// tensor has dynamic dimensions.
+    pub(crate) fn new(ready: Event, is_dynamic: bool) -> Arc<Self> {
+        Arc::new(Self { ready, tensor: OnceLock::new(), is_dynamic })
     }
 
     /// Fulfils the promise.
@@ -58,6 +61,15 @@ impl CpuBuffer {
         match &self.0 {
             Repr::Now(_) => None,
             Repr::Later(promise) => (!promise.ready.is_ready()).then_some(&promise.ready),
+        }
+    }
+
+    /// Whether the tensor has dynamic dimensions. Does not wait for the tensor.
+    #[inline]
+    pub(crate) fn is_dynamic(&self) -> bool {
+        match &self.0 {
+            Repr::Now(tensor) => tensor.is_dynamic(),
+            Repr::Later(promise) => promise.is_dynamic,
         }
     }
 

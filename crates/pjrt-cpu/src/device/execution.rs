@@ -160,7 +160,7 @@ impl State {
             return Ok(make(buffer.tensor()?)?.into());
         };
         let (event, completer) = Event::pending();
-        let (promise, from) = (Promise::new(event), buffer.clone());
+        let (promise, from) = (Promise::new(event, buffer.is_dynamic()), buffer.clone());
         let kept = Arc::clone(&promise);
         pending.on_ready(move |_| {
             completer.run_here(move || {
@@ -267,7 +267,8 @@ impl Execution {
         let count = launch.outputs.len();
         let on_host = |index| launch.outputs.placement(index).is_some_and(|placement| is_host(placement.memory));
         let on_host = (0..count).map(on_host).collect();
-        let outputs: Vec<_> = (0..count).map(|_| Promise::new(ready.clone())).collect();
+        let promise = |index| Promise::new(ready.clone(), executable.program().is_bounded_output(index));
+        let outputs: Vec<_> = (0..count).map(promise).collect();
         for output in &outputs {
             launch.outputs.push(Arc::clone(output).into())?;
         }

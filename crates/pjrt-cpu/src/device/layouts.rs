@@ -2,7 +2,7 @@
 
 use device_plugin::stablehlo::{LayoutMode, layout_modes};
 use device_plugin::{Error, Layout, Result, Shape};
-use stablehlo::ir::{Func, Module};
+use stablehlo::ir::{Func, Module, Type};
 
 use super::types;
 use stablehlo_cpu::{Order, TensorType, inverse_permutation, preferred_output_order};
@@ -27,11 +27,16 @@ impl Layouts {
     /// Reads the layouts that the framework requests for the arguments and the results of a program.
     pub(crate) fn of(module: &Module, entry: &Func) -> Result<(Self, Self)> {
         let (arguments, results) = layout_modes(module)?;
+        // Arrays of bounded size are row-major, because their elements are stored without gaps. A framework learns the
+        // layout from the buffer.
+        let is_bounded = |ty: Option<&Type>| matches!(ty, Some(Type::Other(_)));
         let arguments = arguments.iter().enumerate().map(|(index, mode)| match mode {
+            _ if is_bounded(entry.args().get(index).map(|arg| entry.ty(*arg))) => Ok(None),
             LayoutMode::Layout(layout) => order(layout, "argument", index),
             _ => Ok(None),
         });
         let results = results.iter().enumerate().map(|(index, mode)| match mode {
+            _ if is_bounded(entry.results.get(index)) => Ok(None),
             LayoutMode::Layout(layout) => order(layout, "result", index),
             LayoutMode::Auto => Ok(preferred_output_order(entry, index)),
             _ => Ok(None),

@@ -96,6 +96,7 @@ fn no_device(device: usize) -> Error {
 pub(crate) fn run_error(error: RunError, device: usize) -> Error {
     match error {
         RunError::Input(message) => Error::invalid_argument(message),
+        RunError::Size(message) => Error::new(ErrorCode::OUT_OF_RANGE, message),
         RunError::OutOfMemory(bytes) => Error::resource_exhausted(format!(
             "device {device}: the system has no {} left; free or donate buffers, or run smaller batches",
             config::readable(bytes)

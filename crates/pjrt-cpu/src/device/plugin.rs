@@ -1,7 +1,8 @@
 //! The plugin's name, capabilities and manifest.
 
 use device_plugin::capabilities::{
-    DlpackDevice, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats, StablehloRange,
+    DlpackDevice, DynamicShapes, HostCallbacks, MemoryKinds, MemoryStatsReport, ProgramFormat, ProgramFormats,
+    StablehloRange,
 };
 use device_plugin::{
     Capabilities, Depth, DevicePlugin, Manifest, OptionSchema, Program, StablehloVersions, Support, device_plugin,
@@ -35,6 +36,7 @@ impl DevicePlugin for Cpu {
                 ProgramFormats::preferring(ProgramFormat::Mlir).or(ProgramFormat::Hlo).or(ProgramFormat::HloWithConfig),
             )
             .donation(true)
+            .dynamic_shapes(DynamicShapes::Bounded)
             .persistent_cache(true)
             .host_callbacks(Some(HostCallbacks::default()))
             // Programs can call functions that a framework registers by name.

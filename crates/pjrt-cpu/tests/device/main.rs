@@ -5,6 +5,7 @@
 mod aliasing;
 mod arriving;
 mod asynchrony;
+mod bounded;
 mod cancel;
 mod compile_options;
 mod devices;

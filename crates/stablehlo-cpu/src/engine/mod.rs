@@ -5,6 +5,8 @@
 //! of a `program`, whose run needs no further checks of its ops. Memory comes from a [`Pool`] and is reference-counted.
 //! A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the loops.
 
+mod bounded_arrays;
+mod bounded_run;
 pub mod custom_calls;
 mod dtype;
 mod elementwise;
@@ -35,6 +37,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use bounded_arrays::{BoundedArray, BoundedArrays};
 pub use dtype::{DType, TensorType};
 pub use memory_estimate::MemoryEstimate;
 pub use parallel::alone;

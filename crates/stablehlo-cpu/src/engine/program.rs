@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
+use super::bounded_arrays::{BoundedArray, BoundedArrays};
 use super::dtype::TensorType;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
@@ -98,7 +99,9 @@ pub struct Parameter {
 /// A compiled program. Running it does not change it.
 pub struct Program {
     pub(crate) name: String,
+    /// The parameters, followed by the sizes of those of bounded size.
     pub(crate) parameters: Vec<Parameter>,
+    /// The outputs, followed by the sizes of those of bounded size.
     pub(crate) outputs: Vec<TensorType>,
     pub(crate) consts: Vec<Buffer>,
     pub(crate) slots: usize,
@@ -110,6 +113,8 @@ pub struct Program {
     pub(crate) shardings: Option<Shardings>,
     /// The program that clients read, if it differs from the one that they sent.
     pub(crate) readable: Option<Bytes>,
+    /// The parameters and outputs of bounded size, if there are any.
+    pub(crate) bounded: Option<Box<BoundedArrays>>,
 }
 
 /// The shardings of parameters and outputs.
@@ -124,14 +129,29 @@ impl Program {
         &self.name
     }
 
-    /// The inputs of [`Program::run`].
+    /// The inputs of [`Program::run`]. Parameters of bounded size have their maximum shape.
     pub fn parameters(&self) -> &[Parameter] {
-        &self.parameters
+        let sizes = self.bounded.as_ref().map_or(0, |bounded| bounded.parameter_sizes());
+        &self.parameters[..self.parameters.len() - sizes]
     }
 
-    /// The types of the results of [`Program::run`].
+    /// The types of the results of [`Program::run`]. Outputs of bounded size have their maximum shape.
     pub fn outputs(&self) -> &[TensorType] {
-        &self.outputs
+        let sizes = self.bounded.as_ref().map_or(0, |bounded| bounded.output_sizes());
+        &self.outputs[..self.outputs.len() - sizes]
+    }
+
+    /// Whether a parameter has a bounded size, so that it takes tensors with
+    /// [dynamic dimensions](Tensor::dynamic_dimensions).
+    pub fn is_bounded_parameter(&self, index: usize) -> bool {
+        self.bounded.as_ref().is_some_and(|bounded| BoundedArray::lists(&bounded.parameters, index))
+    }
+
+    /// Whether an output has a bounded size, so that its tensors have
+    /// [dynamic dimensions](Tensor::dynamic_dimensions).
+    #[inline]
+    pub fn is_bounded_output(&self, index: usize) -> bool {
+        self.bounded.as_ref().is_some_and(|bounded| BoundedArray::lists(&bounded.outputs, index))
     }
 
     /// Bytes of the program's constants.
@@ -190,6 +210,11 @@ impl Program {
         self.readable = readable;
     }
 
+    /// Sets the parameters and outputs of bounded size.
+    pub(crate) fn set_bounded(&mut self, bounded: BoundedArrays) {
+        self.bounded = (!bounded.is_empty()).then(|| Box::new(bounded));
+    }
+
     /// Sets the shardings of the parameters and outputs of a split program.
     pub(crate) fn set_shardings(&mut self, parameters: Vec<OpSharding>, outputs: Vec<OpSharding>) {
         self.shardings = Some(Shardings { parameters, outputs });
@@ -216,13 +241,21 @@ impl Program {
         member: Option<&Member>,
         stop: Option<&Stop>,
     ) -> Result<Vec<Tensor>, RunError> {
-        let result = self.run_as(inputs, pool, member, stop);
+        let result = match &self.bounded {
+            None => self.run_as(inputs, pool, member, stop),
+            Some(bounded) => self.run_bounded(bounded, inputs, pool, |inputs| self.run_as(inputs, pool, member, stop)),
+        };
         let Some(member) = member else { return result };
         match &result {
             Ok(_) => member.finish(),
             Err(error) => member.fail(&error.to_string()),
         }
         result
+    }
+
+    /// The error of a run with another number of inputs.
+    pub(crate) fn takes(&self, got: usize) -> RunError {
+        RunError::Input(format!("program `{}` takes {} inputs, not {got}", self.name, self.parameters().len()))
     }
 
     fn run_as(
@@ -241,8 +274,7 @@ impl Program {
             )));
         }
         if inputs.len() != self.parameters.len() {
-            let (want, got) = (self.parameters.len(), inputs.len());
-            return Err(RunError::Input(format!("program `{}` takes {want} inputs, not {got}", self.name)));
+            return Err(self.takes(inputs.len()));
         }
         let mut env = Env { consts: &self.consts, slots: Vec::with_capacity(self.slots), pool, member, stop };
         for (i, (input, parameter)) in inputs.into_iter().zip(&self.parameters).enumerate() {
@@ -253,6 +285,9 @@ impl Program {
                     "input {i} of program `{}` is a {want}, a {got} was given",
                     self.name
                 )));
+            }
+            if input.is_dynamic() {
+                return Err(self.takes_one_size(i, &input));
             }
             env.slots.push(Some(input.into_buffer()));
         }

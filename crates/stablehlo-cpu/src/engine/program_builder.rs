@@ -50,6 +50,7 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         collectives: lower.collectives,
         shardings: None,
         readable: None,
+        bounded: None,
     })
 }
 

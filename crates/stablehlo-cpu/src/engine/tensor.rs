@@ -10,17 +10,22 @@ use super::pool::{Buffer, Pool};
 use crate::error::RunError;
 
 /// A dense row-major tensor. Clones share the elements. A program may overwrite the elements of an unshared tensor.
+///
+/// A tensor may have dynamic dimensions. Then its type has their bounds, and its buffer has room for an array of these
+/// extents. The buffer begins with the elements of the smaller array, which is dense, and the rest has no meaning.
 #[derive(Clone)]
 pub struct Tensor {
     ty: TensorType,
     buffer: Buffer,
+    /// The dynamic dimensions with their extents. `None` for most tensors.
+    dynamic: Option<Arc<[(usize, usize)]>>,
 }
 
 impl Tensor {
     /// Allocates a tensor with a copy of `bytes`, which are row-major and in the machine's byte order.
     pub fn from_bytes(pool: &Pool, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<Self, RunError> {
         let ty = checked(dtype, dims, bytes.len())?;
-        Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)? })
+        Ok(Tensor { ty, buffer: Buffer::copy_of(pool, bytes)?, dynamic: None })
     }
 
     /// Wraps memory that its owner neither moves nor changes while it lives. Programs never write to it. Returns `None`
@@ -35,7 +40,7 @@ impl Tensor {
         owner: impl AsRef<[u8]> + Send + Sync + 'static,
     ) -> Result<Option<Self>, RunError> {
         let ty = checked(dtype, dims, owner.as_ref().len())?;
-        Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer }))
+        Ok(Buffer::foreign(owner).map(|buffer| Tensor { ty, buffer, dynamic: None }))
     }
 
     /// Whether [`Tensor::foreign`] accepts this memory.
@@ -47,7 +52,7 @@ impl Tensor {
     pub fn uninit(pool: &Pool, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
         let ty = TensorType::new(dtype, dims).map_err(|e| RunError::Input(e.message().into()))?;
         let buffer = pool.alloc(ty.bytes())?;
-        Ok(Tensor { ty, buffer })
+        Ok(Tensor { ty, buffer, dynamic: None })
     }
 
     /// Allocates a tensor with a copy of typed elements in the process's [`Pool::global`].
@@ -63,11 +68,36 @@ impl Tensor {
     }
 
     pub(crate) fn from_parts(ty: TensorType, buffer: Buffer) -> Self {
-        Tensor { ty, buffer }
+        Tensor { ty, buffer, dynamic: None }
     }
 
     pub(crate) fn into_buffer(self) -> Buffer {
         self.buffer
+    }
+
+    /// Declares dynamic dimensions. The buffer begins with the elements of an array of these extents.
+    pub(crate) fn with_dynamic_dimensions(self, dynamic: impl Into<Arc<[(usize, usize)]>>) -> Self {
+        Tensor { dynamic: Some(dynamic.into()), ..self }
+    }
+
+    /// Whether the tensor has dynamic dimensions.
+    #[inline]
+    pub fn is_dynamic(&self) -> bool {
+        self.dynamic.is_some()
+    }
+
+    /// The dynamic dimensions, each with its extent, which is at most that of the type. Empty for most tensors.
+    pub fn dynamic_dimensions(&self) -> &[(usize, usize)] {
+        self.dynamic.as_deref().unwrap_or_default()
+    }
+
+    /// The extents of the array. They differ from those of the type in dynamic dimensions.
+    pub(crate) fn extents(&self) -> Vec<usize> {
+        let mut extents = self.ty.dims.to_vec();
+        for &(dimension, extent) in self.dynamic_dimensions() {
+            extents[dimension] = extent;
+        }
+        extents
     }
 
     /// Element type and extents.
@@ -109,7 +139,8 @@ impl Tensor {
     ///
     /// If there is not enough memory.
     pub fn copy_to(&self, pool: &Pool) -> Result<Self, RunError> {
-        Ok(Tensor { ty: self.ty.clone(), buffer: Buffer::copy_of(pool, self.bytes())? })
+        let buffer = Buffer::copy_of(pool, self.bytes())?;
+        Ok(Tensor { ty: self.ty.clone(), buffer, dynamic: self.dynamic.clone() })
     }
 
     /// Whether the elements are in memory of `pool`.
@@ -124,19 +155,37 @@ impl Tensor {
     }
 
     /// Returns the same elements with other extents.
+    ///
+    /// # Errors
+    ///
+    /// If the number of elements differs, or if the tensor has dynamic dimensions.
     pub fn reshaped(&self, dims: &[usize]) -> Result<Self, RunError> {
+        self.expect_one_size()?;
         let ty = checked(self.ty.dtype, dims, self.bytes().len())?;
-        Ok(Tensor { ty, buffer: self.buffer.clone() })
+        Ok(Tensor { ty, buffer: self.buffer.clone(), dynamic: None })
     }
 
     /// Returns the same bytes as elements of another type.
     ///
     /// # Errors
     ///
-    /// If the new type has a different size.
+    /// If the new type has a different size, or if the tensor has dynamic dimensions.
     pub fn bitcast(&self, dtype: DType, dims: &[usize]) -> Result<Self, RunError> {
+        self.expect_one_size()?;
         let ty = checked(dtype, dims, self.bytes().len())?;
-        Ok(Tensor { ty, buffer: self.buffer.clone() })
+        Ok(Tensor { ty, buffer: self.buffer.clone(), dynamic: None })
+    }
+
+    /// Returns an error if the tensor has dynamic dimensions.
+    fn expect_one_size(&self) -> Result<(), RunError> {
+        if self.is_dynamic() {
+            let (ty, extents) = (&self.ty, self.extents());
+            return Err(RunError::Input(format!(
+                "a {ty} with dynamic dimensions, whose extents are now {extents:?}, cannot be given another type; copy \
+                 it to the host first"
+            )));
+        }
+        Ok(())
     }
 
     /// Whether both tensors share their elements.

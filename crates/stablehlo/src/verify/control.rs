@@ -1,7 +1,7 @@
 //! Checks the counts of operands, results and regions, and the types that are passed between an op and its regions.
 
 use super::site::{Site, ensure, returned};
-use crate::compatible::{all_compatible, list};
+use crate::compatible::{all_compatible, list, unbounded};
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::{Count, counts};
@@ -217,7 +217,10 @@ fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<
     for &value in tensors {
         let ty = match site.func.ty(value) {
             Type::Tensor(tensor) => Type::Tensor(TensorType::new([], tensor.element)),
-            ty @ Type::Other(_) => ty.clone(),
+            ty @ Type::Other(text) => match unbounded(text) {
+                Some((_, element)) => Type::Tensor(TensorType::new([], element)),
+                None => ty.clone(),
+            },
             other => return Err(Error::new(format_args!("operands must be tensors, not {other}"))),
         };
         types.extend(vec![ty; copies]);

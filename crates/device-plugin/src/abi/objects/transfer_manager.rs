@@ -176,7 +176,7 @@ entries! {
         };
         let started: Vec<_> = buffers.into_iter().map(start).collect::<Result<_>>()?;
         let arriving = |(form, started): (ArrayLayout, _)| {
-            let (handle, late) = PendingValue::new(client, &form, to);
+            let (handle, late) = PendingValue::new(client, &form, to, false);
             let (size, handle) = (form.stored_shape().host_size().unwrap_or(0), NonNull::new(handle));
             Mutex::new(Arriving { form, size, data: Vec::new(), started, writing: 0, ends: false, late, handle })
         };

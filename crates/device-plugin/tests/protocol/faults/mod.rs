@@ -335,6 +335,7 @@ const INFALLIBLE: &[Case] = &[
         plugin().destroy(&[buffer]);
         asked
     }),
+    ("is_dynamic", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
     ("default_layout", "PJRT_Client_BufferFromHostBuffer", |w| w.put().map(|buffer| plugin().destroy(&[buffer]))),
     ("compile_options", "PJRT_Client_Compile", |w| {
         plugin().destroy_loaded(plugin().compile(w.client, "1")?);

@@ -18,6 +18,7 @@ import ctypes
 import functools
 import itertools
 import random
+import sys
 import threading
 import traceback
 import weakref
@@ -211,12 +212,46 @@ def _emit(platforms: Sequence[str], original: Callable[..., Any]) -> Callable[..
     return emit_python_callback
 
 
+def _sparse_solver(platforms: Sequence[str]) -> None:
+    """Makes `jax.experimental.sparse.linalg.spsolve` work, which JAX's rule for `cpu` computes with SciPy.
+
+    JAX adds that rule when a program imports the module, before or after this.
+    """
+    from jax.interpreters import mlir
+
+    def add(primitive: Any) -> None:
+        for platform in platforms:
+            jax_lowerings.register(primitive, jax_lowerings.rule_of_cpu(primitive), platform, cacheable=False)
+
+    module = sys.modules.get("jax.experimental.sparse.linalg")
+    if hasattr(module, "spsolve_p"):
+        add(module.spsolve_p)
+        return
+    original = mlir.register_lowering
+
+    @functools.wraps(original)
+    def register_lowering(primitive: Any, *rest: Any, **named: Any) -> Any:
+        registered = original(primitive, *rest, **named)
+        if named.get("platform") == "cpu" and primitive.name == "spsolve":
+            add(primitive)
+        return registered
+
+    mlir.register_lowering = register_lowering
+
+
 def enable(platforms: Sequence[str], note: Callable[[str, object], None]) -> None:
     """Makes callbacks work on these platforms."""
     from jax._src import callback, checkify, debugging
+    from jax.interpreters import mlir
 
     jax_ffi.register_handler(TARGET, ctypes.cast(_handler, ctypes.c_void_p).value)
     callback.emit_python_callback = _emit(platforms, callback.emit_python_callback)
+    # The public name of the same function.
+    mlir.emit_python_callback = callback.emit_python_callback
+    try:
+        _sparse_solver(platforms)
+    except (AttributeError, KeyError, NotImplementedError, TypeError) as error:
+        note("jax.experimental.sparse.linalg.spsolve", f"not in this JAX ({error!r})")
     for module, name in ((debugging, "debug_callback_p"), (debugging, "debug_print_p"), (checkify, "check_p")):
         primitive = getattr(module, name, None)
         if primitive is None:

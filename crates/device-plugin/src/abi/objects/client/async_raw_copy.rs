@@ -96,7 +96,7 @@ entries! {
             return Err(deleted());
         }
         let ready = buffer.ready.clone();
-        let (handle, mut late) = PendingValue::new(&buffer.client, &buffer.form, buffer.placement);
+        let (handle, mut late) = PendingValue::new(&buffer.client, &buffer.form, buffer.placement, buffer.is_dynamic);
         args.callback_data = pending_callbacks::add(key(&buffer.client), move |dependency| match dependency {
             Err(error) => {
                 drop_contained(value);

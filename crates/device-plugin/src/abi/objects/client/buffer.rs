@@ -14,6 +14,7 @@ use crate::abi::reclaim::refcount::OwnerRef;
 use crate::abi::table::ffi_read::handles;
 use crate::array_layout::ArrayLayout;
 use crate::contain::drop_contained;
+use crate::features::FeatureCalls;
 use crate::{Backend, Error, Event, Placement, Result, Shape};
 
 /// A buffer of the framework.
@@ -26,6 +27,8 @@ pub(crate) struct BufferHandle<B: Backend> {
     value: UnsafeCell<Value<B>>,
     /// Number of references that other libraries hold on the memory. Each one is also a use.
     external: AtomicU32,
+    /// Whether the array may have dynamic dimensions. Always `false` for backends without that feature.
+    pub(crate) is_dynamic: bool,
     pub(crate) ready: Event,
     /// Declared after the value, so that the value is dropped first.
     pub(crate) client: OwnerRef<Client<B>>,
@@ -55,6 +58,16 @@ impl<B: Backend> Value<B> {
     /// The value of a buffer that is ready. An error means that the SDK or the backend broke an invariant.
     pub(crate) fn available(&self) -> Result<&B::Buffer> {
         self.get().ok_or_else(|| Error::internal("the backend reported the buffer ready without giving it a value"))
+    }
+
+    /// Whether the array may have dynamic dimensions. Assumes so for a value that does not exist yet.
+    #[inline]
+    fn may_be_dynamic(&self, backend: &B) -> bool {
+        match self {
+            Self::Now(value) => backend.is_dynamic(value),
+            Self::Later(_) => const { B::FEATURES.dynamic_shapes.is_some() },
+            Self::Gone => false,
+        }
     }
 
     /// Converts the value to one that the backend owns. Clones a late value if other users share it.
@@ -100,7 +113,7 @@ unsafe impl<B: Backend> Sync for BufferHandle<B> {}
 impl<B: Backend> Drop for BufferHandle<B> {
     #[inline(always)]
     fn drop(&mut self) {
-        if const { B::FEATURES.dynamic_shapes.is_some() } {
+        if const { B::FEATURES.dynamic_shapes.is_some() } && self.is_dynamic {
             self.client.extents.forget(std::ptr::from_ref(self).addr());
         }
     }
@@ -116,10 +129,13 @@ impl<B: Backend> BufferHandle<B> {
         placement: Placement,
         ready: Event,
     ) -> *mut PJRT_Buffer {
-        Self::new(client, value, form, placement, ready).as_ptr().cast()
+        let client = client.into();
+        let is_dynamic = value.may_be_dynamic(&client.backend);
+        Self::new(client, value, form, placement, ready, is_dynamic).as_ptr().cast()
     }
 
-    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends.
+    /// Creates a buffer with one use, which [`BufferHandle::destroy`] ends. `is_dynamic` is whether the array may have
+    /// dynamic dimensions.
     #[inline]
     pub(crate) fn new(
         client: impl Into<OwnerRef<Client<B>>>,
@@ -127,11 +143,13 @@ impl<B: Backend> BufferHandle<B> {
         form: &ArrayLayout,
         placement: Placement,
         ready: Event,
+        is_dynamic: bool,
     ) -> NonNull<Self> {
         buffer_pool::new(|| Self {
             state: AtomicUsize::new(1),
             value: UnsafeCell::new(value),
             external: AtomicU32::new(0),
+            is_dynamic,
             ready,
             client: client.into(),
             placement,

@@ -51,7 +51,7 @@ fn ask<B: Backend>(backend: &B, value: &B::Buffer, shape: &Shape) -> Result<Exte
 
 /// Waits until a buffer is ready and returns its extents. Returns `None` if they are the extents of its shape.
 pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Extents>>> {
-    if B::FEATURES.dynamic_shapes.is_none() || buffer.form.stored().is_some() {
+    if !buffer.is_dynamic || buffer.form.stored().is_some() {
         return Ok(None);
     }
     let (known, address) = (&buffer.client.extents, std::ptr::from_ref(buffer).addr());
@@ -75,7 +75,7 @@ pub(crate) fn of<B: Backend>(buffer: &BufferHandle<B>) -> Result<Option<Arc<Exte
 
 /// Whether a buffer's extents are still unknown because it is not ready.
 pub(crate) fn are_open<B: Backend>(buffer: &BufferHandle<B>) -> bool {
-    B::FEATURES.dynamic_shapes.is_some() && buffer.form.stored().is_none() && !buffer.ready.is_ready()
+    buffer.is_dynamic && buffer.form.stored().is_none() && !buffer.ready.is_ready()
 }
 
 /// Returns the layout of a value that is ready, with its actual extents.

@@ -17,11 +17,18 @@ use crate::{Backend, Completer, Event, Placement, Result};
 pub(crate) struct PendingValue<B: Backend>(Option<(Arc<OnceLock<B::Buffer>>, Completer)>);
 
 impl<B: Backend> PendingValue<B> {
-    /// Creates a buffer for the framework, and the producer's side, which sets the value.
-    pub(crate) fn new(client: &Counted<Client<B>>, form: &ArrayLayout, to: Placement) -> (*mut PJRT_Buffer, Self) {
+    /// Creates a buffer for the framework, and the producer's side, which sets the value. `is_dynamic` is whether the
+    /// array may have dynamic dimensions.
+    pub(crate) fn new(
+        client: &Counted<Client<B>>,
+        form: &ArrayLayout,
+        to: Placement,
+        is_dynamic: bool,
+    ) -> (*mut PJRT_Buffer, Self) {
         let place = Arc::new(OnceLock::new());
         let (ready, completer) = Event::pending();
-        let handle = BufferHandle::give(client.share(), Value::Later(Arc::clone(&place)), form, to, ready);
+        let value = Value::Later(Arc::clone(&place));
+        let handle = BufferHandle::new(client.share(), value, form, to, ready, is_dynamic).as_ptr().cast();
         (handle, Self(Some((place, completer))))
     }
 

@@ -4,6 +4,7 @@
 use pjrt_sys::PJRT_Buffer;
 
 use crate::abi::objects::client::buffer::{BufferHandle, Value};
+use crate::abi::objects::client::dynamic_dims;
 use crate::abi::objects::client::pending_value::PendingValue;
 use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
@@ -30,6 +31,9 @@ impl<B: Backend> PlaceholderBuffer<B> {
         }
         if matches!(buffer.hold()?.value(), Value::Later(value) if self.late.is_of(value)) {
             return Err(Error::argument("buffer is the alias itself"));
+        }
+        if dynamic_dims::of(buffer)?.is_some_and(|extents| !extents.dynamic.is_empty()) {
+            return Err(Error::unimplemented("buffer has dynamic dimensions, but its alias has not").unnamed());
         }
         Ok(())
     }
@@ -85,7 +89,7 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let placement = client.placement(std::ptr::null_mut(), args.memory)?;
-        let (handle, late) = PendingValue::new(client, &form, placement);
+        let (handle, late) = PendingValue::new(client, &form, placement, false);
         args.alias_buffer = handle;
         args.fulfill_alias_buffer_cb = client.aliases.add(PlaceholderBuffer { late, form, placement }).cast();
         Ok(())

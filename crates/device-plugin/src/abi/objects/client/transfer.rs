@@ -135,7 +135,7 @@ fn derive<B: Backend>(
         let ready = client.backend.ready(&new);
         return Ok(BufferHandle::give(client.share(), Value::Now(new), form, to, ready));
     }
-    let (handle, mut late) = PendingValue::new(client, form, to);
+    let (handle, mut late) = PendingValue::new(client, form, to, buffer.is_dynamic);
     let (client, value) = (client.share(), held.value().clone());
     buffer.ready.on_ready_away(move |ready| {
         let make = || {

@@ -45,7 +45,7 @@ impl<B: Backend> Argument<B> {
         // SAFETY: the caller protects the argument with a guard, and it is not deleted.
         let value = unsafe { argument.value() }.clone();
         let (client, ready) = (argument.client.share(), argument.ready.clone());
-        Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready))
+        Self(BufferHandle::new(client, value, &argument.form, argument.placement, ready, argument.is_dynamic))
     }
 
     fn handle(&self) -> &BufferHandle<B> {

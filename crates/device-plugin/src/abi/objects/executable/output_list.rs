@@ -6,6 +6,7 @@ use crate::abi::objects::client::buffer::{BufferHandle, Value};
 use crate::abi::objects::executable::state::LoadedExecutable;
 use crate::abi::reclaim::hazard::Guard;
 use crate::contain::contain;
+use crate::features::FeatureCalls;
 use crate::{Backend, Event, Placement, Shape};
 
 /// The array that receives the outputs of a launch: the framework's, or that of a deferred launch. If the list is
@@ -65,9 +66,11 @@ impl<'a, B: Backend> OutputList<'a, B> {
         else {
             return false;
         };
+        let is_dynamic = self.executable.client.backend.is_dynamic(&buffer);
         // SAFETY: the guard counted one output for each place, and `drop` subtracts the outputs that were not created.
         let client = unsafe { self.executable.client.output_ref() };
-        *slot = BufferHandle::give(client, Value::Now(buffer), form, *placement, Event::ready());
+        let handle = BufferHandle::new(client, Value::Now(buffer), form, *placement, Event::ready(), is_dynamic);
+        *slot = handle.as_ptr().cast();
         self.produced += 1;
         true
     }

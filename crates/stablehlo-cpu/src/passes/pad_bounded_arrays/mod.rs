@@ -1,0 +1,22 @@
+//! The pass `pad_bounded_arrays`: replaces arrays of bounded size by arrays of their maximum size, before a program is
+//! partitioned or lowered.
+//!
+//! An array of bounded size, such as `tensor<?x2xf32, #stablehlo.bounds<6, ?>>`, has a maximum shape, and its number of
+//! rows is known only at run time. Here it is an array of the maximum shape, in which only the first rows are valid, and
+//! an `i32` scalar holds their number. Before an op combines elements, invalid ones are replaced by values that do not
+//! change its result.
+//!
+//! Functions and control flow pass the sizes on as additional arguments and results, after all others. For the entry
+//! function, [`BoundedArrays`] lists them, and each run converts between the two forms.
+
+mod builder;
+mod combine;
+mod control;
+mod elementwise;
+mod indexing;
+mod reshape;
+mod rewrite;
+mod shapes;
+mod types;
+
+pub(crate) use rewrite::pad_bounded_arrays;
