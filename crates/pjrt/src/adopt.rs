@@ -10,11 +10,13 @@ use pjrt_sys::*;
 
 use crate::buffer::Buffer;
 use crate::client::{Client, ClientInner};
+use crate::copy_to_device_stream::CopyToDeviceStream;
 use crate::device::{AsyncTrackingEvent, Device, DeviceDescription};
 use crate::error::Error;
 use crate::event::Event;
 use crate::executable::Executable;
 use crate::execute_context::ExecuteContext;
+use crate::execute_options::ExecuteOptions;
 use crate::load_error::LoadError;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
@@ -71,6 +73,7 @@ as_raw! {
     TopologyDescription => PJRT_TopologyDescription, |this| this.handle();
     ExecuteContext => PJRT_ExecuteContext, |this| this.handle();
     AsyncHostToDeviceTransferManager => PJRT_AsyncHostToDeviceTransferManager, |this| this.handle();
+    CopyToDeviceStream => PJRT_CopyToDeviceStream, |this| this.handle();
 }
 
 /// Returns the plugin of a function table that another part of the process obtained and initialized, for example the
@@ -84,9 +87,9 @@ as_raw! {
 ///
 /// # Safety
 ///
-/// [Contracts](crate::contracts) C1 to C9 hold for the table, and the plugin was initialized.
+/// [Contracts](crate::contracts) C1 to C10 hold for the table, and the plugin was initialized.
 pub unsafe fn adopt_plugin(table: *const PJRT_Api) -> Result<Plugin, LoadError> {
-    // SAFETY: this function's contract: the table keeps C1 to C9.
+    // SAFETY: this function's contract: the table keeps C1 to C10.
     unsafe { Plugin::adopt(table) }
 }
 
@@ -161,6 +164,22 @@ pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Bu
 /// The buffer no longer keeps its client alive.
 pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
     buffer.release().0.as_ptr()
+}
+
+/// Sets the configuration of a run on several slices, `PJRT_ExecuteOptions::multi_slice_config`. A run is an error if the
+/// plugin is older than API 0.97.
+///
+/// # Safety
+///
+/// `config` is null or a live configuration of the plugin that runs the program, and lives until all runs with these options
+/// have ended.
+#[must_use]
+pub unsafe fn with_multi_slice_config(
+    mut options: ExecuteOptions,
+    config: *mut PJRT_MultiSlice_Config,
+) -> ExecuteOptions {
+    options.set_multi_slice_config(config);
+    options
 }
 
 impl Deref for AdoptedBuffer {

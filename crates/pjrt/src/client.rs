@@ -26,7 +26,7 @@ use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_ra
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::raw_program;
 use crate::read;
-use crate::serialized::{SerializedExecutable, identity};
+use crate::serialized::identity;
 use crate::topology::{Parent, TopologyDescription};
 
 /// A connection of this process to a plugin's devices. Clones refer to the same client. The client is destroyed when
@@ -379,45 +379,9 @@ impl Client {
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
 
-    /// Loads an executable that [`Executable::serialize`] returned, in this process or in another one with the same
-    /// build of the plugin.
-    ///
-    /// # Errors
-    ///
-    /// An executable of another plugin or of another build of it; the error names the difference. Otherwise an error of
-    /// the plugin.
-    #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
-    pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
-        executable.check(&self.identity())?;
-        // SAFETY: P2: the envelope shows that this build of the plugin made the bytes.
-        unsafe { self.deserialize_and_load_unchecked(executable.payload()) }
-    }
-
     /// The identity of this client's plugin, for serialized executables.
     pub(crate) fn identity(&self) -> Identity {
         identity(&self.plugin(), self.platform_name().ok(), self.platform_version().ok())
-    }
-
-    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as bytes that another framework stored.
-    ///
-    /// # Errors
-    ///
-    /// An error of the plugin. Many plugins do not check the bytes; XLA's plugins run any machine code in them.
-    ///
-    /// # Safety
-    ///
-    /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on
-    /// a machine whose code this one can run, or the plugin is known to reject every other input.
-    pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
-        let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
-        args.client = self.0.raw().as_ptr();
-        args.serialized_executable = bytes.as_ptr().cast::<c_char>();
-        args.serialized_executable_size = bytes.len();
-        // SAFETY: C2, P2: the client is live; the bytes live through the call and are an executable of the plugin.
-        unsafe { self.api().call::<slot::PJRT_Executable_DeserializeAndLoad>(&mut args) }?;
-        let name = slot::PJRT_Executable_DeserializeAndLoad::NAME;
-        // SAFETY: C3: the plugin created the executable for this caller.
-        unsafe { LoadedExecutable::new(args.loaded_executable, self, name) }
     }
 
     /// The default device of each replica and partition.

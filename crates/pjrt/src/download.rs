@@ -132,12 +132,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_CopyRawToHost")]
     pub fn copy_raw_to_host(&self, offset: usize, len: usize) -> Result<HostRead<u8>, Error> {
         type Function = slot::PJRT_Buffer_CopyRawToHost;
-        let size = self.on_device_size()?;
-        let within = offset.checked_add(len).is_some_and(|end| end <= size);
-        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
-        let (offset, transfer_size) = numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of the buffer"))
-        })?;
+        let (offset, transfer_size) = self.raw_range(offset, len)?;
         let raw = self.live()?;
         let mut memory = zeroed::<u8>(len);
         let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
@@ -162,7 +157,17 @@ impl Buffer {
         }
     }
 
-    fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
+    /// Converts the range of a raw copy, if it is within the buffer.
+    pub(crate) fn raw_range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
+        let size = self.on_device_size()?;
+        let within = offset.checked_add(len).is_some_and(|end| end <= size);
+        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
+        numbers.filter(|_| within).ok_or_else(|| {
+            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of the buffer"))
+        })
+    }
+
+    pub(crate) fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {
         let wanted = element::type_of::<T>();
         let shape = self.shape()?;
         if shape.element_type != wanted {
@@ -235,7 +240,7 @@ impl Buffer {
     /// # Safety
     ///
     /// As for [`Buffer::start`]; `layout` is null or valid.
-    unsafe fn start_with_layout(
+    pub(crate) unsafe fn start_with_layout(
         &self,
         dst: *mut u8,
         size: usize,
@@ -302,13 +307,13 @@ fn too_large(shape: &Shape) -> Error {
     Error::invalid(format!("{shape} has negative extents or exceeds the address space"))
 }
 
-fn elements(shape: &Shape) -> Result<usize, Error> {
+pub(crate) fn elements(shape: &Shape) -> Result<usize, Error> {
     // The size in bytes must fit as well.
     shape.host_size().and(shape.num_elements()).ok_or_else(|| too_large(shape))
 }
 
 /// Returns zeroed memory, which the system allocates lazily.
-fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
+pub(crate) fn zeroed<B: Zeroable>(len: usize) -> Vec<B> {
     bytemuck::allocation::zeroed_vec(len)
 }
 
@@ -321,7 +326,7 @@ fn row_major<B: Copy>(memory: Vec<B>, unit: usize, reorder: Option<&Reorder>) ->
 }
 
 /// Converts bits to elements, if all are valid.
-fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
+pub(crate) fn checked<T: Element>(bits: Vec<T::Bits>) -> Result<Vec<T>, Error> {
     if !bits.iter().all(T::is_valid_bit_pattern) {
         let message = format!("the plugin returned bytes that are not a valid {}", T::TYPE);
         return Err(Error::malformed_text(slot::PJRT_Buffer_ToHostBuffer::NAME, message));

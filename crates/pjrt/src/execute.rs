@@ -1,6 +1,5 @@
 //! `PJRT_LoadedExecutable_Execute`: runs programs.
 
-use std::ffi::CString;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -12,12 +11,13 @@ use crate::buffer::Buffer;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
-use crate::execute_context::ExecuteContext;
+use crate::execute_options::{ExecuteOptions, MoreOptions};
 use crate::handle::Foreign;
 use crate::layout;
 use crate::loaded_executable::LoadedExecutable;
 use crate::parameter::Parameter;
 use crate::read::{self, Malformed};
+use crate::run_callbacks::CallbackArguments;
 
 /// An argument of a run.
 #[derive(Debug)]
@@ -47,84 +47,6 @@ impl Input<'_> {
         match self {
             Self::Borrow(buffer) => buffer,
             Self::Donate(buffer) => buffer,
-        }
-    }
-}
-
-/// Options for a run.
-///
-/// ```
-/// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
-/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
-/// # let program = Program::mlir(
-/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
-/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
-/// #        return %y : tensor<2xf32>
-/// #      }",
-/// # );
-/// let double = client.compile(&program, &CompileOptions::default())?;
-/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
-/// let run = double.execute_with([Input::Borrow(&x)], &ExecuteOptions::new().with_launch_id(7))?;
-/// run.done.wait()?;
-/// assert_eq!(run.outputs[0].to_host::<f32>()?, [2.0, 4.0]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct ExecuteOptions {
-    /// Identifies a launch that several processes or devices share; 0 for any other launch.
-    pub launch_id: i32,
-    /// Location in the caller's source, such as `train.rs:12`, for the plugin's messages.
-    pub call_location: Option<CString>,
-    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled as
-    /// portable.
-    pub device: Option<Device>,
-    /// Data for the custom calls of this run.
-    pub context: Option<ExecuteContext>,
-}
-
-impl ExecuteOptions {
-    /// Creates the default options: no launch id, no location, the device of the program, and no context.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Sets the number of the launch, [`ExecuteOptions::launch_id`].
-    #[must_use]
-    pub fn with_launch_id(mut self, launch_id: i32) -> Self {
-        self.launch_id = launch_id;
-        self
-    }
-
-    /// Sets the place in the caller's source, [`ExecuteOptions::call_location`].
-    #[must_use]
-    pub fn with_call_location(mut self, location: impl Into<CString>) -> Self {
-        self.call_location = Some(location.into());
-        self
-    }
-
-    /// Sets the device of a portable executable's run, [`ExecuteOptions::device`].
-    #[must_use]
-    pub fn with_device(mut self, device: &Device) -> Self {
-        self.device = Some(device.clone());
-        self
-    }
-
-    /// Sets the data for custom calls, [`ExecuteOptions::context`].
-    #[must_use]
-    pub fn with_context(mut self, context: ExecuteContext) -> Self {
-        self.context = Some(context);
-        self
-    }
-
-    /// Keeps the context until the run of that event has ended. Without an event the end of the run is unknown, so the
-    /// context is leaked.
-    fn keep_context(&self, run: Option<&Event>) {
-        let Some(context) = self.context.clone() else { return };
-        match run {
-            Some(run) => run.hold(context, |context, _| drop(context)),
-            None => std::mem::forget(context),
         }
     }
 }
@@ -273,15 +195,15 @@ impl LoadedExecutable {
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
         // SAFETY: `check` accepted every argument, and the list has `launch.num_args` of them.
-        unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
+        let callbacks = unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
         // SAFETY: C3: the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
         if tracked && let Some(done) = &done {
             done.track();
         }
         if let Some(options) = options {
-            // The run may use the context even if the plugin returned invalid outputs.
-            options.keep_context(done.as_ref());
+            // The run may use the context and the callbacks even if the plugin returned invalid outputs.
+            options.keep(callbacks, done.as_ref());
         }
         // SAFETY: the call succeeded, so the plugin filled the list.
         Ok((unsafe { self.take_outputs(&mut outputs, device) }?, done))
@@ -318,7 +240,7 @@ impl LoadedExecutable {
         let launched = unsafe { self.launch(&launch, &lists, &places, &mut events) };
         // Drop donated buffers, even if the plugin did not take them. It keeps the memory that it still uses.
         drop(inputs);
-        launched?;
+        let callbacks = launched?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
         let mut execution = ShardedExecution { outputs: Vec::new(), done: Vec::new() };
         let mut broken = None;
@@ -327,12 +249,12 @@ impl LoadedExecutable {
                 // SAFETY: C3: the plugin created the event for this caller.
                 Ok(raw) => execution.done.push(unsafe { Event::new(raw, self.handle().owner().clone()) }),
                 Err(why) => {
-                    options.keep_context(None);
+                    options.keep(callbacks.clone(), None);
                     broken = Some(Error::malformed(name, why));
                 }
             }
         }
-        execution.done.iter().for_each(|run| options.keep_context(Some(run)));
+        execution.done.iter().for_each(|run| options.keep(callbacks.clone(), Some(run)));
         if self.handle().owner().tracks_runs() {
             execution.done.iter().for_each(Event::track);
         }
@@ -418,7 +340,7 @@ impl LoadedExecutable {
         Error::invalid(format!("argument {index} is on device {found}, but the program runs on device {expected}"))
     }
 
-    /// Calls the plugin.
+    /// Calls the plugin. Returns the arguments of the run's callbacks, which must live until the run has ended.
     ///
     /// # Safety
     ///
@@ -431,7 +353,8 @@ impl LoadedExecutable {
         arguments: &[*const *mut PJRT_Buffer],
         outputs: &[*mut *mut PJRT_Buffer],
         events: &mut [*mut PJRT_Event],
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Arc<CallbackArguments>>, Error> {
+        let mut more = None;
         let mut options = PJRT_ExecuteOptions::new();
         options.struct_size = self.handle().api().execute_options_size();
         options.non_donatable_input_indices = launch.keep.as_ptr();
@@ -446,6 +369,9 @@ impl LoadedExecutable {
                 }
                 options.context = context.handle().as_ptr();
             }
+            if given.has_more() {
+                more = Some(given.fill_more(&mut options, self.handle().owner(), arguments.len())?);
+            }
             args.execute_device = given.device.as_ref().map_or(ptr::null_mut(), |device| device.handle().as_ptr());
         }
         args.executable = self.live()?.as_ptr();
@@ -458,8 +384,9 @@ impl LoadedExecutable {
             args.device_complete_events = events.as_mut_ptr();
         }
         // SAFETY: C2, C7: the executable is live, the lists have the lengths in the arguments, and all of them live
-        // through the call.
-        unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) }
+        // through the call. After a failed call no callback of the run is called (C10).
+        unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) }?;
+        Ok(more.and_then(MoreOptions::into_callbacks))
     }
 
     /// Takes the outputs of one device.

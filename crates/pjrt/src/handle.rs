@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::in_flight::InFlight;
 
 /// A value made of raw pointers into a plugin.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Foreign<T>(pub(crate) T);
 
 // SAFETY: C4: a plugin's objects and functions may be used from any thread, also by several at once.
@@ -127,6 +127,7 @@ destroy! {
         transfer_manager
     );
     PJRT_ExecuteContext(PJRT_ExecuteContext_Destroy, PJRT_ExecuteContext_Destroy_Args, context);
+    PJRT_CopyToDeviceStream(PJRT_CopyToDeviceStream_Destroy, PJRT_CopyToDeviceStream_Destroy_Args, stream);
 }
 
 /// A live object that is destroyed on drop, before `owner` is dropped.

@@ -41,6 +41,14 @@ pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
     shapes.into_iter().map(parameter).collect()
 }
 
+/// Reads the `ShapeProto` of an array. Returns `None` for other bytes.
+pub(crate) fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
+    let mut read = parameter(proto)?;
+    let shape = read.shape.take()?;
+    let layout = read.layout.take().unwrap_or_else(|| Layout::row_major(shape.dimensions.len()));
+    Some((shape, layout))
+}
+
 /// ShapeProto.tuple_shapes.
 fn tuple_element<'a>(message: Option<&(u64, Value<'a>)>) -> Option<&'a [u8]> {
     match message {

@@ -141,7 +141,7 @@ unsafe extern "C" fn delete(value: *mut c_char) {
     drop(unsafe { Box::from_raw(bytes) });
 }
 
-type Answer<T> = Result<T, (ErrorCode, String)>;
+pub(crate) type Answer<T> = Result<T, (ErrorCode, String)>;
 
 /// Runs a function of the store. A panic becomes an error.
 fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
@@ -155,7 +155,7 @@ fn run<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
 /// # Safety
 ///
 /// As for [`fail`].
-unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -> *mut PJRT_Error {
+pub(crate) unsafe fn finish(make: *mut PJRT_CallbackError, answer: Answer<()>) -> *mut PJRT_Error {
     match answer {
         Ok(()) => std::ptr::null_mut(),
         // SAFETY: this function's contract: `make` is valid.

@@ -93,6 +93,16 @@ impl Reorder {
         Some(Self { dimensions: dimensions.into_iter().collect::<Option<_>>()? })
     }
 
+    /// Returns row-major elements in the other order.
+    pub(crate) fn undo<B: Copy>(&self, data: &[B]) -> Vec<B> {
+        let places: Vec<usize> = self.apply(&(0..data.len()).collect::<Vec<_>>(), 1);
+        let mut out = data.to_vec();
+        for (place, element) in places.into_iter().zip(data) {
+            out[place] = *element;
+        }
+        out
+    }
+
     /// Returns the elements in row-major order. Each element has `unit` items of `data`.
     pub(crate) fn apply<B: Copy>(&self, data: &[B], unit: usize) -> Vec<B> {
         let mut out = Vec::with_capacity(data.len());
@@ -158,6 +168,7 @@ mod tests {
             let layout = order(&layout.map(|d| i64::try_from(d).unwrap()));
             let reorder = Reorder::new(&layout, &shape).unwrap();
             assert_eq!(reorder.apply(&data, 1), expected, "{layout}");
+            assert_eq!(reorder.undo(&expected), data, "{layout}");
             let pairs: Vec<usize> = data.iter().flat_map(|i| [*i, *i + 100]).collect();
             let expected: Vec<usize> = expected.iter().flat_map(|i| [*i, *i + 100]).collect();
             assert_eq!(reorder.apply(&pairs, 2), expected, "{layout}");

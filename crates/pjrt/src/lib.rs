@@ -31,7 +31,7 @@
 //!   function. [`Plugin::supports`] checks beforehand.
 //! - An asynchronous operation owns its host memory until the plugin reports its end, even if its future is dropped or
 //!   leaked.
-//! - [`contracts`] states what a plugin must promise (C1 to C9) and what this crate guarantees in return.
+//! - [`contracts`] states what a plugin must promise (C1 to C10) and what this crate guarantees in return.
 //!
 //! # Features
 //!
@@ -44,11 +44,15 @@ mod api;
 mod buffer;
 mod cache;
 mod client;
+mod copy_to_device_stream;
+mod deferred_copy;
 mod device;
+mod device_view;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod dma;
 mod download;
+mod download_layout;
 mod element;
 mod envelope;
 mod error;
@@ -56,6 +60,7 @@ mod event;
 mod executable;
 mod execute;
 mod execute_context;
+mod execute_options;
 mod exit;
 pub mod extensions;
 mod external_reference;
@@ -71,6 +76,7 @@ mod key_value;
 mod layout;
 mod library;
 mod load_error;
+mod load_options;
 mod loaded_executable;
 mod loan;
 mod memory;
@@ -83,26 +89,32 @@ mod options;
 mod parameter;
 mod pending_buffer;
 mod plugin;
+mod process_info;
 mod program;
 mod query;
 mod read;
+mod run_callbacks;
 mod serialized;
 mod settable_event;
 mod topology;
 mod transfer_manager;
 mod upload;
+mod upload_options;
 
 pub use buffer::Buffer;
 pub use cache::{CacheStatistics, ExecutableCache};
 pub use client::Client;
+pub use copy_to_device_stream::CopyToDeviceStream;
+pub use deferred_copy::DeferredCopy;
 pub use device::{AsyncTrackingEvent, Device, DeviceDescription};
 pub use dma::DmaMapping;
 pub use download::HostRead;
 pub use error::{Error, ErrorKind};
 pub use event::Event;
 pub use executable::Executable;
-pub use execute::{ExecuteOptions, Execution, Input, ShardedExecution};
+pub use execute::{Execution, Input, ShardedExecution};
 pub use execute_context::ExecuteContext;
+pub use execute_options::ExecuteOptions;
 pub use exit::set_exit_wait;
 pub use external_reference::{ExternalReference, HostView};
 pub use function::Function;
@@ -111,6 +123,7 @@ pub use host_memory::HostReadInto;
 pub use key_value::KeyValueStore;
 pub use library::LoaderError;
 pub use load_error::{LoadError, LoadErrorKind};
+pub use load_options::LoadOptions;
 pub use loaded_executable::LoadedExecutable;
 pub use memory::Memory;
 pub use options::ClientOptions;
@@ -123,11 +136,14 @@ pub use pjrt_types::{
     HostBufferSemantics, Layout, MemoryStats, NamedValue, OptionOverride, Program, Shape, UnknownFields, Value,
 };
 pub use plugin::Plugin;
+pub use process_info::{ProcessInfo, ProcessState};
+pub use run_callbacks::{ProgramOutput, SentChunk};
 pub use serialized::{SerializedExecutable, SerializedTopology};
 pub use settable_event::SettableEvent;
 pub use topology::TopologyDescription;
 pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
+pub use upload_options::UploadOptions;
 
 /// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.
 ///
@@ -139,6 +155,7 @@ pub mod raw {
 
     pub use crate::adopt::{
         AdoptedBuffer, AsRaw, adopt_buffer, adopt_client, adopt_plugin, into_raw_buffer, own_buffer,
+        with_multi_slice_config,
     };
     pub use crate::api::{Api, FallibleSlot};
 }

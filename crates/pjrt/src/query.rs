@@ -235,6 +235,16 @@ queries! {
     PJRT_Buffer_IsOnCpu(PJRT_Buffer_IsOnCpu_Args, buffer: PJRT_Buffer) => flag(is_on_cpu);
     PJRT_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args, buffer: PJRT_Buffer) => object(event: PJRT_Event);
 
+    PJRT_CopyToDeviceStream_TotalBytes(PJRT_CopyToDeviceStream_TotalBytes_Args, stream: PJRT_CopyToDeviceStream)
+        => value(total_bytes: i64);
+    PJRT_CopyToDeviceStream_GranuleSize(PJRT_CopyToDeviceStream_GranuleSize_Args, stream: PJRT_CopyToDeviceStream)
+        => value(granule_size_in_bytes: i64);
+    PJRT_CopyToDeviceStream_CurrentBytes(PJRT_CopyToDeviceStream_CurrentBytes_Args, stream: PJRT_CopyToDeviceStream)
+        => value(current_bytes: i64);
+
+    PJRT_TopologyDescription_GetMemorySpaceKindIds(
+        PJRT_TopologyDescription_GetMemorySpaceKindIds_Args, topology: PJRT_TopologyDescription
+    ) => list(memory_space_kind_ids, num_memory_space_kind_ids: c_int);
     PJRT_TopologyDescription_PlatformName(
         PJRT_TopologyDescription_PlatformName_Args, topology: PJRT_TopologyDescription
     ) => text(platform_name, platform_name_size);

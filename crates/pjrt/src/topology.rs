@@ -4,14 +4,17 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, NamedValue, Program};
+use pjrt_types::{CompileOptions, Layout, NamedValue, Program, Shape};
 
 use crate::api::Api;
 use crate::client::ClientInner;
 use crate::device::DeviceDescription;
+use crate::element;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::handle::{Handle, Owned, Owner};
+use crate::hlo;
+use crate::layout::MemoryLayout;
 use crate::named_value;
 use crate::options::encode;
 use crate::plugin::{Plugin, PluginInner};
@@ -185,6 +188,59 @@ impl TopologyDescription {
     #[doc(alias = "PJRT_TopologyDescription_Fingerprint")]
     pub fn fingerprint(&self) -> Result<u64, Error> {
         self.0.query::<slot::PJRT_TopologyDescription_Fingerprint>()
+    }
+
+    /// The plugin's numbers of the memory kinds of these devices; see [`Memory::kind_id`](crate::Memory::kind_id).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.110.
+    #[doc(alias = "PJRT_TopologyDescription_GetMemorySpaceKindIds")]
+    pub fn memory_kind_ids(&self) -> Result<Vec<i32>, Error> {
+        self.0.query::<slot::PJRT_TopologyDescription_GetMemorySpaceKindIds>().map(<[_]>::to_vec)
+    }
+
+    /// The shape and layout that an array has in memory of that kind. `layout` is the plugin's default if it is `None`.
+    ///
+    /// # Errors
+    ///
+    /// A layout of another shape, an unknown kind, or a result that this crate cannot read. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.109.
+    #[doc(alias = "PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace")]
+    pub fn canonical_shape_for_memory(
+        &self,
+        kind_id: i32,
+        shape: &Shape,
+        layout: Option<&Layout>,
+    ) -> Result<(Shape, Layout), Error> {
+        type Function = slot::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace;
+        element::check_data(shape.element_type, self.0.api().version())?;
+        if shape.host_size().is_none() {
+            return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));
+        }
+        let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
+        let layout = layout.as_ref().map(MemoryLayout::raw);
+        let mut args = PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args::new();
+        args.topology = self.0.as_ptr();
+        args.memory_space_kind_id = kind_id;
+        args.dims = shape.dimensions.as_ptr();
+        args.num_dims = shape.dimensions.len();
+        args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        if let Some(layout) = &layout {
+            args.layout = layout;
+        }
+        // SAFETY: C2: the topology is live; shape and layout live through the call.
+        unsafe { self.0.api().call::<Function>(&mut args) }?;
+        // SAFETY: C3: the bytes live until the deleter runs.
+        let bytes = unsafe { read::slice(args.serialized_shape.cast::<u8>(), args.serialized_shape_size) };
+        let parsed = bytes.map(hlo::shape);
+        if let Some(deleter) = args.serialized_shape_deleter {
+            // SAFETY: C3: the deleter runs once for its bytes.
+            unsafe { deleter(args.serialized_shape) };
+        }
+        let parsed = parsed.map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        parsed
+            .ok_or_else(|| Error::malformed_text(Function::NAME, "bytes that are not the shape of an array".to_owned()))
     }
 
     /// Compiles a program for these devices, which may be absent; see [`Client::load_executable`](crate::Client).

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{Element, ErrorCode, HostBufferSemantics, Shape};
+use pjrt_types::{Element, ErrorCode, HostBufferSemantics, Layout, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -12,6 +12,7 @@ use crate::device::Device;
 use crate::element;
 use crate::error::Error;
 use crate::event::Event;
+use crate::layout::{self, MemoryLayout};
 use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::read;
@@ -51,6 +52,9 @@ impl<'a> From<&'a Memory> for Placement<'a> {
         Self::Memory(memory)
     }
 }
+
+/// XLA 0.106 labels a buffer with the requested layout but leaves its elements row-major. 0.115 converts them.
+const HONOURS_DEVICE_LAYOUT: i32 = 115;
 
 /// Host data and its layout.
 pub(crate) struct HostData<'a> {
@@ -250,8 +254,7 @@ impl Client {
         buffer
     }
 
-    /// Transfers host data. The outer error means that the plugin did not accept the data. Otherwise the event, if any,
-    /// is ready when the plugin no longer uses the data, even if the buffer is an error.
+    /// Transfers host data to the plugin's default layout; see [`Client::send_with_layout`].
     ///
     /// # Safety
     ///
@@ -261,6 +264,23 @@ impl Client {
         host: &HostData<'_>,
         semantics: HostBufferSemantics,
         placement: Placement<'_>,
+    ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
+        // SAFETY: this function's contract: the elements are valid as long as the semantics require.
+        unsafe { self.send_with_layout(host, semantics, placement, None) }
+    }
+
+    /// Transfers host data. The outer error means that the plugin did not accept the data. Otherwise the event, if any,
+    /// is ready when the plugin no longer uses the data, even if the buffer is an error.
+    ///
+    /// # Safety
+    ///
+    /// The elements of `host` are valid as long as `semantics` require.
+    pub(crate) unsafe fn send_with_layout(
+        &self,
+        host: &HostData<'_>,
+        semantics: HostBufferSemantics,
+        placement: Placement<'_>,
+        device_layout: Option<&Layout>,
     ) -> Result<(Result<Buffer, Error>, Option<Event>), Error> {
         let foreign = || Error::invalid("the device or memory belongs to another client");
         element::check_data(host.shape.element_type, self.api().version())?;
@@ -291,6 +311,20 @@ impl Client {
             args.byte_strides = host.byte_strides.as_ptr();
             args.num_byte_strides = host.byte_strides.len();
         }
+        let converted = device_layout.map(|layout| MemoryLayout::new(layout, host.shape)).transpose()?;
+        if let Some(layout) = device_layout
+            && (layout::is_non_default(layout, host.shape) || !layout.tiles.is_empty())
+            && self.api().version().minor < HONOURS_DEVICE_LAYOUT
+        {
+            let version = self.api().version();
+            return Err(Error::unsupported(format!(
+                "an upload to the layout {layout} requires API 0.{HONOURS_DEVICE_LAYOUT}; the plugin has API {version}"
+            )));
+        }
+        let mut converted = converted.as_ref().map(MemoryLayout::raw);
+        if let Some(layout) = &mut converted {
+            args.device_layout = layout;
+        }
         args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
         args.device = device.map_or(std::ptr::null_mut(), |device| device.0.as_ptr());
         // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
@@ -308,7 +342,7 @@ impl Client {
 }
 
 /// Returns the shape, if the number of elements matches the dimensions.
-fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
+pub(crate) fn shape_of<T: Element>(len: usize, dims: &[i64]) -> Result<Shape, Error> {
     let shape = Shape::new(element::type_of::<T>(), dims);
     match shape.num_elements() {
         Some(expected) if expected == len => Ok(shape),

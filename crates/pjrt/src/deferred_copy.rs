@@ -1,0 +1,132 @@
+//! `PJRT_Buffer_CopyRawToHostFuture`: copies to the host whose destination is provided later.
+
+use std::ffi::{c_char, c_void};
+use std::fmt;
+
+use pjrt_sys::*;
+use pjrt_types::ErrorCode;
+
+use crate::buffer::Buffer;
+use crate::download::HostRead;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::Foreign;
+use crate::read;
+
+type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args);
+
+/// A copy to the host that starts when its destination is provided. If it is dropped before, the copy ends with an error of
+/// code `CANCELLED`.
+///
+/// ```
+/// # use pjrt::ClientOptions;
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4])?;
+/// let copy = x.copy_raw_to_host_future(1, 2)?;
+/// // The memory may become available later, for example when an earlier copy has ended.
+/// assert_eq!(copy.start(vec![0; 2])?.wait()?, [2, 3]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "the copy starts when its destination is provided"]
+pub struct DeferredCopy {
+    /// The plugin's function and its argument. `None` once it was called.
+    callback: Option<Foreign<(Start, *mut c_void)>>,
+    /// `None` once the copy has started.
+    event: Option<Event>,
+    len: usize,
+}
+
+impl Buffer {
+    /// Prepares a copy of `len` bytes at byte `offset` of the buffer as it is on the device, in its layout.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Buffer::copy_raw_to_host`]. Of kind [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older
+    /// than API 0.84.
+    #[doc(alias = "PJRT_Buffer_CopyRawToHostFuture")]
+    pub fn copy_raw_to_host_future(&self, offset: usize, len: usize) -> Result<DeferredCopy, Error> {
+        type Function = slot::PJRT_Buffer_CopyRawToHostFuture;
+        let (raw_offset, transfer_size) = self.raw_range(offset, len)?;
+        let live = self.live()?;
+        let mut args = PJRT_Buffer_CopyRawToHostFuture_Args::new();
+        args.buffer = live.as_ptr();
+        args.offset = raw_offset;
+        args.transfer_size = transfer_size;
+        // SAFETY: C2: the buffer is live, and the range is within it; all other arguments are outputs.
+        unsafe { live.api().call::<Function>(&mut args) }?;
+        let malformed = |broken| Error::malformed(Function::NAME, broken);
+        let callback = args.future_ready_callback.ok_or(read::Malformed("null for a callback")).map_err(malformed)?;
+        let callback = Some(Foreign((callback, args.callback_data)));
+        let mut copy = DeferredCopy { callback, event: None, len };
+        let event = read::object(args.event).map_err(malformed)?;
+        // SAFETY: C3: the plugin created the event for this caller.
+        copy.event = Some(unsafe { Event::new(event, live.owner().clone()) });
+        Ok(copy)
+    }
+}
+
+impl DeferredCopy {
+    /// Number of bytes that the copy writes.
+    #[expect(clippy::len_without_is_empty, reason = "a copy is not a collection")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Starts the copy into `destination`. The future returns the same memory.
+    ///
+    /// # Errors
+    ///
+    /// A destination of another length. The copy then ends with an error.
+    pub fn start(mut self, mut destination: Vec<u8>) -> Result<HostRead<u8>, Error> {
+        if destination.len() != self.len {
+            let found = destination.len();
+            return Err(Error::invalid(format!("the copy has {} bytes, but its destination {found}", self.len)));
+        }
+        let Some(event) = self.event.take() else { unreachable!("only functions that take `self` start the copy") };
+        // The callback is called before the memory moves into the future. Its address does not change.
+        self.call(ErrorCode::OK, "", destination.as_mut_ptr().cast::<c_void>());
+        Ok(HostRead::of(&event, destination, None))
+    }
+
+    /// Ends the copy with an error.
+    ///
+    /// # Errors
+    ///
+    /// The code `OK`.
+    pub fn fail(mut self, code: ErrorCode, message: &str) -> Result<(), Error> {
+        if code == ErrorCode::OK {
+            return Err(Error::invalid("a copy cannot end with an error whose code is OK"));
+        }
+        self.call(code, message, std::ptr::null_mut());
+        Ok(())
+    }
+
+    fn call(&mut self, code: ErrorCode, message: &str, destination: *mut c_void) {
+        let Some(Foreign((callback, data))) = self.callback.take() else { return };
+        let mut args = PJRT_Buffer_CopyRawToHostFuture_Callback_Args::new();
+        args.callback_data = data;
+        args.error_code = PJRT_Error_Code(code.as_raw());
+        args.error_message = message.as_ptr().cast::<c_char>();
+        args.error_message_size = message.len();
+        args.dst = destination;
+        // SAFETY: C2, C5: the function is called once, with the argument that came with it. The text lives through the
+        // call, and the destination until the event is ready.
+        unsafe { callback(&mut args) }
+    }
+}
+
+impl Drop for DeferredCopy {
+    fn drop(&mut self) {
+        self.call(
+            ErrorCode::CANCELLED,
+            "the copy was dropped before its destination was provided",
+            std::ptr::null_mut(),
+        );
+    }
+}
+
+impl fmt::Debug for DeferredCopy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeferredCopy").field("len", &self.len).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,95 @@
+//! `PJRT_Client_CreateViewOfDeviceBuffer`: buffers in memory that another library allocated.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::{Layout, Shape};
+
+use crate::api::contain;
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::element;
+use crate::error::Error;
+use crate::layout::MemoryLayout;
+use crate::memory::Memory;
+use crate::read;
+
+impl Client {
+    /// Creates a buffer in memory of a device that another library allocated, without a copy. `keep` is dropped when the
+    /// plugin no longer uses the memory. This may happen on a thread of the plugin, after the buffer was destroyed.
+    ///
+    /// `layout` is row-major if it is `None`. `stream` is a stream of the platform whose work writes the memory, or `None`
+    /// if the contents are ready.
+    ///
+    /// # Errors
+    ///
+    /// A null address, a shape with negative extents, a layout of another shape, a memory of another client, or an error of
+    /// the plugin, such as an address that is not aligned. `keep` is then dropped.
+    ///
+    /// # Safety
+    ///
+    /// [Contract](crate::contracts) A4: the memory at `address` is in `memory`, has the size of the shape in that layout, and
+    /// stays allocated until `keep` is dropped. Until then, no other code writes it. If the buffer is donated, the program
+    /// writes it, so that no other code may read it either. `stream` is `None` or a live stream of the platform.
+    #[doc(alias = "PJRT_Client_CreateViewOfDeviceBuffer")]
+    pub unsafe fn create_view_of_device_buffer<D: Send + 'static>(
+        &self,
+        address: *mut c_void,
+        shape: &Shape,
+        layout: Option<&Layout>,
+        memory: &Memory,
+        stream: Option<isize>,
+        keep: D,
+    ) -> Result<Buffer, Error> {
+        type Function = slot::PJRT_Client_CreateViewOfDeviceBuffer;
+        element::check_data(shape.element_type, self.api().version())?;
+        let size = shape
+            .host_size()
+            .ok_or_else(|| Error::invalid(format!("{shape} has negative extents or exceeds the address space")))?;
+        if address.is_null() && size > 0 {
+            return Err(Error::invalid(format!("the address of a buffer of {shape} is null")));
+        }
+        if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
+            return Err(Error::invalid("the memory belongs to another client"));
+        }
+        // XLA's plugins end the process if the layout is absent.
+        let row_major = Layout::row_major(shape.dimensions.len());
+        let layout = MemoryLayout::new(layout.unwrap_or(&row_major), shape)?;
+        let mut layout = layout.raw();
+        let mut args = PJRT_Client_CreateViewOfDeviceBuffer_Args::new();
+        // Plugins older than API 0.66 ignore the memory.
+        if let Some(device) = memory.devices()?.first() {
+            args.device = device.handle().as_ptr();
+        }
+        args.client = self.inner().raw().as_ptr();
+        args.device_buffer_ptr = address;
+        args.dims = shape.dimensions.as_ptr();
+        args.num_dims = shape.dimensions.len();
+        args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.layout = &raw mut layout;
+        args.stream = stream.unwrap_or(0);
+        args.memory = memory.handle().as_ptr();
+        let kept = Box::into_raw(Box::new(keep));
+        args.on_delete_callback = Some(on_delete::<D>);
+        args.on_delete_callback_arg = kept.cast::<c_void>();
+        // SAFETY: C2, A4: client, device and memory are live and belong to one client; shape and layout live through the
+        // call; the memory stays allocated until the callback runs.
+        if let Err(error) = unsafe { self.api().call::<Function>(&mut args) } {
+            // SAFETY: C5: after a failed call the callback never runs, so the value is still ours.
+            drop(unsafe { Box::from_raw(kept) });
+            return Err(error);
+        }
+        let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin created the buffer for this caller.
+        Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
+    }
+}
+
+/// The callback for the end of a view.
+unsafe extern "C" fn on_delete<D>(_: *mut c_void, user_arg: *mut c_void) {
+    contain(|| {
+        // SAFETY: C5: the callback runs once, with the box of `create_view_of_device_buffer`.
+        drop(unsafe { Box::from_raw(user_arg.cast::<D>()) });
+    });
+}

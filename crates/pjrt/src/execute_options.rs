@@ -1,0 +1,245 @@
+//! `PJRT_ExecuteOptions`: the options of a run.
+
+use std::ffi::{CString, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use pjrt_types::{ErrorCode, NamedValue, Value};
+
+use crate::client::ClientInner;
+use crate::copy_to_device_stream::CopyToDeviceStream;
+use crate::device::Device;
+use crate::error::Error;
+use crate::event::Event;
+use crate::execute_context::ExecuteContext;
+use crate::handle::{Foreign, Owner};
+use crate::named_value;
+use crate::run_callbacks::{CallbackArguments, CallbackLists, Callbacks, ProgramOutput, SentChunk};
+
+/// Options for a run.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<2xf32>
+/// #        return %y : tensor<2xf32>
+/// #      }",
+/// # );
+/// let double = client.compile(&program, &CompileOptions::default())?;
+/// let x = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+/// let run = double.execute_with([Input::Borrow(&x)], &ExecuteOptions::new().with_launch_id(7))?;
+/// run.done.wait()?;
+/// assert_eq!(run.outputs[0].to_host::<f32>()?, [2.0, 4.0]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ExecuteOptions {
+    /// Identifies a launch that several processes or devices share; 0 for any other launch.
+    pub launch_id: i32,
+    /// Location in the caller's source, such as `train.rs:12`, for the plugin's messages.
+    pub call_location: Option<CString>,
+    /// Device to run on instead of the one that the program was compiled for. The executable must be compiled as
+    /// portable.
+    pub device: Option<Device>,
+    /// Data for the custom calls of this run.
+    pub context: Option<ExecuteContext>,
+    /// Options that only this plugin defines.
+    pub custom_options: Vec<NamedValue>,
+    /// Whether values in send and receive callbacks are row-major. Otherwise they have the device's own layout.
+    pub major_to_minor_callbacks: bool,
+    task_ids: Vec<c_int>,
+    incarnation_ids: Vec<i64>,
+    callbacks: Callbacks,
+    multi_slice_config: Option<Foreign<*mut PJRT_MultiSlice_Config>>,
+}
+
+impl ExecuteOptions {
+    /// Creates the default options: no launch id, no location, the device of the program, no context and no callbacks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of the launch, [`ExecuteOptions::launch_id`].
+    #[must_use]
+    pub fn with_launch_id(mut self, launch_id: i32) -> Self {
+        self.launch_id = launch_id;
+        self
+    }
+
+    /// Sets the place in the caller's source, [`ExecuteOptions::call_location`].
+    #[must_use]
+    pub fn with_call_location(mut self, location: impl Into<CString>) -> Self {
+        self.call_location = Some(location.into());
+        self
+    }
+
+    /// Sets the device of a portable executable's run, [`ExecuteOptions::device`].
+    #[must_use]
+    pub fn with_device(mut self, device: &Device) -> Self {
+        self.device = Some(device.clone());
+        self
+    }
+
+    /// Sets the data for custom calls, [`ExecuteOptions::context`].
+    #[must_use]
+    pub fn with_context(mut self, context: ExecuteContext) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Adds an option that only this plugin defines, [`ExecuteOptions::custom_options`].
+    ///
+    /// A run is an error if the plugin is older than API 0.116.
+    #[must_use]
+    pub fn with_custom_option(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.custom_options.push(NamedValue::new(name, value));
+        self
+    }
+
+    /// Names the incarnation of a process that takes part in the run. The plugin ends collective operations with other
+    /// incarnations.
+    ///
+    /// A run is an error if the plugin is older than API 0.78.
+    #[doc(alias = "incarnation_ids")]
+    #[must_use]
+    pub fn with_incarnation(mut self, process_index: i32, incarnation: i64) -> Self {
+        self.task_ids.push(process_index);
+        self.incarnation_ids.push(incarnation);
+        self
+    }
+
+    /// Receives what the program sends to the host on a channel. Each device calls it with the chunks of a value, in order.
+    /// It runs on a thread of the plugin and must not wait for the run. Its error ends the run. A panic in it is caught and
+    /// becomes an error.
+    #[doc(alias = "send_callbacks")]
+    #[must_use]
+    pub fn with_send_callback(
+        mut self,
+        channel_id: i64,
+        callback: impl Fn(SentChunk<'_>) -> Result<(), (ErrorCode, String)> + Send + Sync + 'static,
+    ) -> Self {
+        self.callbacks.sends.push((channel_id, Arc::new(callback)));
+        self
+    }
+
+    /// Sends what the program receives from the host on a channel. Each device calls it with the index of the device among
+    /// those of the run, and a stream for the value. It runs on a thread of the plugin and must not wait for the run. It may
+    /// keep the stream and send the value later. A panic in it is caught.
+    #[doc(alias = "recv_callbacks")]
+    #[must_use]
+    pub fn with_recv_callback(
+        mut self,
+        channel_id: i64,
+        callback: impl Fn(usize, CopyToDeviceStream) + Send + Sync + 'static,
+    ) -> Self {
+        self.callbacks.receives.push((channel_id, Arc::new(callback)));
+        self
+    }
+
+    /// Receives the values that operations with this id output while the program runs. The operation has `num_operands`
+    /// operands. The callback runs on a thread of the plugin and must not wait for the run. A panic in it is caught.
+    ///
+    /// A run is an error if the plugin is older than API 0.112.
+    #[doc(alias = "hlo_output_callbacks")]
+    #[must_use]
+    pub fn with_output_callback(
+        mut self,
+        callback_id: i64,
+        num_operands: usize,
+        callback: impl Fn(ProgramOutput<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.callbacks.outputs.push((callback_id, num_operands, Arc::new(callback)));
+        self
+    }
+
+    /// Selects the layout of values in callbacks, [`ExecuteOptions::major_to_minor_callbacks`].
+    ///
+    /// A run is an error if the plugin is older than API 0.108.
+    #[must_use]
+    pub fn with_major_to_minor_callbacks(mut self, major_to_minor: bool) -> Self {
+        self.major_to_minor_callbacks = major_to_minor;
+        self
+    }
+
+    pub(crate) fn set_multi_slice_config(&mut self, config: *mut PJRT_MultiSlice_Config) {
+        self.multi_slice_config = Some(Foreign(config));
+    }
+
+    /// Whether options are set that few programs need.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        !self.custom_options.is_empty()
+            || !self.task_ids.is_empty()
+            || !self.callbacks.is_empty()
+            || self.major_to_minor_callbacks
+            || self.multi_slice_config.is_some()
+    }
+
+    /// Sets the options that few programs need. They point into the result and into `self`.
+    #[cold]
+    pub(crate) fn fill_more(
+        &self,
+        options: &mut PJRT_ExecuteOptions,
+        client: &Arc<ClientInner>,
+        devices: usize,
+    ) -> Result<MoreOptions, Error> {
+        let version = client.api().version();
+        let require = |is_set: bool, what: &str, since: i32| {
+            if is_set && version.minor < since {
+                return Err(Error::unsupported(format!(
+                    "the run has {what}, which require API 0.{since}; the plugin has API {version}"
+                )));
+            }
+            Ok(())
+        };
+        require(!self.task_ids.is_empty(), "incarnations", 78)?;
+        require(self.multi_slice_config.is_some(), "options for several slices", 97)?;
+        require(self.major_to_minor_callbacks, "row-major callbacks", 108)?;
+        require(!self.callbacks.outputs.is_empty(), "output callbacks", 112)?;
+        require(!self.custom_options.is_empty(), "custom options", 116)?;
+        options.num_tasks = self.task_ids.len();
+        options.task_ids = self.task_ids.as_ptr().cast_mut();
+        options.incarnation_ids = self.incarnation_ids.as_ptr().cast_mut();
+        options.use_major_to_minor_data_layout_for_callbacks = self.major_to_minor_callbacks.into();
+        options.multi_slice_config = self.multi_slice_config.map_or(ptr::null_mut(), |config| config.0);
+        let mut more = MoreOptions { custom: named_value::raw(&self.custom_options), callbacks: None };
+        options.num_custom_options = more.custom.len();
+        options.custom_options = more.custom.as_ptr();
+        if !self.callbacks.is_empty() {
+            let lists = more.callbacks.insert(CallbackLists::new(&self.callbacks, client, devices));
+            lists.fill(&self.callbacks, options);
+        }
+        Ok(more)
+    }
+
+    /// Keeps the context and the callbacks until the run of that event has ended. Without an event the end of the run is
+    /// unknown, so they are leaked.
+    pub(crate) fn keep(&self, callbacks: Option<Arc<CallbackArguments>>, run: Option<&Event>) {
+        if self.context.is_none() && callbacks.is_none() {
+            return;
+        }
+        let kept = (self.context.clone(), callbacks);
+        match run {
+            Some(run) => run.hold(kept, |kept, _| drop(kept)),
+            None => std::mem::forget(kept),
+        }
+    }
+}
+
+/// Memory of the options that few programs need. It lives through the call.
+pub(crate) struct MoreOptions {
+    custom: Vec<PJRT_NamedValue>,
+    callbacks: Option<CallbackLists>,
+}
+
+impl MoreOptions {
+    /// The arguments of the callbacks, which must live until the run has ended.
+    pub(crate) fn into_callbacks(self) -> Option<Arc<CallbackArguments>> {
+        self.callbacks.map(|lists| lists.arguments)
+    }
+}

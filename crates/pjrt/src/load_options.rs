@@ -1,0 +1,128 @@
+//! `PJRT_Executable_DeserializeAndLoad`: loads serialized executables.
+
+use std::ffi::c_char;
+
+use pjrt_sys::*;
+use pjrt_types::CompileOptions;
+
+use crate::client::Client;
+use crate::error::Error;
+use crate::loaded_executable::LoadedExecutable;
+use crate::options::encode;
+use crate::serialized::SerializedExecutable;
+
+/// Options for loading a serialized executable.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+#[doc(alias = "PJRT_LoadOptions")]
+pub struct LoadOptions {
+    /// Compile options that replace those of the executable, for example another device assignment. Requires API 0.71.
+    pub overridden_compile_options: Option<CompileOptions>,
+    /// Coordinates of the first device, for plugins whose devices form a grid. Empty for the plugin's default. Requires
+    /// API 0.111.
+    pub computation_origin: Vec<i32>,
+}
+
+impl LoadOptions {
+    /// Creates the default options: those that the executable was compiled with.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets compile options that replace those of the executable, [`LoadOptions::overridden_compile_options`].
+    #[must_use]
+    pub fn with_overridden_compile_options(mut self, options: CompileOptions) -> Self {
+        self.overridden_compile_options = Some(options);
+        self
+    }
+
+    /// Sets the coordinates of the first device, [`LoadOptions::computation_origin`].
+    #[must_use]
+    pub fn with_computation_origin(mut self, origin: impl Into<Vec<i32>>) -> Self {
+        self.computation_origin = origin.into();
+        self
+    }
+}
+
+impl Client {
+    /// Loads an executable that [`Executable::serialize`](crate::Executable::serialize) returned, in this process or in another one with the same
+    /// build of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// An executable of another plugin or of another build of it; the error names the difference. Otherwise an error of
+    /// the plugin.
+    #[doc(alias = "PJRT_Executable_DeserializeAndLoad")]
+    pub fn deserialize_and_load(&self, executable: &SerializedExecutable) -> Result<LoadedExecutable, Error> {
+        self.deserialize_and_load_with(executable, &LoadOptions::default())
+    }
+
+    /// Loads an executable like [`Client::deserialize_and_load`], with options.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::deserialize_and_load`] and [`Client::compile`]. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is too old for an option.
+    pub fn deserialize_and_load_with(
+        &self,
+        executable: &SerializedExecutable,
+        options: &LoadOptions,
+    ) -> Result<LoadedExecutable, Error> {
+        executable.check(&self.identity())?;
+        // SAFETY: P2: the envelope shows that this build of the plugin made the bytes.
+        unsafe { self.load_bytes(executable.payload(), options) }
+    }
+
+    /// Loads bytes of `PJRT_Executable_Serialize` that have no envelope, such as bytes that another framework stored.
+    ///
+    /// # Errors
+    ///
+    /// An error of the plugin. Many plugins do not check the bytes; XLA's plugins run any machine code in them.
+    ///
+    /// # Safety
+    ///
+    /// [Contract](crate::contracts) P2: this build of the plugin serialized an executable into exactly these bytes, on
+    /// a machine whose code this one can run, or the plugin is known to reject every other input.
+    pub unsafe fn deserialize_and_load_unchecked(&self, bytes: &[u8]) -> Result<LoadedExecutable, Error> {
+        // SAFETY: this function's contract: P2.
+        unsafe { self.load_bytes(bytes, &LoadOptions::default()) }
+    }
+
+    /// # Safety
+    ///
+    /// P2 for the bytes.
+    pub(crate) unsafe fn load_bytes(&self, bytes: &[u8], options: &LoadOptions) -> Result<LoadedExecutable, Error> {
+        type Function = slot::PJRT_Executable_DeserializeAndLoad;
+        let version = self.api().version();
+        let too_old = |what: &str, since: i32| {
+            Error::unsupported(format!("{what} require API 0.{since}; the plugin has API {version}"))
+        };
+        let mut args = PJRT_Executable_DeserializeAndLoad_Args::new();
+        let overridden = options.overridden_compile_options.as_ref().map(encode).transpose()?;
+        if let Some(overridden) = &overridden {
+            if version.minor < 71 {
+                return Err(too_old("compile options that replace those of an executable", 71));
+            }
+            args.overridden_serialized_compile_options = overridden.as_ptr().cast::<c_char>();
+            args.overridden_serialized_compile_options_size = overridden.len();
+        }
+        let mut load_options = PJRT_LoadOptions::new();
+        if !options.computation_origin.is_empty() {
+            if version.minor < 111 {
+                return Err(too_old("coordinates of the first device", 111));
+            }
+            load_options.computation_origin = options.computation_origin.as_ptr();
+            load_options.computation_origin_size = options.computation_origin.len();
+            args.load_options = &raw mut load_options;
+        }
+        args.client = self.inner().raw().as_ptr();
+        args.serialized_executable = bytes.as_ptr().cast::<c_char>();
+        args.serialized_executable_size = bytes.len();
+        // SAFETY: C2, P2: the client is live; bytes and options live through the call; the bytes are an executable of the
+        // plugin.
+        unsafe { self.api().call::<Function>(&mut args) }?;
+        // SAFETY: C3: the plugin created the executable for this caller.
+        unsafe { LoadedExecutable::new(args.loaded_executable, self, Function::NAME) }
+    }
+}

@@ -1,0 +1,91 @@
+//! `PJRT_Client_UpdateGlobalProcessInfo`: the state of the processes of a distributed program.
+
+use std::ffi::{c_char, c_int};
+
+use pjrt_sys::*;
+use pjrt_types::ErrorCode;
+
+use crate::client::Client;
+use crate::error::Error;
+
+/// The state of a process of a distributed program, for [`Client::update_global_process_info`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[doc(alias = "PJRT_ProcessInfo")]
+pub struct ProcessInfo {
+    /// Index of the process.
+    pub process_index: i32,
+    /// Number of the process's incarnation. A process that restarts has a new one.
+    pub incarnation: u64,
+    /// State of the process.
+    pub state: ProcessState,
+}
+
+/// The state of a process; see [`ProcessInfo`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+#[doc(alias = "PJRT_ProcessState")]
+pub enum ProcessState {
+    /// The state is unknown.
+    #[default]
+    Unspecified,
+    /// The process has not started.
+    Uninitialized,
+    /// The process has left the program.
+    Disconnected,
+    /// The process takes part in the program.
+    Connected,
+    /// The process has failed.
+    Failed {
+        /// Code of its error.
+        code: ErrorCode,
+        /// Text of its error.
+        message: String,
+    },
+}
+
+impl Client {
+    /// Informs the plugin about the processes of a distributed program, so that it can end collective operations whose
+    /// participants have failed. The list replaces the one of the previous call.
+    ///
+    /// # Errors
+    ///
+    /// A failed process whose code is `OK`, a process that is listed twice, or an error of the plugin. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.73.
+    #[doc(alias = "PJRT_Client_UpdateGlobalProcessInfo")]
+    pub fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<(), Error> {
+        let mut infos = processes.iter().map(raw).collect::<Result<Vec<_>, _>>()?;
+        for (at, process) in processes.iter().enumerate() {
+            let index = process.process_index;
+            if processes[..at].iter().any(|other| other.process_index == index) {
+                return Err(Error::invalid(format!("process {index} is listed twice")));
+            }
+        }
+        let mut args = PJRT_Client_UpdateGlobalProcessInfo_Args::new();
+        args.client = self.inner().raw().as_ptr();
+        args.process_infos = infos.as_mut_ptr();
+        args.num_process_infos = infos.len();
+        // SAFETY: C2: the client is live; the list and its text live through the call.
+        unsafe { self.api().call::<slot::PJRT_Client_UpdateGlobalProcessInfo>(&mut args) }
+    }
+}
+
+fn raw(process: &ProcessInfo) -> Result<PJRT_ProcessInfo, Error> {
+    let mut info = PJRT_ProcessInfo::new();
+    info.task_id = process.process_index;
+    info.incarnation_id = process.incarnation;
+    info.state = match &process.state {
+        ProcessState::Unspecified => PJRT_ProcessState::PJRT_ProcessState_kUnspecified,
+        ProcessState::Uninitialized => PJRT_ProcessState::PJRT_ProcessState_kUninitialized,
+        ProcessState::Disconnected => PJRT_ProcessState::PJRT_ProcessState_kDisconnected,
+        ProcessState::Connected => PJRT_ProcessState::PJRT_ProcessState_kConnected,
+        ProcessState::Failed { code, message } => {
+            let index = process.process_index;
+            let number = c_int::try_from(code.as_raw()).ok().filter(|number| *number != 0);
+            info.error_code = number.ok_or_else(|| Error::invalid(format!("process {index} failed with {code}")))?;
+            info.error_message = message.as_ptr().cast::<c_char>();
+            info.error_message_size = message.len();
+            PJRT_ProcessState::PJRT_ProcessState_kError
+        }
+    };
+    Ok(info)
+}

@@ -1,0 +1,169 @@
+//! Uploads with a layout on the device, and with other promises about the host data.
+
+use bytemuck::AnyBitPattern;
+use pjrt_types::{Element, HostBufferSemantics, Layout};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::Event;
+use crate::handle::Foreign;
+use crate::loan::Loan;
+use crate::upload::{HostData, Placement, shape_of};
+
+/// Options of an upload from memory that the transfer owns.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct UploadOptions {
+    /// How long the plugin may use the host data.
+    pub semantics: HostBufferSemantics,
+    /// Layout of the buffer in the device's memory. `None` for the plugin's default. A layout that is not row-major requires
+    /// API 0.115.
+    pub device_layout: Option<Layout>,
+}
+
+impl Default for UploadOptions {
+    fn default() -> Self {
+        Self { semantics: HostBufferSemantics::ImmutableZeroCopy, device_layout: None }
+    }
+}
+
+impl UploadOptions {
+    /// Creates the default options: the buffer may use the host data as long as it lives, and has the plugin's layout.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how long the plugin may use the host data, [`UploadOptions::semantics`].
+    #[must_use]
+    pub fn with_semantics(mut self, semantics: HostBufferSemantics) -> Self {
+        self.semantics = semantics;
+        self
+    }
+
+    /// Sets the layout of the buffer, [`UploadOptions::device_layout`].
+    #[must_use]
+    pub fn with_device_layout(mut self, layout: Layout) -> Self {
+        self.device_layout = Some(layout);
+        self
+    }
+}
+
+impl Client {
+    /// Copies a row-major array to a buffer with this layout in the device's memory.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_host_to`]. In addition, a layout of another shape. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the layout is not row-major and the plugin is older than API 0.115,
+    /// because some older plugins ignore it.
+    pub fn buffer_from_host_with_layout<'a, T: Element>(
+        &self,
+        data: &[T],
+        dims: &[i64],
+        device_layout: &Layout,
+        placement: impl Into<Placement<'a>>,
+    ) -> Result<Buffer, Error> {
+        let shape = shape_of::<T>(data.len(), dims)?;
+        let host = HostData { data: data.as_ptr().cast::<u8>(), shape: &shape, byte_strides: &[] };
+        let semantics = HostBufferSemantics::ImmutableOnlyDuringCall;
+        // SAFETY: C5: with these semantics the plugin reads during the call only.
+        unsafe { self.send_with_layout(&host, semantics, placement.into(), Some(device_layout)) }?.0
+    }
+
+    /// Transfers a row-major array like [`Client::buffer_from_owned`], with options. With `ImmutableUntilTransferCompletes`,
+    /// the data is dropped when the transfer has ended, and [`Client::synchronize`] waits for that.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_owned`]. In addition, a layout of another shape, and the semantics `MutableZeroCopy`: for
+    /// these, use [`Client::buffer_from_owned_mut`].
+    pub fn buffer_from_owned_with<'a, T: Element, D: AsRef<[T]> + Send + Sync + 'static>(
+        &self,
+        data: D,
+        dims: &[i64],
+        placement: impl Into<Placement<'a>>,
+        options: &UploadOptions,
+    ) -> Result<Buffer, Error> {
+        if options.semantics == HostBufferSemantics::MutableZeroCopy {
+            return Err(Error::invalid("a program may write data of MutableZeroCopy; use buffer_from_owned_mut"));
+        }
+        let loan = Loan::new(data);
+        let elements: &[T] = loan.data().as_ref();
+        let start = elements.as_ptr().cast::<u8>();
+        let layout = options.device_layout.as_ref();
+        let sent = shape_of::<T>(elements.len(), dims).and_then(|shape| {
+            let host = HostData { data: start, shape: &shape, byte_strides: &[] };
+            // SAFETY: the data is dropped when the event is ready, and no thread changes it before then.
+            unsafe { self.send_with_layout(&host, options.semantics, placement.into(), layout) }
+        });
+        // By C5 the plugin does not read the data after a failed call, or after the call if there is no event.
+        finish(sent, loan, options.semantics, Loan::give_back)
+    }
+
+    /// Transfers a row-major array that the plugin may use as the buffer's memory, and that a program may write if the buffer
+    /// is donated to it. The data is dropped when the plugin no longer uses it. This may happen when the buffer is destroyed,
+    /// and on a thread of the plugin. On devices that cannot use host memory, the data is copied.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::buffer_from_owned`]. In addition, a layout of another shape.
+    pub fn buffer_from_owned_mut<'a, T: Element + AnyBitPattern, D: AsMut<[T]> + Send + 'static>(
+        &self,
+        data: D,
+        dims: &[i64],
+        placement: impl Into<Placement<'a>>,
+        device_layout: Option<&Layout>,
+    ) -> Result<Buffer, Error> {
+        // Use a raw pointer, because moving a `Box` would assert exclusive access to contents that the plugin uses.
+        let owned = Foreign(Box::into_raw(Box::new(data)));
+        // SAFETY: the box is live, and this is the only reference to its contents.
+        let elements: &mut [T] = unsafe { &mut *owned.0 }.as_mut();
+        let (start, len) = (elements.as_mut_ptr().cast::<u8>(), elements.len());
+        let semantics = HostBufferSemantics::MutableZeroCopy;
+        let sent = shape_of::<T>(len, dims).and_then(|shape| {
+            let host = HostData { data: start, shape: &shape, byte_strides: &[] };
+            // SAFETY: the data is dropped when the event is ready, and no other code uses it before then. Any bytes are
+            // valid elements.
+            unsafe { self.send_with_layout(&host, semantics, placement.into(), device_layout) }
+        });
+        finish(sent, owned, semantics, |owned: Foreign<*mut D>| {
+            // SAFETY: this is the box from above, which is freed once.
+            drop(unsafe { Box::from_raw(owned.0) });
+        })
+    }
+}
+
+/// Gives the data back when the plugin no longer uses it.
+fn finish<L: Send + 'static>(
+    sent: Result<(Result<Buffer, Error>, Option<Event>), Error>,
+    data: L,
+    semantics: HostBufferSemantics,
+    give_back: impl FnOnce(L) + Send + 'static,
+) -> Result<Buffer, Error> {
+    match sent {
+        Err(error) => {
+            give_back(data);
+            Err(error)
+        }
+        Ok((buffer, None)) => {
+            give_back(data);
+            buffer
+        }
+        Ok((buffer, Some(done))) => {
+            let is_transfer = matches!(
+                semantics,
+                HostBufferSemantics::ImmutableOnlyDuringCall | HostBufferSemantics::ImmutableUntilTransferCompletes
+            );
+            if is_transfer {
+                done.hold(data, |data, _| give_back(data));
+            } else {
+                // The plugin may use the memory as long as the buffer lives, so `Client::synchronize` must not wait for
+                // this.
+                done.lend(data, |data, _| give_back(data));
+            }
+            buffer
+        }
+    }
+}

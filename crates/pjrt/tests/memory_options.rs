@@ -1,0 +1,297 @@
+//! Less common ways to move memory: deferred copies, views of memory of other libraries, layouts, semantics of host data,
+//! canonical shapes, load options and process states. On the embedded CPU device and on the real plugins.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "common/real.rs"]
+mod real;
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use pjrt::{
+    Client, ClientOptions, CompileOptions, ElementType, Error, ErrorCode, ErrorKind, ExecuteOptions,
+    HostBufferSemantics, Input, Layout, LoadOptions, ProcessInfo, ProcessState, Shape, UploadOptions,
+};
+use real::{compile, each_client};
+
+/// Longer than any operation takes.
+const LONG: Duration = Duration::from_secs(600);
+
+fn embedded() -> Client {
+    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
+}
+
+fn f32s(dims: &[i64]) -> Shape {
+    Shape::new(ElementType::F32, dims)
+}
+
+/// The result, or `None` if the plugin does not support the function.
+fn supported<T>(client: &Client, what: &str, result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) if error.kind() == ErrorKind::Unsupported || error.code() == ErrorCode::UNIMPLEMENTED => {
+            let path =
+                client.plugin().path().unwrap_or_else(|| panic!("{what} on the embedded device: {error}")).to_owned();
+            let line = format!("SKIPPED {what}: {}: {error}\n", path.display());
+            std::io::stderr().write_all(line.as_bytes()).unwrap();
+            None
+        }
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.message().contains(part), "{error}");
+}
+
+type Case = fn(&Client);
+
+fn everywhere(test: &str, case: Case) {
+    case(&embedded());
+    each_client(test, case);
+}
+
+/// Host data that counts when it is dropped, aligned for views.
+struct Counted {
+    data: Aligned,
+    dropped: Arc<AtomicUsize>,
+}
+
+#[repr(align(64))]
+struct Aligned([f32; 64]);
+
+impl Counted {
+    fn new() -> (Self, Arc<AtomicUsize>) {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut data = Aligned([0.0; 64]);
+        data.0.iter_mut().zip(0u8..).for_each(|(value, i)| *value = i.into());
+        (Self { data, dropped: dropped.clone() }, dropped)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.dropped.fetch_add(1, SeqCst);
+    }
+}
+
+impl AsRef<[f32]> for Counted {
+    fn as_ref(&self) -> &[f32] {
+        &self.data.0
+    }
+}
+
+impl AsMut<[f32]> for Counted {
+    fn as_mut(&mut self) -> &mut [f32] {
+        &mut self.data.0
+    }
+}
+
+const ADD_ONE: &str = "func.func @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}) -> tensor<64xf32> {
+    %one = stablehlo.constant dense<1.0> : tensor<64xf32>
+    %y = stablehlo.add %x, %one : tensor<64xf32>
+    return %y : tensor<64xf32>
+}";
+
+#[test]
+fn deferred_copy_starts_with_its_destination() {
+    everywhere("deferred_copy_starts_with_its_destination", |client| {
+        let x = client.buffer_from_host(&[1u8, 2, 3, 4], &[4]).unwrap();
+        let Some(copy) = supported(client, "copy_raw_to_host_future", x.copy_raw_to_host_future(1, 2)) else { return };
+        assert_eq!(copy.len(), 2);
+        assert_eq!(copy.start(vec![0; 2]).unwrap().wait().unwrap(), [2, 3]);
+        refused(x.copy_raw_to_host_future(3, 2), "not within the 4 bytes");
+        refused(x.copy_raw_to_host_future(0, 4).unwrap().start(vec![0; 3]), "has 4 bytes, but its destination 3");
+        refused(x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::OK, ""), "whose code is OK");
+        x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
+        drop(x.copy_raw_to_host_future(0, 4).unwrap());
+        // The buffer may be dropped before the copy starts.
+        let copy = x.copy_raw_to_host_future(0, 4).unwrap();
+        if client.plugin().path().is_none() {
+            drop(x);
+        }
+        assert_eq!(copy.start(vec![0; 4]).unwrap().wait().unwrap(), [1, 2, 3, 4]);
+        client.synchronize(LONG).unwrap();
+    });
+}
+
+#[test]
+fn view_uses_the_memory_of_another_owner() {
+    everywhere("view_uses_the_memory_of_another_owner", |client| {
+        let memory = client.default_device().unwrap().default_memory().unwrap();
+        let shape = f32s(&[64]);
+        let view = |shape: &Shape, layout: Option<&Layout>| {
+            let (keep, dropped) = Counted::new();
+            let keep = Box::new(keep);
+            let address = std::ptr::from_ref(&keep.data).cast_mut().cast();
+            // SAFETY: A4: `keep` owns 64 numbers at the address, on the host.
+            (unsafe { client.create_view_of_device_buffer(address, shape, layout, &memory, None, keep) }, dropped)
+        };
+        let (buffer, dropped) = view(&shape, None);
+        let Some(buffer) = supported(client, "create_view_of_device_buffer", buffer) else {
+            assert_eq!(dropped.load(SeqCst), 1, "a failed call gives the memory back");
+            return;
+        };
+        assert_eq!(buffer.to_host::<f32>().unwrap()[..3], [0.0, 1.0, 2.0]);
+        assert_eq!(dropped.load(SeqCst), 0);
+        drop(buffer);
+        client.synchronize(LONG).unwrap();
+        assert_eq!(dropped.load(SeqCst), 1);
+
+        let (wrong, dropped) = view(&f32s(&[-1]), None);
+        refused(wrong, "negative extents");
+        assert_eq!(dropped.load(SeqCst), 1);
+        refused(view(&f32s(&[8, 8]), Some(&Layout::new(vec![0, 0]))).0, "name each dimension once");
+        let (keep, _) = Counted::new();
+        // SAFETY: the call is refused.
+        refused(
+            unsafe { client.create_view_of_device_buffer(std::ptr::null_mut(), &shape, None, &memory, None, keep) },
+            "is null",
+        );
+        let other = embedded();
+        let (keep, dropped) = Counted::new();
+        let mut data = Aligned([0.0; 64]);
+        let address = (&raw mut data).cast();
+        // SAFETY: the call is refused.
+        let foreign = unsafe { other.create_view_of_device_buffer(address, &shape, None, &memory, None, keep) };
+        refused(foreign, "belongs to another client");
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn upload_with_semantics_drops_the_data_once() {
+    everywhere("upload_with_semantics_drops_the_data_once", |client| {
+        for semantics in [
+            HostBufferSemantics::ImmutableOnlyDuringCall,
+            HostBufferSemantics::ImmutableUntilTransferCompletes,
+            HostBufferSemantics::ImmutableZeroCopy,
+        ] {
+            let (data, dropped) = Counted::new();
+            let options = UploadOptions::new().with_semantics(semantics);
+            let device = client.default_device().unwrap();
+            let buffer = client.buffer_from_owned_with(data, &[64], &device, &options).unwrap();
+            assert_eq!(buffer.to_host::<f32>().unwrap()[63], 63.0);
+            client.synchronize(LONG).unwrap();
+            if semantics != HostBufferSemantics::ImmutableZeroCopy {
+                assert_eq!(dropped.load(SeqCst), 1, "{semantics:?}: the transfer has ended");
+            }
+            drop(buffer);
+            client.synchronize(LONG).unwrap();
+            assert_eq!(dropped.load(SeqCst), 1, "{semantics:?}");
+        }
+        let device = client.default_device().unwrap();
+        let (data, dropped) = Counted::new();
+        let options = UploadOptions::new().with_semantics(HostBufferSemantics::MutableZeroCopy);
+        refused(client.buffer_from_owned_with(data, &[64], &device, &options), "use buffer_from_owned_mut");
+        assert_eq!(dropped.load(SeqCst), 1);
+        let (data, dropped) = Counted::new();
+        refused(client.buffer_from_owned_with(data, &[3], &device, &UploadOptions::new()), "has 3 elements");
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn program_writes_donated_host_memory() {
+    everywhere("program_writes_donated_host_memory", |client| {
+        let device = client.default_device().unwrap();
+        let add = compile(client, ADD_ONE);
+        let (data, dropped) = Counted::new();
+        let x = client.buffer_from_owned_mut(data, &[64], &device, None).unwrap();
+        let run = add.execute_with([Input::Donate(x)], &ExecuteOptions::new()).unwrap();
+        run.done.wait().unwrap();
+        assert_eq!(run.outputs[0].to_host::<f32>().unwrap()[..3], [1.0, 2.0, 3.0]);
+        drop(run);
+        client.synchronize(LONG).unwrap();
+        assert_eq!(dropped.load(SeqCst), 1);
+        let (data, dropped) = Counted::new();
+        refused(client.buffer_from_owned_mut(data, &[65], &device, None), "has 65 elements");
+        assert_eq!(dropped.load(SeqCst), 1);
+    });
+}
+
+#[test]
+fn uploads_and_downloads_have_layouts() {
+    everywhere("uploads_and_downloads_have_layouts", |client| {
+        let device = client.default_device().unwrap();
+        let data = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+        let columns = Layout::new(vec![0, 1]);
+        let x = client.buffer_from_host(&data, &[2, 3]).unwrap();
+        assert_eq!(x.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(x.to_host_with_layout::<f32>(&Layout::row_major(2)).unwrap(), data);
+        refused(x.to_host_with_layout::<f32>(&Layout::new(vec![0])), "name each dimension once");
+        refused(x.to_host_with_layout::<i32>(&columns), "not of element type s32");
+        let tiled = columns.clone().with_tiles(vec![vec![2]]);
+        assert_eq!(x.to_host_with_layout::<f32>(&tiled).unwrap_err().kind(), ErrorKind::Unsupported);
+
+        let wrong = Layout::new(vec![0, 0]);
+        refused(client.buffer_from_host_with_layout(&data, &[2, 3], &wrong, &device), "name each dimension once");
+        let y = client.buffer_from_host_with_layout(&data, &[2, 3], &columns, &device);
+        let Some(y) = supported(client, "buffer_from_host_with_layout", y) else { return };
+        assert_eq!(y.to_host::<f32>().unwrap(), data);
+        assert_eq!(y.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(y.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
+        let options = UploadOptions::new().with_device_layout(columns);
+        let z = client.buffer_from_owned_with(data.to_vec(), &[2, 3], &device, &options).unwrap();
+        assert_eq!(z.to_host::<f32>().unwrap(), data);
+    });
+}
+
+#[test]
+fn canonical_shapes_of_each_memory() {
+    everywhere("canonical_shapes_of_each_memory", |client| {
+        let topology = client.topology().unwrap();
+        let Some(kinds) = supported(client, "memory_kind_ids", topology.memory_kind_ids()) else { return };
+        let default = client.default_device().unwrap().default_memory().unwrap().kind_id().unwrap();
+        if client.plugin().path().is_none() {
+            assert!(kinds.contains(&default), "{kinds:?} lack {default}");
+        }
+        let shape = f32s(&[2, 3]);
+        let canonical = topology.canonical_shape_for_memory(default, &shape, None);
+        let Some(canonical) = supported(client, "canonical_shape_for_memory", canonical) else { return };
+        assert_eq!(canonical, (shape.clone(), Layout::row_major(2)));
+        let wrong = Layout::new(vec![1]);
+        refused(topology.canonical_shape_for_memory(default, &shape, Some(&wrong)), "name each dimension once");
+        refused(topology.canonical_shape_for_memory(default, &f32s(&[-2]), None), "negative extents");
+    });
+}
+
+#[test]
+fn executables_load_with_other_options() {
+    everywhere("executables_load_with_other_options", |client| {
+        let program = compile(client, ADD_ONE);
+        let Some(bytes) = supported(client, "serialize", program.executable().serialize()) else { return };
+        let options = LoadOptions::new().with_overridden_compile_options(CompileOptions::default());
+        let loaded = client.deserialize_and_load_with(&bytes, &options);
+        let Some(loaded) = supported(client, "deserialize_and_load_with", loaded) else { return };
+        let x = client.buffer_from_host(&[1.0f32; 64], &[64]).unwrap();
+        assert_eq!(loaded.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()[0], 2.0);
+        let mut invalid = CompileOptions::default();
+        invalid.num_replicas = 0;
+        let options = LoadOptions::new().with_overridden_compile_options(invalid);
+        assert_eq!(client.deserialize_and_load_with(&bytes, &options).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+#[test]
+fn process_states_are_checked() {
+    everywhere("process_states_are_checked", |client| {
+        let process = |process_index, state| ProcessInfo { process_index, incarnation: 7, state };
+        let failed = |code| ProcessState::Failed { code, message: "lost".to_owned() };
+        let twice = [process(0, ProcessState::Connected), process(0, ProcessState::Connected)];
+        refused(client.update_global_process_info(&twice), "process 0 is listed twice");
+        refused(client.update_global_process_info(&[process(0, failed(ErrorCode::OK))]), "process 0 failed with");
+        let processes = [process(0, ProcessState::Connected), process(1, failed(ErrorCode::UNAVAILABLE))];
+        match client.update_global_process_info(&processes) {
+            Ok(()) => {}
+            Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => println!("{error}"),
+            Err(error) => panic!("{error}"),
+        }
+    });
+}
