@@ -17,6 +17,8 @@ mod proto;
 #[cfg(feature = "serde")]
 mod serde;
 mod shape;
+#[cfg(feature = "stablehlo")]
+mod stablehlo;
 mod unknown;
 mod version;
 
@@ -31,6 +33,8 @@ pub use named_value::{NamedValue, Value};
 pub use options::{CompileOptions, DecodeError, DeviceAssignment, OptionOverride};
 pub use program::Program;
 pub use shape::Shape;
+#[cfg(feature = "stablehlo")]
+pub use stablehlo::Unconvertible;
 pub use unknown::UnknownFields;
 pub use version::{ApiVersion, MIN_MINOR};
 

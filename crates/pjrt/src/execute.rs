@@ -289,7 +289,7 @@ impl LoadedExecutable {
 
     #[inline]
     fn check_count(&self, found: usize) -> Result<(), Error> {
-        match self.parameters() {
+        match self.checked_parameters() {
             Some(parameters) if parameters.len() != found => {
                 let expected = parameters.len();
                 Err(Error::invalid(format!("the program has {expected} parameters, but {found} arguments were given")))
@@ -310,7 +310,7 @@ impl LoadedExecutable {
             return Err(Error::invalid(format!("argument {index} belongs to another client than the program")));
         }
         let raw = buffer.live().map_err(|error| Error::invalid(format!("argument {index}: {}", error.message())))?;
-        let parameter = self.parameters().and_then(|all| all.get(index));
+        let parameter = self.checked_parameters().and_then(|all| all.get(index));
         if let Some(expected) = parameter.and_then(Parameter::shape) {
             let found = buffer.shape()?;
             if found != expected {

@@ -37,6 +37,8 @@
 //!
 //! - `dlpack`: imports and exports DLPack tensors without copies.
 //! - `hazards`: rejects programs that are known to crash XLA's plugins. `plugin-registry` enables it.
+//! - `stablehlo`: compiles programs that are built with the crate `stablehlo`, in the version that the plugin reads. It
+//!   also makes [`LoadedExecutable::parameters`] read programs that a plugin returns as StableHLO.
 //! - `ndarray`: uploads arrays of `ndarray`, and returns views of buffers as such arrays.
 
 mod adopt;
@@ -87,6 +89,8 @@ mod named_value;
 mod ndarrays;
 mod options;
 mod parameter;
+#[cfg(feature = "stablehlo")]
+mod parameter_shapes;
 mod pending_buffer;
 mod plugin;
 mod process_info;
@@ -96,6 +100,8 @@ mod read;
 mod run_callbacks;
 mod serialized;
 mod settable_event;
+#[cfg(feature = "stablehlo")]
+pub mod stablehlo;
 mod topology;
 mod transfer_manager;
 mod upload;

@@ -2,6 +2,8 @@
 
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "stablehlo")]
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pjrt_sys::*;
@@ -16,6 +18,8 @@ use crate::extensions::Layouts;
 use crate::handle::{Handle, Owned};
 use crate::hlo;
 use crate::parameter::Parameter;
+#[cfg(feature = "stablehlo")]
+use crate::parameter_shapes;
 use crate::query::serialized;
 use crate::read;
 use crate::topology::Parent;
@@ -44,7 +48,11 @@ pub struct LoadedExecutable {
     executable: Executable,
     num_outputs: usize,
     devices: Vec<Device>,
+    /// The parameters that the plugin reports when it compiles the program.
     parameters: Option<Vec<Parameter>>,
+    /// The parameters with the shapes in the optimized program, which is read at the first request.
+    #[cfg(feature = "stablehlo")]
+    described: OnceLock<Option<Vec<Parameter>>>,
     deleted: AtomicBool,
 }
 
@@ -74,7 +82,16 @@ impl LoadedExecutable {
             // Compilers create static objects at their first use.
             exit::guard();
         }
-        Ok(Self { raw, executable, num_outputs, devices, parameters, deleted: AtomicBool::new(false) })
+        Ok(Self {
+            raw,
+            executable,
+            num_outputs,
+            devices,
+            parameters,
+            #[cfg(feature = "stablehlo")]
+            described: OnceLock::new(),
+            deleted: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn handle(&self) -> &Handle<PJRT_LoadedExecutable, Arc<ClientInner>> {
@@ -108,8 +125,36 @@ impl LoadedExecutable {
 
     /// The program's parameters. `None` if the plugin does not report their number. It may report the number without
     /// shapes and layouts.
+    ///
+    /// If the plugin returns its optimized program as StableHLO, as the embedded CPU device does, the first call reads
+    /// the shapes from that program. This requires the feature `stablehlo`.
     pub fn parameters(&self) -> Option<&[Parameter]> {
+        #[cfg(feature = "stablehlo")]
+        if !self.has_shapes()
+            && let Some(described) = self.described.get_or_init(|| self.describe())
+        {
+            return Some(described);
+        }
         self.parameters.as_deref()
+    }
+
+    /// The parameters that each run checks its arguments against. The plugin reported them when it compiled the program.
+    #[inline]
+    pub(crate) fn checked_parameters(&self) -> Option<&[Parameter]> {
+        self.parameters.as_deref()
+    }
+
+    /// Whether the shapes of the parameters are known without the optimized program.
+    #[cfg(feature = "stablehlo")]
+    fn has_shapes(&self) -> bool {
+        self.parameters.as_ref().is_some_and(|all| all.iter().all(|parameter| parameter.shape().is_some()))
+    }
+
+    /// Reads the shapes of the parameters from the optimized program.
+    #[cfg(feature = "stablehlo")]
+    fn describe(&self) -> Option<Vec<Parameter>> {
+        let program = self.executable.optimized_program_if(|format| format == "mlir").ok()??;
+        parameter_shapes::with_shapes(self.parameters.as_deref(), parameter_shapes::read(&program)?)
     }
 
     /// The devices of this process that run the program.

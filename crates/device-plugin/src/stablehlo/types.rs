@@ -10,13 +10,7 @@ use crate::{ElementType, Error, Result, Shape};
 ///
 /// `UNIMPLEMENTED` for tuples, dynamic extents and element types that buffers do not support.
 pub fn shape(ty: &Type) -> Result<Shape> {
-    match ty {
-        Type::Tensor(tensor) if tensor.is_static() => {
-            Ok(Shape::new(element_type(tensor.element)?, tensor.shape.as_slice()))
-        }
-        Type::Token => Ok(Shape::new(ElementType::Token, [])),
-        _ => Err(Error::unimplemented(format!("a value of type {ty} cannot be stored in a buffer"))),
-    }
+    Shape::try_from(ty).map_err(|error| Error::unimplemented(error.to_string()))
 }
 
 /// Converts an element type of StableHLO to PJRT.
@@ -25,10 +19,7 @@ pub fn shape(ty: &Type) -> Result<Shape> {
 ///
 /// `UNIMPLEMENTED` for `tf32` and `index`, which buffers do not support.
 pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
-    // Both crates use StableHLO's names. A test checks that they agree.
-    ty.name()
-        .parse()
-        .map_err(|_| Error::unimplemented(format!("elements of type {} cannot be stored in a buffer", ty.name())))
+    ty.try_into().map_err(|error: pjrt_types::Unconvertible| Error::unimplemented(error.to_string()))
 }
 
 /// Converts an element type of PJRT to StableHLO.
@@ -37,8 +28,5 @@ pub fn element_type(ty: ir::ElementType) -> Result<ElementType> {
 ///
 /// `UNIMPLEMENTED` for types that StableHLO does not have: tokens, and integers of one bit.
 pub fn ir_element_type(ty: ElementType) -> Result<ir::ElementType> {
-    let lacking = || Error::unimplemented(format!("StableHLO does not have tensors of {ty}"));
-    // PJRT's `si1` would be read as `i1`, which is a boolean.
-    let name = Some(ty.stablehlo_name()).filter(|_| !matches!(ty, ElementType::S1 | ElementType::U1));
-    name.and_then(ir::ElementType::from_name).ok_or_else(lacking)
+    ty.try_into().map_err(|error: pjrt_types::Unconvertible| Error::unimplemented(error.to_string()))
 }

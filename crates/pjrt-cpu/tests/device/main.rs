@@ -6,6 +6,7 @@ mod aliasing;
 mod arriving;
 mod asynchrony;
 mod bounded;
+mod built_programs;
 mod cancel;
 mod compile_options;
 mod devices;
