@@ -245,12 +245,12 @@ pub(crate) unsafe fn descriptor(descriptor: *const dp_descriptor) -> Outcome<Des
 ///
 /// # Safety
 ///
-/// K6 (tables keep C1 to C10) for the pointer.
+/// K6 (tables keep C1 to C11) for the pointer.
 pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<StaticApi> {
     let Some(table) = NonNull::new(api.cast_mut()) else {
         return Err(Failure::argument(format!("`{parameter}` is NULL; it must point to a PJRT_Api")));
     };
-    // SAFETY: K6 (tables keep C1 to C10).
+    // SAFETY: K6 (tables keep C1 to C11).
     Ok(unsafe { StaticApi::new(table.as_ptr()) })
 }
 

@@ -346,7 +346,7 @@ pub unsafe extern "C" fn dp_registry_register_api(
             let found = &manifest.name;
             return Err(Failure::argument(format!("`name` is {name:?}, but the manifest has {found:?}; use one name")));
         }
-        // SAFETY: K6 (tables keep C1 to C10).
+        // SAFETY: K6 (tables keep C1 to C11).
         let library = Library::Static(unsafe { guard::table(api, "api") }?);
         Ok(registry.register_descriptor(Descriptor::new(manifest, library, std::sync::Arc::new(()))?)?)
     };

@@ -163,7 +163,7 @@ fn functions(out: &mut String, loaded: &Value) {
     }
     for extension in loaded["extensions"].as_array().into_iter().flatten() {
         let name = extension["name"].as_str().unwrap_or("unknown to this version of the command");
-        line!(out, "extension {name} ({})", extension["type"]);
+        line!(out, "extension {name} ({}), {} bytes", extension["type"], extension["struct_size"]);
     }
     let missing = loaded["missing_functions"].as_array().map(Vec::as_slice).unwrap_or_default();
     let present = loaded["functions"].as_u64().unwrap_or(0);

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use device_plugin::Manifest;
 use device_plugin::support::{Reason, Support};
+use pjrt::extensions::ExtensionInfo;
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, ErrorKind, Function, TopologyDescription};
 use plugin_registry::discovery::check_trusted;
 use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
@@ -211,8 +212,9 @@ fn describe(loaded: &LoadedPlugin, path: Option<&str>) -> Value {
         functions.partition(|function| plugin.supports(**function));
     let missing: Vec<&str> = missing.iter().map(|function| function.name()).collect();
     let extensions = plugin.extensions();
-    let extensions: Vec<Value> =
-        extensions.iter().map(|(number, name)| json!({ "type": number, "name": name })).collect();
+    let extension =
+        |found: &ExtensionInfo| json!({ "type": found.number, "name": found.name, "struct_size": found.struct_size });
+    let extensions: Vec<Value> = extensions.iter().map(extension).collect();
     let unapplied: Vec<String> = loaded.missing_variables().iter().map(ToString::to_string).collect();
     let mut told = json!({
         "api_version": plugin.api_version().to_string(),

@@ -13,7 +13,7 @@ const DOUBLE: &str = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = ClientOptions::new();
     let client = match std::env::args_os().nth(1) {
-        // SAFETY: whoever runs this example vouches that the file is a PJRT plugin that keeps contracts C1 to C10.
+        // SAFETY: whoever runs this example vouches that the file is a PJRT plugin that keeps contracts C1 to C11.
         Some(path) => unsafe { Plugin::load(path) }?.client(&options)?,
         None => plugin_registry::open("cpu")?.client(&options)?,
     };

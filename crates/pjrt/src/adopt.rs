@@ -87,9 +87,9 @@ as_raw! {
 ///
 /// # Safety
 ///
-/// [Contracts](crate::contracts) C1 to C10 hold for the table, and the plugin was initialized.
+/// [Contracts](crate::contracts) C1 to C11 hold for the table, and the plugin was initialized.
 pub unsafe fn adopt_plugin(table: *const PJRT_Api) -> Result<Plugin, LoadError> {
-    // SAFETY: this function's contract: the table keeps C1 to C10.
+    // SAFETY: this function's contract: the table keeps C1 to C11.
     unsafe { Plugin::adopt(table) }
 }
 

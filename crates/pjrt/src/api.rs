@@ -48,7 +48,7 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// `raw` is null or keeps [contracts](crate::contracts) C1 to C10, which every later call relies on.
+    /// `raw` is null or keeps [contracts](crate::contracts) C1 to C11, which every later call relies on.
     pub unsafe fn from_raw(raw: *const PJRT_Api) -> Result<Self, LoadErrorKind> {
         const HEADER: usize = std::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy);
         if raw.is_null() {

@@ -31,7 +31,7 @@
 //!   function. [`Plugin::supports`] checks beforehand.
 //! - An asynchronous operation owns its host memory until the plugin reports its end, even if its future is dropped or
 //!   leaked.
-//! - [`contracts`] states what a plugin must promise (C1 to C10) and what this crate guarantees in return.
+//! - [`contracts`] states what a plugin must promise (C1 to C11) and what this crate guarantees in return.
 //!
 //! # Features
 //!

@@ -96,7 +96,7 @@ impl Plugin {
     ///
     /// # Safety
     ///
-    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C10: its table and functions are what
+    /// The library is a PJRT plugin that keeps [contracts](crate::contracts) C1 to C11: its table and functions are what
     /// the header of its API version declares, objects live until they are destroyed, any thread may call it, it does
     /// not use host memory after it has reported the end of the operation, and no C++ exception leaves it. All other
     /// functions of this crate are safe because of this promise.
@@ -111,7 +111,7 @@ impl Plugin {
             Some(known) => known,
             None => {
                 // No lock is held while the library's code runs, because it may load plugins itself. SAFETY: this
-                // function's contract: the library keeps C1 to C10.
+                // function's contract: the library keeps C1 to C11.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
                 let table = Foreign(table);
                 // Null tables of different libraries are not the same plugin.
@@ -123,7 +123,7 @@ impl Plugin {
                 registry.by_path.entry(canonical.clone()).or_insert((loaded, library, table)).clone()
             }
         };
-        // SAFETY: this function's contract: the table keeps C1 to C10.
+        // SAFETY: this function's contract: the table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table.0, Some((canonical, library)), true) }
     }
 
@@ -152,13 +152,13 @@ impl Plugin {
         };
         // For the same spelling of the path, the loader returns the old library without checking the file.
         let spelling = spelled_anew(&canonical, number);
-        // SAFETY: this function's contract: the library keeps C1 to C10.
+        // SAFETY: this function's contract: the library keeps C1 to C11.
         let (library, table) = unsafe { library::get_pjrt_api(&spelling) }.map_err(fail)?;
         if table.is_null() {
             return Err(fail(LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: this function's contract: the table keeps C1 to C10.
+        // SAFETY: this function's contract: the table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table, Some((canonical, library)), true) }
     }
 
@@ -191,7 +191,7 @@ impl Plugin {
             return Err(LoadError::new(None, LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: the creator of the `StaticApi` promised C1 to C10.
+        // SAFETY: the creator of the `StaticApi` promised C1 to C11.
         unsafe { Self::initialize(&loaded, table, None, true) }
     }
 
@@ -205,7 +205,7 @@ impl Plugin {
             return Err(LoadError::new(None, LoadErrorKind::NullTable));
         }
         let loaded = registry().by_table.entry(table.addr()).or_default().clone();
-        // SAFETY: this function's contract: the table keeps C1 to C10.
+        // SAFETY: this function's contract: the table keeps C1 to C11.
         unsafe { Self::initialize(&loaded, table, None, false) }
     }
 
@@ -223,7 +223,7 @@ impl Plugin {
         let initialize = || {
             let (path, library) = file.clone().unzip();
             let fail = |kind| LoadError::new(path.as_deref(), kind);
-            // SAFETY: this function's contract: the table keeps C1 to C10.
+            // SAFETY: this function's contract: the table keeps C1 to C11.
             let api = unsafe { Api::from_raw(table) }.map_err(fail)?;
             if is_new && api.supports::<slot::PJRT_Plugin_Initialize>() {
                 let mut args = PJRT_Plugin_Initialize_Args::new();
@@ -296,7 +296,7 @@ impl Plugin {
     /// # Safety
     ///
     /// A function of that name has the C type `void (void)`, may be called now, and leaves the plugin's promises
-    /// C1 to C10 true (see [`contracts`](crate::contracts)).
+    /// C1 to C11 true (see [`contracts`](crate::contracts)).
     pub unsafe fn call_function(&self, name: &str) -> Result<(), LoadError> {
         let fail = |kind| LoadError::new(self.path(), kind);
         let Some(library) = self.0.library else {

@@ -68,7 +68,7 @@ impl TopologyDescription {
     /// # Safety
     ///
     /// `raw` is null or a topology of the plugin that the caller owns.
-    unsafe fn owned(
+    pub(crate) unsafe fn owned(
         raw: *mut PJRT_TopologyDescription,
         plugin: &Plugin,
         function: &'static str,

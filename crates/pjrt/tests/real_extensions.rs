@@ -20,7 +20,7 @@ const DOUBLE: &str = "module { func.func @main(%x: tensor<2xf32>) -> tensor<2xf3
 #[test]
 fn groups_match_extension_chain() {
     each_plugin("groups", |plugin| {
-        let chain: Vec<u32> = plugin.extensions().iter().map(|(number, _)| *number).collect();
+        let chain: Vec<u32> = plugin.extensions().iter().map(|found| found.number).collect();
         let groups = [
             (1, plugin.extension::<Profiler>().is_some()),
             (3, plugin.extension::<Streams>().is_some()),

@@ -200,7 +200,10 @@ fn walks_chain_and_keeps_unknown_types() {
     let layouts = Box::leak(Box::new(layouts));
     let unknown = node(PJRT_Extension_Type(9000), 24, (&raw mut *layouts).cast());
     let plugin = with_chain(node(PJRT_Extension_Type::PJRT_Extension_Type_FFI, 24, unknown));
-    assert_eq!(plugin.extensions(), [(5, Some("FFI")), (9000, None), (4, Some("Layouts"))]);
+    let found = plugin.extensions().into_iter().map(|found| (found.number, found.name, found.struct_size));
+    let layouts = PJRT_Layouts_Extension::STRUCT_SIZE;
+    let expected = [(5, Some("FFI"), 24), (9000, None, 24), (4, Some("Layouts"), layouts)];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
     assert!(plugin.extension::<Layouts>().is_some(), "not only the first node is looked at");
     assert!(with_chain(null_mut()).extension::<Layouts>().is_none());
 }

@@ -23,7 +23,7 @@ fn library() -> PathBuf {
 }
 
 fn plugin() -> Plugin {
-    // SAFETY: C1 to C10: the library is this workspace's own.
+    // SAFETY: C1 to C11: the library is this workspace's own.
     unsafe { Plugin::load(library()) }.unwrap()
 }
 

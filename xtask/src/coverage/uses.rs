@@ -5,7 +5,7 @@
 //!
 //! - `let args = X_Args::new()`, `args: &mut X_Args` and `let args = nested(options.field)` give a variable its struct.
 //! - `args.field`, `X { field: … }`, `offset_of!(X, field)` use a field. An assignment sets it, all else reads it.
-//! - `slot::X` and `X_Args::new()` use a function. `X::NAME` alone does not.
+//! - `slot::X` and mentions of `X_Args` use a function. `X::NAME` and `Function::X` alone do not.
 //! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that it reads.
 //! - In `PJRT_X(X_Args, object: …) => kind(output, …)`, `object` is set and `output` is read. In
 //!   `PJRT_X, X_Args, object`, `object` is set.
@@ -334,7 +334,11 @@ impl Search<'_> {
         }
         // `field: Marker` lists a function in a table.
         let is_listed = is_punct(tokens.get(at + 1), ',') || at + 1 == tokens.len();
-        let is_path = at > 1 && is_punct(tokens.get(at - 1), ':') && is_punct(tokens.get(at - 2), ':');
+        // `Function::PJRT_X` names a function, to ask whether a plugin has it.
+        let is_path = at > 2
+            && is_punct(tokens.get(at - 1), ':')
+            && is_punct(tokens.get(at - 2), ':')
+            && ident(tokens.get(at - 3)).as_deref() != Some("Function");
         if is_path && !is_name_only {
             self.uses.functions.insert(name.to_owned());
         }
@@ -371,12 +375,9 @@ impl Search<'_> {
     /// The name of a struct: a literal, a constructor, or another mention.
     fn struct_name(&mut self, name: &str, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         scope.named.insert(name.to_owned());
-        let is_new = is_punct(tokens.get(at + 1), ':') && ident(tokens.get(at + 3)).as_deref() == Some("new");
-        if is_new {
-            let functions = self.declarations.functions.iter();
-            let of = functions.filter(|(_, args)| args.as_deref() == Some(name)).map(|(function, _)| function.clone());
-            self.uses.functions.extend(of);
-        }
+        let functions = self.declarations.functions.iter();
+        let of = functions.filter(|(_, args)| args.as_deref() == Some(name)).map(|(function, _)| function.clone());
+        self.uses.functions.extend(of);
         // Not a literal: `-> X { body }`, `for X { items }`, `impl X { items }`.
         let before = ident(at.checked_sub(1).and_then(|at| tokens.get(at)));
         let is_type = at > 0 && is_punct(tokens.get(at - 1), '>')

@@ -69,13 +69,13 @@
 //! | can end an execution | [`poisoning`](Features::poisoning) | [`Poisoning`] |
 //! | tracks what it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
 //! | keeps the order of its work itself | [`queued`](Features::queued) | |
-//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi) | [`Profile`], [`Streams`], [`RawBuffers`] |
+//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profile`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
 //!
 //! # Extensions of the C API
 //!
 //! Frameworks find extensions in the table's chain. Layouts, shardings and memory descriptions are always available,
-//! because the SDK derives them from the methods that every backend has. Four extensions require functions of the
-//! backend, so they are features:
+//! because the SDK derives them from the methods that every backend has. The others require functions of the backend, so
+//! they are features:
 //!
 //! | type | name | in this SDK |
 //! |---:|---|---|
@@ -90,17 +90,17 @@
 //! | 8 | RawBuffer | [`Features::raw_buffers`] |
 //! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`AheadOfTime::compile_for`] compiles ahead of time |
 //! | 10, 11 | Example, Unknown | not offered: no functions |
-//! | 12 | CrossHostTransfers | not offered: the headers used by this SDK number it, but do not declare a struct |
-//! | 13 | ExecutableMetadata | not offered: as above |
-//! | 14 | Callback | not offered: callbacks about slices of TPUs |
+//! | 12 | CrossHostTransfers | not offered: frameworks use it on CUDA and TPUs only, where the device's own network transfers the data |
+//! | 13 | ExecutableMetadata | [`Features::executable_metadata`] |
+//! | 14 | Callback | [`Features::failure_reports`] |
 //! | 15 | HostAllocator | not offered: no struct declared |
 //! | 16, 17 | TpuTopology, TpuExecutable | not offered: shapes and programs of TPUs |
 //! | 18 | Megascale | not offered: transfers between slices of TPUs. It creates the `multi_slice_config` of an execution, which the SDK therefore rejects |
 //! | 19 | Shardings | always |
-//! | 20 | AbiVersion | not offered: reports whether serialized executables fit a runtime. The SDK's own envelope contains platform and version, which are checked on load |
+//! | 20 | AbiVersion | [`Features::abi_versions`]. The SDK's own envelope of serialized executables also contains platform and version, which are checked on load |
 //! | 21 | Collectives | not offered: collectives outside programs, which frameworks use on CUDA only |
 //! | 22 | MultiSlice | not offered: as Megascale |
-//! | 23 | HostMemoryAllocator | not offered: no struct declared |
+//! | 23 | HostMemoryAllocator | [`Features::host_memory_allocator`] |
 //! | 24 | XlaTransform | not offered: changes how XLA's own compiler runs |
 
 #[cfg(doc)]
@@ -109,6 +109,8 @@ use crate::Backend;
 pub(crate) mod calls;
 mod compilation;
 mod execution;
+mod failures;
+mod host_memory;
 mod memory;
 mod platform;
 mod profile;
@@ -116,10 +118,13 @@ mod raw_buffers;
 mod streams;
 mod table;
 mod transfers;
+mod versions;
 
 pub(crate) use calls::FeatureCalls;
 pub use compilation::{AheadOfTime, CostAnalysis, NamedOptions, Serialization};
 pub use execution::{MultiDevice, Poisoning, Tracking};
+pub use failures::{Failure, FailureCallbacks, FailureReports};
+pub use host_memory::{HostAllocation, HostMemoryAllocator};
 pub use memory::{BufferAddresses, DeviceCopies, DmaMappings, ForeignViews};
 pub use platform::{AtExit, Distributed, MemoryStatistics, Platform, StorageLayouts};
 pub use profile::Profile;
@@ -130,3 +135,4 @@ pub(crate) use table::functions;
 #[doc(hidden)]
 pub use table::{Implemented, NotImplemented, Probe, check};
 pub use transfers::{AsyncReads, DynamicShapes, PiecewiseUploads};
+pub use versions::{AbiVersions, ExecutableMetadata};

@@ -254,6 +254,30 @@ features! {
         write_raw: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
         raw_host_pointer: fn(&B, &B::Buffer) -> Option<usize>,
     }
+
+    /// Offers versions that tell where stored executables run (`PJRT_AbiVersion_Extension`).
+    abi_versions: AbiVersions {
+        platform_id: fn() -> u64,
+        runtime_abi_version: fn(&B) -> Result<Vec<u8>>,
+        executable_abi_version: fn(&B::Executable) -> Result<Vec<u8>>,
+        check_runtime: fn(&[u8], &[u8]) -> Result<()>,
+        check_executable: fn(&[u8], &[u8]) -> Result<()>,
+    }
+
+    /// Offers descriptions of executables (`PJRT_ExecutableMetadata_Extension`).
+    executable_metadata: ExecutableMetadata {
+        executable_metadata: fn(&B::Executable) -> Result<Vec<u8>>,
+    }
+
+    /// Offers host memory that is fast for the device (`PJRT_HostMemoryAllocator_Extension`).
+    host_memory_allocator: HostMemoryAllocator {
+        allocate_host: fn(&B, usize, Option<usize>) -> Result<crate::features::HostAllocation>,
+    }
+
+    /// Offers reports of failures (`PJRT_Callback_Extension`).
+    failure_reports: FailureReports {
+        failure_callbacks: fn(&B) -> &crate::features::FailureCallbacks,
+    }
 }
 
 impl<B: Backend> Features<B> {

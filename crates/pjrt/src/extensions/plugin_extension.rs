@@ -1,10 +1,31 @@
 //! The trait by which a plugin returns its extensions, and their names.
 
+use crate::api::ExtensionNode;
 use crate::plugin::Plugin;
 
 pub(super) mod sealed {
     pub trait Sealed {}
 }
+
+/// Implements [`PluginExtension`] for a newtype around the functions of a table.
+macro_rules! plugin_extension {
+    ($name:ident($table:ident)) => {
+        impl $crate::extensions::plugin_extension::sealed::Sealed for $name {}
+
+        impl $crate::extensions::plugin_extension::PluginExtension for $name {
+            fn of(plugin: &$crate::Plugin) -> Option<Self> {
+                $crate::extensions::functions::Functions::of(plugin).map(Self)
+            }
+        }
+
+        impl $crate::handle::Owner for $name {
+            fn api(&self) -> &$crate::api::Api {
+                self.0.plugin.api()
+            }
+        }
+    };
+}
+pub(super) use plugin_extension;
 
 /// An optional group of functions; see [`Plugin::extension`].
 pub trait PluginExtension: Sized + sealed::Sealed {
@@ -12,11 +33,28 @@ pub trait PluginExtension: Sized + sealed::Sealed {
     fn of(plugin: &Plugin) -> Option<Self>;
 }
 
+/// An extension of a plugin, which may be one that this crate does not know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExtensionInfo {
+    /// The number in `PJRT_Extension_Type`.
+    pub number: u32,
+    /// The name. `None` if the number is newer than this crate.
+    pub name: Option<&'static str>,
+    /// The size of the plugin's struct, in bytes. It grows with each version of the extension.
+    pub struct_size: usize,
+}
+
 impl Plugin {
-    /// Types of the plugin's extensions, in the order of its chain: the number, and the name if it is known.
+    /// The plugin's extensions, in the order of its chain, unknown ones included.
     #[doc(alias = "PJRT_Extension_Base")]
-    pub fn extensions(&self) -> Vec<(u32, Option<&'static str>)> {
-        self.extension_nodes().iter().map(|node| (node.ty, name(node.ty))).collect()
+    pub fn extensions(&self) -> Vec<ExtensionInfo> {
+        let info = |node: &ExtensionNode| ExtensionInfo {
+            number: node.ty,
+            name: name(node.ty),
+            struct_size: node.struct_size,
+        };
+        self.extension_nodes().iter().map(info).collect()
     }
 
     /// Returns an extension of the plugin, if it has one of this type.

@@ -219,7 +219,7 @@ fn open(location: &Location, name: &str, is_replacement: bool) -> Result<Plugin,
 
 fn load(path: &PathBuf, is_replacement: bool) -> Result<Plugin, pjrt::LoadError> {
     if is_replacement {
-        // SAFETY: R1 (the library is trusted): whoever registered, named or installed it promised C1 to C10 for it.
+        // SAFETY: R1 (the library is trusted): whoever registered, named or installed it promised C1 to C11 for it.
         return unsafe { Plugin::load_replacement(path) };
     }
     // SAFETY: R1 (the library is trusted), as above.

@@ -3,7 +3,11 @@
 //! PJRT's extensions form a linked list of structs. Each one is a [`Link`](super::link::Link) that knows its successor, and [`Chain`]
 //! defines their order. If the backend does not offer an extension, its link points to the next one.
 
+use crate::abi::extensions::abi_version::AbiVersions;
+use crate::abi::extensions::callbacks::Callbacks;
+use crate::abi::extensions::executable_metadata::ExecutableMetadata;
 use crate::abi::extensions::ffi::Ffi;
+use crate::abi::extensions::host_memory_allocator::HostMemoryAllocator;
 use crate::abi::extensions::layouts::Layouts;
 use crate::abi::extensions::link::End;
 use crate::abi::extensions::memory_descriptions::MemoryDescriptions;
@@ -14,4 +18,7 @@ use crate::abi::extensions::streams::Streams;
 
 /// The extensions of the plugin `P`, in the order in which frameworks find them.
 pub(crate) type Chain<P> =
-    Layouts<P, Profile<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, End>>>>>>>;
+    Layouts<P, Profile<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, Optional<P>>>>>>>>;
+
+/// The extensions that few devices offer.
+type Optional<P> = AbiVersions<P, ExecutableMetadata<P, HostMemoryAllocator<P, Callbacks<P, End>>>>;

@@ -1,9 +1,13 @@
 //! The extensions of the table, one file for each.
 
+pub(crate) mod abi_version;
+pub(crate) mod callbacks;
+pub(crate) mod executable_metadata;
 pub(crate) mod execute_context;
 pub(crate) mod extension_chain;
 pub(crate) mod ffi;
 pub(crate) mod foreign_handler;
+pub(crate) mod host_memory_allocator;
 pub(crate) mod layouts;
 pub(crate) mod link;
 pub(crate) mod memory_descriptions;

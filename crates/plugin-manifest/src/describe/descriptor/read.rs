@@ -116,7 +116,7 @@ unsafe fn library(raw: &dp_descriptor, name: &str) -> Result<Library, Faults> {
                 )
                 .into());
             }
-            // SAFETY: D3, the table keeps C1 to C10 as long as the process lives.
+            // SAFETY: D3, the table keeps C1 to C11 as long as the process lives.
             Ok(Library::Static(unsafe { StaticApi::new(table) }))
         }
         DP_LIBRARY_BESIDE => Ok(Library::beside(file()?)),

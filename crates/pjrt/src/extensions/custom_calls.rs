@@ -1,0 +1,98 @@
+//! `PJRT_Gpu_Custom_Call`: custom calls of XLA's GPU plugins.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{NonNull, null_mut};
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+use pjrt_types::HandlerTraits;
+
+use super::functions::Functions;
+use super::plugin_extension::plugin_extension;
+use crate::error::Error;
+
+/// Registers custom calls with XLA's GPU plugins. Other plugins, and newer GPU plugins, have [`Ffi`](super::Ffi).
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Gpu_Custom_Call")]
+pub struct GpuCustomCalls(Functions<PJRT_Gpu_Custom_Call>);
+
+plugin_extension!(GpuCustomCalls(PJRT_Gpu_Custom_Call));
+
+/// The handlers of a typed custom call: pointers to `XLA_FFI_Handler` functions, one for each stage of an execution.
+#[derive(Clone, Copy, Debug)]
+pub struct GpuHandlers {
+    /// Creates the state of the call.
+    pub instantiate: Option<NonNull<c_void>>,
+    /// Requests resources.
+    pub prepare: Option<NonNull<c_void>>,
+    /// Initializes resources.
+    pub initialize: Option<NonNull<c_void>>,
+    /// Runs the call.
+    pub execute: NonNull<c_void>,
+}
+
+/// `api_version` of a call without types.
+const UNTYPED: c_int = 0;
+/// `api_version` of a typed call.
+const TYPED: c_int = 1;
+
+impl GpuCustomCalls {
+    /// Registers a typed custom call for the process. `target` is its name in programs.
+    ///
+    /// # Errors
+    ///
+    /// Traits other than the default if the plugin ignores traits, as those before version 3 of the extension do.
+    ///
+    /// # Safety
+    ///
+    /// The handlers are `XLA_FFI_Handler*` for the version of XLA's FFI that the plugin uses. They stay callable, from
+    /// any thread, until the process ends. `traits` describe them correctly.
+    #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
+    pub unsafe fn register(&self, target: &str, handlers: GpuHandlers, traits: HandlerTraits) -> Result<(), Error> {
+        if traits != HandlerTraits::default() && !self.0.table.0.custom_call_handles_traits.get() {
+            return Err(Error::unsupported(format!(
+                "the plugin's {} ignores the traits of handlers; register {target:?} without traits",
+                PJRT_Gpu_Custom_Call::NAME
+            )));
+        }
+        // SAFETY: this function's contract.
+        unsafe { self.call(TYPED, target, handlers, traits) }
+    }
+
+    /// Registers a custom call without types for the process.
+    ///
+    /// # Safety
+    ///
+    /// `function` is a function with the signature that XLA calls for custom calls without types. It stays callable,
+    /// from any thread, until the process ends.
+    #[doc(alias = "PJRT_Gpu_Register_Custom_Call")]
+    pub unsafe fn register_untyped(&self, target: &str, function: NonNull<c_void>) -> Result<(), Error> {
+        let handlers = GpuHandlers { instantiate: None, prepare: None, initialize: None, execute: function };
+        // SAFETY: this function's contract.
+        unsafe { self.call(UNTYPED, target, handlers, HandlerTraits::default()) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`GpuCustomCalls::register`], or [`GpuCustomCalls::register_untyped`] for that version.
+    unsafe fn call(
+        &self,
+        api_version: c_int,
+        target: &str,
+        handlers: GpuHandlers,
+        traits: HandlerTraits,
+    ) -> Result<(), Error> {
+        let raw = |handler: Option<NonNull<c_void>>| handler.map_or(null_mut(), NonNull::as_ptr);
+        let mut args = PJRT_Gpu_Register_Custom_Call_Args::new();
+        args.function_name = target.as_ptr().cast::<c_char>();
+        args.function_name_size = target.len();
+        args.api_version = api_version;
+        args.handler_instantiate = raw(handlers.instantiate);
+        args.handler_prepare = raw(handlers.prepare);
+        args.handler_initialize = raw(handlers.initialize);
+        args.handler_execute = handlers.execute.as_ptr();
+        args.traits = traits.0;
+        // SAFETY: C2: the name lives through the call; the handlers are right by this function's contract.
+        unsafe { self.0.call::<function::PJRT_Gpu_Register_Custom_Call>(&mut args) }
+    }
+}

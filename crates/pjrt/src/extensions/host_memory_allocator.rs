@@ -1,0 +1,123 @@
+//! `PJRT_HostMemoryAllocator_Extension`: host memory that the device reads and writes quickly.
+
+use std::ffi::{c_int, c_void};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::functions::Functions;
+use super::plugin_extension::plugin_extension;
+use crate::client::{Client, ClientInner};
+use crate::error::Error;
+use crate::handle::Foreign;
+use crate::read;
+
+/// Allocates host memory from the plugin, such as memory that is pinned for the device.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_HostMemoryAllocator_Extension")]
+pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
+
+plugin_extension!(HostMemoryAllocator(PJRT_HostMemoryAllocator_Extension));
+
+/// The number by which the interface says that any NUMA node will do.
+const ANY_NODE: c_int = -1;
+
+impl HostMemoryAllocator {
+    /// Allocates `size` bytes and fills them with zeros. `numa_node` is the number of the NUMA node whose memory is
+    /// used; with `None` the plugin chooses.
+    ///
+    /// # Errors
+    ///
+    /// A client of another plugin, or a NUMA node that no C `int` can name.
+    #[doc(alias = "PJRT_HostMemoryAllocator_Allocate")]
+    pub fn allocate(&self, client: &Client, size: usize, numa_node: Option<u32>) -> Result<HostMemory, Error> {
+        type Function = function::PJRT_HostMemoryAllocator_Allocate;
+        self.0.check(client.api())?;
+        if isize::try_from(size).is_err() {
+            return Err(Error::invalid(format!("{size} bytes exceed the address space")));
+        }
+        let node = |node| c_int::try_from(node).map_err(|_| Error::invalid(format!("{node} is not a NUMA node")));
+        let mut args = PJRT_HostMemoryAllocator_Allocate_Args::new();
+        args.client = client.inner().raw().as_ptr();
+        args.size = size;
+        args.numa_node = numa_node.map_or(Ok(ANY_NODE), node)?;
+        // SAFETY: C2: the client is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        let data = match read::object(args.ptr) {
+            Ok(data) => data,
+            // An allocation of no bytes may have no address.
+            Err(_) if size == 0 => NonNull::dangling(),
+            Err(broken) => return Err(Error::malformed(Function::NAME, broken)),
+        };
+        let memory = HostMemory {
+            data: Foreign(data),
+            size,
+            free: Foreign((args.deleter, args.ptr.cast(), args.deleter_arg)),
+            _client: client.inner().clone(),
+        };
+        // SAFETY: C3: the memory has this size, and no other code refers to it yet.
+        unsafe { data.write_bytes(0, size) };
+        Ok(memory)
+    }
+}
+
+/// Frees the memory at an address, with the allocator's own argument.
+type Deleter = Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>;
+
+/// Host memory of a plugin. It derefs to its bytes and is freed on drop.
+///
+/// As an `AsRef<[u8]>` it can be passed by value to uploads that own their data.
+pub struct HostMemory {
+    data: Foreign<NonNull<u8>>,
+    size: usize,
+    free: Foreign<(Deleter, *mut c_void, *mut c_void)>,
+    /// The plugin's allocator belongs to the client.
+    _client: Arc<ClientInner>,
+}
+
+impl Deref for HostMemory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: C3: the memory has this size and is initialized; `&self` excludes writes.
+        unsafe { NonNull::slice_from_raw_parts(self.data.0, self.size).as_ref() }
+    }
+}
+
+impl DerefMut for HostMemory {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: C3: the memory has this size and is initialized; `&mut self` excludes other uses.
+        unsafe { NonNull::slice_from_raw_parts(self.data.0, self.size).as_mut() }
+    }
+}
+
+impl AsRef<[u8]> for HostMemory {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl AsMut<[u8]> for HostMemory {
+    fn as_mut(&mut self) -> &mut [u8] {
+        self
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        let (deleter, address, argument) = self.free.0;
+        if let Some(deleter) = deleter {
+            // SAFETY: C3: the deleter runs once, with the values that came with it.
+            unsafe { deleter(address, argument) };
+        }
+    }
+}
+
+impl std::fmt::Debug for HostMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HostMemory").field("size", &self.size).finish_non_exhaustive()
+    }
+}
