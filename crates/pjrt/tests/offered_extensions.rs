@@ -84,7 +84,7 @@ impl Backend for Device {
     }
 
     /// The program's text is the version that it needs.
-    fn compile(&self, program: &device_plugin::Program, _: &Options) -> Result<Compiled<u8>> {
+    fn compile(&self, program: &Program, _: &Options) -> Result<Compiled<u8>> {
         let version = program.code().first().copied().unwrap_or_default();
         Ok(Compiled::new(version, ExecutableInfo::new("versioned", [], [])))
     }

@@ -1,0 +1,302 @@
+//! `PJRT_Megascale_Extension` and `PJRT_MultiSlice_Extension`: programs that run on several TPU slices.
+
+use std::ffi::c_char;
+use std::ptr::null_mut;
+
+use pjrt_sys::extension_slot as function;
+use pjrt_sys::*;
+
+use super::functions::Functions;
+use super::plugin_extension::plugin_extension;
+use crate::client::Client;
+use crate::error::Error;
+use crate::handle::{Destroy, Owned, Owner as _};
+use crate::query::serialized;
+use crate::read;
+use crate::topology::TopologyDescription;
+
+/// Creates configurations for programs on several TPU slices.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_Megascale_Extension")]
+pub struct Megascale(Functions<PJRT_Megascale_Extension>);
+
+plugin_extension!(Megascale(PJRT_Megascale_Extension));
+
+/// The functions of configurations.
+#[derive(Clone, Debug)]
+#[doc(alias = "PJRT_MultiSlice_Extension")]
+struct MultiSlice(Functions<PJRT_MultiSlice_Extension>);
+
+plugin_extension!(MultiSlice(PJRT_MultiSlice_Extension));
+
+/// This process's part of a system of several slices.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LocalSlice<'a> {
+    /// The number of this process's slice.
+    pub slice_id: i32,
+    /// The number of this host in its slice.
+    pub host_id: i32,
+    /// The addresses of all hosts: a serialized `xla.megascale.runtime.EndpointAddresses` message.
+    pub endpoint_addresses: &'a [u8],
+    /// The network between slices: a serialized `xla.megascale.runtime.DCNTopology` message.
+    pub dcn_topology: &'a [u8],
+}
+
+impl Megascale {
+    /// The connection of a client to the other slices.
+    ///
+    /// # Errors
+    ///
+    /// A client of another plugin.
+    #[doc(alias = "PJRT_Megascale_CreateClientContextFromPjRtClient")]
+    pub fn context(&self, client: &Client) -> Result<MegascaleContext, Error> {
+        type Function = function::PJRT_Megascale_CreateClientContextFromPjRtClient;
+        self.0.check(client.api())?;
+        let mut args = PJRT_Megascale_CreateClientContextFromPjRtClient_Args::new();
+        args.client = client.inner().raw().as_ptr();
+        // SAFETY: C2: the client is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        self.owned(args.client_context, Some(client.clone()), Function::NAME)
+    }
+
+    /// A connection with default options, without a client.
+    #[doc(alias = "PJRT_Megascale_CreateDefaultClientContext")]
+    pub fn default_context(&self) -> Result<MegascaleContext, Error> {
+        type Function = function::PJRT_Megascale_CreateDefaultClientContext;
+        let mut args = PJRT_Megascale_CreateDefaultClientContext_Args::new();
+        // SAFETY: C2: the function takes no input.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        self.owned(args.client_context, None, Function::NAME)
+    }
+
+    fn owned(
+        &self,
+        raw: *mut PJRT_Megascale_ClientContext,
+        client: Option<Client>,
+        function: &'static str,
+    ) -> Result<MegascaleContext, Error> {
+        let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: C3: the plugin created the context for this caller.
+        Ok(MegascaleContext { raw: unsafe { Owned::new(raw, self.clone()) }, _client: client })
+    }
+
+    /// The configuration with which programs are compiled ahead of time for `num_slices` slices of a topology.
+    ///
+    /// # Errors
+    ///
+    /// A topology of another plugin.
+    #[doc(alias = "PJRT_Megascale_CreateAoTConfig")]
+    pub fn ahead_of_time_config(
+        &self,
+        topology: &TopologyDescription,
+        num_slices: i32,
+    ) -> Result<MultiSliceConfig, Error> {
+        type Function = function::PJRT_Megascale_CreateAoTConfig;
+        self.0.check(topology.handle().api())?;
+        let functions = self.multi_slice()?;
+        let mut args = PJRT_Megascale_CreateAoTConfig_Args::new();
+        args.topology = topology.handle().as_ptr().cast_const();
+        args.num_slices = num_slices;
+        // SAFETY: C2: the topology is live and of this plugin.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
+    }
+
+    /// The configuration with which programs run on `num_slices` slices of a topology.
+    ///
+    /// # Errors
+    ///
+    /// A topology or context of another plugin, or messages of more than 2^31 - 1 bytes.
+    #[doc(alias = "PJRT_Megascale_CreateMultiSliceConfig")]
+    pub fn config(
+        &self,
+        topology: &TopologyDescription,
+        num_slices: i32,
+        local: &LocalSlice<'_>,
+        context: Option<&MegascaleContext>,
+    ) -> Result<MultiSliceConfig, Error> {
+        type Function = function::PJRT_Megascale_CreateMultiSliceConfig;
+        self.0.check(topology.handle().api())?;
+        if let Some(context) = context {
+            self.0.check(context.raw.owner().api())?;
+        }
+        let functions = self.multi_slice()?;
+        let size = |message: &[u8]| {
+            let size = message.len();
+            i32::try_from(size).map_err(|_| Error::invalid(format!("a message of {size} bytes is too long")))
+        };
+        let mut args = PJRT_Megascale_CreateMultiSliceConfig_Args::new();
+        args.topology = topology.handle().as_ptr().cast_const();
+        args.num_slices = num_slices;
+        args.local_slice_id = local.slice_id;
+        args.local_host_id = local.host_id;
+        args.endpoint_addresses = local.endpoint_addresses.as_ptr().cast::<c_char>();
+        args.endpoint_addresses_size = size(local.endpoint_addresses)?;
+        args.dcn_topology = local.dcn_topology.as_ptr().cast::<c_char>();
+        args.dcn_topology_size = size(local.dcn_topology)?;
+        args.client_context = context.map_or(null_mut(), |context| context.raw.as_ptr());
+        // SAFETY: C2: topology and context are live and of this plugin; the messages live through the call.
+        unsafe { self.0.call::<Function>(&mut args) }?;
+        MultiSliceConfig::new(args.multi_slice_config, functions, Function::NAME)
+    }
+
+    /// Megascale's number of a device of a slice.
+    #[doc(alias = "PJRT_Megascale_DeviceId_To_MegascaleId")]
+    pub fn megascale_id(&self, slice_id: i32, device_id: i32) -> Result<i64, Error> {
+        let mut args = PJRT_Megascale_DeviceId_To_MegascaleId_Args::new();
+        args.slice_id = slice_id;
+        args.per_slice_device_id = device_id;
+        // SAFETY: C2: the inputs are numbers.
+        unsafe { self.0.call::<function::PJRT_Megascale_DeviceId_To_MegascaleId>(&mut args) }?;
+        Ok(args.megascale_id)
+    }
+
+    /// The slice of a device, and the device's number in the slice, by Megascale's number.
+    #[doc(alias = "PJRT_Megascale_MegascaleId_To_DeviceId")]
+    pub fn device_id(&self, megascale_id: i64) -> Result<(i32, i32), Error> {
+        let mut args = PJRT_Megascale_MegascaleId_To_DeviceId_Args::new();
+        args.megascale_id = megascale_id;
+        // SAFETY: C2: the input is a number.
+        unsafe { self.0.call::<function::PJRT_Megascale_MegascaleId_To_DeviceId>(&mut args) }?;
+        Ok((args.slice_id, args.per_slice_device_id))
+    }
+
+    /// The functions that configurations need. They are checked before a configuration is created, so that it can be
+    /// destroyed.
+    fn multi_slice(&self) -> Result<MultiSlice, Error> {
+        let functions = self.0.plugin.extension::<MultiSlice>();
+        functions.filter(|functions| functions.0.table.0.config_destroy.is_some()).ok_or_else(|| {
+            let destroy = function::PJRT_MultiSlice_Config_Destroy::NAME;
+            Error::missing_in(destroy, PJRT_MultiSlice_Extension::NAME, self.0.plugin.api_version())
+        })
+    }
+}
+
+// SAFETY: the body is one call of the object's destroy function.
+unsafe impl Destroy<Megascale> for PJRT_Megascale_ClientContext {
+    unsafe fn destroy(owner: &Megascale, raw: *mut Self) -> Result<(), Error> {
+        let mut args = PJRT_Megascale_DeleteClientContext_Args::new();
+        args.client_context = raw;
+        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        unsafe { owner.0.call::<function::PJRT_Megascale_DeleteClientContext>(&mut args) }
+    }
+}
+
+/// A process's connection to the other slices.
+#[derive(Debug)]
+#[doc(alias = "PJRT_Megascale_ClientContext")]
+pub struct MegascaleContext {
+    raw: Owned<PJRT_Megascale_ClientContext, Megascale>,
+    /// Dropped after the context that was created for it.
+    _client: Option<Client>,
+}
+
+impl MegascaleContext {
+    /// Connects to the other slices.
+    #[doc(alias = "PJRT_Megascale_ClientContext_Initialize")]
+    pub fn initialize(&self) -> Result<(), Error> {
+        let mut args = PJRT_Megascale_ClientContext_Initialize_Args::new();
+        args.client_context = self.raw.as_ptr();
+        // SAFETY: C2: the context is live.
+        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_Initialize>(&mut args) }
+    }
+
+    /// Ends transfers of a launch that wait for other slices. Later transfers of the launch fail, too, for
+    /// `expire_after_ms` milliseconds.
+    #[doc(alias = "PJRT_Megascale_ClientContext_UnblockPendingWork")]
+    pub fn unblock_pending_work(&self, launch_id: i32, expire_after_ms: i64) -> Result<(), Error> {
+        let mut args = PJRT_Megascale_ClientContext_UnblockPendingWork_Args::new();
+        args.client_context = self.raw.as_ptr();
+        args.launch_id = launch_id;
+        args.expire_after_ms = expire_after_ms;
+        // SAFETY: C2: the context is live.
+        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_UnblockPendingWork>(&mut args) }
+    }
+
+    /// The port on which the process accepts connections of other slices.
+    #[doc(alias = "PJRT_Megascale_ClientContext_MegascalePort")]
+    pub fn port(&self) -> Result<i32, Error> {
+        let mut args = PJRT_Megascale_ClientContext_MegascalePort_Args::new();
+        args.client_context = self.raw.as_ptr();
+        // SAFETY: C2: the context is live.
+        unsafe { self.raw.owner().0.call::<function::PJRT_Megascale_ClientContext_MegascalePort>(&mut args) }?;
+        Ok(args.port)
+    }
+}
+
+// SAFETY: the body is one call of the object's destroy function.
+unsafe impl Destroy<MultiSlice> for PJRT_MultiSlice_Config {
+    unsafe fn destroy(owner: &MultiSlice, raw: *mut Self) -> Result<(), Error> {
+        let mut args = PJRT_MultiSlice_Config_Destroy_Args::new();
+        args.config = raw;
+        // SAFETY: C2: the only input is a live object that is not used afterwards, by this function's contract.
+        unsafe { owner.0.call::<function::PJRT_MultiSlice_Config_Destroy>(&mut args) }
+    }
+}
+
+/// The arrangement of devices in several slices.
+#[derive(Debug)]
+#[doc(alias = "PJRT_MultiSlice_Config")]
+pub struct MultiSliceConfig(Owned<PJRT_MultiSlice_Config, MultiSlice>);
+
+impl MultiSliceConfig {
+    fn new(raw: *mut PJRT_MultiSlice_Config, functions: MultiSlice, function: &'static str) -> Result<Self, Error> {
+        let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
+        // SAFETY: C3: the plugin created the configuration for this caller.
+        Ok(Self(unsafe { Owned::new(raw, functions) }))
+    }
+
+    /// The number of slices.
+    #[doc(alias = "PJRT_MultiSlice_Config_NumSlices")]
+    pub fn num_slices(&self) -> Result<i32, Error> {
+        let mut args = PJRT_MultiSlice_Config_NumSlices_Args::new();
+        args.config = self.0.as_ptr();
+        // SAFETY: C2: the configuration is live.
+        unsafe { self.0.owner().0.call::<function::PJRT_MultiSlice_Config_NumSlices>(&mut args) }?;
+        Ok(args.num_slices)
+    }
+
+    /// The number of this process's slice.
+    #[doc(alias = "PJRT_MultiSlice_Config_SliceId")]
+    pub fn slice_id(&self) -> Result<i32, Error> {
+        let mut args = PJRT_MultiSlice_Config_SliceId_Args::new();
+        args.config = self.0.as_ptr();
+        // SAFETY: C2: the configuration is live.
+        unsafe { self.0.owner().0.call::<function::PJRT_MultiSlice_Config_SliceId>(&mut args) }?;
+        Ok(args.slice_id)
+    }
+
+    /// The number of each slice, and the number of its devices.
+    #[doc(alias = "PJRT_MultiSlice_Config_NumDevicesPerSlice")]
+    pub fn devices_per_slice(&self) -> Result<Vec<(i32, i32)>, Error> {
+        type Function = function::PJRT_MultiSlice_Config_NumDevicesPerSlice;
+        let mut args = PJRT_MultiSlice_Config_NumDevicesPerSlice_Args::new();
+        args.config = self.0.as_ptr();
+        // SAFETY: C2: the configuration is live.
+        unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
+        let len = args.num_devices_per_slice_map;
+        // SAFETY: C3: the arrays live until the deleter runs.
+        let ids = unsafe { read::slice(args.slice_ids, len) }.map(<[i32]>::to_vec);
+        // SAFETY: C3: as above.
+        let counts = unsafe { read::slice(args.num_devices, len) }.map(<[i32]>::to_vec);
+        if let Some(deleter) = args.devices_per_slice_map_deleter {
+            // SAFETY: C3: the deleter runs once for its object.
+            unsafe { deleter(args.devices_per_slice_map) };
+        }
+        let malformed = |broken| Error::malformed(Function::NAME, broken);
+        Ok(ids.map_err(malformed)?.into_iter().zip(counts.map_err(malformed)?).collect())
+    }
+
+    /// The configuration as bytes, which the plugin defines.
+    #[doc(alias = "PJRT_MultiSlice_Config_Serialize")]
+    pub fn serialize(&self) -> Result<Vec<u8>, Error> {
+        type Function = function::PJRT_MultiSlice_Config_Serialize;
+        let mut args = PJRT_MultiSlice_Config_Serialize_Args::new();
+        args.config = self.0.as_ptr();
+        // SAFETY: C2: the configuration is live.
+        unsafe { self.0.owner().0.call::<Function>(&mut args) }?;
+        let (owner, deleter) = (args.serialized_config, args.serialized_config_deleter);
+        // SAFETY: the call succeeded and returned all four values.
+        unsafe { serialized(Function::NAME, args.serialized, args.size, owner, deleter) }
+    }
+}
