@@ -22,7 +22,7 @@ pub struct HostMemoryAllocator(Functions<PJRT_HostMemoryAllocator_Extension>);
 
 plugin_extension!(HostMemoryAllocator(PJRT_HostMemoryAllocator_Extension));
 
-/// The number by which the interface says that any NUMA node will do.
+/// The number with which a caller accepts memory of any NUMA node.
 const ANY_NODE: c_int = -1;
 
 impl HostMemoryAllocator {
