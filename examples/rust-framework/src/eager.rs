@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pjrt::Buffer;
 use stablehlo::builder::{self, DotGeneral, FunctionBuilder};
-use stablehlo::ir::{ElementType, TensorType};
+use stablehlo::ir::TensorType;
 
 use crate::{Result, Runtime};
 
@@ -33,7 +33,7 @@ impl Tensor {
 
 impl Tensor {
     pub(crate) fn from_buffer(runtime: &Runtime, buffer: Buffer) -> Result<Self> {
-        let ty = TensorType::new(&buffer.shape()?.dimensions[..], ElementType::F32);
+        let ty = TensorType::try_from(buffer.shape()?)?;
         Ok(Self { runtime: runtime.clone(), buffer: Arc::new(buffer), ty })
     }
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pjrt::{Client, ClientOptions, CompileOptions, ExecutableCache, LoadedExecutable, Program, Value};
+use pjrt::stablehlo::ForPlugin;
+use pjrt::{Client, ClientOptions, CompileOptions, ExecutableCache, LoadedExecutable, Program};
 use stablehlo::builder::{self, FunctionBuilder, ModuleBuilder};
-use stablehlo::ir::Version;
 use stablehlo::ir::{Module, TensorType};
 
 use crate::Result;
@@ -17,8 +17,6 @@ pub struct Runtime(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    /// The newest StableHLO version that the plugin reads.
-    stablehlo: Version,
     programs: ExecutableCache,
     operations: Mutex<HashMap<Operation, Arc<LoadedExecutable>>>,
 }
@@ -30,16 +28,14 @@ impl Runtime {
     /// Opens the first device of a plugin that the registry finds by `name`, such as `cpu`.
     pub fn open(name: &str) -> Result<Self> {
         let client = plugin_registry::open(name)?.client(&ClientOptions::new())?;
-        let stablehlo = newest_version(&client)?;
         let (programs, operations) = (ExecutableCache::in_memory(), Mutex::default());
-        Ok(Self(Arc::new(Inner { client, stablehlo, programs, operations })))
+        Ok(Self(Arc::new(Inner { client, programs, operations })))
     }
 
     /// Compiles a program, or returns the executable of an equal one.
     pub(crate) fn compile(&self, module: &Module) -> Result<Arc<LoadedExecutable>> {
-        let Inner { client, stablehlo, programs, .. } = &*self.0;
-        let program = Program::mlir(stablehlo::write(module, *stablehlo)?);
-        Ok(programs.compile(client, &program, &CompileOptions::default())?)
+        let program = Program::for_plugin(module, &self.0.client.plugin())?;
+        Ok(self.0.programs.compile(&self.0.client, &program, &CompileOptions::default())?)
     }
 }
 // ANCHOR_END: runtime
@@ -78,12 +74,3 @@ impl Runtime {
     }
 }
 // ANCHOR_END: operation
-
-/// The newest StableHLO version that both the plugin and this library know.
-fn newest_version(client: &Client) -> Result<Version> {
-    let attributes = client.plugin().attributes()?;
-    let current = attributes.into_iter().find(|attribute| attribute.name == "stablehlo_current_version");
-    let Some(Value::Int64List(numbers)) = current.map(|attribute| attribute.value) else { return Ok(Version::NEWEST) };
-    let &[major, minor, patch] = &numbers[..] else { return Err("a StableHLO version is not three numbers".into()) };
-    Ok(Version(major.try_into()?, minor.try_into()?, patch.try_into()?).min(Version::NEWEST))
-}
