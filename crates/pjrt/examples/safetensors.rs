@@ -1,5 +1,5 @@
 //! Load the weights of a model from a safetensors file. The file is mapped into memory, so that only the pages that a
-//! device reads are loaded, and a CPU device uses the mapped memory in place where its alignment allows it.
+//! device reads are loaded. A CPU device uses the mapped memory of a tensor in place if its alignment allows it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,7 +41,7 @@ fn element_type(dtype: Dtype) -> Option<ElementType> {
         Dtype::F8_E4M3 => ElementType::F8E4M3FN,
         Dtype::F8_E5M2 => ElementType::F8E5M2,
         Dtype::F8_E8M0 => ElementType::F8E8M0FNU,
-        // The file packs the types of less than 8 bits.
+        // The format packs elements of less than 8 bits. The upload requires one byte for each of them.
         _ => return None,
     })
 }
@@ -81,7 +81,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (weights, in_place) = load(&client, file)?;
     std::fs::remove_file(&path)?;
     assert_eq!(weights["bias"].to_host::<f32>()?, [2.5; 64]);
-    // The format aligns tensors to 8 bytes. CPU devices need 64, so they copy the others.
+    // The format only aligns tensors to 8 bytes. CPU devices copy those that are not aligned to 64.
     println!("{} tensors were loaded, {in_place} bytes of them in place", weights.len());
     Ok(())
 }

@@ -29,9 +29,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A handle of an object of the C API.
+/// A handle that provides the raw pointer of its C object.
 ///
-/// The pointer is valid as long as the handle or a clone of it. To call functions of the plugin with it, use
+/// The pointer is valid as long as the handle or a clone of it exists. To call functions of the plugin with it, use
 /// [`Api::call`](crate::raw::Api::call), whose caller keeps [contract](crate::contracts) A3: the call neither destroys the
 /// object nor changes it in a way that a safe function of this crate could not.
 pub trait AsRaw: sealed::Sealed {
@@ -79,7 +79,7 @@ as_raw! {
 /// Returns the plugin of a function table that another part of the process obtained and initialized, for example the
 /// framework that this code is an extension of. `PJRT_Plugin_Initialize` is not called.
 ///
-/// The same table returns the same plugin, whether it was loaded or adopted.
+/// Two calls with the same table return the same plugin, also if the plugin was loaded before.
 ///
 /// # Errors
 ///
@@ -96,11 +96,11 @@ pub unsafe fn adopt_plugin(table: *const PJRT_Api) -> Result<Plugin, LoadError> 
 /// The adopted clients of which a handle exists.
 static ADOPTED: Mutex<Vec<Weak<ClientInner>>> = Mutex::new(Vec::new());
 
-/// Returns a handle of a client that another part of the process owns. The client is not destroyed when the handles are
-/// dropped.
+/// Returns a handle of a client that another part of the process owns. Dropping the handle and its clones does not
+/// destroy the client.
 ///
-/// As long as a handle of an adopted client exists, another adoption of the client returns the same one, so that their
-/// buffers can be used together.
+/// While a handle of an adopted client exists, adopting the client again returns a clone of that handle. Buffers of
+/// both can therefore be used together.
 ///
 /// # Errors
 ///
@@ -108,8 +108,8 @@ static ADOPTED: Mutex<Vec<Weak<ClientInner>>> = Mutex::new(Vec::new());
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A1: `client` is null or a live client of the plugin, and is destroyed only after the last
-/// handle that comes from the result is dropped.
+/// [Contract](crate::contracts) A1: `client` is null or a live client of the plugin. It is destroyed only after all
+/// handles that come from the result are dropped and its pending callbacks have run.
 pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<Client, Error> {
     let raw = NonNull::new(client).ok_or_else(|| Error::invalid("the client to adopt is null"))?;
     let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,8 +124,8 @@ pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<
     Ok(client)
 }
 
-/// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated. It
-/// is not destroyed when this value is dropped.
+/// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated.
+/// Dropping this value does not destroy the buffer.
 pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 
 /// Returns a handle of a buffer that another part of the process owns.
@@ -151,15 +151,15 @@ pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client, and the caller gives it up.
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client, and other code no longer uses it.
 pub unsafe fn own_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<Buffer, Error> {
     let raw = NonNull::new(buffer).ok_or_else(|| Error::invalid("the buffer to adopt is null"))?;
     // SAFETY: A2: the buffer is live, belongs to the client, and the caller owned it.
     Ok(unsafe { Buffer::new(raw, client.inner().clone(), None) })
 }
 
-/// Gives up a buffer, for example to hand it to the framework that owns an adopted client. Whoever receives the pointer
-/// destroys the buffer with `PJRT_Buffer_Destroy`.
+/// Converts a buffer into its raw pointer, for example to return it to the framework that owns an adopted client. The
+/// code that receives the pointer destroys the buffer with `PJRT_Buffer_Destroy`.
 ///
 /// The buffer no longer keeps its client alive.
 pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {

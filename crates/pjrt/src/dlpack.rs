@@ -1,4 +1,4 @@
-//! DLPack: buffers as tensors of other libraries, and the reverse, without copies.
+//! DLPack: exchanges tensors with other libraries without copies.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::external_reference::Reference;
 use crate::upload::{HostData, Placement};
 
-/// The element types that both interfaces have, one byte or more per element.
+/// The element types of at least one byte that both PJRT and DLPack support.
 const TYPES: [(ElementType, DLDataType); 23] = [
     (ElementType::Pred, DLDataType::BOOL),
     (ElementType::S8, DLDataType::I8),
@@ -43,14 +43,14 @@ const TYPES: [(ElementType, DLDataType); 23] = [
 /// Devices whose memory the host's processor can read.
 const HOST: [DLDeviceType; 3] = [DLDeviceType::CPU, DLDeviceType::CUDAHOST, DLDeviceType::ROCMHOST];
 
-/// DLPack, behind the feature `dlpack`. `M` is the form of the tensor: `dlpark::ffi::DLManagedTensorVersioned`, or
-/// `dlpark::ffi::DLManagedTensor` for libraries older than DLPack 1.0.
+/// Exports to DLPack, with the feature `dlpack`. `M` is the C struct of the tensor:
+/// `dlpark::ffi::DLManagedTensorVersioned`, or `dlpark::ffi::DLManagedTensor` for libraries older than DLPack 1.0.
 impl Buffer {
-    /// Waits for the contents and exports them as a DLPack tensor, without a copy. The buffer must be in memory that the
-    /// host's processor can read, and row-major, as on CPU devices.
+    /// Waits for the contents and exports them as a DLPack tensor, without a copy. The buffer must be row-major and in
+    /// memory that the host's processor can read, as on CPU devices.
     ///
     /// While the tensor exists, the buffer can be used and read, but neither donated nor deleted. The tensor is marked as
-    /// read-only. Libraries that use the older form, which has no such mark, must not write to it either.
+    /// read-only. The older C struct has no such mark, but other libraries must not write to its elements either.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -67,8 +67,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// A buffer in another memory or with another layout, an element type that DLPack lacks or that has less than 8 bits,
-    /// or the error of the operation that computes the contents.
+    /// A buffer in another memory or with another layout, an element type that DLPack does not support or that has less
+    /// than 8 bits, or the error of the operation that computes the contents.
     #[doc(alias = "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")]
     pub fn to_dlpack<M: ManagedTensorBase>(self: &Arc<Self>) -> Result<Managed<M>, Error> {
         if !self.is_on_cpu()? {
@@ -85,7 +85,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::to_dlpack`], except for the memory.
+    /// As for [`Self::to_dlpack`], except that the buffer may be in any memory.
     ///
     /// # Safety
     ///
@@ -112,23 +112,23 @@ impl Buffer {
     }
 }
 
-/// DLPack, behind the feature `dlpack`.
+/// Imports from DLPack, with the feature `dlpack`.
 impl Client {
-    /// Makes a buffer from a DLPack tensor in memory of the host's processor, without a copy if the device can use such
-    /// memory and its alignment. The tensor is dropped when the plugin no longer uses it. This may happen when the buffer
-    /// is destroyed, and on a thread of the plugin.
+    /// Creates a buffer from a DLPack tensor in host memory. The elements are not copied if the device can use host
+    /// memory with this alignment. The tensor is dropped when the plugin no longer uses it. This may happen when the
+    /// buffer is destroyed, and on a thread of the plugin.
     ///
     /// # Errors
     ///
-    /// An invalid tensor, one in other memory, an element type that PJRT lacks or that has less than 8 bits, vectors
-    /// (lanes), an address that is not a multiple of the element's size, or the errors of
-    /// [`Client::buffer_from_host_to`].
+    /// An invalid tensor, a tensor that is not in host memory, an element type that PJRT does not support or that has
+    /// less than 8 bits, elements that are vectors (several lanes), or an address that is not aligned for the elements.
+    /// Also the errors of [`Client::buffer_from_host_to`].
     ///
     /// # Safety
     ///
     /// [Contract](crate::contracts) P5: the tensor's elements are readable until the tensor is dropped, and no code writes
-    /// them before then. NumPy arrays and PyTorch tensors can be written by others: pass a copy, or make sure that they
-    /// are not.
+    /// them before then. Other references can write to a NumPy array or a PyTorch tensor. Pass a copy, or make sure
+    /// that no code writes to the original.
     pub unsafe fn buffer_from_dlpack<'a, M: ManagedTensorBase + 'static>(
         &self,
         tensor: Managed<M>,
@@ -147,7 +147,7 @@ impl Client {
     }
 }
 
-/// The address of the first element, the shape, and the strides in bytes. No strides mean row-major.
+/// Returns the address of the first element, the shape, and the strides in bytes. Empty strides mean row-major.
 fn layout<M: ManagedTensorBase>(tensor: &Managed<M>) -> Result<(*const u8, Shape, Vec<i64>), Error> {
     let invalid = |error: &dyn std::fmt::Display| Error::invalid(format!("an invalid DLPack tensor: {error}"));
     let view = tensor.validate().map_err(|error| invalid(&error))?;

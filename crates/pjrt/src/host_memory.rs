@@ -1,5 +1,5 @@
-//! Transfers from and into memory that the caller owns, of any element type, and whether an upload used the memory in
-//! place.
+//! Transfers of any element type from and into memory that the caller provides. Also reports whether an upload used the
+//! memory in place.
 
 use std::fmt;
 use std::future::Future;
@@ -19,11 +19,12 @@ use crate::loan::Loan;
 use crate::upload::{Placement, check_bytes};
 
 impl Client {
-    /// Transfers a row-major array of any element type without a copy, if the device can use host memory: like
-    /// [`Client::buffer_from_owned`], for the bytes of [`Client::buffer_from_bytes`]. A memory-mapped file is such data.
+    /// Transfers a row-major array of any element type, given as bytes, without a copy if the device can use host
+    /// memory. The data, such as a memory-mapped file, has the form that [`Client::buffer_from_bytes`] describes. It is
+    /// dropped like that of [`Client::buffer_from_owned`].
     ///
     /// CPU devices use memory in place if it is aligned to 64 bytes, and copy it otherwise. [`Buffer::is_in_place`]
-    /// returns whether they did. The crate `aligned-vec` has vectors with an alignment.
+    /// reports which of the two happened. The crate `aligned-vec` provides aligned vectors.
     ///
     /// ```
     /// use aligned_vec::{AVec, avec};
@@ -60,8 +61,9 @@ impl Client {
 }
 
 impl Buffer {
-    /// Whether the buffer's memory is at `address`: if that is the address of the data that was passed to
-    /// [`Client::buffer_from_owned`], the upload did not copy it.
+    /// Whether the buffer's memory starts at `address`. If data at this address was passed to
+    /// [`Client::buffer_from_owned`] or [`Client::buffer_from_owned_bytes`], `true` means that the upload did not copy
+    /// it.
     ///
     /// # Errors
     ///
@@ -71,8 +73,8 @@ impl Buffer {
         Ok(self.unsafe_pointer()? == address.addr())
     }
 
-    /// Starts copying the contents to `memory`, in the form of [`Buffer::to_host_bytes`]. The future returns the memory. If the future is dropped, the copy continues,
-    /// and the memory is dropped after it.
+    /// Starts copying the contents to `memory`, in the form of [`Buffer::to_host_bytes`]. The future returns the
+    /// memory. If the future is dropped, the copy continues, and the memory is dropped after it.
     ///
     /// ```
     /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;
@@ -86,8 +88,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Memory of another size than the buffer's [`host_size`](Shape::host_size). The future returns errors of the copy
-    /// itself. With an error, the memory is dropped.
+    /// Memory whose size is not the buffer's [`host_size`](Shape::host_size). The future returns errors of the copy
+    /// itself. The memory is not returned after an error.
     #[doc(alias = "PJRT_Buffer_ToHostBuffer")]
     pub fn to_host_into_async<D: AsMut<[u8]> + Send + 'static>(&self, memory: D) -> Result<HostReadInto<D>, Error> {
         let shape = self.shape()?;
@@ -127,7 +129,8 @@ impl Buffer {
     }
 }
 
-/// A pending copy into the caller's memory, and a future that returns it. It may be dropped or leaked at any time.
+/// A future that returns the caller's memory after the contents of a buffer have been copied into it. It may be dropped
+/// or leaked at any time.
 #[must_use = "the memory comes from the future"]
 pub struct HostReadInto<D> {
     state: Arc<State<D>>,

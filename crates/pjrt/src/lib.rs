@@ -26,11 +26,11 @@
 //! - Children keep parents alive: a [`Buffer`] holds its [`Client`], which holds its [`Plugin`]. Handles are `Send +
 //!   Sync` and may be dropped in any order.
 //! - A function that calls the plugin returns the error that the plugin reports. The section *Errors* of a function lists
-//!   only what it adds to that.
+//!   only additional errors.
 //! - A call of a function that the plugin lacks returns an [`Error`] of kind [`ErrorKind::Unsupported`] that names the
 //!   function. [`Plugin::supports`] checks beforehand.
-//! - An asynchronous operation owns its host memory until the plugin reports its end, even if its future is dropped or
-//!   leaked.
+//! - An asynchronous operation owns its host memory until the plugin reports that the operation has ended, even if the
+//!   future is dropped or leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C11) and what this crate guarantees in return.
 //!
 //! # Features
@@ -151,7 +151,7 @@ pub use transfer_manager::AsyncHostToDeviceTransferManager;
 pub use upload::Placement;
 pub use upload_options::UploadOptions;
 
-/// The C function table of a plugin and its raw declarations, for code that needs what the safe API lacks.
+/// Raw pointers to a plugin's function table and objects, for code that needs functions that the safe API lacks.
 ///
 /// This module follows the PJRT header, so it may change with any minor version of this crate. [`Plugin::api`] returns its
 /// [`Api`](raw::Api). The rest of the crate exposes one type of `pjrt-sys`, [`StaticApi`], which does not depend on the

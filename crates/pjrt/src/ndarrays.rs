@@ -10,9 +10,9 @@ use crate::error::Error;
 use crate::external_reference::HostView;
 use crate::upload::Placement;
 
-/// `ndarray`, behind the feature of that name.
+/// Uploads arrays of the crate `ndarray`, with the feature `ndarray`.
 impl Client {
-    /// Copies an array or a view of one, with any strides.
+    /// Copies an `ndarray` array or view, with any strides, to a device or memory.
     ///
     /// ```
     /// use ndarray::{Array2, s};
@@ -38,7 +38,7 @@ impl Client {
             return self.buffer_from_host_to(elements, &dims, placement);
         }
         if let Some(elements) = array.as_slice_memory_order() {
-            // The first element is not the lowest one if a stride is negative.
+            // If a stride is negative, the first element does not have the lowest address.
             let offset = (array.as_ptr().addr() - elements.as_ptr().addr()) / size_of::<T>().max(1);
             let strides: Vec<i64> = array.strides().iter().filter_map(|stride| i64::try_from(*stride).ok()).collect();
             return self.buffer_from_strided(elements, offset, &dims, &strides, placement);
@@ -49,7 +49,7 @@ impl Client {
 }
 
 impl<T: Element + AnyBitPattern> HostView<'_, T> {
-    /// The elements as an array of `ndarray`, behind the feature of that name.
+    /// Returns the elements as an `ndarray` view. Requires the feature `ndarray`.
     ///
     /// ```
     /// # let client = plugin_registry::open("cpu")?.client(&pjrt::ClientOptions::new())?;

@@ -1,8 +1,9 @@
 //! Executables in a directory, which several processes may share.
 //!
-//! An executable of key `K` is the file `K.pjrt`, where `K` is in hexadecimal: the eight bytes of [`MAGIC`], the 32 bytes
-//! of the key, and the envelope of the serialized executable. A file appears under its name complete, because it is
-//! written under another one and renamed. The time of a file's last change is the time of its last use.
+//! The file `K.pjrt` contains the executable of key `K`, which the name spells in hexadecimal. It consists of the eight
+//! bytes of [`MAGIC`], the 32 bytes of the key, and the envelope of the serialized executable. A process writes a file
+//! under another name and then renames it, so that other processes only see complete files. The modification time of a
+//! file is the time of its last use.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,15 +15,16 @@ use super::key::Key;
 use crate::error::Error;
 use crate::serialized::SerializedExecutable;
 
-/// Begins each file.
+/// The first bytes of each file.
 const MAGIC: [u8; 8] = *b"\x89PJC\r\n\x1a\n";
 const HEADER: usize = MAGIC.len() + 32;
-/// Name ends of executables, and of files that are being written.
+/// File extension of executables.
 const EXECUTABLE: &str = "pjrt";
+/// File extension of executables that are being written.
 const UNFINISHED: &str = "unfinished";
-/// The lock of the process that removes files.
+/// Name of the file that a process locks while it removes files.
 const LOCK: &str = "lock";
-/// A file that is written for this long belongs to a process that ended.
+/// Age from which an unfinished file is assumed to belong to a process that has ended.
 const ABANDONED: Duration = Duration::from_secs(3600);
 
 pub(super) struct Directory {
@@ -30,7 +32,7 @@ pub(super) struct Directory {
     max_bytes: u64,
 }
 
-/// Result of a search for a key.
+/// Result of reading the file of a key.
 pub(super) enum Found {
     Executable(SerializedExecutable),
     Nothing,
@@ -50,7 +52,7 @@ impl Directory {
         let (probe, file) = directory.unfinished().map_err(|error| fail("cannot be written to", &error))?;
         let checked = check_owner(&directory.path, &file);
         drop(file);
-        // If this fails, the file is removed as abandoned later.
+        // If this fails, a later eviction removes the file as abandoned.
         let _ = fs::remove_file(probe);
         checked.map_err(|reason| fail("is not safe to load code from", &reason))?;
         Ok(directory)
@@ -88,7 +90,7 @@ impl Directory {
         }
     }
 
-    /// Removes the file of `key`. Another process may have done so.
+    /// Removes the file of `key`, unless another process has already done so.
     pub(super) fn remove(&self, key: &Key) {
         if let Err(error) = fs::remove_file(self.file(key))
             && error.kind() != io::ErrorKind::NotFound
@@ -97,13 +99,14 @@ impl Directory {
         }
     }
 
-    /// Makes the file of `key` the one used last.
+    /// Marks the file of `key` as the most recently used one.
     pub(super) fn mark_used(&self, key: &Key) {
-        // Without it, the file is only removed earlier.
+        // If this fails, the file is only evicted earlier.
         let _ = File::options().append(true).open(self.file(key)).and_then(|file| file.set_modified(SystemTime::now()));
     }
 
-    /// Writes an executable, and removes old files until all are within the limit. Returns how many were removed.
+    /// Writes an executable, and removes old files until the total size is within the limit. Returns the number of
+    /// removed files.
     pub(super) fn write(&self, key: &Key, executable: &SerializedExecutable) -> io::Result<u64> {
         let bytes = (HEADER + executable.as_bytes().len()) as u64;
         if bytes > self.max_bytes {
@@ -124,7 +127,7 @@ impl Directory {
         Ok(self.evict(key))
     }
 
-    /// Creates a file to write, which is unique among the processes that use the directory.
+    /// Creates a file to write, under a name that no other process uses.
     fn unfinished(&self) -> io::Result<(PathBuf, File)> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -132,15 +135,16 @@ impl Directory {
             let path = self.path.join(format!("{process}-{number}.{UNFINISHED}"));
             match OpenOptions::new().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok((path, file)),
-                // A process that had the same id, or one on another machine.
+                // The file is that of an ended process with the same id, or of a process on another machine.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Removes the files that were used least recently until the rest is within the limit, but not the file of `new`.
-    /// Also removes what processes that ended left. If another process does so now, this does nothing.
+    /// Removes the least recently used files until the rest are within the limit, but never the file of `new`. Also
+    /// removes abandoned unfinished files. Does nothing while another process holds the lock. Returns the number of
+    /// removed executables.
     fn evict(&self, new: &Key) -> u64 {
         let Ok(lock) = OpenOptions::new().create(true).truncate(false).write(true).open(self.path.join(LOCK)) else {
             return 0;
@@ -186,8 +190,8 @@ fn create(path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)
 }
 
-/// Rejects a directory that another user owns or may write to. `own` is a file of this process in it, whose owner is
-/// this process's user.
+/// Rejects a directory that another user owns or may write to. `own` is a file that this process created in the
+/// directory, so its owner is the user of this process.
 #[cfg(unix)]
 fn check_owner(path: &Path, own: &File) -> Result<(), String> {
     use std::os::unix::fs::MetadataExt;

@@ -10,15 +10,16 @@ use sha2::{Digest, Sha256};
 use crate::client::Client;
 use crate::plugin::fingerprint;
 
-/// Changes with the meaning of a key.
+/// The version of the key's format. Change it whenever the meaning of a key changes.
 const VERSION: &[u8] = b"pjrt executable cache 1";
-/// Variables of the environment that change what XLA's compilers produce.
+/// Environment variables that affect the code that XLA's compilers generate.
 const VARIABLES: [&str; 2] = ["XLA_FLAGS", "LIBTPU_INIT_ARGS"];
-/// Where Linux lists the instruction sets of the processor, and the names of the lists on x86-64 and AArch64.
+/// The file in which Linux lists the instruction sets of the processor.
 const PROCESSOR: &str = "/proc/cpuinfo";
+/// The names of these lists on x86-64 and AArch64.
 const INSTRUCTION_SETS: [&str; 2] = ["flags", "Features"];
 
-/// A hash of all that identifies a compilation.
+/// A hash of everything that identifies a compilation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Key([u8; 32]);
 
@@ -34,11 +35,11 @@ impl fmt::Display for Key {
     }
 }
 
-/// A hash of what a client's compilations have in common: the plugin, the devices and the machine.
+/// A hash of everything that all compilations of a client share: the plugin, the devices and the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Environment([u8; 32]);
 
-/// A hash of items. The length of each item is part of it, so that two lists of items differ if their items do.
+/// Hashes a list of items. The length of each item is hashed before the item, so that the boundaries of items matter.
 struct Items(Sha256);
 
 impl Items {
@@ -68,7 +69,7 @@ impl Environment {
             let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             items.add(modified.unwrap_or_default().as_nanos().to_le_bytes());
         }
-        // A plugin may lack some of these functions. A property that it does not report is an item, too.
+        // A plugin may lack some of these functions. The absence of such a property is hashed, too.
         items.add(format!("{:?}", client.process_index().ok()));
         for device in client.devices().unwrap_or_default() {
             let Ok(device) = device.description() else { continue };

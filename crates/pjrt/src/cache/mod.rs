@@ -28,25 +28,25 @@ const MAX_BYTES: u64 = 4 << 30;
 /// Executables are kept in memory for each client. A cache with a directory also stores them as files, so that a later
 /// process loads them instead of compiling again. Several processes may use one directory.
 ///
-/// Two compilations are the same if all of these are equal:
+/// The cache treats two compilations as the same if all of these are equal:
 /// - the program's bytes and format, and the compile options;
-/// - the plugin: its API version, attributes, and file (a hash of its ends, size and modification time; for an embedded
-///   plugin, those of the program's own file);
-/// - the client's platform, its devices' ids, kinds and attributes, and its process index;
+/// - the plugin's API version and attributes, and the size, the modification time and a hash of the first and last
+///   bytes of its file (for an embedded plugin, of the process's executable file);
+/// - the client's platform and process index, and the ids, kinds and attributes of its devices;
 /// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
 ///   `LIBTPU_INIT_ARGS`.
 ///
-/// [`Self::with_salt`] adds anything else that the machine code depends on.
+/// If the machine code depends on anything else, pass it to [`Self::with_salt`].
 ///
 /// If several threads compile the same program at once, one compiles and the others wait for its result. A failed
 /// compilation is not kept.
 ///
-/// Do not cache a program that contains an address of this process, such as that of a callback, in a directory: another
-/// process would load it.
+/// Do not use a directory for programs that contain an address of this process, such as that of a callback, because
+/// another process would load them.
 ///
-/// The directory contains machine code. Its files have a checksum, so a damaged file is compiled again; but whoever can
-/// write to the directory can make its users run any code ([contract](crate::contracts) P2). On Unix, a directory that
-/// others may write to is therefore rejected.
+/// The directory contains machine code. Each file has a checksum, so the cache detects a damaged file and compiles the
+/// program again. Whoever can write to the directory can still make its users run any code
+/// ([contract](crate::contracts) P2). On Unix, the cache therefore rejects a directory that other users may write to.
 ///
 /// ```
 /// use pjrt::{CompileOptions, ExecutableCache, Program};
@@ -73,7 +73,7 @@ pub struct ExecutableCache {
     slots: Slots,
     directory: Option<Directory>,
     salt: Vec<u8>,
-    /// The environments of the clients that were seen.
+    /// The environments of live clients that have used this cache.
     environments: Mutex<Vec<(Weak<ClientInner>, Environment)>>,
     counters: Counters,
 }
@@ -88,12 +88,12 @@ pub struct CacheStatistics {
     pub directory_hits: u64,
     /// Calls that compiled the program, successfully or not.
     pub compilations: u64,
-    /// Files that were damaged, or that the plugin refused. They were removed, and the programs were compiled again.
+    /// Files that were damaged or that the plugin rejected. The cache removed them and compiled the programs again.
     pub rejected_files: u64,
-    /// Executables that could not be stored, because the plugin cannot serialize them, they are larger than the limit,
-    /// or the directory could not be written to. An event of `tracing` contains the reason.
+    /// Executables that were not stored: the plugin cannot serialize them, they exceed the limit of the directory, or
+    /// writing failed. A `tracing` event contains the reason.
     pub not_stored: u64,
-    /// Files that this cache removed to stay within the limit of bytes.
+    /// Files that this cache removed to keep the directory within its limit.
     pub evicted_files: u64,
 }
 
@@ -107,7 +107,7 @@ struct Counters {
     evicted_files: AtomicU64,
 }
 
-/// Tells clients apart while they live.
+/// Identifies a client as long as it lives.
 fn address(client: &Client) -> usize {
     Arc::as_ptr(client.inner()).addr()
 }
@@ -129,27 +129,28 @@ impl ExecutableCache {
         }
     }
 
-    /// Creates a cache that also stores executables in `directory`. A missing directory is created for its owner alone.
+    /// Creates a cache that also stores executables in `directory`. Creates a missing directory, on Unix with access
+    /// for its owner only.
     ///
     /// # Errors
     ///
-    /// A directory that cannot be created or written to, or, on Unix, that belongs to another user or that others may
-    /// write to.
+    /// A directory that cannot be created or written to. On Unix, also a directory that belongs to another user or that
+    /// other users may write to.
     pub fn in_directory(directory: impl AsRef<Path>) -> Result<Self, Error> {
         let directory = Directory::open(directory.as_ref(), MAX_BYTES)?;
         Ok(Self { directory: Some(directory), ..Self::in_memory() })
     }
 
-    /// Sets how many executables are kept in memory. The ones used least recently are dropped from the cache. With 0,
-    /// the cache keeps none, but calls at the same time still share one compilation.
+    /// Sets how many executables the cache keeps in memory. It drops the least recently used ones first. The default is
+    /// 1024. With 0 the cache keeps none, but concurrent calls still share one compilation.
     #[must_use]
     pub fn with_max_executables(mut self, count: usize) -> Self {
         self.slots = Slots::new(count);
         self
     }
 
-    /// Sets how many bytes the files in the directory may have together. Files of other processes count, too. The ones
-    /// used least recently are removed.
+    /// Sets the largest total size of the files in the directory, in bytes, including files of other processes. The
+    /// cache removes the least recently used files first. The default is 4 GiB.
     #[must_use]
     pub fn with_max_bytes(mut self, bytes: u64) -> Self {
         if let Some(directory) = &mut self.directory {
@@ -158,16 +159,16 @@ impl ExecutableCache {
         self
     }
 
-    /// Adds `salt` to what must be equal for two compilations to be the same.
+    /// Makes `salt` a part of the key. Compilations with different salts do not share executables.
     #[must_use]
     pub fn with_salt(mut self, salt: impl Into<Vec<u8>>) -> Self {
         self.salt = salt.into();
         self
     }
 
-    /// Returns the executable of `program`: from memory, from the directory, or compiled now with
-    /// [`Client::compile`]. Failures to read or write the directory are not errors: the program is compiled, and
-    /// [`Self::statistics`] counts them.
+    /// Returns the executable of `program` from memory or from the directory, or compiles it with [`Client::compile`].
+    /// If reading or writing the directory fails, the call still returns the compiled program. [`Self::statistics`]
+    /// counts such failures.
     ///
     /// An executable that was [deleted](LoadedExecutable::delete) is compiled or loaded again.
     ///
@@ -200,13 +201,14 @@ impl ExecutableCache {
         result
     }
 
-    /// Drops the executables in memory, which keep their clients alive. The directory keeps its files.
+    /// Drops the executables in memory, so that they no longer keep their clients alive. The files in the directory
+    /// remain.
     pub fn clear_memory(&self) {
         self.slots.clear();
     }
 
-    /// Counts of the events of this cache since it was created. Events of other caches of the same directory are not
-    /// counted.
+    /// Returns counts of this cache's events since it was created. Other caches of the same directory count their own
+    /// events.
     pub fn statistics(&self) -> CacheStatistics {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         CacheStatistics {
@@ -219,17 +221,17 @@ impl ExecutableCache {
         }
     }
 
-    /// The environment of `client`, which is read once.
+    /// Returns the environment of `client`, which is computed once for each client.
     fn environment(&self, client: &Client) -> Environment {
         let lock = || self.environments.lock().unwrap_or_else(PoisonError::into_inner);
         let known = |(other, _): &&(Weak<ClientInner>, Environment)| other.as_ptr().addr() == address(client);
         if let Some((_, environment)) = lock().iter().find(known) {
             return *environment;
         }
-        // The plugin is called without the lock.
+        // Do not hold the lock while calling the plugin.
         let environment = Environment::of(client);
         let mut environments = lock();
-        // A weak reference keeps the allocation, so that no other client has this address.
+        // The weak reference keeps the allocation, so no other client can get the same address while it is listed.
         environments.retain(|(other, _)| other.strong_count() > 0);
         environments.push((Arc::downgrade(client.inner()), environment));
         environment

@@ -1,4 +1,4 @@
-//! Executables in memory, and the compilations that threads share.
+//! Executables in memory, and running compilations that several threads share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,6 +32,7 @@ struct Ready {
 /// A compilation that one thread performs. It ends with an outcome, or without one if the thread panics.
 #[derive(Default)]
 struct Running {
+    /// `None` while the compilation runs, and `Some(None)` if its thread panicked.
     ended: Mutex<Option<Option<Outcome>>>,
     wake: Condvar,
 }
@@ -48,7 +49,7 @@ impl Running {
     }
 }
 
-/// Ends a compilation, also if it panics.
+/// Ends a compilation when it is dropped, also after a panic.
 struct End<'a> {
     slots: &'a Slots,
     key: SlotKey,
@@ -99,8 +100,8 @@ impl Slots {
         Self { max, state: Mutex::default() }
     }
 
-    /// Returns the executable of `key`, and whether it was there or came from another thread. `create` runs on one
-    /// thread at a time for each key. An executable in memory that is not `usable` is created again.
+    /// Returns the executable of `key`, and `true` if it was in memory or came from another thread. For each key,
+    /// `create` runs on one thread at a time. An executable in memory that is not `usable` is created again.
     pub(super) fn get_or_create(
         &self,
         key: SlotKey,
