@@ -63,10 +63,6 @@ fn versions_and_donation_are_shown() {
 fn inputs_without_a_type_have_that_of_the_program() {
     let text = stdout(&["run", AXPY, "2", "[0,1,2,3]", "10"]);
     assert!(text.contains("out0 f32[4] [10.0, 12.0, 14.0, 16.0]"), "{text}");
-    assert!(refused(&["run", AXPY, "2", "[0,1]", "10"]).contains("f32[4] has 4 elements, but the list has 2 values"));
-    assert!(refused(&["run", AXPY, "2", "1", "10", "7"]).contains("the program has 3 inputs"));
-    assert!(refused(&["run", AXPY, "-3", "[[0,1],[2,3]]", "10"]).contains("the list has the extents [2, 2]"));
-    assert!(refused(&["run", AXPY, "float32=2", "1", "1"]).contains("did you mean f32?"));
 }
 
 #[test]
@@ -94,8 +90,6 @@ fn hlo_is_shown() {
 
 #[test]
 fn other_files_and_misspelt_ops_get_a_suggestion() {
-    assert!(refused(&["run", "README.md"]).contains("it is text, but not StableHLO"));
-    assert!(refused(&["run", "examples/programs/axpy/in0.npy"]).contains("the program comes first"));
     let program = folder("show-misspelt").join("ad.mlir");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(AXPY)).unwrap();
     std::fs::write(&program, text.replace("stablehlo.add", "stablehlo.ad")).unwrap();

@@ -44,6 +44,7 @@
 mod adopt;
 mod api;
 mod buffer;
+mod byte_range;
 mod cache;
 mod client;
 mod copy_to_device_stream;

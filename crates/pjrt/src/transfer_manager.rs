@@ -8,6 +8,7 @@ use pjrt_sys::*;
 use pjrt_types::{Element, ErrorCode, Layout, NamedValue, Shape};
 
 use crate::buffer::Buffer;
+use crate::byte_range::byte_range;
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
 use crate::element;
@@ -410,12 +411,7 @@ impl AsyncHostToDeviceTransferManager {
 
     /// Converts the place of a piece, if it is within the buffer.
     fn range(&self, index: usize, offset: usize, len: usize) -> Result<(c_int, i64, i64), Error> {
-        let size = self.size(index)?;
-        let within = offset.checked_add(len).is_some_and(|end| end <= size);
-        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
-        let (offset, len) = numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of buffer {index}"))
-        })?;
+        let (offset, len) = byte_range(offset, len, self.size(index)?, format_args!("buffer {index}"))?;
         Ok((number(index)?, offset, len))
     }
 

@@ -22,7 +22,6 @@ fn options_of_every_type() {
     toy().destroy_client(client.unwrap());
     let fault = toy().client(&[NamedValue::new("speed", 1i64)]).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-    assert!(fault.message.contains("\"speed\"") && fault.message.contains("known are panic_in"), "{fault:?}");
 }
 
 #[test]
@@ -192,7 +191,7 @@ fn describes_devices_and_memories() {
         toy().ask::<slot::PJRT_Client_LookupDevice>(|args| (args.client, args.id) = (client, 3)).map(drop),
         toy().ask::<slot::PJRT_Client_LookupDevice>(|args| (args.client, args.id) = (client, -1)).map(drop),
     ] {
-        assert!(fault.unwrap_err().message.contains("known are 10, 11"));
+        assert_eq!(fault.unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
     toy().destroy_client(client);
 }
@@ -234,7 +233,7 @@ fn topologies_survive_serialization() {
             .map(|args| args.topology)
     };
     let pair = create("pair").unwrap();
-    assert!(create("cube").unwrap_err().message.contains("no topology cube"));
+    assert_eq!(create("cube").unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     let fault = create("panic").unwrap_err();
     assert_eq!(fault.code, ErrorCode::INTERNAL);
     assert!(fault.message.starts_with("PJRT_TopologyDescription_Create: the plugin panicked"), "{fault:?}");
@@ -312,10 +311,10 @@ fn default_device_assignment_stays_in_bounds() {
     let mut out = [-1; 3];
     ask(1, 2, &mut out).unwrap();
     assert_eq!(out, [10, 11, -1]);
-    assert!(ask(2, 1, &mut out[..1]).unwrap_err().message.contains("needs 2"));
-    assert!(ask(2, 2, &mut out).unwrap_err().message.contains("need 4 devices"));
-    assert!(ask(0, 1, &mut out).unwrap_err().message.contains("num_replicas is 0"));
-    assert!(ask(i32::MAX, i32::MAX, &mut out).is_err());
+    assert_eq!(ask(2, 1, &mut out[..1]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    for (replicas, partitions) in [(2, 2), (0, 1), (i32::MAX, i32::MAX)] {
+        assert_eq!(ask(replicas, partitions, &mut out).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    }
     toy().destroy_client(client);
 }
 

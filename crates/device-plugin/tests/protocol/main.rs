@@ -35,6 +35,7 @@ mod garbage;
 mod history;
 mod host_channels;
 mod layouts;
+mod messages;
 mod options;
 mod orders;
 mod panics;

@@ -37,13 +37,13 @@ fn host_data_may_have_any_strides() {
     assert_eq!(good(&[2, 2], &[40, 8], 0), [0, 2, 10, 12]);
     assert_eq!(good(&[0, 3], &[0, 0], 0), [0i32; 0]);
     assert_eq!(round_trip(client, &[], None, 3).unwrap(), [3]);
-    let bad = |dims: &[i64], strides: &[i64]| round_trip(client, dims, Some(strides), 0).unwrap_err().message;
-    assert!(bad(&[2, 2], &[4]).contains("each dimension needs one stride"));
-    assert!(bad(&[2, 2], &[i64::MAX, 4]).contains("exceeds the address space"));
-    assert!(bad(&[-2], &[4]).contains("negative extent"));
+    let bad = |dims: &[i64], strides: &[i64]| round_trip(client, dims, Some(strides), 0).unwrap_err().code;
+    assert_eq!(bad(&[2, 2], &[4]), ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(bad(&[2, 2], &[i64::MAX, 4]), ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(bad(&[-2], &[4]), ErrorCode::INVALID_ARGUMENT);
     // One element is repeated more often than fits into memory.
-    assert!(bad(&[1 << 60], &[0]).contains("bytes of host memory"));
-    assert!(bad(&[i64::MAX, i64::MAX], &[4, 4]).contains("exceeds the address space"));
+    assert_eq!(bad(&[1 << 60], &[0]), ErrorCode::RESOURCE_EXHAUSTED);
+    assert_eq!(bad(&[i64::MAX, i64::MAX], &[4, 4]), ErrorCode::INVALID_ARGUMENT);
     toy().destroy_client(client);
 }
 
@@ -72,9 +72,9 @@ fn lent_memory_returns_with_buffer() {
         toy().destroy(&[buffer, copied]);
     }
     let fault = toy().put_as(client, &shape(&[3]), data.as_ptr().cast(), None, 9, 0).unwrap_err();
-    assert!(fault.message.contains("host_buffer_semantics 9"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     let fault = toy().put_as(client, &shape(&[3]), std::ptr::null(), None, 0, 0).unwrap_err();
-    assert!(fault.message.contains("data is null, but its length is 12"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().destroy_client(client);
 }
 
@@ -100,16 +100,17 @@ fn checks_type_and_placement() {
             })
     };
     let (device, memory) = (toy().devices(client)[1], toy().memories(client)[2]);
-    for (element, why) in
-        [(0, "PJRT_Buffer_Type 0"), (34, "PJRT_Buffer_Type 34"), (u32::MAX, "unknown PJRT_Buffer_Type")]
-    {
-        assert!(put(element, device, null_mut()).unwrap_err().message.contains(why));
+    for element in [0, 34, u32::MAX] {
+        assert_eq!(put(element, device, null_mut()).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
-    assert!(put(4, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
-    assert!(put(4, toy().devices(other)[0], null_mut()).unwrap_err().message.contains("belongs to another client"));
-    assert!(put(4, null_mut(), toy().memories(other)[0]).unwrap_err().message.contains("memory belongs to another"));
-    let elsewhere = put(4, device, toy().memories(client)[0]).unwrap_err();
-    assert!(elsewhere.message.contains("cannot access that memory"), "{elsewhere:?}");
+    for (device, memory) in [
+        (null_mut(), null_mut()),
+        (toy().devices(other)[0], null_mut()),
+        (null_mut(), toy().memories(other)[0]),
+        (device, toy().memories(client)[0]),
+    ] {
+        assert_eq!(put(4, device, memory).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    }
     // If only a device is given, its default memory is used. If both are given, the memory is used if the device can
     // address it.
     for (asked, memory, expected) in [(device, null_mut(), toy().memories(client)[1]), (device, memory, memory)] {

@@ -12,11 +12,13 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::buffer::Buffer;
+use crate::byte_range::byte_range;
 use crate::client::{Client, ClientInner};
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{Destroy, Foreign, Owned, Owner};
+use crate::handle::{Destroy, Owned, Owner};
+use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::plugin::Plugin;
 use crate::read;
@@ -189,26 +191,19 @@ impl RawBuffer {
     #[doc(alias = "PJRT_RawBuffer_CopyRawHostToDevice")]
     pub unsafe fn write(&self, offset: usize, bytes: impl AsRef<[u8]> + Send + 'static) -> Result<Event, Error> {
         type Function = function::PJRT_RawBuffer_CopyRawHostToDevice;
-        // Use a raw pointer, because moving an owner would assert exclusive access to the bytes.
-        let owned = Foreign(Box::into_raw(Box::new(bytes)));
-        // SAFETY: the box is freed after the last use of this reference.
-        let source: &[u8] = unsafe { &*owned.0 }.as_ref();
-        let give_back = |owned: Foreign<*mut _>| {
-            // SAFETY: this is the box from above, freed once.
-            drop(unsafe { Box::from_raw(owned.0) });
-        };
-        // SAFETY: this function's contract; the bytes are freed when the event is ready.
+        let mut loan = Loan::new(bytes);
+        let source: *const [u8] = (*loan.data_mut()).as_ref();
+        // SAFETY: this function's contract; the loan keeps the bytes until the event is ready.
         match unsafe { self.start_write(offset, source) } {
-            Ok(raw) => match self.event(raw, Function::NAME) {
-                Ok(event) => {
-                    event.hold(owned, move |owned, _| give_back(owned));
-                    Ok(event)
-                }
-                // The end of the copy is unknown, so the bytes are leaked.
-                Err(error) => Err(error),
-            },
+            // If the plugin returns no event, the end of the copy is unknown, so the bytes are leaked.
+            Ok(raw) => {
+                let event = self.event(raw, Function::NAME)?;
+                loan.until(&event);
+                Ok(event)
+            }
+            // By C5 the plugin does not read the bytes after a failed call.
             Err(error) => {
-                give_back(owned);
+                loan.give_back();
                 Err(error)
             }
         }
@@ -219,11 +214,11 @@ impl RawBuffer {
     /// # Safety
     ///
     /// The contract of [`RawBuffer::write`], and `source` lives until the event is ready.
-    unsafe fn start_write(&self, offset: usize, source: &[u8]) -> Result<*mut PJRT_Event, Error> {
+    unsafe fn start_write(&self, offset: usize, source: *const [u8]) -> Result<*mut PJRT_Event, Error> {
         let mut args = PJRT_RawBuffer_CopyRawHostToDevice_Args::new();
         (args.offset, args.transfer_size) = self.range(offset, source.len())?;
         args.buffer = self.raw.as_ptr();
-        args.src = source.as_ptr().cast();
+        args.src = source.cast();
         // SAFETY: C2, C5: the alias is live, the source lives until the event is ready, and the write is allowed by
         // this function's contract.
         unsafe { self.functions().call::<function::PJRT_RawBuffer_CopyRawHostToDevice>(&mut args) }?;
@@ -236,14 +231,7 @@ impl RawBuffer {
 
     /// Converts an offset and a length, if they are within the buffer.
     fn range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
-        let size = self.on_device_size()?;
-        let within = offset.checked_add(len).is_some_and(|end| end <= size);
-        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
-        numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!(
-                "{len} bytes from offset {offset} are not within the {size} bytes of the raw buffer"
-            ))
-        })
+        byte_range(offset, len, self.on_device_size()?, "the raw buffer")
     }
 
     fn event(&self, raw: *mut PJRT_Event, function: &'static str) -> Result<Event, Error> {

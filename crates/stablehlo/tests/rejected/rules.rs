@@ -2,186 +2,197 @@
 //! calls, string attributes, CHLO ops and asynchronous ops. Each is tested together with a valid variant, so that it is
 //! not rejected for another reason.
 
+use crate::Messages;
+
 /// A function with these arguments and one op.
 fn read(arguments: &str, op: &str) -> Result<stablehlo::ir::Module, stablehlo::Error> {
     stablehlo::parse(format!("func.func @main({arguments}) {{\n{op}\n  return\n}}\n"), stablehlo::VerifyLevel::FULL)
 }
 
-/// The op is accepted. With `from` replaced by `to`, it is rejected with the message, the op and the place.
-fn refused(arguments: &str, op: &str, changes: &[(&str, &str, &str)]) {
-    read(arguments, op).unwrap_or_else(|e| panic!("{op}\n{e}"));
-    for (from, to, message) in changes {
-        assert!(arguments.contains(from) || op.contains(from), "{from} is nowhere in {op}");
-        let (arguments, op) = (arguments.replace(from, to), op.replace(from, to));
-        let error = read(&arguments, &op).expect_err(&op);
-        assert!(error.to_string().contains(message), "{arguments}\n{op}\n{error}");
-        assert_eq!(error.func(), Some("main"), "{error}");
-        assert!(error.to_string().contains("line "), "{error}");
+impl Messages {
+    /// The op is accepted. With `from` replaced by `to`, it is rejected with a message, the op and the place.
+    fn refused(&mut self, arguments: &str, op: &str, changes: &[(&str, &str)]) {
+        read(arguments, op).unwrap_or_else(|e| panic!("{op}\n{e}"));
+        for (from, to) in changes {
+            assert!(arguments.contains(from) || op.contains(from), "{from} is nowhere in {op}");
+            let (arguments, op) = (arguments.replace(from, to), op.replace(from, to));
+            let error = read(&arguments, &op).expect_err(&op);
+            assert_eq!(error.func(), Some("main"), "{error}");
+            assert!(
+                error.line_column().is_some() || error.location().is_some_and(|l| l.starts_with("line ")),
+                "{error}"
+            );
+            self.add(format_args!("{arguments} | {op}"), error);
+        }
     }
 }
 
-#[test]
-fn quantized_types() {
+pub(crate) fn quantized_types(messages: &mut Messages) {
+    messages.section("Quantized types");
     let per_tensor = "%x: tensor<1x2x!quant.uniform<i8:f32, 1.0:17>>";
-    refused(
+    messages.refused(
         per_tensor,
         "%0 = stablehlo.negate %x : tensor<1x2x!quant.uniform<i8:f32, 1.0:17>>",
         &[
-            (":17", ":128", "the zero point 128 outside"),
-            ("i8:", "si8:", "stored in integers"),
-            ("i8:", "i7:", "stored in integers"),
-            ("i8:f32, 1.0:17", "i8:f32:0, {1.0:17}", "does not take"),
-            ("stablehlo.negate", "stablehlo.popcnt", "does not take quantized"),
+            (":17", ":128"),
+            ("i8:", "si8:"),
+            ("i8:", "i7:"),
+            ("i8:f32, 1.0:17", "i8:f32:0, {1.0:17}"),
+            ("stablehlo.negate", "stablehlo.popcnt"),
         ],
     );
     let per_axis = "%x: tensor<1x2x!quant.uniform<i8:f32:1, {1.0:1, 2.0}>>";
-    refused(
+    messages.refused(
         per_axis,
         "%0 = stablehlo.transpose %x, dims = [1, 0] : (tensor<1x2x!quant.uniform<i8:f32:1, {1.0:1, 2.0}>>) -> tensor<2x1x!quant.uniform<i8:f32:0, {1.0:1, 2.0:0}>>",
         &[
-            ("{1.0:1, 2.0}", "{1.0:1}", "1 scales along dimension 1"),
-            ("f32:1", "f32:7", "7, which has not as many slices"),
-            ("f32:1", "f32:-1", "lacks the dimension"),
-            ("2.0:0", "4.0:0", "different scales"),
+            ("{1.0:1, 2.0}", "{1.0:1}"),
+            ("f32:1", "f32:7"),
+            ("f32:1", "f32:-1"),
+            ("2.0:0", "4.0:0"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2x!quant.uniform<i8:f32, 1.0>>, %y: tensor<2x!quant.uniform<i8:f32, 1.0>>",
         "%0 = stablehlo.add %x, %y : (tensor<2x!quant.uniform<i8:f32, 1.0>>, tensor<2x!quant.uniform<i8:f32, 1.0>>) -> tensor<2x!quant.uniform<i8:f32, 3.0:2>>",
         &[
-            ("i8:f32, 3.0:2", "u8:f32, 3.0:2", "are stored in"),
-            ("i8:f32, 3.0:2", "i8:bf16, 3.0:2", "express f32 and bf16"),
-            ("i8:f32, 3.0:2", "i8:f32:0, {3.0, 2.0}", "no operand has"),
+            ("i8:f32, 3.0:2", "u8:f32, 3.0:2"),
+            ("i8:f32, 3.0:2", "i8:bf16, 3.0:2"),
+            ("i8:f32, 3.0:2", "i8:f32:0, {3.0, 2.0}"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2x3xf32>, %y: tensor<3x4x!quant.uniform<i8:f32:1, {1.0, 1.0, 2.0, 2.0}>>",
         "%0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<2x3xf32>, tensor<3x4x!quant.uniform<i8:f32:1, {1.0, 1.0, 2.0, 2.0}>>) -> tensor<2x4xf32>",
         &[
-            ("2.0, 2.0}", "2.0, 2.0:1}", "zero points of rhs"),
-            ("f32:1, {1.0, 1.0, 2.0, 2.0}", "f32:0, {1.0, 1.0, 2.0}", "that is contracted"),
-            ("i8:f32", "i8:f16", "rhs expresses f16"),
-            ("tensor<2x4xf32>", "tensor<2x4x!quant.uniform<i8:f32, 1.0>>", "the result if lhs is"),
+            ("2.0, 2.0}", "2.0, 2.0:1}"),
+            ("f32:1, {1.0, 1.0, 2.0, 2.0}", "f32:0, {1.0, 1.0, 2.0}"),
+            ("i8:f32", "i8:f16"),
+            ("tensor<2x4xf32>", "tensor<2x4x!quant.uniform<i8:f32, 1.0>>"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<4x!quant.uniform<i8:f32, 1.0>>, %i: tensor<!quant.uniform<i8:f32, 1.0>>",
         "%0 = \"stablehlo.reduce\"(%x, %i) <{dimensions = array<i64: 0>}> ({
          ^bb0(%a: tensor<!quant.uniform<i16:f32, 1.0>>, %b: tensor<!quant.uniform<i16:f32, 1.0>>):
            %1 = stablehlo.add %a, %b : tensor<!quant.uniform<i16:f32, 1.0>>
            stablehlo.return %1 : tensor<!quant.uniform<i16:f32, 1.0>>
          }) : (tensor<4x!quant.uniform<i8:f32, 1.0>>, tensor<!quant.uniform<i8:f32, 1.0>>) -> tensor<!quant.uniform<i16:f32, 1.0>>",
-        &[("i16:f32", "i4:f32", "cannot be accumulated")],
+        &[("i16:f32", "i4:f32")],
     );
-    refused(
+    messages.refused(
         "",
         "%0 = \"stablehlo.constant\"() <{value = dense<[1, 2]> : tensor<2xi8>}> : () -> tensor<2x!quant.uniform<i8:f32, 1.0>>",
-        &[("tensor<2xi8>", "tensor<2xui8>", "stores i8")],
+        &[("tensor<2xi8>", "tensor<2xui8>")],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2xf32>",
         "%0 = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> tensor<2x!quant.uniform<i8:f32, 1.0>>",
-        &[("i8:f32", "i8:f64", "expresses f64")],
+        &[("i8:f32", "i8:f64")],
     );
 }
 
-#[test]
-fn bounds_of_dynamic_extents() {
-    refused(
+pub(crate) fn bounds_of_dynamic_extents(messages: &mut Messages) {
+    messages.section("Bounds of dynamic extents");
+    messages.refused(
         "%x: tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
         "%0 = stablehlo.negate %x : tensor<?x2xf32, #stablehlo.bounds<4, ?>>",
-        &[("<4, ?>", "<4>", "1 bounds for 2 dimensions"), ("<4, ?>", "<4, 2>", "whose extent is known")],
+        &[("<4, ?>", "<4>"), ("<4, ?>", "<4, 2>")],
     );
 }
 
-#[test]
-fn shapes_that_are_constants() {
+pub(crate) fn constant_shapes(messages: &mut Messages) {
+    messages.section("Constant shapes");
     let shape = "%s = stablehlo.constant dense<[2, 6]> : tensor<2xi64>\n";
-    refused(
+    messages.refused(
         "%x: tensor<3x4xf32>",
         &format!("{shape}%0 = stablehlo.dynamic_reshape %x, %s : (tensor<3x4xf32>, tensor<2xi64>) -> tensor<?x6xf32>"),
-        &[("[2, 6]", "[2, 7]", "the shape is [2, 7]"), ("[2, 6]", "[3, 6]", "cannot have the shape [3, 6]")],
+        &[("[2, 6]", "[2, 7]"), ("[2, 6]", "[3, 6]")],
     );
-    refused(
+    messages.refused(
         "%x: tensor<1x6xf32>",
         &format!(
             "{shape}%0 = \"stablehlo.dynamic_broadcast_in_dim\"(%x, %s) <{{broadcast_dimensions = array<i64: 0, 1>, known_expanding_dimensions = array<i64: 0>}}> : (tensor<1x6xf32>, tensor<2xi64>) -> tensor<?x?xf32>"
         ),
         &[
-            ("[2, 6]", "[2, 5]", "cannot be broadcast"),
-            ("[2, 6]", "[-1, 6]", "the shape is [-1, 6]"),
-            ("dimensions = array<i64: 0>", "dimensions = array<i64: 0, 0>", "occurs twice"),
-            ("dimensions = array<i64: 0>", "dimensions = array<i64: 2>", "outside"),
+            ("[2, 6]", "[2, 5]"),
+            ("[2, 6]", "[-1, 6]"),
+            ("dimensions = array<i64: 0>", "dimensions = array<i64: 0, 0>"),
+            ("dimensions = array<i64: 0>", "dimensions = array<i64: 2>"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<4xf32>, %v: tensor<f32>",
         "%p = stablehlo.constant dense<1> : tensor<1xi32>
          %0 = stablehlo.dynamic_pad %x, %v, %p, %p, %p : (tensor<4xf32>, tensor<f32>, tensor<1xi32>, tensor<1xi32>, tensor<1xi32>) -> tensor<9xf32>",
-        &[("dense<1>", "dense<-1>", "must not be negative"), ("tensor<9xf32>", "tensor<8xf32>", "must be 9")],
+        &[("dense<1>", "dense<-1>"), ("tensor<9xf32>", "tensor<8xf32>")],
     );
-    refused(
+    messages.refused(
         "",
         &format!("{shape}%0 = stablehlo.dynamic_iota %s, dim = 0 : (tensor<2xi64>) -> tensor<2x?xi32>"),
-        &[("tensor<2x?xi32>", "tensor<3x?xi32>", "the shape is [2, 6]")],
+        &[("tensor<2x?xi32>", "tensor<3x?xi32>")],
     );
 }
 
-#[test]
-fn custom_calls() {
-    refused(
+pub(crate) fn custom_calls(messages: &mut Messages) {
+    messages.section("Custom calls");
+    messages.refused(
         "%x: tensor<2x3xf32>",
         "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", operand_layouts = [dense<[0, 1]> : tensor<2xindex>], result_layouts = [dense<[1, 0]> : tensor<2xindex>]}> : (tensor<2x3xf32>) -> tensor<2x3xf32>",
         &[
-            ("dense<[0, 1]>", "dense<[0, 2]>", "must be a permutation"),
-            ("[dense<[0, 1]> : tensor<2xindex>]", "[]", "0 entries for 1 values"),
-            (", result_layouts = [dense<[1, 0]> : tensor<2xindex>]", "", "must be given together"),
+            ("dense<[0, 1]>", "dense<[0, 2]>"),
+            ("[dense<[0, 1]> : tensor<2xindex>]", "[]"),
+            (", result_layouts = [dense<[1, 0]> : tensor<2xindex>]", ""),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tuple<tensor<2xf32>, tensor<3xf32>>",
         "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = [1]>]}> : (tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<3xf32>",
         &[
-            ("operand_index = 0", "operand_index = 1", "names operand 1"),
-            ("operand_tuple_indices = [1]", "operand_tuple_indices = [2]", "names element 2"),
-            ("output_tuple_indices = []", "output_tuple_indices = [4]", "names element 4"),
-            ("operand_tuple_indices = [1]", "operand_tuple_indices = [0]", "into the memory of tensor<2xf32>"),
+            ("operand_index = 0", "operand_index = 1"),
+            ("operand_tuple_indices = [1]", "operand_tuple_indices = [2]"),
+            ("output_tuple_indices = []", "output_tuple_indices = [4]"),
+            ("operand_tuple_indices = [1]", "operand_tuple_indices = [0]"),
         ],
     );
-    refused(
+    messages.refused(
         "",
         "stablehlo.custom_call @f() {api_version = 4 : i32, backend_config = {a = 1 : i64}} : () -> ()",
-        &[("{a = 1 : i64}", "\"a\"", "must be a dictionary"), ("4 : i32", "2 : i32", "must be a string")],
+        &[("{a = 1 : i64}", "\"a\""), ("4 : i32", "2 : i32")],
     );
-    refused(
+    messages.refused(
         "%x: memref<2xf32>",
         "%0 = \"stablehlo.custom_call\"(%x) <{call_target_name = \"f\", output_operand_aliases = [#stablehlo.output_operand_alias<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>]}> : (memref<2xf32>) -> memref<2xf32>",
-        &[("output_operand_aliases", "my_aliases", "add an alias")],
+        &[("output_operand_aliases", "my_aliases")],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2xf32>",
         "%0 = stablehlo.custom_call @Pin(%x) {api_version = 4 : i32} : (tensor<2xf32>) -> memref<2xf32>",
-        &[("memref<2xf32>", "memref<3xf32>", "cannot make"), ("memref<2xf32>", "tensor<2xf32>", "a buffer")],
+        &[("memref<2xf32>", "memref<3xf32>"), ("memref<2xf32>", "tensor<2xf32>")],
+    );
+}
+
+pub(crate) fn attributes(messages: &mut Messages) {
+    messages.section("Attributes");
+    messages.refused(
+        "%x: tensor<2xf32>",
+        "%0 = stablehlo.tanh %x {result_accuracy = #stablehlo.result_accuracy<atol = 0.5, ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<2xf32>",
+        &[("TOLERANCE", "HIGHEST"), ("0.5", "-0.5")],
+    );
+    messages.refused(
+        "%x: tensor<2x2xf32>",
+        "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 6, allow_imprecise_accumulation = false> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>",
+        &[
+            ("operations = 6", "operations = 5"),
+            ("operations = 6", "operations = 0"),
+            ("accumulation_type = f32", "accumulation_type = f64"),
+            (", algorithm", ", precision = [HIGH, HIGH], algorithm"),
+        ],
     );
 }
 
 #[test]
-fn words_of_attributes() {
-    refused(
-        "%x: tensor<2xf32>",
-        "%0 = stablehlo.tanh %x {result_accuracy = #stablehlo.result_accuracy<atol = 0.5, ulps = 2, mode = #stablehlo.result_accuracy_mode<TOLERANCE>>} : tensor<2xf32>",
-        &[("TOLERANCE", "HIGHEST", "the mode HIGHEST and a tolerance"), ("0.5", "-0.5", "negative tolerance")],
-    );
-    refused(
-        "%x: tensor<2x2xf32>",
-        "%0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0], algorithm = <lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 6, allow_imprecise_accumulation = false> : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>",
-        &[
-            ("operations = 6", "operations = 5", "no hardware"),
-            ("operations = 6", "operations = 0", "must be positive"),
-            ("accumulation_type = f32", "accumulation_type = f64", "no hardware"),
-            (", algorithm", ", precision = [HIGH, HIGH], algorithm", "must be DEFAULT"),
-        ],
-    );
+fn composite_names() {
     for (name, good) in
         [("a.b", true), ("a_1.b.c$", true), ("a", false), (".a", false), ("a.", false), ("1.a", false), ("a.%", false)]
     {
@@ -192,34 +203,34 @@ fn words_of_attributes() {
     }
 }
 
-#[test]
-fn channels_maps_and_slices() {
+pub(crate) fn channels_maps_and_slices(messages: &mut Messages) {
+    messages.section("Channels maps and slices");
     let send = "%0 = \"stablehlo.send\"(%x, %t) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}> : (tensor<2xf32>, !stablehlo.token) -> !stablehlo.token";
-    refused("%x: tensor<2xf32>, %t: !stablehlo.token", send, &[("type = 1", "type = 2", "must be 1")]);
-    refused(
+    messages.refused("%x: tensor<2xf32>, %t: !stablehlo.token", send, &[("type = 1", "type = 2")]);
+    messages.refused(
         "%t: !stablehlo.token",
         "%0:2 = \"stablehlo.infeed\"(%t) <{infeed_config = \"\", layout = [[0]]}> : (!stablehlo.token) -> (tensor<2xf32>, !stablehlo.token)",
         &[
-            ("[[0]]", "[[0], [0]]", "2 entries for 1 tensors"),
-            ("[[0]]", "[0]", "lists of dimensions"),
-            ("-> (tensor<2xf32>,", "-> (!stablehlo.token,", "must be a tensor"),
+            ("[[0]]", "[[0], [0]]"),
+            ("[[0]]", "[0]"),
+            ("-> (tensor<2xf32>,", "-> (!stablehlo.token,"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2x2xf32>",
         "%0 = \"stablehlo.map\"(%x) <{dimensions = array<i64: 0, 1>}> ({ ^bb0(%a: tensor<f32>): stablehlo.return %a : tensor<f32> }) : (tensor<2x2xf32>) -> tensor<2x2xf32>",
-        &[("0, 1", "1, 0", "every dimension")],
+        &[("0, 1", "1, 0")],
     );
-    refused(
+    messages.refused(
         "%x: tensor<2x2xf32>, %i: tensor<i32>, %j: tensor<i32>",
         "%0 = stablehlo.dynamic_slice %x, %i, %j, sizes = [1, 1] : (tensor<2x2xf32>, tensor<i32>, tensor<i32>) -> tensor<1x1xf32>",
-        &[("%j: tensor<i32>", "%j: tensor<i64>", "")],
+        &[("%j: tensor<i32>", "%j: tensor<i64>")],
     );
 }
 
-#[test]
-fn scans_and_ragged_products() {
-    refused(
+pub(crate) fn scans_and_ragged_products(messages: &mut Messages) {
+    messages.section("Scans and ragged products");
+    messages.refused(
         "%x: tensor<4x3xf32>, %c: tensor<3xf32>",
         "%0:2 = chlo.scan(%x) inits (%c) dimension = 0 attributes {scan_dim_size = 4 : i64} {
          ^bb0(%i: tensor<3xf32>, %r: tensor<3xf32>):
@@ -227,40 +238,40 @@ fn scans_and_ragged_products() {
            stablehlo.return %1, %1 : tensor<3xf32>, tensor<3xf32>
          } : (tensor<4x3xf32>, tensor<3xf32>) -> (tensor<4x3xf32>, tensor<3xf32>)",
         &[
-            ("scan_dim_size = 4", "scan_dim_size = 5", "should have 5"),
-            ("dimension = 0", "dimension = 2", "outside the 2 dimensions"),
-            ("-> (tensor<4x3xf32>", "-> (tensor<4x2xf32>", "must return"),
-            ("dimension = 0", "dimension = 1", "should have 4"),
+            ("scan_dim_size = 4", "scan_dim_size = 5"),
+            ("dimension = 0", "dimension = 2"),
+            ("-> (tensor<4x3xf32>", "-> (tensor<4x2xf32>"),
+            ("dimension = 0", "dimension = 1"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<11x5xf32>, %y: tensor<3x5x7xf32>, %g: tensor<3xi64>",
         "%0 = \"chlo.ragged_dot\"(%x, %y, %g) <{ragged_dot_dimension_numbers = #chlo.ragged_dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1], lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>}> : (tensor<11x5xf32>, tensor<3x5x7xf32>, tensor<3xi64>) -> tensor<11x7xf32>",
         &[
-            ("tensor<3xi64>", "tensor<2xi64>", "must have 2 elements"),
-            ("tensor<3xi64>", "tensor<2x3xi64>", "must be tensor<3xi64>"),
-            ("ragged_dimensions = [0]", "ragged_dimensions = [0, 1]", "not 2"),
-            ("ragged_dimensions = [0]", "ragged_dimensions = [1]", "0 group dimensions"),
-            ("group_dimensions = [0]", "group_dimensions = [1]", "occurs twice"),
-            ("tensor<3x5x7xf32>", "tensor<3x4x7xf32>", "differ"),
-            ("tensor<11x7xf32>", "tensor<11x6xf32>", "must be tensor<11x7xf32>"),
+            ("tensor<3xi64>", "tensor<2xi64>"),
+            ("tensor<3xi64>", "tensor<2x3xi64>"),
+            ("ragged_dimensions = [0]", "ragged_dimensions = [0, 1]"),
+            ("ragged_dimensions = [0]", "ragged_dimensions = [1]"),
+            ("group_dimensions = [0]", "group_dimensions = [1]"),
+            ("tensor<3x5x7xf32>", "tensor<3x4x7xf32>"),
+            ("tensor<11x7xf32>", "tensor<11x6xf32>"),
         ],
     );
-    refused(
+    messages.refused(
         "%x: tensor<4xf32>",
         "%0:2 = chlo.top_k(%x, k = 2) : tensor<4xf32> -> (tensor<2xf32>, tensor<2xi32>)",
-        &[("k = 2", "k = 5", "less than 5")],
+        &[("k = 2", "k = 5")],
     );
-    refused(
+    messages.refused(
         "%x: tensor<4xi8>",
         "%0 = chlo.mulhi %x, %x : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>",
-        &[("xi8", "xf32", "integers")],
+        &[("xi8", "xf32")],
     );
 }
 
-#[test]
-fn ops_in_flight() {
-    refused(
+pub(crate) fn asynchronous_ops(messages: &mut Messages) {
+    messages.section("Asynchronous ops");
+    messages.refused(
         "%x: tensor<4xf32>",
         "%0 = \"stablehlo.async_start\"(%x) ({
          ^bb0(%a: tensor<4xf32>):
@@ -269,10 +280,10 @@ fn ops_in_flight() {
          }) : (tensor<4xf32>) -> !stablehlo.future<tensor<4xf32>>
          %1 = \"stablehlo.async_done\"(%0) : (!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>",
         &[
-            ("^bb0(%a: tensor<4xf32>)", "^bb0(%a: tensor<4xf32>, %b: tensor<f32>)", "is given"),
-            ("future<tensor<4xf32>>", "future<tensor<4xi32>>", "does not hold"),
-            ("(!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>", "(!stablehlo.future<tensor<4xf32>>) -> tensor<4xi32>", "does not hold"),
-            ("stablehlo.return %2", "%3 = stablehlo.negate %2 : tensor<4xf32>\nstablehlo.return %3", "one op and a return"),
+            ("^bb0(%a: tensor<4xf32>)", "^bb0(%a: tensor<4xf32>, %b: tensor<f32>)"),
+            ("future<tensor<4xf32>>", "future<tensor<4xi32>>"),
+            ("(!stablehlo.future<tensor<4xf32>>) -> tensor<4xf32>", "(!stablehlo.future<tensor<4xf32>>) -> tensor<4xi32>"),
+            ("stablehlo.return %2", "%3 = stablehlo.negate %2 : tensor<4xf32>\nstablehlo.return %3"),
         ],
     );
     assert!(
@@ -282,7 +293,7 @@ fn ops_in_flight() {
 }
 
 #[test]
-fn attributes_of_the_module() {
+fn module_attributes() {
     for (text, good) in [
         ("#stablehlo.dot<lhs_contracting_dimensions = [1]>", true),
         ("#stablehlo.dot<lhs_contracting_dimensions = [1], lhs_contracting_dimensions = [1]>", false),
@@ -300,7 +311,7 @@ fn attributes_of_the_module() {
 }
 
 #[test]
-fn what_one_op_may_say_the_next_may_not() {
+fn each_op_is_checked() {
     // All ops except the last are valid, of one kind and one type.
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %x : tensor<4xf32>
@@ -309,7 +320,7 @@ fn what_one_op_may_say_the_next_may_not() {
   return %2 : tensor<4xf32>
 }";
     let error = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect_err("a negative tolerance");
-    assert!(error.message().contains("negative tolerance"), "{error}");
+    assert_eq!(error.op(), Some("stablehlo.exponential"), "{error}");
     let two = "func.func @main(%x: tensor<4xi1>, %y: tensor<4xi32>) -> tensor<4xi1> {
   %0 = stablehlo.add %x, %x : tensor<4xi1>
   %1 = stablehlo.add %y, %y : tensor<4xi32>
