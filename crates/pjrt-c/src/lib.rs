@@ -15,6 +15,7 @@
 //! | `capi` | no | nothing; cargo-c builds the packages that have it |
 
 #![allow(non_camel_case_types, reason = "these are C names")]
+#![allow(missing_debug_implementations, reason = "C programs do not use `Debug`")]
 
 mod discovery;
 mod error;

@@ -72,7 +72,7 @@ fn every_message_is_listed() {
             let message = String::from_utf8(output.stderr).unwrap().replace(root.to_str().unwrap(), "<root>");
             let code = output.status.code().unwrap();
             assert!(matches!(code, 1 | 2), "{arguments:?}: {code}: {message}");
-            let message = message.trim_end().replace('\n', "\n    ");
+            let message = message.trim_end().replace('\n', "\n    ").replace("    \n", "\n");
             writeln!(text, "pjrt {}\n    exit code {code}: {message}", arguments.join(" ")).unwrap();
         }
     }

@@ -16,6 +16,7 @@
 #![no_std]
 
 #[allow(
+    missing_debug_implementations,
     missing_docs,
     non_camel_case_types,
     non_snake_case,
@@ -27,7 +28,7 @@
 )]
 #[rustfmt::skip]
 pub mod bindings;
-#[allow(non_camel_case_types, unused_qualifications, clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated; the markers carry the header's names")]
+#[allow(missing_debug_implementations, non_camel_case_types, unused_qualifications, clippy::all, clippy::undocumented_unsafe_blocks, reason = "generated; the markers carry the header's names")]
 #[rustfmt::skip]
 mod slots;
 mod static_api;

@@ -14,6 +14,7 @@ use pjrt_types::{Element, Layout, Shape};
 use smallvec::{SmallVec, smallvec};
 
 use crate::buffer::Buffer;
+use crate::byte_range::byte_range;
 use crate::element;
 use crate::error::{Error, ErrorKind};
 use crate::event::{Completion, Event};
@@ -159,12 +160,7 @@ impl Buffer {
 
     /// Converts the range of a raw copy, if it is within the buffer.
     pub(crate) fn raw_range(&self, offset: usize, len: usize) -> Result<(i64, i64), Error> {
-        let size = self.on_device_size()?;
-        let within = offset.checked_add(len).is_some_and(|end| end <= size);
-        let numbers = i64::try_from(offset).ok().zip(i64::try_from(len).ok());
-        numbers.filter(|_| within).ok_or_else(|| {
-            Error::invalid(format!("{len} bytes at offset {offset} are not within the {size} bytes of the buffer"))
-        })
+        byte_range(offset, len, self.on_device_size()?, "the buffer")
     }
 
     pub(crate) fn typed_shape<T: Element>(&self) -> Result<&Shape, Error> {

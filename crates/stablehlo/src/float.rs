@@ -1,4 +1,4 @@
-//! Bit patterns of the floating-point element types, for decimal numbers in text programs.
+//! Formats of the floating-point element types, and their bit patterns for decimal numbers in text programs.
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -7,30 +7,57 @@
 
 use crate::ir::ElementType;
 
-/// How a format represents infinities and "not a number".
-#[derive(Clone, Copy, PartialEq)]
-enum Special {
+/// How a floating-point format represents infinities and "not a number". The suffix of an element type's name states it,
+/// so the list is complete: a device must handle all four.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NonFinite {
     /// Infinity and NaN as in IEEE 754.
     Ieee,
-    /// No infinity; NaN is all ones.
+    /// No infinity. NaN has all bits set.
     Fn,
-    /// No infinity, no negative zero; NaN is the pattern of negative zero.
+    /// Neither infinity nor negative zero. NaN has the pattern of negative zero.
     Fnuz,
-    /// Neither.
+    /// Neither infinity nor NaN.
     Finite,
 }
 
-struct Format {
-    exponent_bits: u32,
-    mantissa_bits: u32,
-    bias: i32,
-    special: Special,
+/// A floating-point format: a sign bit, the exponent and the mantissa.
+///
+/// ```
+/// use stablehlo::FloatFormat;
+/// use stablehlo::ir::ElementType;
+///
+/// let format = FloatFormat::of(ElementType::Bf16).ok_or("bf16 is a floating-point type")?;
+/// assert_eq!((format.exponent_bits, format.mantissa_bits, format.bias), (8, 7, 127));
+/// assert_eq!(FloatFormat::of(ElementType::I32), None);
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct FloatFormat {
+    /// Number of bits of the exponent.
+    pub exponent_bits: u32,
+    /// Number of bits of the mantissa, without the hidden bit.
+    pub mantissa_bits: u32,
+    /// Exponent of 1.0 in the bit pattern.
+    pub bias: i32,
+    /// The representation of infinity and NaN.
+    pub non_finite: NonFinite,
 }
 
-fn format(element: ElementType) -> Option<Format> {
+impl FloatFormat {
+    /// Returns the format of an element type of up to 19 bits. Returns `None` for other types, and for `f8E8M0FNU`, which
+    /// has neither sign nor mantissa.
+    #[must_use]
+    pub fn of(element: ElementType) -> Option<Self> {
+        format(element)
+    }
+}
+
+fn format(element: ElementType) -> Option<FloatFormat> {
     use ElementType as E;
-    use Special::*;
-    let (exponent_bits, mantissa_bits, bias, special) = match element {
+    use NonFinite::*;
+    let (exponent_bits, mantissa_bits, bias, non_finite) = match element {
         E::F4E2M1FN => (2, 1, 1, Finite),
         E::F6E2M3FN => (2, 3, 1, Finite),
         E::F6E3M2FN => (3, 2, 3, Finite),
@@ -46,7 +73,7 @@ fn format(element: ElementType) -> Option<Format> {
         E::Tf32 => (8, 10, 127, Ieee),
         _ => return None,
     };
-    Some(Format { exponent_bits, mantissa_bits, bias, special })
+    Some(FloatFormat { exponent_bits, mantissa_bits, bias, non_finite })
 }
 
 /// The bit pattern of `value` rounded to nearest, ties to even. `None` for a type that is not a real float, and for a
@@ -65,18 +92,18 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
     let ones = (1u64 << width) - 1;
     let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
     if value.is_nan() {
-        return match f.special {
-            Special::Ieee => Some(infinity | 1 << (f.mantissa_bits - 1)),
-            Special::Fn => Some(ones),
-            Special::Fnuz => Some(1 << width),
-            Special::Finite => None,
+        return match f.non_finite {
+            NonFinite::Ieee => Some(infinity | 1 << (f.mantissa_bits - 1)),
+            NonFinite::Fn => Some(ones),
+            NonFinite::Fnuz => Some(1 << width),
+            NonFinite::Finite => None,
         };
     }
     let magnitude = value.abs();
-    let largest = match f.special {
-        Special::Ieee => infinity - 1,
-        Special::Fn => ones - 1,
-        Special::Fnuz | Special::Finite => ones,
+    let largest = match f.non_finite {
+        NonFinite::Ieee => infinity - 1,
+        NonFinite::Fn => ones - 1,
+        NonFinite::Fnuz | NonFinite::Finite => ones,
     };
     let smallest_exponent = 1 - f.bias;
     let bits = if magnitude.is_infinite() {
@@ -91,14 +118,14 @@ pub(crate) fn encode(value: f64, element: ElementType) -> Option<u64> {
         (((exponent + f.bias - 1) as u64) << f.mantissa_bits) + rounded
     };
     if bits > largest {
-        return Some(match f.special {
-            Special::Ieee => sign | infinity,
-            Special::Fn => sign | ones,
-            Special::Fnuz => 1 << width,
-            Special::Finite => sign | largest,
+        return Some(match f.non_finite {
+            NonFinite::Ieee => sign | infinity,
+            NonFinite::Fn => sign | ones,
+            NonFinite::Fnuz => 1 << width,
+            NonFinite::Finite => sign | largest,
         });
     }
-    if bits == 0 && f.special == Special::Fnuz {
+    if bits == 0 && f.non_finite == NonFinite::Fnuz {
         return Some(0);
     }
     Some(sign | bits)
@@ -120,11 +147,11 @@ pub(crate) fn decode(bits: u64, element: ElementType) -> Option<f64> {
     let magnitude = bits & ((1 << width) - 1);
     let ones = (1u64 << width) - 1;
     let infinity = ((1u64 << f.exponent_bits) - 1) << f.mantissa_bits;
-    let value = match f.special {
-        Special::Ieee if magnitude == infinity => f64::INFINITY,
-        Special::Ieee if magnitude > infinity => f64::NAN,
-        Special::Fn if magnitude == ones => f64::NAN,
-        Special::Fnuz if negative && magnitude == 0 => f64::NAN,
+    let value = match f.non_finite {
+        NonFinite::Ieee if magnitude == infinity => f64::INFINITY,
+        NonFinite::Ieee if magnitude > infinity => f64::NAN,
+        NonFinite::Fn if magnitude == ones => f64::NAN,
+        NonFinite::Fnuz if negative && magnitude == 0 => f64::NAN,
         _ => {
             let exponent = (magnitude >> f.mantissa_bits) as i32;
             let fraction = (magnitude & ((1 << f.mantissa_bits) - 1)) as f64;

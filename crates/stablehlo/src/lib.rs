@@ -83,6 +83,7 @@ mod write;
 use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use float::{FloatFormat, NonFinite};
 pub use inline::inline;
 pub use ops::op_names;
 pub use print::PrintOptions;

@@ -70,6 +70,7 @@ macro_rules! features {
 
         /// The traits that a type implements. [`check_features!`](crate::check_features) determines them.
         #[doc(hidden)]
+        #[derive(Debug)]
         pub struct Implemented {
             $(pub $method: bool,)+
         }
@@ -77,6 +78,7 @@ macro_rules! features {
         /// Its constants are true for the traits that `B` implements. For the others the name refers to the constant of
         /// [`NotImplemented`], because the inherent one has a bound that `B` does not satisfy.
         #[doc(hidden)]
+        #[derive(Debug)]
         pub struct Probe<B>(PhantomData<B>);
 
         #[doc(hidden)]

@@ -54,7 +54,7 @@ fn zeros(messages: &mut Messages) {
 
 fn options(messages: &mut Messages) {
     messages.section("Create options and topologies");
-    for option in [NamedValue::new("speed", 1i64), NamedValue::new("node_id", "one"), NamedValue::new("lists", true)] {
+    for option in [NamedValue::new("speed", 1i64), NamedValue::new("lists", true)] {
         messages.add(format_args!("{}={}", option.name, option.value), toy().client(std::slice::from_ref(&option)));
     }
     let cube = toy().ask::<slot::PJRT_TopologyDescription_Create>(|args| {

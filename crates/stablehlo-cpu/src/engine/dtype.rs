@@ -31,6 +31,11 @@ macro_rules! dtypes {
             pub fn from_ir(element: ElementType) -> Option<Self> {
                 match element { $(ElementType::$ir => Some(DType::$name),)* _ => None }
             }
+
+            /// The element type of the IR.
+            pub(crate) fn element_type(self) -> ElementType {
+                match self { $(DType::$name => ElementType::$ir,)* }
+            }
         }
     };
 }

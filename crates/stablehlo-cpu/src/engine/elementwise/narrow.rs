@@ -2,22 +2,11 @@
 
 use std::sync::Arc;
 
+use stablehlo::{FloatFormat, NonFinite};
+
 use super::Map;
 use super::map::scalar1;
 use crate::engine::dtype::DType;
-
-/// How a format represents infinity and NaN.
-#[derive(Clone, Copy, PartialEq)]
-enum Special {
-    /// Infinity and NaN as in IEEE 754.
-    Ieee,
-    /// No infinity. NaN has all bits set.
-    Fn,
-    /// Neither infinity nor negative zero. NaN has the pattern of negative zero.
-    Fnuz,
-    /// Neither infinity nor NaN.
-    Finite,
-}
 
 /// A float format with a sign, `exponent + mantissa + 1` bits wide.
 #[derive(Clone, Copy)]
@@ -25,25 +14,19 @@ struct Format {
     exponent: u32,
     mantissa: u32,
     bias: i32,
-    special: Special,
+    non_finite: NonFinite,
 }
 
+/// The format of a type of a byte or less.
 fn format(dtype: DType) -> Option<Format> {
-    use Special::*;
-    let (exponent, mantissa, bias, special) = match dtype {
-        DType::F4E2M1FN => (2, 1, 1, Finite),
-        DType::F6E2M3FN => (2, 3, 1, Finite),
-        DType::F6E3M2FN => (3, 2, 3, Finite),
-        DType::F8E3M4 => (3, 4, 3, Ieee),
-        DType::F8E4M3 => (4, 3, 7, Ieee),
-        DType::F8E4M3FN => (4, 3, 7, Fn),
-        DType::F8E4M3FNUZ => (4, 3, 8, Fnuz),
-        DType::F8E4M3B11FNUZ => (4, 3, 11, Fnuz),
-        DType::F8E5M2 => (5, 2, 15, Ieee),
-        DType::F8E5M2FNUZ => (5, 2, 16, Fnuz),
-        _ => return None,
-    };
-    Some(Format { exponent, mantissa, bias, special })
+    let format = FloatFormat::of(dtype.element_type())?;
+    let narrow = format.exponent_bits + format.mantissa_bits < 8;
+    narrow.then_some(Format {
+        exponent: format.exponent_bits,
+        mantissa: format.mantissa_bits,
+        bias: format.bias,
+        non_finite: format.non_finite,
+    })
 }
 
 impl Format {
@@ -59,20 +42,20 @@ impl Format {
 
     fn largest(&self) -> u32 {
         let ones = (1 << self.width()) - 1;
-        match self.special {
-            Special::Ieee => self.infinity() - 1,
-            Special::Fn => ones - 1,
-            Special::Fnuz | Special::Finite => ones,
+        match self.non_finite {
+            NonFinite::Ieee => self.infinity() - 1,
+            NonFinite::Fn => ones - 1,
+            NonFinite::Fnuz | NonFinite::Finite => ones,
         }
     }
 
     fn nan(&self, sign: u32) -> u32 {
-        match self.special {
-            Special::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
-            Special::Fn => sign | ((1 << self.width()) - 1),
-            Special::Fnuz => 1 << self.width(),
+        match self.non_finite {
+            NonFinite::Ieee => sign | self.infinity() | 1 << (self.mantissa - 1),
+            NonFinite::Fn => sign | ((1 << self.width()) - 1),
+            NonFinite::Fnuz => 1 << self.width(),
             // The format has no NaN. Use negative zero, like other software.
-            Special::Finite => 1 << self.width(),
+            NonFinite::Finite => 1 << self.width(),
         }
     }
 
@@ -80,12 +63,12 @@ impl Format {
         let code = u32::from(code) & ((1 << (self.width() + 1)) - 1);
         let magnitude = code & ((1 << self.width()) - 1);
         let negative = code >> self.width() != 0;
-        if self.special == Special::Fnuz && negative && magnitude == 0 {
+        if self.non_finite == NonFinite::Fnuz && negative && magnitude == 0 {
             return f32::NAN;
         }
         let sign = if negative { -1.0 } else { 1.0 };
         if magnitude > self.largest() {
-            let infinite = self.special == Special::Ieee && magnitude == self.infinity();
+            let infinite = self.non_finite == NonFinite::Ieee && magnitude == self.infinity();
             return if infinite { sign * f32::INFINITY } else { f32::NAN.copysign(sign) };
         }
         let fraction = u16::try_from(magnitude & ((1 << self.mantissa) - 1)).map_or(0.0, f32::from);
@@ -106,10 +89,10 @@ impl Format {
     }
 
     fn encode_number(&self, x: f64, sign: u32) -> u32 {
-        let beyond = match self.special {
-            Special::Ieee => sign | self.infinity(),
-            Special::Fn | Special::Fnuz => self.nan(sign),
-            Special::Finite => sign | self.largest(),
+        let beyond = match self.non_finite {
+            NonFinite::Ieee => sign | self.infinity(),
+            NonFinite::Fn | NonFinite::Fnuz => self.nan(sign),
+            NonFinite::Finite => sign | self.largest(),
         };
         if x >= 1e30 {
             return beyond;
@@ -123,7 +106,7 @@ impl Format {
         let base = u32::try_from(exponent + self.bias - 1).unwrap_or(0) << self.mantissa;
         let magnitude = base + steps;
         match magnitude {
-            0 if self.special == Special::Fnuz => 0,
+            0 if self.non_finite == NonFinite::Fnuz => 0,
             _ if magnitude > self.largest() => beyond,
             _ => sign | magnitude,
         }
