@@ -1,6 +1,8 @@
 //! A plugin with a C function that shuts it down, for the tests. The function adds a line to the file that
 //! `CLOSING_PLUGIN_LOG` names.
 
+#![allow(missing_debug_implementations, reason = "a test plugin")]
+
 use std::io::Write;
 
 use device_plugin::{Backend, DevicePlugin, OptionSchema, device_plugin};

@@ -1,5 +1,6 @@
 //! No plugin: a library that exchanges DLPack tensors between a Python process and buffers of the embedded CPU device.
 //! The JAX tests load it with `ctypes`.
+#![allow(missing_debug_implementations, reason = "a test plugin")]
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,

@@ -1,4 +1,5 @@
 //! A plugin with the fault that `ODD_PLUGIN` names, for the tests of `pjrt doctor`.
+#![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
 use std::io::Write;

@@ -2,6 +2,7 @@
 //!
 //! Options: `node_id` and `num_nodes`, the rank of the process and the number of processes; `name`, the name that the
 //! other processes see; `timeout_ms`, how long to wait for each of them.
+#![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
 use std::time::Duration;

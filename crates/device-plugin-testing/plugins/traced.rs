@@ -7,6 +7,7 @@
 //! - `PJRT_TRACED_WITHOUT`: list of removals, separated by commas. `NAME=null` clears the slot, and
 //!   `NAME=unimplemented` makes the function return that error. `extensions` removes the chain. `host_view` makes
 //!   buffers in host memory look like those of an accelerator.
+#![allow(missing_debug_implementations, reason = "a test plugin")]
 #![allow(
     missing_docs,
     clippy::undocumented_unsafe_blocks,

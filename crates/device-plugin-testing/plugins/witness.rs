@@ -2,6 +2,7 @@
 //! of the program. Its profiles show the transfers.
 //!
 //! `WITNESS_STABLEHLO` is the version that it claims to read, such as `1.9.0`. By default it reports no version.
+#![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use device_plugin::{
 };
 
 /// The plugin.
+#[derive(Debug)]
 pub struct Echo;
 
 #[device_plugin(export)]
@@ -21,6 +22,7 @@ impl DevicePlugin for Echo {
 }
 
 /// The device.
+#[derive(Debug)]
 pub struct EchoDevice;
 
 impl Backend for EchoDevice {

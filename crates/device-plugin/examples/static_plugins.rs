@@ -9,6 +9,7 @@ use device_plugin::{
 };
 
 /// A plugin that has a device.
+#[derive(Debug)]
 pub struct First;
 
 #[device_plugin(export, prefix = "first")]
@@ -18,6 +19,7 @@ impl DevicePlugin for First {
 }
 
 /// A device that stores data and runs no programs.
+#[derive(Debug)]
 pub struct Device;
 
 impl Backend for Device {
@@ -51,6 +53,7 @@ impl Backend for Device {
 }
 
 /// A plugin that wraps another library.
+#[derive(Debug)]
 pub struct Second;
 
 #[device_plugin(export, prefix = "second")]

@@ -4,6 +4,7 @@
 use device_plugin::{DevicePlugin, Library, Ownership, device_plugin};
 
 /// The plugin.
+#[derive(Debug)]
 pub struct Example;
 
 #[device_plugin(export)]

@@ -18,7 +18,13 @@ extern crate std;
 
 /// Names that an expansion might expect to be those of the standard library.
 pub mod shadowed {
-    #![allow(missing_docs, dead_code, non_camel_case_types, reason = "they only cause conflicts")]
+    #![allow(
+        missing_debug_implementations,
+        missing_docs,
+        dead_code,
+        non_camel_case_types,
+        reason = "they only cause conflicts"
+    )]
 
     /// The plugin.
     pub struct Example;
