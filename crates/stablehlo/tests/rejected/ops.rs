@@ -39,7 +39,7 @@ pub(crate) fn shapes(messages: &mut Messages) {
         let op = op.replace("%0 = \"stablehlo.if\"(%s)", "\"stablehlo.if\"(%s)");
         let e = reject(&op);
         messages.add(&op, &e);
-        assert!(e.op().unwrap().starts_with("stablehlo."), "{e}");
+        assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
         assert_eq!(e.func(), Some("main"));
         // Errors of the reader have a byte offset. Errors of the verifier have a location, which is a line of the text
         // here.
@@ -69,7 +69,7 @@ pub(crate) fn element_types(messages: &mut Messages) {
         "%0 = stablehlo.after_all %s : (tensor<f32>) -> !stablehlo.token",
     ] {
         let e = reject(op);
-        messages.add(&op, &e);
+        messages.add(op, &e);
         assert_eq!(e.func(), Some("main"));
         assert!(e.op().is_some_and(|op| op.starts_with("stablehlo.")), "{e}");
         assert!(e.location().is_some_and(|l| l.starts_with("line 2:")), "{e}");
@@ -169,7 +169,7 @@ pub(crate) fn dynamic_convolutions_and_gathers(messages: &mut Messages) {
             stablehlo::VerifyLevel::FULL,
         )
     };
-    parse(&conv(numbers, groups)).unwrap();
+    parse(&conv(numbers, groups)).expect("the convolution is valid");
     for op in [
         conv(numbers, ", feature_group_count = 2 : i64"),
         conv(numbers, ", feature_group_count = 0 : i64"),
