@@ -1,7 +1,7 @@
-//! `cargo xtask coverage`: which functions and fields of the C API each side uses, as `docs/coverage.md`.
+//! `cargo xtask coverage` writes `docs/coverage.md`: which functions and fields of the C API each side uses.
 //!
-//! The page is derived from the code. [`declarations`] lists the functions and fields of the generated bindings, [`uses`]
-//! finds them in the sources of a side, and [`page`] compares both with the table of [`not_wanted`].
+//! The page is generated from the code. [`declarations`] lists the functions and fields of the generated bindings.
+//! [`uses`] finds their uses in the sources of a side. [`page`] compares both with the table of [`not_wanted`].
 
 mod declarations;
 mod not_wanted;
@@ -22,7 +22,7 @@ const BINDINGS: &str = "crates/pjrt-sys/src/bindings.rs";
 const CALLER: &str = "crates/pjrt/src";
 /// The sources of the vendor's side that implement the table.
 const VENDOR: &str = "crates/device-plugin/src/abi";
-/// The written page.
+/// The generated page.
 const PAGE: &str = "docs/coverage.md";
 
 /// Writes the page, or compares it with the committed one. A wrong row of [`not_wanted`] is an error in both cases.
@@ -51,7 +51,7 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// Fails if the committed page differs from the written one, and shows the first difference.
+/// Fails if the committed page differs from the generated one, and shows the first difference.
 fn compare(committed: &str, written: &str) -> Result<(), Error> {
     if committed == written {
         return Ok(());

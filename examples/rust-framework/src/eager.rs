@@ -1,4 +1,4 @@
-//! Tensors whose operations run at once.
+//! Eager tensors, whose operations run one by one.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Copies values to the device, row-major.
+    /// Copies values in row-major order to the device.
     pub fn new(runtime: &Runtime, values: &[f32], shape: &[i64]) -> Result<Self> {
         let buffer = runtime.client().buffer_from_host(values, shape)?;
         Self::from_buffer(runtime, buffer)

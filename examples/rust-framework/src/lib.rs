@@ -1,4 +1,4 @@
-//! A small framework on PJRT: tensors whose operations run at once ([`eager`]), and functions that are compiled as a
+//! A small framework on PJRT: tensors whose operations run one by one ([`eager`]), and functions that are compiled as a
 //! whole ([`traced`]). The book's chapter "A framework in Rust" explains it.
 
 pub mod eager;
@@ -9,7 +9,7 @@ pub use eager::Tensor;
 pub use runtime::Runtime;
 pub use traced::Function;
 
-/// The error of any part: the registry, the plugin, or the builder.
+/// An error of the registry, the plugin or the builder.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 /// The result of the functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -25,7 +25,8 @@ struct Inner {
 type Operation = (&'static str, Vec<TensorType>);
 
 impl Runtime {
-    /// Opens the first device of a plugin that the registry finds by `name`, such as `cpu`.
+    /// Creates a client of the plugin that the registry finds by `name`, such as `cpu`. Tensors are on its first
+    /// device.
     pub fn open(name: &str) -> Result<Self> {
         let client = plugin_registry::open(name)?.client(&ClientOptions::new())?;
         let (programs, operations) = (ExecutableCache::in_memory(), Mutex::default());
@@ -49,7 +50,7 @@ impl Runtime {
 
 // ANCHOR: operation
 impl Runtime {
-    /// Returns the executable of an operation. The program is built when the operation first has operands of these types.
+    /// Returns the executable of an operation. Builds the program when the operation first has operands of these types.
     pub(crate) fn operation(
         &self,
         name: &'static str,
@@ -67,7 +68,7 @@ impl Runtime {
                 operation.1.iter().map(|ty| f.argument(ty.clone())).collect::<stablehlo::Result<Vec<_>>>()?;
             build(f, &operands)
         })?;
-        // The program is compiled without the lock.
+        // Do not hold the lock while compiling.
         let executable = self.compile(&module.build()?)?;
         operations().insert(operation, Arc::clone(&executable));
         Ok(executable)

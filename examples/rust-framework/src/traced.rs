@@ -33,8 +33,8 @@ impl Function {
 
 // ANCHOR: call
 impl Function {
-    /// Runs the function. Its first arguments are `donated`, so it may write its results into their memory. The others are
-    /// only read.
+    /// Runs the function. Passes the tensors `donated` as its first arguments and `read` as the others. Results may
+    /// reuse the memory of donated tensors.
     pub fn call(&self, donated: Vec<Tensor>, read: &[&Tensor]) -> Result<Vec<Tensor>> {
         let donated = donated.into_iter().map(|tensor| tensor.into_buffer().map(Input::Donate));
         let read = read.iter().map(|tensor| Ok(Input::Borrow(tensor.buffer())));

@@ -29,7 +29,8 @@ fn eager_operations_compute_and_reject() {
 fn traced_step_trains_with_donated_weights() {
     let runtime = Runtime::open("cpu").unwrap();
     // ANCHOR: step
-    // The weights come first, and are donated to the first result. The step returns them with the loss.
+    // The weights are the first argument, and are donated to the first result, the new weights. The second result is
+    // the loss.
     let weights = Argument::new(f32s(&[3, 1])).donated_to(0);
     let arguments = [weights, f32s(&[SAMPLES, 3]).into(), f32s(&[SAMPLES, 1]).into()];
     let step = Function::trace(&runtime, arguments, |f, arguments| {
@@ -57,7 +58,7 @@ fn traced_step_trains_with_donated_weights() {
         losses.push(results.pop().unwrap());
         weights = results.pop().unwrap();
     }
-    // The first loss is that of weights of zero.
+    // The first step computes the loss with weights of zero.
     let first = y.multiply(&y).unwrap().sum().unwrap().to_vec().unwrap()[0];
     assert!((losses[0].to_vec().unwrap()[0] - first).abs() < 1e-4);
     assert!(losses.last().unwrap().to_vec().unwrap()[0] < 1e-4);

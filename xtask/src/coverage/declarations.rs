@@ -117,7 +117,7 @@ impl Declarations {
 }
 
 impl Field {
-    /// Whether the field belongs to this struct's purpose: not to the protocol of all structs, and not padding.
+    /// Whether the field is specific to its struct: neither one of the [`SHARED`] fields nor padding.
     pub(super) fn is_own(&self) -> bool {
         !SHARED.contains(&self.name.as_str()) && !self.name.starts_with('_')
     }

@@ -1,4 +1,4 @@
-//! The functions and fields that a side does without, with the reasons.
+//! The functions and fields that a side deliberately does not use, with the reasons.
 
 /// A side of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,8 +30,8 @@ impl Side {
     }
 }
 
-/// Items that a side does without: `PJRT_X_Extension` for all functions of a table, `PJRT_X` for a function or all fields
-/// of a struct, `PJRT_X_Args::field` for one field.
+/// Items that a side does not use: `PJRT_X_Extension` for all functions of a table, `PJRT_X` for a function or all
+/// fields of a struct, `PJRT_X_Args::field` for one field.
 pub(super) struct NotWanted {
     pub(super) side: Side,
     /// A sentence for the page.

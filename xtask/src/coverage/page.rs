@@ -7,7 +7,7 @@ use super::declarations::{Declarations, Field};
 use super::not_wanted::{NotWanted, Side};
 use super::uses::{Access, Uses};
 
-/// The written page.
+/// The generated page.
 pub(super) struct Page {
     pub(super) text: String,
     /// One line for each function or field without a use and without a reason.
@@ -42,7 +42,7 @@ impl Sides<'_> {
         if side == Side::Vendor { self.vendor } else { self.caller }
     }
 
-    /// The index of the reason for which a side does without one of these items.
+    /// The index of the reason why a side does not use one of these items.
     fn reason(&self, side: Side, items: &[&str]) -> Option<usize> {
         self.not_wanted.iter().position(|row| row.covers(side) && row.items.iter().any(|item| items.contains(item)))
     }

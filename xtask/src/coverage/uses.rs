@@ -1,7 +1,7 @@
 //! Finds the functions and fields that Rust sources use.
 //!
-//! The search reads tokens instead of a syntax tree, because much of the code is in arguments of macros. It follows the
-//! types of local variables that declarations, struct literals and fields show:
+//! The search reads tokens instead of a syntax tree, because much of the code is in arguments of macros. It derives the
+//! types of local variables from declarations, struct literals and fields:
 //!
 //! - `let args = X_Args::new()`, `args: &mut X_Args` and `let args = nested(options.field)` give a variable its struct.
 //! - `args.field`, `X { field: … }`, `offset_of!(X, field)` use a field. An assignment sets it, all else reads it.
@@ -9,8 +9,8 @@
 //! - `PJRT_X(args, handle) { … }` implements a function, and `handle` is a field that it reads.
 //! - In `PJRT_X(X_Args, object: …) => kind(output, …)`, `object` is set and `output` is read. In
 //!   `PJRT_X, X_Args, object`, `object` is set.
-//! - For `item.field`, where `item` is the parameter of a closure or an expression, the struct is one that the function
-//!   names before, or that a field of such a struct points to.
+//! - For `item.field`, if `item` is the parameter of a closure or an expression, the struct is one that the function
+//!   has already named, or one that a field of such a struct points to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr as _;
@@ -112,7 +112,7 @@ impl Search<'_> {
         }
     }
 
-    /// Handles what begins at a token, and returns the index after it.
+    /// Handles the construct that begins at a token, and returns the index after it.
     fn step(&mut self, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         if is_test(tokens, at) {
             return after_item(tokens, at + 2);
@@ -152,7 +152,7 @@ impl Search<'_> {
         if is_punct(tokens.get(at), '|') {
             return closure_parameters(tokens, at, scope);
         }
-        // A field of something whose type is unknown.
+        // A field of an expression whose type is unknown.
         let base = at.checked_sub(1).and_then(|at| tokens.get(at));
         let may_be_known = match base {
             None => false,
@@ -236,7 +236,7 @@ impl Search<'_> {
         at + 1
     }
 
-    /// The struct that an expression is most likely about: the first that a variable, a field or a name in it refers to.
+    /// Guesses the struct of an expression: the first one that a variable, a field or a name in it refers to.
     fn target(&self, tokens: &[TokenTree], scope: &Scope) -> Option<String> {
         let mut at = 0;
         while at < tokens.len() {
@@ -312,7 +312,7 @@ impl Search<'_> {
         }
     }
 
-    /// The name of a function's marker.
+    /// Handles the name of a function's marker.
     fn marker(
         &mut self,
         name: &str,
@@ -372,7 +372,7 @@ impl Search<'_> {
         at + 1
     }
 
-    /// The name of a struct: a literal, a constructor, or another mention.
+    /// Handles the name of a struct, in a literal, a constructor or another expression.
     fn struct_name(&mut self, name: &str, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         scope.named.insert(name.to_owned());
         let functions = self.declarations.functions.iter();
@@ -398,7 +398,7 @@ impl Search<'_> {
         at + 2
     }
 
-    /// `.a.b.c` after something of the struct `target`, or of an unknown type. Returns the index after it.
+    /// Handles `.a.b.c` after an expression of the struct `target`, or of an unknown type. Returns the index after it.
     fn chain(&mut self, target: Option<String>, tokens: &[TokenTree], mut at: usize, scope: &Scope) -> usize {
         let mut target = target;
         while is_punct(tokens.get(at), '.')
@@ -433,7 +433,7 @@ impl Search<'_> {
         at
     }
 
-    /// The structs that a function has named, and those that their fields point to.
+    /// The structs that a function has named, and the structs that their fields point to, two levels deep.
     fn in_sight(&self, scope: &Scope) -> BTreeSet<String> {
         let mut all: BTreeSet<String> = scope.named.iter().chain(scope.variables.values()).cloned().collect();
         for _ in 0..2 {
@@ -444,8 +444,8 @@ impl Search<'_> {
         all
     }
 
-    /// The only candidate. Two candidates with the same field, such as the structs for sending and receiving, are both
-    /// recorded.
+    /// Returns the candidate if there is only one. If two candidates have the field, such as the structs for sending
+    /// and receiving, records the field of both.
     fn shared(&mut self, candidates: Vec<String>, field: &str) -> Option<String> {
         match candidates.as_slice() {
             [one] => Some(one.clone()),

@@ -60,7 +60,7 @@ impl Argument {
         self.attribute(sharding.name(), sharding.attribute())
     }
 
-    /// Sets the memory in which the argument is, such as `device` or `pinned_host` (`mhlo.memory_kind`).
+    /// Sets the memory in which the argument is stored, such as `device` or `pinned_host` (`mhlo.memory_kind`).
     #[must_use]
     pub fn memory_kind(self, kind: &str) -> Self {
         self.attribute("mhlo.memory_kind", string(kind))
@@ -103,7 +103,7 @@ impl Output {
         self.attribute("mhlo.memory_kind", string(kind))
     }
 
-    /// Sets the name under which a framework knows the result (`jax.result_info`).
+    /// Sets the framework's name for the result (`jax.result_info`).
     #[must_use]
     pub fn info(self, name: &str) -> Self {
         self.attribute("jax.result_info", string(name))
@@ -175,13 +175,14 @@ impl Sharding {
         Self(Form::Gspmd(text.to_owned()))
     }
 
-    /// Every device has the whole tensor, in GSPMD's form.
+    /// A sharding in GSPMD's form that stores the whole tensor on every device.
     #[must_use]
     pub fn replicated() -> Self {
         Self::gspmd("{replicated}")
     }
 
-    /// Cuts each dimension into this many parts, in GSPMD's form. The devices follow one another in row-major order.
+    /// A sharding in GSPMD's form that cuts each dimension into this many parts. The parts are assigned to the devices
+    /// in row-major order.
     #[must_use]
     pub fn tiled(parts: &[u32]) -> Self {
         let list: Vec<String> = parts.iter().map(u32::to_string).collect();

@@ -76,7 +76,7 @@ impl FunctionBuilder {
         Ok(self.push_op(at, &operands, NewOp { kind, regions: Vec::new(), attributes, types })?.into_vec())
     }
 
-    /// Calls a target of the device, with results of these types.
+    /// Calls a custom-call target of the device, with results of these types.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl FunctionBuilder {
         self.single(at, &[x], NewOp { kind, regions: Vec::new(), attributes, types: Types::one(ty) })
     }
 
-    /// Returns the operands, and keeps the compiler from moving ops across.
+    /// Returns the operands unchanged, and keeps the compiler from moving ops across this op.
     ///
     /// # Errors
     ///
@@ -286,8 +286,8 @@ impl FunctionBuilder {
         self.one(Location::caller(), OpKind::GetDimensionSize { dimension }, &[x], Types::Inferred)
     }
 
-    /// Sets the extent of a dimension to a scalar that is known at run time and is at most the current extent, which
-    /// becomes the bound of the dimension.
+    /// Sets the extent of a dimension to a scalar that is computed at run time. The current extent becomes the bound of
+    /// the dimension, so the scalar must not exceed it.
     ///
     /// # Errors
     ///

@@ -14,12 +14,12 @@ use crate::ir::*;
 type Named = Vec<(&'static str, Attribute)>;
 
 impl FunctionBuilder {
-    /// Joins the operands of a group's devices along a dimension. If the number of devices does not follow from the
+    /// Joins the operands of a group's devices along a dimension. If the number of devices cannot be inferred from the
     /// groups, state the types of the results with [`Self::all_gather_to`].
     ///
     /// # Errors
     ///
-    /// If the groups are not valid, or if the result types do not follow.
+    /// If the groups are not valid, or if the result types cannot be inferred.
     #[track_caller]
     pub fn all_gather<V: Values>(&self, operands: V, dimension: usize, collective: Collective) -> Result<V> {
         self.gathered(Location::caller(), operands, dimension, collective, Types::Inferred)
@@ -87,14 +87,14 @@ impl FunctionBuilder {
         self.collective_op("all_reduce", at, operands, &attributes, (vec![region], Types::Inferred))
     }
 
-    /// Combines the operands of a group's devices, and cuts the result along a dimension: one part for each device. If
-    /// the number of devices does not follow from the groups, state the types of the results with
+    /// Combines the operands of a group's devices, and cuts the result along a dimension into one part for each device.
+    /// If the number of devices cannot be inferred from the groups, state the types of the results with
     /// [`Self::reduce_scatter_to`].
     ///
     /// # Errors
     ///
     /// Those of the closure; if the groups are not valid, if the extent is not a multiple of the number of devices, or
-    /// if the result types do not follow.
+    /// if the result types cannot be inferred.
     #[track_caller]
     pub fn reduce_scatter<V: Values>(
         &self,

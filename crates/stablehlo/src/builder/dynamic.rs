@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::ir::*;
 
 impl FunctionBuilder {
-    /// Gives the elements the shape that the operand `shape` has at run time. The result type has the extents that are
-    /// known, and [`DYNAMIC`] for the others.
+    /// Reshapes a tensor to the shape that the operand `shape` contains at run time. `result` is the type with the
+    /// extents that are known, and [`DYNAMIC`] for the others.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ impl FunctionBuilder {
         self.raw(Location::caller(), "dynamic_reshape", &[], &[x, shape], result.into())
     }
 
-    /// Like [`Self::iota`], with the shape that the operand has at run time.
+    /// Like [`Self::iota`], with the shape that the operand `shape` contains at run time.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ impl FunctionBuilder {
         self.raw(Location::caller(), "dynamic_iota", &attributes, &[shape], result.into())
     }
 
-    /// Like [`Self::broadcast_in_dim`], to the shape that the operand `shape` has at run time.
+    /// Like [`Self::broadcast_in_dim`], to the shape that the operand `shape` contains at run time.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl FunctionBuilder {
         self.raw(Location::caller(), "dynamic_broadcast_in_dim", &attributes, &[x, shape], result.into())
     }
 
-    /// Like [`Self::pad`], with paddings that are operands: lists of integers, one for each dimension.
+    /// Like [`Self::pad`], but the paddings are operands. Each is a list with an integer for each dimension.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl FunctionBuilder {
         self.raw(Location::caller(), "dynamic_pad", &[], &[x, value, low, high, interior], result.into())
     }
 
-    /// Like [`Self::slice`], with ranges that are operands: lists of integers, one for each dimension.
+    /// Like [`Self::slice`], but the ranges are operands. Each is a list with an integer for each dimension.
     ///
     /// # Errors
     ///
@@ -81,8 +81,8 @@ impl FunctionBuilder {
         self.raw(Location::caller(), "real_dynamic_slice", &[], &[x, start, limit, strides], result.into())
     }
 
-    /// Like [`Self::gather`], with slice sizes that are an operand. If the sizes are not known, the result's extents along
-    /// them are dynamic.
+    /// Like [`Self::gather`], but the slice sizes are an operand. If they are not known, the extents of the result that
+    /// depend on them are dynamic.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl FunctionBuilder {
         self.one(at, kind, &operands, Types::Inferred)
     }
 
-    /// Like [`Self::convolution`], with padding that is an operand: a pair of integers for each spatial dimension.
+    /// Like [`Self::convolution`], but the padding is an operand with a pair of integers for each spatial dimension.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If the type does not express the operand's element type.
+    /// If the result type expresses another element type than the operand's.
     #[track_caller]
     pub fn uniform_quantize(&self, x: Value, result: &QuantizedType) -> Result<Value> {
         let at = Location::caller();

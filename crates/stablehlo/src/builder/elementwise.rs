@@ -102,7 +102,8 @@ binary_methods! {
     add Add;
     /// The logical conjunction of booleans, or the bitwise one of integers.
     and And;
-    /// The angle of the point `(y, x)`, where `x` is the first coordinate: `atan2(x, y)` in the order of the operands.
+    /// The angle of the point with the horizontal coordinate `y` and the vertical coordinate `x`, like `atan2(x, y)` in
+    /// C.
     atan2 Atan2;
     /// The complex numbers with these real and imaginary parts.
     complex Complex;
@@ -239,7 +240,7 @@ impl FunctionBuilder {
     ///
     /// # Errors
     ///
-    /// If an extent is neither 1 nor the one of the shape, or if the tensor has more dimensions than the shape.
+    /// If an extent is neither 1 nor that of the shape, or if the tensor has more dimensions than the shape.
     #[track_caller]
     pub fn broadcast_to(&self, x: Value, shape: &[i64]) -> Result<Value> {
         let at = Location::caller();

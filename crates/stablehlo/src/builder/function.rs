@@ -1,4 +1,4 @@
-//! A function under construction: arguments, regions and results. The ops are in the files beside it.
+//! A function under construction: arguments, regions and results. The methods for ops are in the sibling modules.
 
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
@@ -17,8 +17,8 @@ use crate::ops::Opcode;
 /// Builds one function. Its methods add ops, and have the names of StableHLO's ops in snake case.
 ///
 /// Each method checks its op and infers the types of the results. It returns an error that names the op, the operand and
-/// the caller's source location, which also becomes the location of the op. Methods of your own that have the attribute
-/// `#[track_caller]` pass their caller's location on.
+/// the caller's source location, which also becomes the location of the op. If a function of yours has the attribute
+/// `#[track_caller]`, this is the location of its caller.
 ///
 /// A method takes `&self`, so calls can be nested, and the closures that build regions can use the builder and the
 /// values outside of the region.
@@ -188,8 +188,8 @@ impl FunctionBuilder {
         self.state.borrow_mut().set_attribute(value, name, attribute).map_err(|e| self.place(e, "set_attribute", at))
     }
 
-    /// Adds any op: its kind, operands and result types. The other methods call it with types that they infer. Use it
-    /// for an op of another dialect, or to state types that differ from the inferred ones.
+    /// Adds any op, given its kind, operands and result types. Use it for an op of another dialect, or to state types
+    /// that differ from the inferred ones.
     ///
     /// # Errors
     ///
@@ -231,7 +231,7 @@ impl FunctionBuilder {
         placed(error, op, &self.name, at)
     }
 
-    /// An error of an op that is about to be added.
+    /// Creates an error for an op that is about to be added.
     #[cold]
     pub(super) fn error(&self, op: &str, at: At, message: impl std::fmt::Display) -> Error {
         self.place(Error::new(message), &format!("stablehlo.{op}"), at)
@@ -260,8 +260,8 @@ impl FunctionBuilder {
         results.first().copied().ok_or_else(|| self.place(Error::new("the op has no result"), "op", at))
     }
 
-    /// The kind of an op, given its attributes under the names of portable artifacts. The readers use the same function,
-    /// so that absent attributes get their defaults.
+    /// Creates the kind of an op from its attributes, which have their names in portable artifacts. Absent attributes
+    /// have the same defaults as in the readers, which use the same function.
     pub(super) fn kind(
         &self,
         at: At,
@@ -279,8 +279,8 @@ impl FunctionBuilder {
         kind(&raw).map(|(kind, _)| kind).map_err(|e| self.place(e, &name, at))
     }
 
-    /// Builds a region: its arguments have these types, and the closure returns the values that the region returns, and
-    /// anything else for the caller.
+    /// Builds a region with arguments of these types. The closure returns the values that the region returns, and
+    /// another value for the caller of this method.
     pub(super) fn region<R>(
         &self,
         op: &str,

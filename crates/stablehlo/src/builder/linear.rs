@@ -131,6 +131,7 @@ impl FunctionBuilder {
     }
 
     /// Solves equations with triangular matrices: `op(a) * x = b` if `left_side` is true, otherwise `x * op(a) = b`.
+    /// `transpose_a` selects `op`.
     ///
     /// # Errors
     ///
@@ -149,7 +150,7 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[a, b], Types::Inferred)
     }
 
-    /// The Fourier transform along the last dimensions, as many as there are lengths: one to three.
+    /// The Fourier transform along the last one to three dimensions. `fft_length` has an entry for each of them.
     ///
     /// # Errors
     ///
@@ -160,8 +161,9 @@ impl FunctionBuilder {
         self.one(Location::caller(), kind, &[x], Types::Inferred)
     }
 
-    /// Random numbers between bounds, or with a mean and a standard deviation, of this shape. The device keeps the state
-    /// of the generator, so the numbers cannot be reproduced. Adds a constant with the shape.
+    /// Random numbers of this shape, uniform between the bounds `a` and `b`, or normal with mean `a` and standard
+    /// deviation `b`. The device keeps the state of the generator, so the numbers cannot be reproduced. Adds a constant
+    /// with the shape.
     ///
     /// # Errors
     ///

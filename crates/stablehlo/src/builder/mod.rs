@@ -18,8 +18,8 @@
 //! # Ok::<(), stablehlo::Error>(())
 //! ```
 //!
-//! A wrong call is an error at the call. It names the op, the operand and the caller's source location, which is also
-//! the location of the op in the program:
+//! A method returns an error if its op is not valid. The error names the op, the problem and the caller's source
+//! location, which is also the location of the op in the program:
 //!
 //! ```
 //! use stablehlo::builder::ModuleBuilder;

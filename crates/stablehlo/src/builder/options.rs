@@ -82,14 +82,15 @@ pub struct DotAlgorithm {
 }
 
 impl DotAlgorithm {
-    /// An algorithm that rounds the operands to these types and sums in the third one, with one product.
+    /// An algorithm that rounds the left and the right operand to the first two types and accumulates in the third one,
+    /// with one primitive operation.
     #[must_use]
     pub fn new(lhs: ElementType, rhs: ElementType, accumulation: ElementType) -> Self {
         Self { types: [lhs, rhs, accumulation], primitive_operations: 1, imprecise: false }
     }
 
     setters! {
-        /// Sets the number of products whose sum is the result.
+        /// Sets the number of products that are added to form the result (`num_primitive_operations`).
         primitive_operations(primitive_operations): i64;
         /// Sets whether sums may be less precise than their type.
         allow_imprecise_accumulation(imprecise): bool;
@@ -136,8 +137,8 @@ impl Convolution {
         })
     }
 
-    /// Like [`Self::new`], with the features of input and output after the batch (NCHW), and the output features and then
-    /// the input features of the kernel first (OIHW).
+    /// Like [`Self::new`], but the features of input and output follow the batch (NCHW), and the kernel begins with the
+    /// output features, followed by the input features (OIHW).
     #[must_use]
     pub fn features_first(spatial: usize) -> Self {
         let last: Vec<usize> = (2..spatial + 2).collect();
@@ -233,7 +234,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// Gathers slices of these sizes. `dynamic_gather` has them as an operand and ignores the list.
+    /// Gathers slices of these sizes. `dynamic_gather` takes the sizes as an operand instead and ignores this list.
     #[must_use]
     pub fn new(slice_sizes: impl Into<Vec<i64>>) -> Self {
         Self { slice_sizes: slice_sizes.into(), ..Self::default() }
@@ -289,7 +290,7 @@ impl Scatter {
     setters! {
         /// Sets the dimensions of the updates along which a window extends.
         update_window_dims(dimensions.update_window_dims): Vec<usize>;
-        /// Sets the dimensions of the input in which a window has the size 1 and which the updates lack.
+        /// Sets the dimensions of the input that the updates lack. A window has the size 1 in them.
         inserted_window_dims(dimensions.inserted_window_dims): Vec<usize>;
         /// Sets the batching dimensions of the input.
         input_batching_dims(dimensions.input_batching_dims): Vec<usize>;
@@ -399,13 +400,17 @@ enum Groups {
 }
 
 impl Collective {
-    /// All replicas form one group.
+    /// All replicas form one group, or all partitions if [`Self::groups`] would take partition ids.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The devices of each group, by id: those of replicas, or of partitions if a channel is set.
+    /// Lists the members of each group by id.
+    ///
+    /// Without a channel, these are replica ids. With a channel, they are partition ids in `all_to_all`,
+    /// `collective_broadcast` and `collective_reduce`. In other collectives they are replica ids, and all partitions of
+    /// these replicas form the group. [`Self::use_global_device_ids`] changes the ids to global ones.
     #[must_use]
     pub fn groups<G: AsRef<[i64]>>(groups: impl IntoIterator<Item = G>) -> Self {
         let listed = groups.into_iter().map(|group| group.as_ref().to_vec()).collect();
@@ -421,7 +426,7 @@ impl Collective {
     }
 
     setters! {
-        /// Sets the id of the channel. It is positive if the partitions of a replica communicate.
+        /// Sets the id of the channel. Set a positive id if partitions communicate.
         channel_id(channel_id): i64;
         /// Sets whether the groups hold global ids, `replica * partitions + partition`. Requires a channel.
         use_global_device_ids(use_global_device_ids): bool;

@@ -27,8 +27,8 @@ fn new_op(kind: OpKind, regions: Vec<Region>) -> NewOp {
 }
 
 impl FunctionBuilder {
-    /// Reduces tensors along these dimensions. The closure combines two scalars for each input. `init` has the initial
-    /// value for each input, a scalar, in whose type the op accumulates.
+    /// Reduces tensors along these dimensions. The closure combines two scalars for each input. `init` contains a
+    /// scalar initial value for each input. The op accumulates in the type of this value.
     ///
     /// ```
     /// use stablehlo::builder::ModuleBuilder;
@@ -123,7 +123,7 @@ impl FunctionBuilder {
         let values = operands.to_values();
         let types = self.types_of("stablehlo.sort", at, &values)?;
         let scalars = self.scalars("stablehlo.sort", at, &types)?;
-        // The arguments of an operand follow one another.
+        // The two arguments of each operand are adjacent.
         let pairs = scalars.into_iter().flat_map(|ty| [ty.clone(), ty]).collect();
         let region = self.region("stablehlo.sort", at, pairs, |args| {
             let (first, second) = (args.iter().step_by(2), args.iter().skip(1).step_by(2));
@@ -161,9 +161,9 @@ impl FunctionBuilder {
         self.structured("stablehlo.scatter", at, operands, new_op(kind, vec![region]), &inputs)
     }
 
-    /// Selects an element of each window of the operand, and adds the window's element of `source` to the result there.
-    /// `select` returns whether to keep the first of two elements; `scatter` combines a sum with an element of
-    /// `source`.
+    /// Selects an element of each window of the operand, and combines the result at its position with the window's
+    /// element of `source`. `select` returns whether to keep the first of two elements. `scatter` combines the current
+    /// result, which is initially `init`, with an element of `source`.
     ///
     /// # Errors
     ///
@@ -332,7 +332,7 @@ impl FunctionBuilder {
         types.iter().map(scalar_of).collect::<Result<_>>().map_err(|e| self.place(e, op, at))
     }
 
-    /// A structure of the form of another one.
+    /// Rebuilds a structure with the form of `form` from these values.
     pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
         form.rebuild(&mut values.into_iter()).ok_or_else(|| {
             let error = Error::new("`Values::rebuild` must accept as many values as `Values::flatten` returns");
@@ -353,7 +353,7 @@ impl FunctionBuilder {
         self.rebuilt(op, at, form, results.into_vec())
     }
 
-    /// Adds an op of another kind, with an integer attribute.
+    /// An attribute that contains the number of a dimension.
     pub(super) fn dimension_attribute(name: &'static str, dimension: usize) -> (&'static str, Attribute) {
         (name, int(i64::try_from(dimension).unwrap_or(i64::MAX)))
     }

@@ -59,8 +59,8 @@ impl FunctionBuilder {
         self.one(at, OpKind::BitcastConvert, &[x], Types::one(TensorType { shape, element }))
     }
 
-    /// Broadcasts a tensor to this shape. `broadcast_dimensions` has the dimension of the result for each dimension of
-    /// the operand. To broadcast by NumPy's rules, use [`Self::broadcast_to`].
+    /// Broadcasts a tensor to this shape. `broadcast_dimensions` maps each dimension of the operand to a dimension of
+    /// the result. To broadcast by NumPy's rules, use [`Self::broadcast_to`].
     ///
     /// # Errors
     ///

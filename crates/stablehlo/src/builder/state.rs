@@ -20,9 +20,9 @@ pub(super) type Results = SmallVec<[Value; 2]>;
 /// The types of an op's results.
 #[derive(Debug)]
 pub(super) enum Types {
-    /// They follow from the operands, attributes and regions.
+    /// Infer the types from the operands, attributes and regions.
     Inferred,
-    /// They follow, except for the element types.
+    /// Infer the shapes, and use this element type.
     Elements(ElementType),
     /// The caller states them.
     Stated(SmallVec<[Type; 1]>),
@@ -66,7 +66,7 @@ pub(super) struct State {
     open: Vec<bool>,
     /// Position of each type in the list of types of `func.values`.
     types: HashMap<Arc<Type>, u32>,
-    /// For each type, the elementwise ops whose operands and result may have it, one bit for each kind.
+    /// For each type, a bit set of the kinds of elementwise ops that are valid if all operands and the result have it.
     sound: Vec<u64>,
     places: Places,
 }
@@ -76,7 +76,7 @@ pub(super) struct State {
 struct Places {
     /// The first one is unknown.
     listed: Vec<Location>,
-    /// By the address of the caller's location and the number of the name.
+    /// Known locations, by the address of the caller's location and the number of the scope's name.
     known: HashMap<(usize, u32), LocationId>,
     last: Option<(usize, LocationId)>,
     /// The names of the enclosing scopes, and a number for each list of names.
@@ -261,7 +261,7 @@ impl State {
         check_op(&self.func, op)
     }
 
-    /// Adds an elementwise op. Operands of one type are checked once for each kind of op.
+    /// Adds an elementwise op. If all operands have one type, the op is checked once for each kind and type.
     pub(super) fn elementwise(&mut self, at: At, operands: &[Value], kind: OpKind, bit: usize) -> Result<Results> {
         let ids = self.resolve(operands).map_err(|e| e.with_op(&kind.name()))?;
         let position = self.func.values.position(ids[0]);
