@@ -32,7 +32,7 @@ mod sealed {
 /// A handle that provides the raw pointer of its C object.
 ///
 /// The pointer is valid as long as the handle or a clone of it exists. To call functions of the plugin with it, use
-/// [`Api::call`](crate::raw::Api::call), whose caller keeps [contract](crate::contracts) A3: the call neither destroys the
+/// [`Api::call`](crate::raw::Api::call). Its caller keeps [contract](crate::contracts) A3: the call neither destroys the
 /// object nor changes it in a way that a safe function of this crate could not.
 pub trait AsRaw: sealed::Sealed {
     /// The C type of the object.
@@ -125,7 +125,7 @@ pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<
 }
 
 /// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated.
-/// Dropping this value does not destroy the buffer.
+/// Dropping this value does not destroy the buffer. [`Buffer::delete`] frees its memory for all users.
 pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 
 /// Returns a handle of a buffer that another part of the process owns.
@@ -136,8 +136,8 @@ pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 ///
 /// # Safety
 ///
-/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the result is dropped, other code
-/// neither destroys, deletes nor donates it.
+/// [Contract](crate::contracts) A2: `buffer` is null or a live buffer of the client. Until the result is dropped, other
+/// code does not destroy, delete or donate it.
 pub unsafe fn adopt_buffer(client: &Client, buffer: *mut PJRT_Buffer) -> Result<AdoptedBuffer, Error> {
     // SAFETY: A2: the buffer lives as long as the result, which does not destroy it.
     unsafe { own_buffer(client, buffer) }.map(|buffer| AdoptedBuffer(ManuallyDrop::new(buffer)))
@@ -166,13 +166,13 @@ pub fn into_raw_buffer(buffer: Buffer) -> *mut PJRT_Buffer {
     buffer.release().0.as_ptr()
 }
 
-/// Sets the configuration of a run on several slices, `PJRT_ExecuteOptions::multi_slice_config`. A run is an error if the
+/// Sets the configuration of a run on several slices, `PJRT_ExecuteOptions::multi_slice_config`. The run fails if the
 /// plugin is older than API 0.97.
 ///
 /// # Safety
 ///
-/// `config` is null or a live configuration of the plugin that runs the program, and lives until all runs with these options
-/// have ended.
+/// `config` is null or a live configuration of the plugin that runs the program, and lives until all runs with these
+/// options have ended.
 #[must_use]
 pub unsafe fn with_multi_slice_config(
     mut options: ExecuteOptions,
