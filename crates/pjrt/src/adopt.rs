@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::executable::Executable;
 use crate::execute_context::ExecuteContext;
 use crate::execute_options::ExecuteOptions;
+use crate::extensions::MultiSliceConfig;
 use crate::load_error::LoadError;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
@@ -74,6 +75,7 @@ as_raw! {
     ExecuteContext => PJRT_ExecuteContext, |this| this.handle();
     AsyncHostToDeviceTransferManager => PJRT_AsyncHostToDeviceTransferManager, |this| this.handle();
     CopyToDeviceStream => PJRT_CopyToDeviceStream, |this| this.handle();
+    MultiSliceConfig => PJRT_MultiSlice_Config, |this| this.handle();
 }
 
 /// Returns the plugin of a function table that another part of the process obtained and initialized, for example the

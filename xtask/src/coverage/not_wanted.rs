@@ -190,4 +190,33 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
         reason: "Executables of this SDK contain their options, and its own envelope checks them.",
         items: &["PJRT_Client_Load_Args::compile_options", "PJRT_Client_Load_Args::compile_options_size"],
     },
+    NotWanted {
+        side: Side::Caller,
+        reason: "Deprecated upstream. `PJRT_Executable_Fingerprint` returns the same.",
+        items: &["PJRT_LoadedExecutable_Fingerprint"],
+    },
+    NotWanted {
+        side: Side::Caller,
+        reason: "Details of XLA's allocator. All plugins report the total and the peak.",
+        items: &[
+            "PJRT_Executable_GetCompiledMemoryStats_Args::total_allocation_bytes",
+            "PJRT_Executable_GetCompiledMemoryStats_Args::indefinite_allocations",
+            "PJRT_Executable_GetCompiledMemoryStats_Args::peak_unpadded_heap_bytes",
+        ],
+    },
+    NotWanted {
+        side: Side::Caller,
+        reason: "The memory, which is always given, determines the device.",
+        items: &["PJRT_Client_CreateUninitializedBuffer_Args::device"],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "Loading needs neither the origin of a program nor a configuration of several TPU slices.",
+        items: &["PJRT_Executable_DeserializeAndLoad_Args::load_options", "PJRT_LoadOptions"],
+    },
+    NotWanted {
+        side: Side::Caller,
+        reason: "The configuration is set for each run, as an option of `PJRT_ExecuteOptions`.",
+        items: &["PJRT_LoadOptions::multi_slice_config"],
+    },
 ];

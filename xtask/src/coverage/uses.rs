@@ -54,7 +54,7 @@ struct Scope {
     named: BTreeSet<String>,
     /// Variables of unknown type: parameters of closures, and bindings of patterns.
     unknown: BTreeSet<String>,
-    /// Names that the source gives to functions, with the argument struct of each.
+    /// Names that the source gives to structs, or to functions with the argument struct of each.
     aliases: BTreeMap<String, String>,
 }
 
@@ -224,12 +224,15 @@ impl Search<'_> {
         end
     }
 
-    /// `type Name = slot::PJRT_X;`
+    /// `type Name = slot::PJRT_X;` or `type Name = PJRT_Struct;`
     fn alias(&mut self, tokens: &[TokenTree], at: usize, scope: &mut Scope) -> usize {
         let end = (at..tokens.len()).find(|end| is_punct(tokens.get(*end), ';')).unwrap_or(tokens.len());
-        let args =
-            tokens[at..end].iter().find_map(|token| self.declarations.functions.get(&ident(Some(token))?)?.clone());
-        if let (Some(name), Some(args)) = (ident(tokens.get(at + 1)), args) {
+        let target = tokens[at + 1..end].iter().skip(1).find_map(|token| {
+            let name = ident(Some(token))?;
+            let is_struct = self.declarations.fields.contains_key(&name);
+            self.declarations.functions.get(&name).cloned().flatten().or(is_struct.then_some(name))
+        });
+        if let (Some(name), Some(args)) = (ident(tokens.get(at + 1)), target) {
             scope.named.insert(args.clone());
             scope.aliases.insert(name, args);
         }
@@ -295,11 +298,20 @@ impl Search<'_> {
         if self.declarations.fields.contains_key(name) {
             return self.struct_name(name, tokens, at, scope);
         }
+        if let Some(target) = scope.aliases.get(name).cloned()
+            && group(tokens.get(at + 1), Delimiter::Brace).is_some()
+        {
+            return self.struct_name(&target, tokens, at, scope);
+        }
         // `name: &mut X_Args`, a parameter.
         if is_punct(tokens.get(at + 1), ':') && !is_punct(tokens.get(at + 2), ':') {
             let end = (at + 2..tokens.len()).find(|end| is_punct(tokens.get(*end), ',')).unwrap_or(tokens.len());
             let ty = (at + 2..end).filter_map(|at| ident(tokens.get(at)));
-            if let Some(target) = ty.into_iter().find(|ty| self.declarations.fields.contains_key(ty)) {
+            let known = |ty: String| {
+                let is_struct = self.declarations.fields.contains_key(&ty);
+                scope.aliases.get(&ty).cloned().or(is_struct.then_some(ty))
+            };
+            if let Some(target) = ty.into_iter().find_map(known) {
                 scope.variables.insert(name.to_owned(), target);
             }
             return at + 2;

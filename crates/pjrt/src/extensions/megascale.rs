@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::client::Client;
 use crate::error::Error;
-use crate::handle::{Destroy, Owned, Owner as _};
+use crate::handle::{Destroy, Handle, Owned, Owner as _};
 use crate::query::serialized;
 use crate::read;
 use crate::topology::TopologyDescription;
@@ -25,7 +25,7 @@ plugin_extension!(Megascale(PJRT_Megascale_Extension));
 /// The functions of configurations.
 #[derive(Clone, Debug)]
 #[doc(alias = "PJRT_MultiSlice_Extension")]
-struct MultiSlice(Functions<PJRT_MultiSlice_Extension>);
+pub(crate) struct MultiSlice(Functions<PJRT_MultiSlice_Extension>);
 
 plugin_extension!(MultiSlice(PJRT_MultiSlice_Extension));
 
@@ -234,12 +234,17 @@ unsafe impl Destroy<MultiSlice> for PJRT_MultiSlice_Config {
     }
 }
 
-/// The arrangement of devices in several slices.
+/// The arrangement of devices in several slices. [`raw::with_multi_slice_config`](crate::raw::with_multi_slice_config)
+/// passes it to runs.
 #[derive(Debug)]
 #[doc(alias = "PJRT_MultiSlice_Config")]
 pub struct MultiSliceConfig(Owned<PJRT_MultiSlice_Config, MultiSlice>);
 
 impl MultiSliceConfig {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_MultiSlice_Config, MultiSlice> {
+        &self.0
+    }
+
     fn new(raw: *mut PJRT_MultiSlice_Config, functions: MultiSlice, function: &'static str) -> Result<Self, Error> {
         let raw = read::object(raw).map_err(|broken| Error::malformed(function, broken))?;
         // SAFETY: C3: the plugin created the configuration for this caller.
