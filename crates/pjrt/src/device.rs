@@ -159,16 +159,35 @@ impl Device {
     /// The code `OK`, which is not an error, or an error of the plugin.
     #[doc(alias = "PJRT_Device_PoisonExecution")]
     pub fn poison_execution(&self, launch_id: i32, code: ErrorCode, message: &str) -> Result<bool, Error> {
+        self.poison_execution_with_payload(launch_id, code, message, &[])
+    }
+
+    /// Ends a run like [`Device::poison_execution`], with data for whoever receives the error. Plugins older than API 0.100
+    /// ignore the data.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Device::poison_execution`].
+    pub fn poison_execution_with_payload(
+        &self,
+        launch_id: i32,
+        code: ErrorCode,
+        message: &str,
+        payload: &[NamedValue],
+    ) -> Result<bool, Error> {
         if code == ErrorCode::OK {
             return Err(Error::invalid("the error of a run has the code OK; pass the code of an error"));
         }
+        let payload = named_value::raw(payload);
         let mut args = PJRT_Device_PoisonExecution_Args::new();
         args.device = self.0.as_ptr();
         args.launch_id = launch_id;
         args.error_code = PJRT_Error_Code(code.as_raw());
         args.error_message = message.as_ptr().cast::<c_char>();
         args.error_message_size = message.len();
-        // SAFETY: C2: the device is live; the text lives through the call.
+        args.payload = payload.as_ptr();
+        args.num_payload = payload.len();
+        // SAFETY: C2: the device is live; text and payload live through the call.
         unsafe { self.0.api().call::<slot::PJRT_Device_PoisonExecution>(&mut args) }?;
         Ok(args.poisoned.get())
     }

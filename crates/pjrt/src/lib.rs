@@ -49,6 +49,7 @@ mod cache;
 mod client;
 mod copy_to_device_stream;
 mod deferred_copy;
+mod derived_buffer;
 mod device;
 mod device_view;
 #[cfg(feature = "dlpack")]

@@ -94,7 +94,7 @@ impl Client {
         Ok((buffer, fulfillment))
     }
 
-    fn check_new_buffer(&self, shape: &Shape, memory: &Memory) -> Result<(), Error> {
+    pub(crate) fn check_new_buffer(&self, shape: &Shape, memory: &Memory) -> Result<(), Error> {
         element::check_data(shape.element_type, self.api().version())?;
         if shape.host_size().is_none() {
             return Err(Error::invalid(format!("{shape} has negative extents or exceeds the address space")));

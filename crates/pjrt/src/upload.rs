@@ -1,10 +1,10 @@
 //! `PJRT_Client_BufferFromHostBuffer`: transfers from the host to a device.
 
-use std::ffi::{c_char, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{Element, ErrorCode, HostBufferSemantics, Layout, Shape};
+use pjrt_types::{Element, HostBufferSemantics, Layout, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
@@ -205,44 +205,6 @@ impl Client {
         // The pointer must allow access to all of the data, because negative strides read below it. Without elements it
         // may point past the end.
         self.copy(bytes.as_ptr().wrapping_add(offset), shape, byte_strides, placement.into())
-    }
-
-    /// Creates a buffer that holds an error instead of contents. Operations on it fail with that error.
-    ///
-    /// # Errors
-    ///
-    /// The code `OK`, a memory of another client, or an error of the plugin.
-    #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
-    pub fn create_error_buffer(
-        &self,
-        code: ErrorCode,
-        message: &str,
-        shape: &Shape,
-        memory: &Memory,
-    ) -> Result<Buffer, Error> {
-        if code == ErrorCode::OK {
-            return Err(Error::invalid("the error for the buffer has the code OK; pass the code of an error"));
-        }
-        check_bytes(shape.host_size().unwrap_or(0), shape)?;
-        element::check_data(shape.element_type, self.api().version())?;
-        if !Arc::ptr_eq(memory.handle().owner(), self.inner()) {
-            return Err(Error::invalid("the memory belongs to another client"));
-        }
-        let mut args = PJRT_Client_CreateErrorBuffer_Args::new();
-        args.client = self.inner().raw().as_ptr();
-        args.error_code = PJRT_Error_Code(code.as_raw());
-        args.error_message = message.as_ptr().cast::<c_char>();
-        args.error_message_size = message.len();
-        args.shape_dims = shape.dimensions.as_ptr();
-        args.shape_num_dims = shape.dimensions.len();
-        args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
-        args.memory = memory.handle().as_ptr();
-        // SAFETY: C2: client and memory are live and belong to one client; text and dimensions live through the call.
-        unsafe { self.api().call::<slot::PJRT_Client_CreateErrorBuffer>(&mut args) }?;
-        let raw = read::object(args.buffer)
-            .map_err(|broken| Error::malformed(slot::PJRT_Client_CreateErrorBuffer::NAME, broken))?;
-        // SAFETY: C3: the plugin created the buffer for this caller.
-        Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
     }
 
     /// Copies host data that the plugin may read only during the call.

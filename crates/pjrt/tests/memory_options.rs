@@ -7,13 +7,13 @@
 mod real;
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pjrt::{
     Client, ClientOptions, CompileOptions, ElementType, Error, ErrorCode, ErrorKind, ExecuteOptions,
-    HostBufferSemantics, Input, Layout, LoadOptions, ProcessInfo, ProcessState, Shape, UploadOptions,
+    HostBufferSemantics, Input, Layout, LoadOptions, NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
 };
 use real::{compile, each_client};
 
@@ -57,27 +57,50 @@ fn everywhere(test: &str, case: Case) {
     each_client(test, case);
 }
 
-/// Host data that counts when it is dropped, aligned for views.
+/// Host data that reports when it is dropped, aligned for views.
 struct Counted {
     data: Aligned,
     dropped: Arc<AtomicUsize>,
+    signal: mpsc::Sender<()>,
+}
+
+/// How often the data was dropped.
+struct Drops {
+    count: Arc<AtomicUsize>,
+    signal: mpsc::Receiver<()>,
+}
+
+impl Drops {
+    fn count(&self) -> usize {
+        self.count.load(SeqCst)
+    }
+
+    /// Waits until the data was dropped once, which a thread of the plugin may do.
+    fn wait(&self) {
+        self.signal.recv_timeout(LONG).unwrap();
+        assert_eq!(self.count(), 1);
+    }
 }
 
 #[repr(align(64))]
 struct Aligned([f32; 64]);
 
 impl Counted {
-    fn new() -> (Self, Arc<AtomicUsize>) {
+    fn new() -> (Self, Drops) {
         let dropped = Arc::new(AtomicUsize::new(0));
+        let (signal, received) = mpsc::channel();
+        let drops = Drops { count: dropped.clone(), signal: received };
         let mut data = Aligned([0.0; 64]);
         data.0.iter_mut().zip(0u8..).for_each(|(value, i)| *value = i.into());
-        (Self { data, dropped: dropped.clone() }, dropped)
+        (Self { data, dropped, signal }, drops)
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
         self.dropped.fetch_add(1, SeqCst);
+        // The test may have stopped listening.
+        let _ = self.signal.send(());
     }
 }
 
@@ -135,18 +158,17 @@ fn view_uses_the_memory_of_another_owner() {
         };
         let (buffer, dropped) = view(&shape, None);
         let Some(buffer) = supported(client, "create_view_of_device_buffer", buffer) else {
-            assert_eq!(dropped.load(SeqCst), 1, "a failed call gives the memory back");
+            assert_eq!(dropped.count(), 1, "a failed call gives the memory back");
             return;
         };
         assert_eq!(buffer.to_host::<f32>().unwrap()[..3], [0.0, 1.0, 2.0]);
-        assert_eq!(dropped.load(SeqCst), 0);
+        assert_eq!(dropped.count(), 0);
         drop(buffer);
-        client.synchronize(LONG).unwrap();
-        assert_eq!(dropped.load(SeqCst), 1);
+        dropped.wait();
 
         let (wrong, dropped) = view(&f32s(&[-1]), None);
         refused(wrong, "negative extents");
-        assert_eq!(dropped.load(SeqCst), 1);
+        assert_eq!(dropped.count(), 1);
         refused(view(&f32s(&[8, 8]), Some(&Layout::new(vec![0, 0]))).0, "name each dimension once");
         let (keep, _) = Counted::new();
         // SAFETY: the call is refused.
@@ -161,7 +183,7 @@ fn view_uses_the_memory_of_another_owner() {
         // SAFETY: the call is refused.
         let foreign = unsafe { other.create_view_of_device_buffer(address, &shape, None, &memory, None, keep) };
         refused(foreign, "belongs to another client");
-        assert_eq!(dropped.load(SeqCst), 1);
+        assert_eq!(dropped.count(), 1);
     });
 }
 
@@ -180,20 +202,19 @@ fn upload_with_semantics_drops_the_data_once() {
             assert_eq!(buffer.to_host::<f32>().unwrap()[63], 63.0);
             client.synchronize(LONG).unwrap();
             if semantics != HostBufferSemantics::ImmutableZeroCopy {
-                assert_eq!(dropped.load(SeqCst), 1, "{semantics:?}: the transfer has ended");
+                assert_eq!(dropped.count(), 1, "{semantics:?}: the transfer has ended");
             }
             drop(buffer);
-            client.synchronize(LONG).unwrap();
-            assert_eq!(dropped.load(SeqCst), 1, "{semantics:?}");
+            dropped.wait();
         }
         let device = client.default_device().unwrap();
         let (data, dropped) = Counted::new();
         let options = UploadOptions::new().with_semantics(HostBufferSemantics::MutableZeroCopy);
         refused(client.buffer_from_owned_with(data, &[64], &device, &options), "use buffer_from_owned_mut");
-        assert_eq!(dropped.load(SeqCst), 1);
+        assert_eq!(dropped.count(), 1);
         let (data, dropped) = Counted::new();
         refused(client.buffer_from_owned_with(data, &[3], &device, &UploadOptions::new()), "has 3 elements");
-        assert_eq!(dropped.load(SeqCst), 1);
+        assert_eq!(dropped.count(), 1);
     });
 }
 
@@ -208,11 +229,10 @@ fn program_writes_donated_host_memory() {
         run.done.wait().unwrap();
         assert_eq!(run.outputs[0].to_host::<f32>().unwrap()[..3], [1.0, 2.0, 3.0]);
         drop(run);
-        client.synchronize(LONG).unwrap();
-        assert_eq!(dropped.load(SeqCst), 1);
+        dropped.wait();
         let (data, dropped) = Counted::new();
         refused(client.buffer_from_owned_mut(data, &[65], &device, None), "has 65 elements");
-        assert_eq!(dropped.load(SeqCst), 1);
+        assert_eq!(dropped.count(), 1);
     });
 }
 
@@ -276,6 +296,48 @@ fn executables_load_with_other_options() {
         invalid.num_replicas = 0;
         let options = LoadOptions::new().with_overridden_compile_options(invalid);
         assert_eq!(client.deserialize_and_load_with(&bytes, &options).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    });
+}
+
+#[test]
+fn bitcast_keeps_the_bytes() {
+    everywhere("bitcast_keeps_the_bytes", |client| {
+        let x = client.buffer_from_host(&[1.0f32, -2.0], &[2]).unwrap();
+        let shape = Shape::new(ElementType::U32, [2, 1]);
+        let Some(bits) = supported(client, "bitcast", x.bitcast(&shape, None)) else { return };
+        assert_eq!(bits.shape().unwrap(), &shape);
+        assert_eq!(bits.to_host::<u32>().unwrap(), [1.0f32.to_bits(), (-2.0f32).to_bits()]);
+        refused(x.bitcast(&f32s(&[3]), None), "their sizes differ");
+        refused(x.bitcast(&f32s(&[-2]), None), "their sizes differ");
+        refused(x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))), "name each dimension once");
+        drop(x);
+        assert_eq!(bits.to_host::<u32>().unwrap()[0], 1.0f32.to_bits());
+        bits.delete().unwrap();
+        refused(bits.bitcast(&f32s(&[2]), None), "has been deleted");
+    });
+}
+
+#[test]
+fn errors_carry_payloads_and_layouts() {
+    everywhere("errors_carry_payloads_and_layouts", |client| {
+        let memory = client.default_device().unwrap().default_memory().unwrap();
+        let shape = f32s(&[2, 3]);
+        let payload = [NamedValue::new("where", "shard 3")];
+        let columns = Layout::new(vec![0, 1]);
+        let create = |layout: &Layout| {
+            client.create_error_buffer_with(ErrorCode::DATA_LOSS, "torn", &payload, &shape, Some(layout), &memory)
+        };
+        refused(create(&Layout::new(vec![0])), "name each dimension once");
+        let Some(buffer) = supported(client, "create_error_buffer_with", create(&columns)) else { return };
+        let error = buffer.wait().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
+        let device = client.default_device().unwrap();
+        let poisoned = device.poison_execution_with_payload(4321, ErrorCode::ABORTED, "stop", &payload);
+        supported(client, "poison_execution_with_payload", poisoned);
+        if client.plugin().path().is_none() {
+            assert_eq!(error.payloads(), [("where".to_owned(), b"shard 3".to_vec())]);
+            assert_eq!(buffer.memory_layout().unwrap().unwrap().minor_to_major, [0, 1]);
+        }
     });
 }
 

@@ -1,0 +1,119 @@
+//! Buffers made from an error, and buffers that reinterpret the bytes of another one.
+
+use std::ffi::c_char;
+
+use pjrt_sys::*;
+use pjrt_types::{ErrorCode, Layout, NamedValue, Shape};
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::element;
+use crate::error::Error;
+use crate::layout::MemoryLayout;
+use crate::memory::Memory;
+use crate::named_value;
+use crate::read;
+
+/// The first API version with `PJRT_Client_CreateErrorBuffer_Args::device_layout`. Older ones have `shape_layout`.
+const DEVICE_LAYOUT: i32 = 117;
+
+impl Client {
+    /// Creates a buffer that holds an error instead of contents. Operations on it fail with that error.
+    ///
+    /// # Errors
+    ///
+    /// The code `OK`, a memory of another client, or an error of the plugin.
+    #[doc(alias = "PJRT_Client_CreateErrorBuffer")]
+    pub fn create_error_buffer(
+        &self,
+        code: ErrorCode,
+        message: &str,
+        shape: &Shape,
+        memory: &Memory,
+    ) -> Result<Buffer, Error> {
+        self.create_error_buffer_with(code, message, &[], shape, None, memory)
+    }
+
+    /// Creates a buffer like [`Client::create_error_buffer`], with data for whoever receives the error, and with a layout.
+    /// `layout` is the plugin's default if it is `None`. Plugins older than API 0.103 ignore `payload`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::create_error_buffer`]. In addition, a layout of another shape.
+    pub fn create_error_buffer_with(
+        &self,
+        code: ErrorCode,
+        message: &str,
+        payload: &[NamedValue],
+        shape: &Shape,
+        layout: Option<&Layout>,
+        memory: &Memory,
+    ) -> Result<Buffer, Error> {
+        type Function = slot::PJRT_Client_CreateErrorBuffer;
+        if code == ErrorCode::OK {
+            return Err(Error::invalid("the error for the buffer has the code OK; pass the code of an error"));
+        }
+        self.check_new_buffer(shape, memory)?;
+        let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
+        let mut layout = layout.as_ref().map(MemoryLayout::raw);
+        let payload = named_value::raw(payload);
+        let mut args = PJRT_Client_CreateErrorBuffer_Args::new();
+        args.client = self.inner().raw().as_ptr();
+        args.error_code = PJRT_Error_Code(code.as_raw());
+        args.error_message = message.as_ptr().cast::<c_char>();
+        args.error_message_size = message.len();
+        args.payload = payload.as_ptr();
+        args.num_payload = payload.len();
+        args.shape_dims = shape.dimensions.as_ptr();
+        args.shape_num_dims = shape.dimensions.len();
+        args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.memory = memory.handle().as_ptr();
+        if let Some(layout) = &mut layout {
+            let is_newer = self.api().version().minor >= DEVICE_LAYOUT;
+            let field = if is_newer { &mut args.device_layout } else { &mut args.shape_layout };
+            *field = layout;
+        }
+        // SAFETY: C2: client and memory are live and belong to one client; text, payload, dimensions and layout live through
+        // the call.
+        unsafe { self.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin created the buffer for this caller.
+        Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })
+    }
+}
+
+impl Buffer {
+    /// Returns a buffer with the same bytes and another element type, shape or layout. `layout` is the plugin's default if
+    /// it is `None`. The buffers may share their memory.
+    ///
+    /// # Errors
+    ///
+    /// A shape of another size, a layout of another shape, a deleted buffer, or an error of the plugin. Of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported) if the plugin is older than API 0.98.
+    #[doc(alias = "PJRT_Buffer_Bitcast")]
+    pub fn bitcast(&self, shape: &Shape, layout: Option<&Layout>) -> Result<Self, Error> {
+        type Function = slot::PJRT_Buffer_Bitcast;
+        let live = self.live()?;
+        element::check_data(shape.element_type, live.api().version())?;
+        let own = self.shape()?;
+        let bits = |shape: &Shape| shape.num_elements()?.checked_mul(shape.element_type.bits());
+        if shape.host_size().is_none() || bits(shape) != bits(own) {
+            return Err(Error::invalid(format!("a buffer of {own} cannot be a buffer of {shape}: their sizes differ")));
+        }
+        let layout = layout.map(|layout| MemoryLayout::new(layout, shape)).transpose()?;
+        let mut layout = layout.as_ref().map(MemoryLayout::raw);
+        let mut args = PJRT_Buffer_Bitcast_Args::new();
+        args.buffer = live.as_ptr();
+        args.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
+        args.dims = shape.dimensions.as_ptr();
+        args.num_dims = shape.dimensions.len();
+        if let Some(layout) = &mut layout {
+            args.device_layout = layout;
+        }
+        // SAFETY: C2: the buffer is live; shape and layout live through the call.
+        unsafe { live.api().call::<Function>(&mut args) }?;
+        let raw = read::object(args.out_buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
+        // SAFETY: C3: the plugin created the buffer for this caller.
+        Ok(unsafe { Self::new(raw, live.owner().clone(), None) })
+    }
+}
