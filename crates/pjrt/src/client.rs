@@ -339,6 +339,13 @@ impl Client {
     }
 
     fn compile_encoded(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
+        let span = tracing::debug_span!(
+            "compile",
+            format = program.format(),
+            bytes = program.code().len(),
+            program = tracing::field::Empty
+        );
+        let _entered = span.enter();
         #[cfg(feature = "hazards")]
         crate::hazards::check(program)?;
         let program = raw_program(program);
@@ -350,7 +357,11 @@ impl Client {
         // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
         unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }?;
         // SAFETY: C3: the plugin created the executable for this caller.
-        unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }
+        let executable = unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }?;
+        if !span.is_disabled() {
+            span.record("program", executable.traced_name());
+        }
+        Ok(executable)
     }
 
     /// Loads an executable that was compiled ahead of time, such as by [`TopologyDescription::compile`].

@@ -354,6 +354,7 @@ impl LoadedExecutable {
         outputs: &[*mut *mut PJRT_Buffer],
         events: &mut [*mut PJRT_Event],
     ) -> Result<Option<Arc<CallbackArguments>>, Error> {
+        let _span = tracing::trace_span!("execute", program = self.traced_name(), devices = arguments.len()).entered();
         let mut more = None;
         let mut options = PJRT_ExecuteOptions::new();
         options.struct_size = self.handle().api().execute_options_size();

@@ -33,6 +33,12 @@
 //!   future is dropped or leaked.
 //! - [`contracts`] states what a plugin must promise (C1 to C11) and what this crate guarantees in return.
 //!
+//! # Diagnostics
+//!
+//! Events and spans of [`tracing`](https://docs.rs/tracing): the span `compile` (level debug) has the program's format, size
+//! and name, and the span `execute` (level trace) has the program's name and the number of devices. It covers the call,
+//! which may return before the program has run.
+//!
 //! # Features
 //!
 //! - `dlpack`: imports and exports DLPack tensors without copies.

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-#[cfg(feature = "stablehlo")]
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -54,6 +53,8 @@ pub struct LoadedExecutable {
     #[cfg(feature = "stablehlo")]
     described: OnceLock<Option<Vec<Parameter>>>,
     deleted: AtomicBool,
+    /// The program's name, for diagnostics.
+    traced_name: OnceLock<String>,
 }
 
 impl LoadedExecutable {
@@ -91,6 +92,7 @@ impl LoadedExecutable {
             #[cfg(feature = "stablehlo")]
             described: OnceLock::new(),
             deleted: AtomicBool::new(false),
+            traced_name: OnceLock::new(),
         })
     }
 
@@ -105,6 +107,12 @@ impl LoadedExecutable {
             return Err(Error::invalid("the executable has been deleted"));
         }
         Ok(&self.raw)
+    }
+
+    /// The program's name for spans, which the plugin is asked for once.
+    #[cold]
+    pub(crate) fn traced_name(&self) -> &str {
+        self.traced_name.get_or_init(|| self.executable.name().unwrap_or_default())
     }
 
     /// The client of this executable.
