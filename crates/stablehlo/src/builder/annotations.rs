@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{Attribute, Attributes, ElementType, TensorType, Type};
+use crate::ir::{Attribute, Attributes, ElementType, Type};
 
 /// An argument of a function: its type and its attributes.
 ///
@@ -214,17 +214,5 @@ impl Sharding {
         }
         text.push('>');
         Attribute::Other(text)
-    }
-}
-
-impl From<TensorType> for Type {
-    fn from(tensor: TensorType) -> Self {
-        Self::Tensor(tensor)
-    }
-}
-
-impl From<&TensorType> for Type {
-    fn from(tensor: &TensorType) -> Self {
-        Self::Tensor(tensor.clone())
     }
 }

@@ -259,6 +259,18 @@ impl Type {
     }
 }
 
+impl From<TensorType> for Type {
+    fn from(tensor: TensorType) -> Self {
+        Self::Tensor(tensor)
+    }
+}
+
+impl From<&TensorType> for Type {
+    fn from(tensor: &TensorType) -> Self {
+        Self::Tensor(tensor.clone())
+    }
+}
+
 impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

@@ -136,6 +136,7 @@ impl ValueTypes {
     }
 
     /// Removes the last values, so that this many are left. Keeps their types.
+    #[cfg(feature = "builder")]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.positions.truncate(len);
     }

@@ -103,6 +103,7 @@ pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Resul
 }
 
 /// Infers the types of the results of an op of a function under construction. Does not support calls.
+#[cfg(feature = "builder")]
 pub(crate) fn infer_in(func: &Func, op: &Op) -> Result<Vec<Type>> {
     from_module(&Module::default(), func, op)
 }

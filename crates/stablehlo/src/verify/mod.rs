@@ -28,9 +28,12 @@ mod string_attributes;
 mod untyped_ops;
 mod walk;
 
+#[cfg(feature = "builder")]
 pub(crate) use infer::infer_in;
 pub use infer::{infer, infer_op};
 pub use level::VerifyLevel;
+#[cfg(feature = "builder")]
 pub(crate) use quantized::expressed;
 pub use walk::verify;
+#[cfg(feature = "builder")]
 pub(crate) use walk::{check_op, check_type};

@@ -25,6 +25,7 @@ pub fn verify(module: &Module, level: VerifyLevel) -> Result<()> {
 
 /// Checks one op of a function under construction at level [`VerifyLevel::FULL`]. Does not check its regions, which are
 /// checked when they are built, and the rules that need the module or the values of constants.
+#[cfg(feature = "builder")]
 pub(crate) fn check_op(func: &Func, op: &Op) -> Result<()> {
     let site = Site { func, op, module: None, constants: None, wanted: None };
     control::verify(&site)?;
@@ -34,6 +35,7 @@ pub(crate) fn check_op(func: &Func, op: &Op) -> Result<()> {
 }
 
 /// Checks a type at level [`VerifyLevel::FULL`].
+#[cfg(feature = "builder")]
 pub(crate) fn check_type(ty: &Type) -> Result<()> {
     verify_type(ty, VerifyLevel::FULL)
 }
