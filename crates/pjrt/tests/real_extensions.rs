@@ -8,7 +8,10 @@ mod real;
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use pjrt::extensions::{Ffi, MemoryDescriptions, PhaseCompile, Profiler, RawBuffers, Shardings, Streams};
+use pjrt::extensions::{
+    AbiVersions, CrossHostTransfers, Ffi, MemoryDescriptions, PhaseCompile, PipelineStage, Profiler, RawBuffers,
+    Shardings, Streams, XlaTransforms,
+};
 use pjrt::{ErrorKind, ExecuteContext, ExecuteOptions, Input};
 use real::{compile, each_client, each_plugin};
 
@@ -29,6 +32,9 @@ fn groups_match_extension_chain() {
             (9, plugin.extension::<PhaseCompile>().is_some()),
             (8, plugin.extension::<RawBuffers>().is_some()),
             (19, plugin.extension::<Shardings>().is_some()),
+            (12, plugin.extension::<CrossHostTransfers>().is_some()),
+            (20, plugin.extension::<AbiVersions>().is_some()),
+            (24, plugin.extension::<XlaTransforms>().is_some()),
         ];
         for (number, offered) in groups {
             assert_eq!(offered, chain.contains(&number), "extension {number} of {chain:?}");
@@ -104,5 +110,19 @@ fn phase_compiler_lists_phases() {
                 eprintln!("{error}");
             }
         }
+    });
+}
+
+/// XLA's pipeline calls a transformation only if the compiler has a scheduler, so the number of calls is not compared.
+#[test]
+fn transformations_are_registered_and_cleared() {
+    each_client("transforms", |client| {
+        let Some(transforms) = client.plugin().extension::<XlaTransforms>() else { return };
+        let (name, stage) = ("pjrt.tests.same", PipelineStage::PreScheduler);
+        assert!(!transforms.clear(name, stage).unwrap(), "nothing is registered yet");
+        transforms.register(name, stage, |_| Ok(None)).unwrap();
+        let x = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+        assert_eq!(compile(client, DOUBLE).execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
+        assert!(transforms.clear(name, stage).unwrap());
     });
 }
