@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, DeviceAssignment, Program};
+use pjrt_types::{CompileOptions, DeviceAssignment, NamedValue, Program};
 
 use crate::api::{Api, in_callback};
 use crate::device::Device;
@@ -56,6 +56,8 @@ pub(crate) struct ClientInner {
     default_device: Option<Foreign<NonNull<PJRT_Device>>>,
     /// Whether each run requests an event and is counted.
     tracks_runs: bool,
+    /// The options that the client was created with.
+    options: Vec<NamedValue>,
 }
 
 struct Parts {
@@ -79,6 +81,10 @@ impl ClientInner {
 
     pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
         self.parts.in_flight()
+    }
+
+    pub(crate) fn options(&self) -> &[NamedValue] {
+        &self.options
     }
 
     #[inline]
@@ -127,7 +133,8 @@ impl Client {
         let in_flight = Arc::new(InFlight::default());
         exit::watch(&in_flight);
         let parts = DeferredDrop::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
-        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs: options.tracked_runs })))
+        let (tracks_runs, options) = (options.tracked_runs, options.values.clone());
+        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs, options })))
     }
 
     pub(crate) fn inner(&self) -> &Arc<ClientInner> {

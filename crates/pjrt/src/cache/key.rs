@@ -69,6 +69,12 @@ impl Environment {
             let modified = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
             items.add(modified.unwrap_or_default().as_nanos().to_le_bytes());
         }
+        let mut options: Vec<_> = client.inner().options().iter().collect();
+        options.sort_by(|a, b| a.name.cmp(&b.name));
+        for option in options {
+            items.add(&option.name);
+            items.add(format!("{:?}", option.value));
+        }
         // A plugin may lack some of these functions. The absence of such a property is hashed, too.
         items.add(format!("{:?}", client.process_index().ok()));
         for device in client.devices().unwrap_or_default() {

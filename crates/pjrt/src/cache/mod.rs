@@ -32,7 +32,7 @@ const MAX_BYTES: u64 = 4 << 30;
 /// - the program's bytes and format, and the compile options;
 /// - the plugin's API version and attributes, and the size, the modification time and a hash of the first and last
 ///   bytes of its file (for an embedded plugin, of the process's executable file);
-/// - the client's platform and process index, and the ids, kinds and attributes of its devices;
+/// - the client's platform, options and process index, and the ids, kinds and attributes of its devices;
 /// - the processor's instruction sets, on Linux, and the environment variables `XLA_FLAGS` and
 ///   `LIBTPU_INIT_ARGS`.
 ///
