@@ -27,9 +27,11 @@ const LIBRARIES: &[(&str, &str)] = &[
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.
 const RUSTC: &str = "rustc 1.95.";
 
-/// Paths that may name types of `pjrt-sys`: modules that RELEASING.md exempts from the policy for versions, and the C
+/// Paths that may name types of `pjrt-sys`: modules that RELEASING.md exempts from the policy for versions, with their trait
+/// `AsRaw`, and the C
 /// library, whose functions take C structs.
-const RAW: &[&str] = &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::"];
+const RAW: &[&str] =
+    &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
 
 /// The one type of `pjrt-sys` that all other paths may name. It does not depend on the header.
 const OPAQUE: &str = "pjrt_sys::static_api::StaticApi";
