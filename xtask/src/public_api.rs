@@ -28,8 +28,7 @@ const LIBRARIES: &[(&str, &str)] = &[
 const RUSTC: &str = "rustc 1.95.";
 
 /// Paths that may name types of `pjrt-sys`: modules that RELEASING.md exempts from the policy for versions, with their trait
-/// `AsRaw`, and the C
-/// library, whose functions take C structs.
+/// `AsRaw`, and the C library, whose functions take C structs.
 const RAW: &[&str] =
     &["pjrt::raw::", "device_plugin::raw::", "plugin_manifest::describe::", "pjrt_c::", "::as_raw(&self)", "::Raw = "];
 
