@@ -115,7 +115,8 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn execute(&self, executable: &Arc<Self::Executable>, launch: &mut Launch<'_, Self>) -> Result<Event>;
 }
 
-/// The options that a framework passes when it creates a client.
+/// The options that a framework passes when it creates a client: the `create_options` of `PJRT_Client_Create`, checked
+/// against the plugin's schema. A caller in Rust builds them as `pjrt::ClientOptions`.
 #[derive(Debug, Default)]
 pub struct CreateOptions {
     values: Vec<NamedValue>,

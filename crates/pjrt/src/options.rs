@@ -10,6 +10,9 @@ use crate::key_value::KeyValueStore;
 
 /// Options for creating a client: names and values that the plugin defines, and the store that processes share.
 ///
+/// A plugin written with `device-plugin` receives them as `device_plugin::CreateOptions`, whose values are checked
+/// against the plugin's schema. The types have two names because a program that embeds a device uses both.
+///
 /// ```
 /// use pjrt::ClientOptions;
 ///

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use crate::{Result, StaticApi};
 
-/// The source of a plugin's `PJRT_Api`.
+/// The source of a plugin's `PJRT_Api`, as the plugin declares it.
+///
+/// A declaration can be relative to the file that contains it. The registry resolves it to a `plugin_registry::Location`,
+/// which is absolute.
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Library {

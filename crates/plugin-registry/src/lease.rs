@@ -37,7 +37,7 @@ impl fmt::Display for LeaseHolder {
             _ if self.here => write!(f, "a client of this process, created at {}", self.label),
             Some(process) if self.label.is_empty() => write!(f, "process {process} ({})", self.program),
             Some(process) => write!(f, "process {process} ({}), created at {}", self.program, self.label),
-            None => f.write_str("another process, which the lock file does not name"),
+            None => f.write_str("another process (the lock file does not name it)"),
         }
     }
 }

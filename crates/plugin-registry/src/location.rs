@@ -11,7 +11,11 @@ use plugin_manifest::{Library, StaticApi};
 /// A function that computes the path of a library.
 pub(crate) type PathFunction = Arc<dyn Fn() -> plugin_manifest::Result<PathBuf> + Send + Sync>;
 
-/// Where the library of a plugin is.
+/// Where the registry found the library of a plugin.
+///
+/// A plugin declares its library as a [`Library`]. `Library::This` and `Library::Beside` are relative to the file that
+/// describes the plugin, so the registry resolves them to a file or a table. [`Location::Unknown`] exists
+/// only here, for a declared library that the registry did not find.
 ///
 /// Two locations are equal if they hold the same path, the same table, or the same function.
 #[derive(Clone)]

@@ -4,6 +4,7 @@ use std::fmt;
 
 /// Why a program was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CompileErrorKind {
     /// The program is valid, but this engine does not support it.
     Unsupported,

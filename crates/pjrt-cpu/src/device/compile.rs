@@ -123,7 +123,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
     // Constants do not belong to any device. Each launch allocates from its own device's pool.
     let compiled = engine::compile_with(module, &settings, Pool::global()).map_err(|error| match error.kind() {
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
-        CompileErrorKind::Invalid => Error::invalid_argument(error.to_string()),
+        _ => Error::invalid_argument(error.to_string()),
     })?;
     // With SPMD, the module describes the work of all partitions together, so each device does its share.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };

@@ -170,7 +170,8 @@ unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
     }
 }
 
-/// A running profile. If it is dropped before [`Profile::stop`], it ends and its records are lost.
+/// A running profile. `device_plugin::features::Profile` is the other side: the trait of a backend that adds records.
+/// If this is dropped before [`Profile::stop`], it ends and its records are lost.
 #[must_use = "the profile ends when this is dropped"]
 #[derive(Debug)]
 #[doc(alias = "PLUGIN_Profiler")]

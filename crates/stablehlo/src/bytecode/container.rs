@@ -254,8 +254,8 @@ impl<'a> Container<'a> {
                 let dialect = dialects[self.dialect_index(&mut offsets, dialects.len())?];
                 for _ in 0..offsets.count()? {
                     let (size, encoded) = offsets.flagged()?;
-                    let size =
-                        usize::try_from(size).map_err(|_| offsets.error("an attribute is larger than memory"))?;
+                    let size = usize::try_from(size)
+                        .map_err(|_| offsets.error("the size of an attribute exceeds the address space"))?;
                     entries.push(Entry { dialect, encoded, range: data.take(size)? });
                 }
             }

@@ -92,7 +92,7 @@ impl<'a> Tables<'a> {
         }
         match &mut self.value_types[index] {
             Some(shared) => Ok(shared),
-            None => Err(Error::at(offset, "a type that is none")),
+            None => Err(Error::at(offset, "the type of a value is missing")),
         }
     }
 

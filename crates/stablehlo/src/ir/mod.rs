@@ -4,6 +4,10 @@
 //! ([`ValueId`]), including those of nested regions. An op inside a `while` body therefore refers to an outer value by
 //! the same id. Every op of the StableHLO specification has an [`OpKind`] with its attributes as typed fields. An op
 //! that the reader does not know is an [`OpKind::Other`], not an error.
+//!
+//! The structs are open, without `#[non_exhaustive]`: passes and partitioners write them as struct literals, so that the
+//! compiler reports each place that does not set a new field. A new field therefore needs a new minor version of this
+//! crate. The enums may grow with the specification.
 
 mod attribute;
 mod literal;
