@@ -10,7 +10,6 @@ pub struct Example;
 #[device_plugin(export)]
 impl DevicePlugin for Example {
     const NAME: &'static str = "example";
-
     fn library() -> Library {
         Library::beside("libexample_pjrt.so")
     }

@@ -6,22 +6,14 @@
 #[path = "common/real.rs"]
 mod real;
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pjrt::{
-    AsyncHostToDeviceTransferManager, Client, ClientOptions, ElementType, Error, ErrorCode, ErrorKind, Layout, Memory,
-    Shape,
-};
-use real::each_client;
+use pjrt::{AsyncHostToDeviceTransferManager, Client, ClientOptions, ElementType, ErrorCode, Layout, Memory, Shape};
+use real::{each_client, embedded, refused, supported};
 
 /// Longer than any operation takes.
 const LONG: Duration = Duration::from_secs(600);
-
-fn embedded() -> Client {
-    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
-}
 
 fn memory(client: &Client) -> Memory {
     client.default_device().unwrap().default_memory().unwrap()
@@ -33,28 +25,6 @@ fn f32s(dims: &[i64]) -> Shape {
 
 fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_ne_bytes()).collect()
-}
-
-/// The result, or `None` if the plugin does not support the function. The embedded device supports all of them.
-fn supported<T>(client: &Client, what: &str, result: Result<T, Error>) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) if error.kind() == ErrorKind::Unsupported || error.code() == ErrorCode::UNIMPLEMENTED => {
-            let path =
-                client.plugin().path().unwrap_or_else(|| panic!("{what} on the embedded device: {error}")).to_owned();
-            let line = format!("SKIPPED {what}: {}: {error}\n", path.display());
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            None
-        }
-        Err(error) => panic!("{what}: {error}"),
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(error.message().contains(part), "{error}");
 }
 
 type Case = (&'static str, fn(&Client));

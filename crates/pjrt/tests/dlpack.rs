@@ -12,18 +12,8 @@ use dlpark::ffi::{DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersione
 use dlpark::metadata::Dynamic;
 use dlpark::versioned::Dlpack;
 use dlpark::{DlpackFlags, Managed, ManagedTensorBase};
-use pjrt::{Buffer, Client, ClientOptions, ElementType, ErrorKind, Placement, Shape};
-use real::{compile, each_client};
-
-fn embedded() -> Client {
-    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
-}
-
-/// Runs a test on the embedded device and on the real plugins.
-fn on_all(test: &str, f: impl Fn(&Client)) {
-    f(&embedded());
-    each_client(test, f);
-}
+use pjrt::{Buffer, Client, ElementType, ErrorKind, Placement, Shape};
+use real::{compile, embedded, everywhere};
 
 /// Enough elements to be worth sharing.
 const COUNT: usize = 3 << 16;
@@ -60,7 +50,7 @@ fn import<M: ManagedTensorBase + 'static>(client: &Client, tensor: Managed<M>) -
 
 #[test]
 fn buffers_are_exported_in_both_forms() {
-    on_all("buffers_are_exported_in_both_forms", |client| {
+    everywhere("buffers_are_exported_in_both_forms", |client| {
         let buffer = Arc::new(client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3]).unwrap());
         let tensor: Dlpack = buffer.to_dlpack().unwrap();
         assert_eq!(tensor.flags(), DlpackFlags::READ_ONLY);
@@ -82,7 +72,7 @@ fn buffers_are_exported_in_both_forms() {
 /// The tensor keeps the memory, and the buffer can be read but not deleted.
 #[test]
 fn tensors_outlive_their_buffers() {
-    on_all("tensors_outlive_their_buffers", |client| {
+    everywhere("tensors_outlive_their_buffers", |client| {
         let buffer = Arc::new(client.buffer_from_host(&[7i32, 8], &[2]).unwrap());
         let tensor: Dlpack = buffer.to_dlpack().unwrap();
         assert_eq!(buffer.delete().unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -138,7 +128,7 @@ fn scalars_empty_tensors_and_element_types() {
 
 #[test]
 fn imported_tensors_live_as_long_as_their_buffers() {
-    on_all("imported_tensors_live_as_long_as_their_buffers", |client| {
+    everywhere("imported_tensors_live_as_long_as_their_buffers", |client| {
         let double = compile(
             client,
             "func.func @main(%x: tensor<2x98304xf32>) -> tensor<2x98304xf32> {

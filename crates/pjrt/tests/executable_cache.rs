@@ -15,14 +15,10 @@ use std::{env, fs};
 use pjrt::{
     CacheStatistics, Client, ClientOptions, CompileOptions, ErrorKind, ExecutableCache, LoadedExecutable, Program,
 };
-use real::each_client;
+use real::{each_client, embedded};
 
 /// Set for the processes that a test starts: the directory that they share.
 const SHARED: &str = "PJRT_TEST_CACHE_DIRECTORY";
-
-fn embedded() -> Client {
-    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
-}
 
 /// A program that multiplies by `factor`.
 fn program(factor: u32) -> Program {

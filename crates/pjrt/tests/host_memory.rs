@@ -10,18 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aligned_vec::{AVec, avec};
-use pjrt::{Client, ClientOptions, ElementType, ErrorKind, Placement, Shape};
-use real::{compile, each_client};
-
-fn embedded() -> Client {
-    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
-}
-
-/// Runs a test on the embedded device and on the real plugins.
-fn on_all(test: &str, f: impl Fn(&Client)) {
-    f(&embedded());
-    each_client(test, f);
-}
+use pjrt::{ElementType, ErrorKind, Placement, Shape};
+use real::{compile, embedded, everywhere};
 
 /// Bytes at an offset of aligned memory, which count how often they are dropped.
 struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
@@ -57,7 +47,7 @@ fn dropped(drops: &AtomicUsize) {
 
 #[test]
 fn uploads_tell_whether_they_copied() {
-    on_all("uploads_tell_whether_they_copied", |client| {
+    everywhere("uploads_tell_whether_they_copied", |client| {
         let shape = Shape::new(ElementType::F32, [1024, 64]);
         for (offset, in_place) in [(0, true), (4, false)] {
             let drops = Arc::new(AtomicUsize::new(0));
@@ -97,7 +87,7 @@ fn every_element_type_is_uploaded_and_read_into_memory() {
 
 #[test]
 fn reads_return_the_callers_memory() {
-    on_all("reads_return_the_callers_memory", |client| {
+    everywhere("reads_return_the_callers_memory", |client| {
         let numbers: Vec<u8> = (0..24).collect();
         let buffer = client.buffer_from_host(&numbers, &[2, 3, 4]).unwrap();
         let drops = Arc::new(AtomicUsize::new(0));
@@ -121,7 +111,7 @@ fn reads_return_the_callers_memory() {
 
 #[test]
 fn strided_bytes_of_any_type() {
-    on_all("strided_bytes_of_any_type", |client| {
+    everywhere("strided_bytes_of_any_type", |client| {
         let bytes: Vec<u8> = (0..12).collect();
         let shape = Shape::new(ElementType::U8, [2, 3]);
         let read = |offset, strides: [i64; 2]| {
@@ -142,7 +132,7 @@ fn strided_bytes_of_any_type() {
 /// The bits above a small element are the same on every plugin, also if the plugin computed the element.
 #[test]
 fn small_elements_have_defined_bytes() {
-    on_all("small_elements_have_defined_bytes", |client| {
+    everywhere("small_elements_have_defined_bytes", |client| {
         let negate = compile(
             client,
             "func.func @main(%x: tensor<3xi4>) -> tensor<3xi4> {

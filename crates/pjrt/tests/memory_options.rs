@@ -6,55 +6,21 @@
 #[path = "common/real.rs"]
 mod real;
 
-use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use pjrt::{
-    Client, ClientOptions, CompileOptions, ElementType, Error, ErrorCode, ErrorKind, ExecuteOptions,
-    HostBufferSemantics, Input, Layout, LoadOptions, NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
+    CompileOptions, ElementType, ErrorCode, ErrorKind, ExecuteOptions, HostBufferSemantics, Input, Layout, LoadOptions,
+    NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
 };
-use real::{compile, each_client};
+use real::{compile, embedded, everywhere, refused, supported};
 
 /// Longer than any operation takes.
 const LONG: Duration = Duration::from_secs(600);
 
-fn embedded() -> Client {
-    plugin_registry::open("cpu").unwrap().client(&ClientOptions::new()).unwrap()
-}
-
 fn f32s(dims: &[i64]) -> Shape {
     Shape::new(ElementType::F32, dims)
-}
-
-/// The result, or `None` if the plugin does not support the function.
-fn supported<T>(client: &Client, what: &str, result: Result<T, Error>) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err(error) if error.kind() == ErrorKind::Unsupported || error.code() == ErrorCode::UNIMPLEMENTED => {
-            let path =
-                client.plugin().path().unwrap_or_else(|| panic!("{what} on the embedded device: {error}")).to_owned();
-            let line = format!("SKIPPED {what}: {}: {error}\n", path.display());
-            std::io::stderr().write_all(line.as_bytes()).unwrap();
-            None
-        }
-        Err(error) => panic!("{what}: {error}"),
-    }
-}
-
-#[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
-    let error = result.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(error.message().contains(part), "{error}");
-}
-
-type Case = fn(&Client);
-
-fn everywhere(test: &str, case: Case) {
-    case(&embedded());
-    each_client(test, case);
 }
 
 /// Host data that reports when it is dropped, aligned for views.

@@ -1,10 +1,10 @@
-//! The real plugins of `PJRT_TEST_PLUGINS`, a list of files separated by colons.
+//! The embedded CPU device, and the real plugins of `PJRT_TEST_PLUGINS`, a list of files separated by colons.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use std::io::Write;
 
-use pjrt::{Client, ClientOptions, CompileOptions, LoadedExecutable, Plugin, Program};
+use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
 
 /// Runs a test once for each plugin. Prints a line if there are none.
 pub(crate) fn each_plugin(test: &str, f: impl Fn(&Plugin)) {
@@ -32,4 +32,38 @@ pub(crate) fn each_client(test: &str, f: impl Fn(&Client)) {
 /// Compiles StableHLO text.
 pub(crate) fn compile(client: &Client, text: &str) -> LoadedExecutable {
     client.compile(&Program::mlir(text), &CompileOptions::default()).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// A client of the embedded CPU device.
+pub(crate) fn embedded() -> Client {
+    plugin_registry::open("cpu").expect("the embedded device").client(&ClientOptions::new()).expect("client")
+}
+
+/// Runs a test on the embedded device and on the real plugins.
+pub(crate) fn everywhere(test: &str, case: impl Fn(&Client)) {
+    case(&embedded());
+    each_client(test, case);
+}
+
+/// The result, or `None` if the plugin does not support the function. The embedded device supports all of them.
+pub(crate) fn supported<T>(client: &Client, what: &str, result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(error) if error.kind() == ErrorKind::Unsupported || error.code() == ErrorCode::UNIMPLEMENTED => {
+            let path =
+                client.plugin().path().unwrap_or_else(|| panic!("{what} on the embedded device: {error}")).to_owned();
+            let line = format!("SKIPPED {what}: {}: {error}\n", path.display());
+            std::io::stderr().write_all(line.as_bytes()).expect("stderr");
+            None
+        }
+        Err(error) => panic!("{what}: {error}"),
+    }
+}
+
+/// Checks that a call was rejected before the plugin, with a message that contains `part`.
+#[track_caller]
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
+    let error = result.expect_err(part);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.message().contains(part), "{error}");
 }
