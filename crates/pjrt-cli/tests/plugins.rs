@@ -413,10 +413,23 @@ fn nothing_a_plugin_started_outlives_doctor() {
     assert!(output.status.success(), "{output:?}");
 }
 
+/// Whether this process, and therefore its children, ignores `SIGINT`.
+#[cfg(target_os = "linux")]
+fn ignores_interrupts() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    u64::from_str_radix(ignored.trim(), 16).unwrap() & 1 << (2 - 1) != 0
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn nothing_a_plugin_started_outlives_a_doctor_that_is_ended() {
     for signal in ["INT", "TERM", "HUP", "KILL"] {
+        if signal == "INT" && ignores_interrupts() {
+            // A shell starts background jobs like this, and the command leaves it so.
+            println!("SKIPPED the end of a doctor by INT: this process ignores the signal");
+            continue;
+        }
         let machine = Machine::new(&format!("ended-{signal}"));
         let (pipe, told) = watched(&machine);
         let mut doctor = Command::new(env!("CARGO_BIN_EXE_pjrt"))
