@@ -1,4 +1,5 @@
-// C++17 over include/device_plugin.h: objects that free themselves, errors as exceptions, and text as std::string_view.
+// A C++17 interface to include/device_plugin.h. Objects free themselves, errors are exceptions, and text is returned as
+// std::string_view.
 //
 // This header contains only inline calls of the C interface, so that the library can be used with any compiler. Every
 // class can be moved but not copied. Some have a function `clone`, which creates a second handle. Destructors do not
@@ -203,7 +204,7 @@ public:
         return *this;
     }
 
-    // The same for a temporary object, which the function returns.
+    // The same for a temporary object. Returns the object.
     template <typename T>
     Options set(const std::string& name, const T& value) && {
         set(name, value);
@@ -227,7 +228,7 @@ private:
     detail::Handle<dp_options, dp_options_free> handle_;
 };
 
-// The place of a process among those that run one program together.
+// The position of this process among the processes that run one program together.
 class Topology {
 public:
     // Detects the topology from the variables that torchrun, Open MPI, Slurm and others set. Without such variables, it
@@ -245,7 +246,8 @@ private:
     detail::Handle<dp_topology, dp_topology_free> handle_;
 };
 
-// The environment that a plugin needs in one process. It is only data. Only `apply` sets variables.
+// The environment variables, client options and coordinator that a plugin needs in one process. Only `apply` sets the
+// variables.
 class Plan {
 public:
     explicit Plan(dp_plan* raw) noexcept : handle_(raw) {}
@@ -307,7 +309,8 @@ private:
     detail::Handle<dp_support, dp_support_free> handle_;
 };
 
-// The right to create a client. Acquire it before PJRT_Client_Create, and free it after PJRT_Client_Destroy.
+// Records that a client uses the plugin's devices, and keeps the plugin from being shut down. Acquire it before
+// PJRT_Client_Create, and free it after PJRT_Client_Destroy.
 class Lease {
 public:
     explicit Lease(dp_lease* raw) noexcept : handle_(raw) {}
@@ -336,7 +339,7 @@ public:
         return names;
     }
     bool answers_to(const std::string& name) const noexcept { return dp_plugin_answers_to(get(), name.c_str()); }
-    // The library's path. No value for a plugin within the program.
+    // The library's path. No value if the plugin is part of the program or computes its path when it is loaded.
     std::optional<std::string_view> path() const&& = delete;
     std::optional<std::string_view> path() const& noexcept DEVICE_PLUGIN_LIFETIMEBOUND {
         return optional_view(dp_plugin_path(get()));
@@ -419,7 +422,8 @@ public:
                                             given == nullptr ? nullptr : given->get(), out, error);
         }));
     }
-    // Acquires the right to create a client of the plugin, which must be loaded.
+    // Acquires the lease that is required to create a client. The plugin must be loaded. Errors of other programs that
+    // cannot acquire a lease name `holder`.
     Lease acquire(const std::string& holder) const {
         return Lease(detail::make<dp_lease>([&](dp_lease** out, dp_error** error) {
             return dp_plugin_acquire(get(), holder.c_str(), out, error);
@@ -435,9 +439,9 @@ private:
 // Describes the machine that is searched for plugins.
 class Discovery {
 public:
-    // This machine, with this process's environment.
+    // Describes this machine, with this process's environment.
     Discovery() : handle_(dp_discovery_new()) {}
-    // A machine whose file system is below `root`, with an empty environment.
+    // Describes a machine whose file system is below `root`, with an empty environment.
     static Discovery isolated(const std::string& root) {
         return Discovery(detail::make<dp_discovery>([&](dp_discovery** out, dp_error** error) {
             return dp_discovery_new_isolated(root.c_str(), out, error);
@@ -469,7 +473,7 @@ public:
         return *this;
     }
 
-    // The same for a temporary object, which the function returns.
+    // The same for a temporary object. Returns the object.
     Discovery variable(const std::string& name, const std::string& value) && { return std::move(variable(name, value)); }
     Discovery home(const std::string& folder) && { return std::move(home(folder)); }
     Discovery python(bool read) && { return std::move(python(read)); }
@@ -483,22 +487,24 @@ private:
     detail::Handle<dp_discovery, dp_discovery_free> handle_;
 };
 
-// The plugin that a framework requests. Without preferences, any plugin fits.
+// The criteria by which a plugin is selected: preferences, in order. Without preferences, any plugin fits.
 class Policy {
 public:
     Policy() : handle_(dp_policy_new()) {}
 
-    // Prefers a plugin with that name or kind, such as "gpu", if no earlier preference fits.
+    // Prefers a plugin with that name or kind, such as "gpu", unless its hardware is absent. Applies if no earlier
+    // preference fits.
     Policy& prefer(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_prefer(handle_.get(), name.c_str(), error); });
         return *this;
     }
-    // Prefers exactly that plugin, if no earlier preference fits.
+    // Prefers the plugin with that name, alias or platform name, whether or not its hardware was found. Applies if no
+    // earlier preference fits.
     Policy& fallback(const std::string& name) & {
         detail::run([&](dp_error** error) { return dp_policy_fallback(handle_.get(), name.c_str(), error); });
         return *this;
     }
-    // Prefers any plugin, if no earlier preference fits.
+    // Prefers any plugin whose hardware is not absent. Applies if no earlier preference fits.
     Policy& any() & {
         detail::run([&](dp_error** error) { return dp_policy_any(handle_.get(), error); });
         return *this;
@@ -508,13 +514,13 @@ public:
         detail::run([&](dp_error** error) { return dp_policy_set_environment(handle_.get(), decides, error); });
         return *this;
     }
-    // Sets whether experimental plugins are considered.
+    // Sets whether experimental plugins are considered. By default, they rank after all others.
     Policy& experimental(bool considered) & {
         detail::run([&](dp_error** error) { return dp_policy_set_experimental(handle_.get(), considered, error); });
         return *this;
     }
 
-    // The same for a temporary object, which the function returns.
+    // The same for a temporary object. Returns the object.
     Policy prefer(const std::string& name) && { return std::move(prefer(name)); }
     Policy fallback(const std::string& name) && { return std::move(fallback(name)); }
     Policy any() && { return std::move(any()); }
@@ -527,11 +533,11 @@ private:
     detail::Handle<dp_policy, dp_policy_free> handle_;
 };
 
-// The plugins that a program knows.
+// The plugins that are linked into the program, registered by it, or found on the machine.
 class Registry {
 public:
-    // Creates a registry of the plugins that are linked into the program and those that are found through this
-    // process's environment. Does not load any plugin.
+    // Creates a registry of the plugins that are linked into the program and those that a search of this machine finds
+    // with this process's environment. Does not load any plugin.
     static Registry discover() { return Registry(nullptr); }
     // Creates a registry of the plugins that are linked into the program and those that this search finds.
     explicit Registry(const Discovery& discovery) : Registry(discovery.get()) {}
@@ -540,7 +546,7 @@ public:
         return Registry(Raw{detail::make<dp_registry>(
             [](dp_registry** out, dp_error** error) { return dp_registry_new_empty(out, error); })});
     }
-    // Another handle of the same registry.
+    // Returns another handle of the same registry.
     Registry clone() const {
         return Registry(Raw{detail::make<dp_registry>(
             [&](dp_registry** out, dp_error** error) { return dp_registry_clone(get(), out, error); })});
@@ -549,21 +555,22 @@ public:
     void refresh() const {
         detail::run([&](dp_error** error) { return dp_registry_refresh(get(), error); });
     }
-    // Ends the use of all plugins. Returns the number of plugins that still have leases.
+    // Shuts down all plugins. A plugin with leases is shut down when its last lease is freed. Returns the number of
+    // plugins with leases.
     std::size_t shutdown() const {
         std::size_t waiting = 0;
         detail::run([&](dp_error** error) { return dp_registry_shutdown(get(), &waiting, error); });
         return waiting;
     }
-    // Does the same and waits for the leases to be freed. Returns the number of plugins that still have leases at the
-    // timeout.
+    // Shuts down all plugins, and waits until all leases are freed or the timeout expires. Returns the number of
+    // plugins that still have leases.
     std::size_t shutdown_within(std::chrono::milliseconds timeout) const {
         const auto limit = timeout.count() < 0 ? std::uint64_t{0} : static_cast<std::uint64_t>(timeout.count());
         std::size_t waiting = 0;
         detail::run([&](dp_error** error) { return dp_registry_shutdown_within(get(), limit, &waiting, error); });
         return waiting;
     }
-    // All plugins at this time, including those that cannot be used.
+    // The current plugins, including those that cannot be used.
     std::vector<Plugin> plugins() const {
         const detail::Handle<dp_plugin_list, dp_plugin_list_free> list(detail::make<dp_plugin_list>(
             [&](dp_plugin_list** out, dp_error** error) { return dp_registry_plugins(get(), out, error); }));
@@ -575,19 +582,19 @@ public:
         }
         return plugins;
     }
-    // The plugin with that name or alias.
+    // The plugin with that name, alias or platform name. Throws an error if no usable plugin has it.
     Plugin find(const std::string& name) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_find(get(), name.c_str(), out, error);
         }));
     }
-    // The plugin that fits best.
+    // The plugin that fits the policy best. Throws an error if none fits.
     Plugin select(const Policy& policy) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_select(get(), policy.get(), out, error);
         }));
     }
-    // Registers a plugin by its description, a library by its path, or a table.
+    // Registers a plugin by its description (`add`), its library's path (`add_library`) or its table (`add_api`).
     Plugin add(const dp_descriptor* descriptor) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_register(get(), descriptor, out, error);
@@ -603,7 +610,7 @@ public:
             return dp_registry_register_api(get(), name.c_str(), api, manifest_json, out, error);
         }));
     }
-    // Replaces a plugin by the plugin with this description.
+    // Replaces a plugin with the one that the description describes.
     Plugin replace(const Plugin& plugin, const dp_descriptor* descriptor) const {
         return Plugin(detail::make<dp_plugin>([&](dp_plugin** out, dp_error** error) {
             return dp_registry_replace(get(), plugin.get(), descriptor, out, error);

@@ -51,7 +51,7 @@ inline std::string vector(std::size_t length, const char* type) {
     return out.str();
 }
 
-// The StableHLO program.
+// Returns the StableHLO program.
 inline std::string lower(const Embedding& e, const Lowering& lowering) {
     const std::string table = tensor(e.vocabulary, e.width, "f32");
     const std::string indices = vector(e.lookups, "i32");

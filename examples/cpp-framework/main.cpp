@@ -3,8 +3,8 @@
 //
 // cpp_framework [--list] [--manifest FILE] [PLUGIN ...]
 //
-// PLUGIN is a name (`cpu`, `gpu`) or the path of a library. Without any, the best plugin is used. FILE is a
-// `pjrt_plugin.json`. It replaces the manifests of the plugins that follow it.
+// PLUGIN is a name (`cpu`, `gpu`) or the path of a library. Without PLUGIN, the best plugin is used. FILE is a
+// `pjrt_plugin.json`. It replaces the manifest of each PLUGIN that follows it.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,8 +40,8 @@ static void list(const dp::Registry& registry) {
     }
 }
 
-// The host computes with small integers, so that bf16 represents them exactly and every device must return the same
-// result.
+// Computes the expected result on the host. All numbers are small integers, which bf16 represents exactly, so every
+// device must return the same result.
 static std::vector<float> expected(const Embedding& e, const std::vector<float>& table,
                                    const std::vector<std::int32_t>& indices, const std::vector<float>& weights) {
     std::vector<float> result(e.lookups * e.classes);
@@ -100,7 +100,7 @@ static dp::Plugin open(const dp::Registry& registry, const dp::Registry& own, co
     if (what.find('/') != std::string::npos) return own.add_library(what, json);
     dp::Plugin found = registry.find(what);
     if (json == nullptr) return found;
-    // The same table with another description.
+    // Register the same table with another description.
     const std::string key = "\"name\": \"";
     const std::size_t start = manifest.find(key);
     if (start == std::string::npos) throw std::runtime_error("the manifest has no name");

@@ -12,7 +12,7 @@
 
 namespace pjrt {
 
-// Throws an exception for a PJRT_Error.
+// Throws an exception if there is an error, and destroys the error.
 inline void check(const PJRT_Api* api, PJRT_Error* error) {
     if (error == nullptr) return;
     PJRT_Error_Message_Args message{};

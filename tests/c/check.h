@@ -19,7 +19,7 @@ static int checks;
         }                                                                                  \
     } while (0)
 
-/* A call that succeeds and does not write the error. */
+/* Checks that a call succeeds and does not write the error. */
 #define OK(call)                                                                           \
     do {                                                                                   \
         dp_error *error = NULL;                                                            \
@@ -29,8 +29,8 @@ static int checks;
         CHECK(error == NULL);                                                              \
     } while (0)
 
-/* A call that fails with that code and this text in its message. The macro makes the call twice, with and without a
- * place for the error. */
+/* Checks that a call fails with this code and has this text in its message. Makes the call twice, with and without an
+ * out parameter for the error. */
 #define FAILS(expected, says, call)                                                        \
     do {                                                                                   \
         dp_error *error = NULL;                                                            \

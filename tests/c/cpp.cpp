@@ -101,7 +101,7 @@ int main() {
     const dp::Options resolved = toy.client_options(&given);
     CHECK(resolved.size() == 5 && resolved.at(1).type == DP_VALUE_INT64 && resolved.at(1).int64_value == 3);
     CHECK(failure([&] { resolved.at(5); }).code() == DP_OUT_OF_RANGE);
-    dp::Options numbers;  // Every type of number that C++ writes without a cast.
+    dp::Options numbers;  // Each of these number types is accepted without a cast.
     numbers.set("double", 0.5).set("unsigned", 3u).set("long", 3L).set("long long", 3LL).set("short", short{3});
     CHECK(numbers.at(0).type == DP_VALUE_FLOAT && numbers.at(0).float_value == 0.5f);
     for (std::size_t i = 1; i < numbers.size(); ++i) CHECK(numbers.at(i).int64_value == 3);

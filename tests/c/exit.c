@@ -1,6 +1,6 @@
-/* Tests a process that ends while a program runs on the embedded CPU device, and never destroys its client. The device's
- * threads have stopped working before the program's own exit functions run. No callback is called, and the exit status
- * is that of the program. */
+/* Tests a process that ends while a StableHLO program runs on the embedded CPU device, without destroying its client.
+ * The device's threads must stop before the exit functions that the process registered run. The callback must not be
+ * called, and the exit status must be the one that the process passed to exit. */
 #include "check.h"
 
 #ifndef WITH_PJRT
@@ -42,7 +42,7 @@ static void must(PJRT_Error *error) {
     if (error != NULL) _exit(2);
 }
 
-/* Writes to the pipe whose end is the argument whether the event failed. */
+/* Writes whether the event failed to the pipe `user_arg`. */
 static void on_ready(PJRT_Error *error, void *user_arg) {
     const char said = error != NULL ? 'e' : 'r';
     if (write((int)(intptr_t)user_arg, &said, 1) != 1) _exit(3);
@@ -70,8 +70,8 @@ static bool is_busy(void) {
     return busy;
 }
 
-/* Represents the destructors of the program. It is registered before the client exists, so it runs after the device has
- * stopped. If the device continues, it waits until the alarm ends the process. */
+/* Takes the place of the program's destructors. It is registered before the client exists, so it runs after the device
+ * has stopped. If the device continues to work, this function waits until the alarm ends the process. */
 static void at_exit(void) {
     alarm(60);
     while (is_busy()) sched_yield();

@@ -2,8 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "check.h"
 
-/* A copy of the embedded device's table. It is another plugin, because libraries are identified by the address of their
- * table. */
+/* A copy of the embedded device's table. The registry treats it as another plugin, because it identifies libraries by
+ * the address of their table. */
 static union {
     size_t struct_size;
     max_align_t aligned;

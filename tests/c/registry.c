@@ -133,7 +133,7 @@ static void discovery(void) {
     CHECK(dp_plugin_name(clone).size > 0 && dp_plugin_status(clone) != DP_PLUGIN_NONE);
     dp_plugin_free(clone);
 
-    /* Searches this process's machine and environment, and only checks that this works. */
+    /* Checks only that a search of this machine with this process's environment succeeds. */
     dp_discovery *here = dp_discovery_new();
     OK(dp_discovery_set_python(here, false, &error));
     OK(dp_registry_new(here, &registry, &error));
@@ -153,7 +153,7 @@ static void policies(void) {
     FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_set_environment(NULL, true, &error));
     FAILS(DP_INVALID_ARGUMENT, "`policy` is NULL", dp_policy_set_experimental(NULL, true, &error));
 
-    OK(dp_registry_select(registry, policy, &plugin, &error)); /* no wish: any */
+    OK(dp_registry_select(registry, policy, &plugin, &error)); /* without preferences, any plugin fits */
     CHECK(dp_plugin_answers_to(plugin, "cpu"));
     dp_plugin_free(plugin);
 
@@ -223,7 +223,7 @@ static void registering(void) {
     FAILS(DP_INVALID_ARGUMENT, "name", dp_registry_register_api(registry, "No Name", api, NULL, &toy, &error));
     CHECK(toy == NULL);
     OK(dp_registry_register_api(registry, "toy", api, EXCLUSIVE, &toy, &error));
-    OK(dp_registry_register_api(registry, "toy", api, EXCLUSIVE, NULL, &error)); /* no change, and no handle wanted */
+    OK(dp_registry_register_api(registry, "toy", api, EXCLUSIVE, NULL, &error)); /* no change, without a handle */
     FAILS(DP_ALREADY_EXISTS, "toy", dp_registry_register_library(registry, "/nonexistent/toy.so",
           "{\"format_version\": \"1.0\", \"name\": \"toy\"}", &other, &error));
     CHECK(other == NULL);
@@ -315,7 +315,7 @@ static void registering(void) {
     FAILS(DP_FAILED_PRECONDITION, "maintenance", dp_plugin_load(handle, NULL, &same, &error));
     FAILS(DP_FAILED_PRECONDITION, "toy", dp_plugin_acquire(toy, "me", &lease, &error));
     FAILS(DP_NOT_FOUND, "maintenance", dp_registry_find(registry, "toy", &other, &error));
-    CHECK(is(dp_plugin_name(toy), "toy")); /* what it said stays readable */
+    CHECK(is(dp_plugin_name(toy), "toy")); /* a stale handle keeps its name */
     dp_plugin_free(toy);
     OK(dp_registry_enable(registry, handle, &toy, &error));
     dp_plugin_free(handle);

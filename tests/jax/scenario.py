@@ -1,5 +1,5 @@
-"""The actions of a JAX program, step by step. Writes the name of each step to the file that holds the calls. Ends with
-`done`.
+"""Performs the actions of a typical JAX program in steps. Writes the name of each step to the file with the traced
+calls. The last step is `done`.
 
 Run it as a separate program, with the plugin in PJRT_NAMES_AND_LIBRARY_PATHS. PJRT_TRACED_CALLS names the file.
 """

@@ -385,7 +385,7 @@ def test_donated_arrays_that_fit_no_output_are_kept():
     split = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:2]), "x"), jax.sharding.PartitionSpec("x"))
     x = jax.device_put(np.arange(16.0).reshape(8, 2), split)
     y = jax.jit(lambda x: x @ x.T, donate_argnums=0)(x)
-    # XLA does not delete them, and JAX's users may rely on this.
+    # XLA does not delete such arrays, and JAX's users may rely on this.
     assert not x.is_deleted()
     np.testing.assert_array_equal(np.asarray(y), np.asarray(x) @ np.asarray(x).T)
 

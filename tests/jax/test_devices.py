@@ -99,7 +99,7 @@ def test_results_go_to_the_memory_the_program_names():
 
 @pytest.fixture
 def donation():
-    """JAX passes donations on only if the platform is in JAX's own list."""
+    """JAX passes donations on only if its own list contains the platform."""
     from jax._src.interpreters import mlir
 
     platforms = mlir._platforms_with_donation

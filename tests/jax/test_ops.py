@@ -40,7 +40,7 @@ COMPLEX = {"complex<f32>": np.complex64, "complex<f64>": np.complex128}
 BOOL = {"i1": np.bool_}
 ALL = BOOL | INTS | NARROW | FLOATS | COMPLEX
 
-# Allowed relative error in units of the type, for differences of both sides.
+# Machine epsilon of each type. Allowed relative errors are multiples of it.
 EPSILON = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-23, "f64": 2**-52, "complex<f32>": 2**-23, "complex<f64>": 2**-52}
 for name, dtype in NARROW.items():
     EPSILON[name] = float(ml_dtypes.finfo(dtype).eps)
@@ -138,7 +138,7 @@ def outcomes(device, programs):
     """The results of each program, or its error if it is rejected. Rejected programs are found by bisection."""
     try:
         return run(device, programs)
-    except Exception as error:  # noqa: BLE001: whatever it refuses
+    except Exception as error:  # noqa: BLE001: any error is an outcome
         if len(programs) == 1:
             return [error]
         half = len(programs) // 2
@@ -475,7 +475,7 @@ def test_reductions(name):
             start = np.ones((), x.dtype)
         else:
             start = init
-        # Here, sums of narrow types are rounded once. XLA rounds them at every step.
+        # Our device rounds sums of narrow types once. XLA rounds them at every step.
         ulp, atol = sum_of("reduce", name)
         for dims, result in (([1], [3, 5]), ([0, 2], [4]), ([0, 1, 2], [])):
             r = tensor(result, name)
@@ -718,7 +718,7 @@ def test_bitcast():
     report.close()
 
 
-# f8E5M2FNUZ has a smaller exponent than the formats to which it is rounded. XLA keeps it.
+# f8E5M2FNUZ has smaller exponents than some formats to which values are rounded. XLA keeps such exponents.
 @over([n for n in FLOATS | NARROW if n != "f8E5M2FNUZ"])
 def test_reduce_precision(name):
     report = Report()

@@ -187,7 +187,7 @@ def reducer(rng, name):
         ops = ["add"] + ([] if name in COMPLEX else ["maximum", "minimum"]) + (["and", "or", "xor"] if name in INTS else [])
     op = pick(rng, ops)
     dtype = ALL[name]
-    # Use the neutral element, because an implementation may count other initial values any number of times.
+    # Use the neutral element, because an implementation may apply the initial value more than once.
     if op in ("maximum", "minimum"):
         least, most = (-np.inf, np.inf) if name in FLOATS else (ml_dtypes.iinfo(dtype).min, ml_dtypes.iinfo(dtype).max)
         start = least if op == "maximum" else most
@@ -212,7 +212,7 @@ def reduce(rng):
         f"({ty(x)}, {ty(start)}) -> {result}"
     )
     ulp, atol = sum_of("reduce", name)
-    # Sums of that many numbers of up to four.
+    # The summands have absolute values of up to 4.
     return straight(rng, name, x, text, result, start, ulp=ulp, atol=4 * atol)
 
 
@@ -286,7 +286,7 @@ def dot_general(rng):
         f"{where['contract'][1]} : ({ty(a)}, {ty(b)}) -> {result}"
     )
     ulp, atol = sum_of("dot_general", name)
-    # Products of up to sixteen.
+    # The summands are products with absolute values of up to 16.
     return straight(rng, name, a, text, result, b, ulp=ulp, atol=16 * atol)
 
 
@@ -370,7 +370,7 @@ def chain(rng):
             rest = [e for k, e in enumerate(x.shape) if k != d]
             dims = [k for k in range(x.ndim) if k != d]
             r, s = tensor(rest, name), tensor([], name)
-            # Use the neutral element of both.
+            # Start with the neutral element of the op.
             op, start, of = ("add", "0", "i32") if name in INTS else ("maximum", "-1.0e30", "f32")
             lines.append(f"%z{n} = stablehlo.constant dense<{start}> : tensor<{of}>")
             lines.append(f"%s{n} = stablehlo.convert %z{n} : (tensor<{of}>) -> {s}")
@@ -380,7 +380,7 @@ def chain(rng):
             lines.append(f"%v{n} = stablehlo.reverse {a}, dims = [{int(rng.integers(x.ndim))}] : {t}")
         made.append(f"%v{n}")
     lines.append(f"%0 = stablehlo.add {made[-1]}, {pick(rng, made)} : {t}")
-    # Products of products may be rounded once or twice.
+    # Intermediate results may or may not be rounded.
     return straight(rng, name, x, "\n".join(lines), t, y, ulp=64, atol=sum_of("reduce", name)[1] * 64, specials=False)
 
 

@@ -212,7 +212,7 @@ def test_values_that_are_sharded_alike(spec):
         for got, want in zip(function(cut), (x, np.arange(128.0).reshape(8, 16))):
             assert got.sharding.is_equivalent_to(cut.sharding, 2)
             np.testing.assert_array_equal(got, want)
-    # An argument without a sharding is whole. The result that returns it is not.
+    # The second argument has no sharding. Its result gets that of the first.
     given, whole = jax.jit(shard_alike)(cut, x)
     assert given.sharding.is_equivalent_to(cut.sharding, 2) and whole.sharding.is_equivalent_to(cut.sharding, 2)
     np.testing.assert_array_equal(whole, x)

@@ -1,4 +1,4 @@
-"""Tests values of which each device holds a summand, and partitioned programs without results."""
+"""Tests unreduced values, of which each device holds a summand, and partitioned programs without results."""
 
 import jax
 import jax.numpy as jnp

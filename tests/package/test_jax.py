@@ -15,8 +15,8 @@ def test_jax_finds_an_installed_plugin(jax_environment, cpu_wheel):
     done = jax_environment.run(DEVICES, JAX_PLATFORMS="pjrt_cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[cpu:0]\n"
-    # JAX does not report the plugin as experimental, because its manifest does not declare it. JAX finds it once and
-    # not in two ways.
+    # JAX does not report the plugin as experimental, because its manifest does not declare that. JAX finds it only once,
+    # although it searches in two ways.
     assert done.stderr == ""
 
     jax_environment.pip("uninstall", "--yes", "--quiet", "pjrt-plugin-pjrt-cpu")

@@ -25,7 +25,7 @@ EXAMPLE = {
     "disable_env": "EXAMPLE_DISABLE",
 }
 
-#: Does what PyTorch/XLA does before a test starts.
+#: Registers the installed plugins as PyTorch/XLA does, and defines helpers.
 START = """
 import json, os
 from torch_xla.experimental import plugins
@@ -133,8 +133,8 @@ except RuntimeError as error:
 
 
 def test_a_name_with_an_underscore(torch_environment, cpu_wheel):
-    # PyTorch/XLA looks up the part of PJRT_DEVICE before the first underscore. It finds a name without an underscore as
-    # it is.
+    # PyTorch/XLA looks up only the part of PJRT_DEVICE before the first underscore. Without an underscore, it looks up
+    # the whole name.
     torch_environment.install(cpu_wheel)
     code = """
 import os

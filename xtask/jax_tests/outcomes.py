@@ -4,7 +4,7 @@ import json
 import pathlib
 
 FORMAT = 1
-# : Outcomes of a case that did not pass.
+#: Outcomes that count as failures.
 BAD = ("failed", "crashed", "timeout")
 
 
@@ -39,11 +39,11 @@ def counts(cases):
 
 
 def compare(before, now):
-    """Cases that passed before and do not pass now, and cases that pass now and did not before.
+    """Regressions, and cases that pass now and failed before.
 
-    A case that is skipped now is a regression only if it passed before. A case without an earlier outcome is a
-    regression if it is bad. Files that were not run now are ignored. A case that is missing from a file that was run is
-    a regression.
+    If a case passed before, any other outcome now is a regression. This includes a case that is now missing from its
+    file. If a case was skipped before or has no earlier outcome, it is a regression if it fails now. Files that were
+    not run now are ignored.
     """
     regressions, progress = {}, {}
     earlier = {key: record for key, record in cases_of(before).items() if key[0] in now}
@@ -82,7 +82,7 @@ def compare_with_expected(expected, now):
 
 
 def only_on_references(now, references):
-    """Cases that do not pass now but pass on at least one of the references."""
+    """Cases that fail now but pass on at least one of the references."""
     records = [item for reference in references for item in cases_of(reference).items()]
     passed = {key for key, record in records if record["outcome"] == "passed"}
     return {key: record for key, record in cases_of(now).items() if record["outcome"] in BAD and key in passed}

@@ -64,7 +64,7 @@ class Worker:
         self.reports, self.buffer = reports, b""
 
     def report(self, seconds):
-        """The next report; `None` if the worker has ended. Raises `TimeoutError`."""
+        """The next report, or `None` if the worker has ended. Raises `TimeoutError` if neither happens in time."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self.buffer:
             ready, _, _ = select.select([self.reports], [], [], max(0, deadline - time.monotonic()))
@@ -119,7 +119,7 @@ def run_file(target, file, options, names=None):
             if fault is None:
                 break
             if fault.get("case") is None:
-                # The worker ended between cases or after the last one. Blame the file, and never retry this.
+                # The worker ended between cases or after the last one. Record the fault for the file, and do not retry.
                 records[EXIT] = {"outcome": fault["outcome"], "reason": fault["reason"], "seconds": 0}
                 for name in remaining:
                     records[name] = {"outcome": "crashed", "reason": f"not reached: {fault['reason']}", "seconds": 0}
@@ -171,7 +171,7 @@ def follow(worker, records, options):
             return None, {"outcome": outcome, "reason": reason, "seconds": 0}
         elif "end" in report:
             how = worker.end(options.timeout)
-            # The cases have passed or failed. Only a process that does not exit cleanly remains to be reported.
+            # The cases have passed or failed. Only an unclean exit of the process remains to be reported.
             fault = how and {"outcome": "crashed", "reason": f"when the process exited: {how}", "case": None}
             return listed, fault
 

@@ -1,9 +1,9 @@
 """Runs the cases of one test file, and reports when each of them starts and ends. `run.py` starts it, and continues if
 it crashes.
 
-The only argument is JSON: the file, the names of the cases to run (all if null), a regular expression that names must match,
-what `jax._src.test_util.device_under_test` shall return (JAX's own answer if null), and the file descriptor for reports.
-Each report is a line of JSON.
+The only argument is JSON: the file, the names of the cases to run (all if null), a regular expression that names must
+match, the value that `jax._src.test_util.device_under_test` returns (JAX's own value if null), and the file descriptor
+for reports. Each report is a line of JSON.
 """
 
 import faulthandler

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Mapping
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 
-# : The content of `pjrt_plugin.json`.
+#: The content of `pjrt_plugin.json`.
 MANIFEST: Dict[str, Any] = json.loads((FOLDER / "pjrt_plugin.json").read_text(encoding="utf-8"))
 
 #: Name by which frameworks register the plugin.
@@ -25,12 +25,11 @@ def platform_names() -> List[str]:
 
 
 def capabilities() -> Dict[str, Any]:
-    """The capabilities of the devices. Omitted fields have the values that frameworks assume about an unknown device.
-    """
+    """The capabilities of the devices. For omitted fields, frameworks use their defaults for an unknown device."""
     return MANIFEST.get("capabilities", {})
 
 
 def disabled_by(environment: Mapping[str, str] = os.environ) -> str:
-    """The variable that disables the plugin, if it is set, not empty and not `0`; otherwise None."""
+    """The variable that disables the plugin, if it is set, not empty and not `0`. Otherwise empty text."""
     variable = MANIFEST.get("disable_env") or ""
     return variable if environment.get(variable, "") not in ("", "0") else ""

@@ -1,14 +1,14 @@
 """JAX: callbacks from programs into Python, on a device that calls handlers of custom calls.
 
-`jax.pure_callback`, `io_callback`, `jax.debug.print` and `checkify` become custom calls of one handler, `TARGET`, which is
-a Python function. It finds the user's function by a number that the custom call carries.
+`jax.pure_callback`, `io_callback`, `jax.debug.print` and `checkify` become custom calls of one handler, `TARGET`, which
+is a Python function. It finds the user's function by a number that is an attribute of the custom call.
 
 Safety rests on these rules:
 
 - `ctypes` acquires Python's lock before the handler runs, and releases it afterwards.
 - A callback lives as long as its executable and every run of it, because each callback is a host callback of the
-  program: JAX's runtime holds those from compilation until the executable is gone and its last run has ended. A program
-  compiled in another process gets an error.
+  program. JAX's runtime holds those from compilation until the executable is freed and its last run has ended. A
+  program that was compiled in another process gets an error.
 - An exception becomes the error of the run.
 - When Python exits, `_finish` first waits for runs in progress.
 """
@@ -43,10 +43,10 @@ class _Callback:
         raise RuntimeError(f"the callback is called through the custom call {TARGET}")
 
 
-# : The callbacks that an executable or a run keeps alive, by number.
+#: The callbacks that an executable or a run keeps alive, by number.
 _callbacks: "weakref.WeakValueDictionary[int, _Callback]" = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
-# : Distinguishes programs that this process compiled from those of other processes.
+#: Distinguishes programs that this process compiled from those of other processes.
 _process = random.SystemRandom().getrandbits(62)
 _running = threading.Condition()
 _count = 0
@@ -145,7 +145,7 @@ def _finish() -> None:
     for array in client.live_arrays() if client is not None else ():
         try:
             array.block_until_ready()
-        except Exception:  # an error of the user's program, which nobody waits for any more
+        except Exception:  # an error of the user's program, for which no code waits any more
             pass
     with _running:
         _running.wait_for(lambda: _count == 0, timeout=60)
@@ -215,7 +215,7 @@ def _emit(platforms: Sequence[str], original: Callable[..., Any]) -> Callable[..
 def _sparse_solver(platforms: Sequence[str]) -> None:
     """Makes `jax.experimental.sparse.linalg.spsolve` work, which JAX's rule for `cpu` computes with SciPy.
 
-    JAX adds that rule when a program imports the module, before or after this.
+    JAX adds that rule when a program imports the module, before or after this function runs.
     """
     from jax.interpreters import mlir
 

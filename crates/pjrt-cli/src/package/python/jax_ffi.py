@@ -184,7 +184,7 @@ def _library() -> Any:
 
 
 def _extension(api: _Api, wanted: int) -> Any:
-    """The plugin's extension of this type; `None` if it has none."""
+    """The plugin's extension of this type, or `None` if the plugin lacks it."""
     extension = api.extension_start
     while extension and extension.contents.type != wanted:
         extension = extension.contents.next
@@ -236,7 +236,7 @@ def register_handler(target: str, address: int, platform: str = NAME) -> None:
 
 
 def _address(target: str, handler: Any) -> int:
-    """The address in a capsule. For a dictionary with a capsule per stage, the address for the stage `execute`."""
+    """The address in a capsule, or in the capsule for the stage `execute` of a dictionary with one for each stage."""
     if isinstance(handler, dict):
         others = sorted(stage for stage, capsule in handler.items() if capsule is not None and stage != "execute")
         if others or "execute" not in handler:

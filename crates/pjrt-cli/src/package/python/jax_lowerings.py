@@ -1,14 +1,14 @@
 """JAX: lowerings that JAX has only for its own platforms, for devices that declare support for them.
 
-On its platform `cpu`, JAX lowers eigenvalues, singular values and the like to calls of LAPACK's routines by name. For
-an unknown platform it has no rule. A device whose manifest lists routines in the feature `custom_calls.lapack` gets
-JAX's own rules.
+On its platform `cpu`, JAX lowers eigenvalues, singular values and similar ops to calls of LAPACK's routines by name. It
+does not have such rules for the platforms of plugins. If a device's manifest lists routines in the feature
+`custom_calls.lapack`, its platform gets the rules for `cpu`.
 """
 
 from typing import Any, Callable, Iterable, List
 
-# : The primitives in `jax._src.lax.linalg` whose rules call a routine, by the routine's name without the letter of its
-# type.
+#: The primitives in `jax._src.lax.linalg` whose rules call a routine, by the routine's name without the letter for the
+#: element type.
 LAPACK = {
     "geev": "eig_p",
     "gees": "schur_p",
@@ -63,7 +63,7 @@ def lapack(routines: Iterable[str], platform: str, note: Callable[[str, object],
 
 
 def custom_partitioning(platform: str) -> None:
-    """Lowers a function of `custom_partitioning` as if it were an ordinary one, so that the plugin's partitioner splits it.
+    """Lowers a function of `custom_partitioning` like any other function, so that the plugin's partitioner splits it.
 
     JAX's own rule makes a call that only a plugin with the custom partitioner extension understands.
     """

@@ -15,7 +15,7 @@ from . import jax_callbacks, jax_ffi, jax_lowerings
 
 logger = logging.getLogger(__name__)
 
-# : Requests to JAX that it cannot fulfil, each with the reason. They are also logged.
+#: Features that this version of JAX does not support, each with the reason. They are also logged.
 NOTES: List[str] = []
 
 
@@ -87,7 +87,7 @@ def _topology() -> process.Topology:
 def _client_options(plan: Dict[str, Any], typed: bool) -> Dict[str, Any]:
     """The options for a client, before JAX adds the user's options."""
     planned = process.resolve(plan, _topology()).options
-    # Options from JAX would not be converted, so pass at least the defaults.
+    # Without the conversion, the defaults would not be added later, so add them here.
     return planned if typed else {**options.defaults(MANIFEST.get("create_options", {})), **planned}
 
 
@@ -159,7 +159,7 @@ def _tell_capabilities() -> None:
         _note("host_callbacks", "JAX's own work on its platforms alone; the plugin calls no handlers (custom_calls.ffi)")
     # The vendor's own lowerings come last, so that they take precedence.
     _expect("the vendor's lowerings", _hook)
-    # JAX decides these inside functions, or in jaxlib.
+    # These cannot be set, because JAX decides them inside functions or in jaxlib.
     for field in (
         "cache_key_strip_device_assignment",
         "dlpack_device",
@@ -220,8 +220,8 @@ def _cache() -> None:
     def is_cache_used_here(backend: Any) -> bool:
         if backend.platform not in platform_names():
             return is_cache_used(backend)
-        # JAX counts the processes that use its cache, and those that disabled it. It keeps the answer for the whole
-        # process, so the answer may be that for another platform.
+        # JAX's function also counts the processes that use the cache and those that disabled it, so call it. Ignore its
+        # result. JAX keeps one for the whole process, which may be that for another platform.
         is_cache_used(_KnownToCache(backend))
         return is_enabled() and getattr(backend, "supports_executable_serialization", True)
 

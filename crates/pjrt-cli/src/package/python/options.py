@@ -1,10 +1,10 @@
-"""The options of a client, as the manifest lists them: names, types and defaults."""
+"""The options of a client: their names, types and defaults, which the manifest lists."""
 
 import difflib
 import re
 from typing import Any, Dict, List, Mapping
 
-# : Options that frameworks add for programs of several processes. A plugin that does not list them does not get them.
+#: Options that frameworks add for programs of several processes. `resolve` drops those that the schema does not allow.
 DISTRIBUTED = ("node_id", "num_nodes", "partition_index")
 
 
@@ -66,7 +66,7 @@ def resolve(schema: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, An
     """Returns the options to pass to the plugin: the values of the user and the framework in the types of the schema,
     and the defaults of the other options.
 
-    Raises ValueError with all faults.
+    Raises ValueError, whose message lists all invalid options.
     """
     options = {option["name"]: option for option in schema.get("options", [])}
     # Without a schema the options are unknown, so every option is passed.

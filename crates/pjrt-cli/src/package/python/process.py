@@ -25,13 +25,13 @@ class Topology:
     host_count: int = 1
     slice_index: int = 0
     slice_count: int = 1
-    # : Host of the process with rank 0, and its port if it is known.
+    #: Host of the process with rank 0, and its port if it is known.
     coordinator: Optional[Tuple[str, Optional[int]]] = None
     #: Names of the hosts of this process's slice.
     hosts: Tuple[str, ...] = ()
-    # : Whether the process takes one device of its host instead of all.
+    #: Whether the process takes one device of its host instead of all.
     one_device: bool = False
-    # : Other known values, by the name of the variable that would contain them.
+    #: Other known values, by the name of the variable that would contain them.
     attributes: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Topology:
 
     @classmethod
     def from_json(cls, json: Mapping[str, Any]) -> "Topology":
-        """A topology in the form that the Rust crates write."""
+        """Reads a topology from the JSON that the Rust crates write."""
         position = lambda name: (json[name]["index"], json[name]["count"])  # noqa: E731
         global_rank, world_size = position("global")
         local_rank, local_world_size = position("local")
@@ -112,8 +112,8 @@ def of_torch(local_rank: int, local_world_size: int, environment: Mapping[str, s
 def of_jax(
     process_id: int, processes: int, coordinator: Optional[str], environment: Mapping[str, str] = os.environ
 ) -> Topology:
-    """The position of a process that called `jax.distributed.initialize`. JAX does not know local ranks, but launchers
-    do.
+    """The position of a process that called `jax.distributed.initialize`. JAX does not know the local rank, so
+    it is read from the variables of launchers.
     """
     local_rank, local_world_size = 0, 1
     for rank, size in (
@@ -176,7 +176,7 @@ class Resolved:
 
     steps: List[Step]
     options: Dict[str, Any]
-    # : `host:port`, if clients need a key-value store that all processes share.
+    #: `host:port`, if clients need a key-value store that all processes share.
     coordinator: Optional[str]
 
     def apply(self, environment: MutableMapping[str, str] = os.environ) -> None:
@@ -189,7 +189,7 @@ class Resolved:
 def resolve(plan: Mapping[str, Any], topology: Topology, environment: Mapping[str, str] = os.environ) -> Resolved:
     """Resolves the plan for one process with its current variables.
 
-    Raises ValueError with all values that neither the topology nor the environment provides.
+    Raises ValueError, whose message lists all values that cannot be computed from the topology and the environment.
     """
     port = plan.get("coordinator", {}).get("default_port", PORT)
     scope = _Scope(topology, environment, port)
@@ -203,7 +203,7 @@ def resolve(plan: Mapping[str, Any], topology: Topology, environment: Mapping[st
         try:
             value = scope.fill(rule["value"])
         except ValueError as fault:
-            # A variable that keeps its value needs no new one.
+            # If the variable keeps its current value, the new one is not needed.
             if override or current is None:
                 faults.append(f"environment[{index}] {variable}: {fault}")
             continue
@@ -290,7 +290,7 @@ def _holds(rule: Mapping[str, Any], topology: Topology, environment: Mapping[str
 
 
 class _Unknown(ValueError):
-    """A choice whose value is not known, so the next one is used."""
+    """The value of a choice is not known. The next choice of the slot is used instead."""
 
 
 def _url_host(host: str) -> str:

@@ -33,7 +33,7 @@ class _Descriptor(ctypes.Structure):
 
 
 def _find() -> Optional[int]:
-    """The address of the function, or None if the plugin has none."""
+    """The address of the function, or None if the plugin does not have one."""
     library = ctypes.CDLL(library_path())
     symbol = MANIFEST.get("shutdown_symbol")
     if symbol:
@@ -44,10 +44,10 @@ def _find() -> Optional[int]:
         return None
     describe.argtypes, describe.restype = [], ctypes.POINTER(_Descriptor)
     descriptor = describe().contents
-    # A shorter descriptor has no such function.
+    # A shorter descriptor does not have this field.
     if descriptor.version != VERSION or descriptor.struct_size < ctypes.sizeof(_Descriptor):
         return None
-    # An address, or no value.
+    # ctypes returns None for a null pointer.
     return descriptor.shutdown
 
 

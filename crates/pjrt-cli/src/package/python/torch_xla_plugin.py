@@ -17,7 +17,7 @@ from . import FOLDER, MANIFEST, NAME, disabled_by, library_path, options, proces
 
 logger = logging.getLogger(__name__)
 
-# : Variables that correspond to capabilities, and capabilities without a variable.
+#: Variables that correspond to capabilities, and capabilities without a variable.
 LEGACY: Dict[str, Any] = json.loads((FOLDER / "torch_xla.json").read_text(encoding="utf-8"))
 
 _PLAN: Dict[str, Any] = MANIFEST.get("process", {})
@@ -38,7 +38,7 @@ class Plugin(plugins.DevicePlugin):
             registry.setdefault(device.split("_")[0], self)
 
     def library_path(self) -> str:
-        """The library. PyTorch/XLA queries it once, before it loads it, so this is the last moment to set variables."""
+        """The library. PyTorch/XLA calls this once, just before it loads the library, so variables are set here."""
         variable = disabled_by()
         if variable:
             raise RuntimeError(f"the PJRT plugin {NAME} is disabled by {variable}")
@@ -78,7 +78,7 @@ class Plugin(plugins.DevicePlugin):
         return process.needs_coordinator(_PLAN, self._topology())
 
     # The position of this process, as PyTorch/XLA configured it. It belongs to the class, because PyTorch/XLA creates
-    # an object for each name of the plugin and may query another one than it configured.
+    # an object for each name of the plugin, and may query a different object than it configured.
     _place: Optional[process.Topology] = None
 
     def _configure(self, topology: process.Topology) -> None:
