@@ -15,7 +15,7 @@ def test_jax_finds_an_installed_plugin(jax_environment, cpu_wheel):
     done = jax_environment.run(DEVICES, JAX_PLATFORMS="pjrt_cpu")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[cpu:0]\n"
-    # JAX does not report the plugin as experimental, because its manifest does not declare that. JAX finds it only once,
+    # JAX does not report the plugin as experimental, because its manifest does not declare that. JAX finds it once,
     # although it searches in two ways.
     assert done.stderr == ""
 
