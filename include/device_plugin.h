@@ -330,9 +330,9 @@ typedef struct dp_discovery dp_discovery;
 typedef struct dp_error dp_error;
 
 /**
- * The right to create a client of a plugin, for a framework that creates clients through `PJRT_Api` itself. Acquire it
- * before `PJRT_Client_Create`, and free it after `PJRT_Client_Destroy`. While it lives, the plugin is not shut down. If
- * the devices support only one client, others are refused.
+ * A lease of a plugin, which permits its holder to create a client. A framework that creates clients through `PJRT_Api`
+ * itself acquires one before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin is not shut down
+ * while a lease exists. If the devices support only one client, only one lease can exist at a time.
  */
 typedef struct dp_lease dp_lease;
 
@@ -364,7 +364,7 @@ typedef struct dp_plugin_list dp_plugin_list;
 typedef struct dp_policy dp_policy;
 
 /**
- * The plugins that a program knows: linked into it, registered by it, named by its user, or found on the machine.
+ * The plugins of a program: those that it links or registers, that its user names, and that are found on the machine.
  * Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
  * when the last of its handles, its plugins' handles and their leases is freed.
  */
@@ -1028,8 +1028,8 @@ bool dp_plugin_answers_to(const dp_plugin *plugin,
                           const char *name);
 
 /**
- * Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin within the program, and for one
- * whose path is computed when it is loaded.
+ * Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin that is linked into the
+ * program, and for one whose path is computed when it is loaded.
  */
 dp_string dp_plugin_path(const dp_plugin *plugin);
 
@@ -1120,8 +1120,8 @@ dp_code dp_plugin_client_options(const dp_plugin *plugin,
                                  dp_error **error);
 
 /**
- * Acquires the right to create a client of the plugin, which must be loaded. While the lease exists, `holder` appears
- * in the errors of programs that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
+ * Acquires a lease of the plugin, which must be loaded. While the lease exists, `holder` appears in the errors of programs
+ * that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
  */
 dp_code dp_plugin_acquire(const dp_plugin *plugin,
                           const char *holder,

@@ -256,7 +256,7 @@ print([note.split(':')[0] for note in jax_plugin.NOTES])
     done = jax_environment.run(code, JAX_PLATFORMS="example")
     assert done.stdout == "['host_callbacks', 'dlpack_device']\n", done.stderr
     for said in [
-        "host_callbacks for example: JAX's own work on its platforms alone; the plugin calls no handlers",
-        "dlpack_device for example: JAX has no place for it",
+        "host_callbacks for example: JAX runs them on its own platforms only, and the plugin calls no handlers",
+        "dlpack_device for example: JAX has no setting for it",
     ]:
         assert f"INFO:pjrt_plugin_example.jax_plugin:{said}" in done.stderr

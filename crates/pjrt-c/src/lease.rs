@@ -4,9 +4,9 @@ use plugin_registry::ClientLease;
 
 use crate::guard;
 
-/// The right to create a client of a plugin, for a framework that creates clients through `PJRT_Api` itself. Acquire it
-/// before `PJRT_Client_Create`, and free it after `PJRT_Client_Destroy`. While it lives, the plugin is not shut down. If
-/// the devices support only one client, others are refused.
+/// A lease of a plugin, which permits its holder to create a client. A framework that creates clients through `PJRT_Api`
+/// itself acquires one before `PJRT_Client_Create`, and frees it after `PJRT_Client_Destroy`. The plugin is not shut down
+/// while a lease exists. If the devices support only one client, only one lease can exist at a time.
 pub struct dp_lease {
     _lease: ClientLease,
 }

@@ -186,8 +186,8 @@ pub unsafe extern "C" fn dp_plugin_answers_to(plugin: Option<&dp_plugin>, name: 
     })
 }
 
-/// Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin within the program, and for one
-/// whose path is computed when it is loaded.
+/// Returns the library's path, with U+FFFD for bytes that are not UTF-8. Absent for a plugin that is linked into the
+/// program, and for one whose path is computed when it is loaded.
 ///
 /// # Safety
 ///
@@ -509,8 +509,8 @@ pub unsafe extern "C" fn dp_plugin_client_options(
     unsafe { guard::call("dp_plugin_client_options", out, error, body) }
 }
 
-/// Acquires the right to create a client of the plugin, which must be loaded. While the lease exists, `holder` appears
-/// in the errors of programs that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
+/// Acquires a lease of the plugin, which must be loaded. While the lease exists, `holder` appears in the errors of programs
+/// that cannot acquire one. `DP_RESOURCE_EXHAUSTED` names the current holder.
 ///
 /// # Safety
 ///

@@ -16,7 +16,7 @@ use crate::guard;
 use crate::plugin::{dp_plugin, dp_plugin_list};
 use crate::policy::dp_policy;
 
-/// The plugins that a program knows: linked into it, registered by it, named by its user, or found on the machine.
+/// The plugins of a program: those that it links or registers, that its user names, and that are found on the machine.
 /// Creating a registry only reads files. Only `dp_plugin_load` loads a library. The registry's plugins are shut down
 /// when the last of its handles, its plugins' handles and their leases is freed.
 pub struct dp_registry {

@@ -50,7 +50,7 @@ def _register() -> None:
     if NAME in getattr(xla_bridge, "_backend_factories", {}):
         logger.info("%s is registered with JAX already", NAME)
         return
-    typed = _attempt("options of the type the plugin wants", _convert_options, xla_bridge)
+    typed = _attempt("the conversion of options to the plugin's types", _convert_options, xla_bridge)
     arguments: Dict[str, Any] = {
         "library_path": library_path(),
         "priority": MANIFEST.get("priority", 400),
@@ -80,7 +80,7 @@ def _topology() -> process.Topology:
         if state.client is not None and state.num_processes:
             return process.of_jax(state.process_id, state.num_processes, getattr(state, "coordinator_address", None))
     except (ImportError, AttributeError) as error:
-        _note("the place of this process", error)
+        _note("the rank of this process", error)
     return process.Topology()
 
 
@@ -156,7 +156,7 @@ def _tell_capabilities() -> None:
         if told.get("host_callbacks"):
             _expect("callbacks", jax_callbacks.enable, [NAME], _warn)
     elif told.get("host_callbacks"):
-        _note("host_callbacks", "JAX's own work on its platforms alone; the plugin calls no handlers (custom_calls.ffi)")
+        _note("host_callbacks", "JAX runs them on its own platforms only, and the plugin calls no handlers (custom_calls.ffi)")
     # The vendor's own lowerings come last, so that they take precedence.
     _expect("the vendor's lowerings", _hook)
     # These cannot be set, because JAX decides them inside functions or in jaxlib.
@@ -168,7 +168,7 @@ def _tell_capabilities() -> None:
         "mixed_dot",
     ):
         if told.get(field):
-            _note(field, "JAX has no place for it")
+            _note(field, "JAX has no setting for it")
 
 
 def _custom_partitioning() -> None:

@@ -45,7 +45,7 @@ class Plugin(plugins.DevicePlugin):
         for setting in LEGACY["environment"]:
             os.environ.setdefault(setting["variable"], setting["value"])
         for field in LEGACY["unhonoured"]:
-            logger.info("%s for %s: PyTorch/XLA has no place for it", field, NAME)
+            logger.info("%s for %s: PyTorch/XLA has no setting for it", field, NAME)
         process.resolve(_PLAN, self._topology()).apply()
         _read_any_device_name()
         return library_path()
