@@ -4,30 +4,17 @@
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering::SeqCst};
 
-use device_plugin::{Backend, DevicePlugin, device_plugin};
 use pjrt::extensions::PhaseCompile;
 use pjrt::{ClientOptions, CompileOptions, ErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
-
-struct Plain;
-
-#[device_plugin]
-impl DevicePlugin for Plain {
-    const NAME: &'static str = "plain";
-    type Backend = Device;
-}
-
-struct Device;
-
-impl Backend for Device {
-    device_plugin_testing::unit_device!("Plain");
-    device_plugin_testing::host_memory!();
-    device_plugin_testing::no_programs!();
-}
+use plain::Plain;
 
 /// Number of compilers and results that are not destroyed.
 static LIVE: AtomicIsize = AtomicIsize::new(0);

@@ -4,34 +4,21 @@
 #![allow(clippy::multiple_unsafe_ops_per_block, clippy::undocumented_unsafe_blocks, reason = "a C plugin, in Rust")]
 #![allow(clippy::disallowed_methods, reason = "a C plugin, in Rust")]
 
+#[path = "common/plain.rs"]
+mod plain;
+
 use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering::SeqCst};
 
-use device_plugin::{Backend, DevicePlugin, device_plugin};
 use pjrt::extensions::{
     CallbackError, CustomPartitioner, CustomPartitioners, ExecutableMetadata, GpuCustomCalls, GpuHandlers,
     HandlerTraits, LocalSlice, Megascale, Partitioned, PartitionedArray, PipelineStage, TpuTopology, XlaTransforms,
 };
 use pjrt::{Client, ClientOptions, ErrorCode, ErrorKind, Plugin};
 use pjrt_sys::*;
-
-struct Plain;
-
-#[device_plugin]
-impl DevicePlugin for Plain {
-    const NAME: &'static str = "plain";
-    type Backend = Device;
-}
-
-struct Device;
-
-impl Backend for Device {
-    device_plugin_testing::unit_device!("Plain");
-    device_plugin_testing::host_memory!();
-    device_plugin_testing::no_programs!();
-}
+use plain::Plain;
 
 /// A plugin with one extension. A shorter `size` hides the fields after it.
 fn plugin<E: Extension>(mut extension: E, size: usize) -> Plugin {

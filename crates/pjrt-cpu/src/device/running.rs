@@ -200,7 +200,7 @@ impl Running {
         let mut executions = self.lock();
         executions.frozen = true;
         let mut worlds = Vec::new();
-        // Nothing starts any more, so the counts are no longer needed.
+        // No execution starts after this, so the counts are not used again.
         executions.per_device.clear();
         executions.all.retain(|_, entry| {
             entry.stop.request();

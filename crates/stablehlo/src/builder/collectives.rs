@@ -81,10 +81,7 @@ impl FunctionBuilder {
         collective: Collective,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        let at = Location::caller();
-        let attributes = self.collective("all_reduce", at, &collective, true)?;
-        let region = self.common_reducer("all_reduce", at, &operands, body)?;
-        self.collective_op("all_reduce", at, operands, &attributes, (vec![region], Types::Inferred))
+        self.reduced("all_reduce", Location::caller(), operands, &collective, body)
     }
 
     /// Combines the operands of a group's devices, and cuts the result along a dimension into one part for each device.
@@ -200,10 +197,21 @@ impl FunctionBuilder {
         collective: Collective,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        let at = Location::caller();
-        let attributes = self.collective("collective_reduce", at, &collective, true)?;
-        let region = self.common_reducer("collective_reduce", at, &operands, body)?;
-        self.collective_op("collective_reduce", at, operands, &attributes, (vec![region], Types::Inferred))
+        self.reduced("collective_reduce", Location::caller(), operands, &collective, body)
+    }
+
+    /// An op that combines the operands of a group's devices and keeps their types.
+    fn reduced<V: Values>(
+        &self,
+        op: &str,
+        at: At,
+        operands: V,
+        collective: &Collective,
+        body: impl FnOnce(Value, Value) -> Result<Value>,
+    ) -> Result<V> {
+        let attributes = self.collective(op, at, collective, true)?;
+        let region = self.common_reducer(op, at, &operands, body)?;
+        self.collective_op(op, at, operands, &attributes, (vec![region], Types::Inferred))
     }
 
     fn collective(&self, op: &str, at: At, collective: &Collective, global: bool) -> Result<Named> {

@@ -44,6 +44,27 @@ fn into_raw<T>(bytes: Vec<u8>) -> *mut T {
     Box::into_raw(Box::new(Version(bytes))).cast()
 }
 
+/// Reads a serialized version.
+///
+/// # Safety
+///
+/// V3 (arrays and text): the bytes are readable.
+unsafe fn from_proto<T>(bytes: *const u8, size: usize) -> Result<*mut T> {
+    // SAFETY: this function's contract: the bytes are readable.
+    let bytes = unsafe { ffi_read::slice(bytes, size, "serialized_proto") }?;
+    Ok(into_raw(bytes.to_vec()))
+}
+
+/// # Safety
+///
+/// V2 (handles): `version` is null or came from [`into_raw`], and is not used again.
+unsafe fn destroy<T>(version: *mut T) {
+    if !version.is_null() {
+        // SAFETY: this function's contract: this is the box of `into_raw`.
+        drop(unsafe { Box::from_raw(version.cast::<Version>()) });
+    }
+}
+
 entries! {
     in extension_slot;
 
@@ -60,24 +81,25 @@ entries! {
 
     #[destroys]
     PJRT_RuntimeAbiVersion_Destroy(args) {
-        if !args.abi_version.is_null() {
-            // SAFETY: V2 (handles), versions are such boxes, and this one is given up.
-            drop(unsafe { Box::from_raw(args.abi_version.cast::<Version>()) });
-        }
+        // SAFETY: V2 (handles), and the caller gives this version up.
+        unsafe { destroy(args.abi_version) };
         Ok(())
     }
 
     PJRT_RuntimeAbiVersion_IsCompatibleWithRuntime(args, abi_version) {
         let abi_version: &Version = abi_version;
         // SAFETY: V2 (handles).
-        let other: &Version = unsafe { ffi_read::handle::<P, *const PJRT_RuntimeAbiVersion>(args.other_abi_version, "other_abi_version") }?;
+        let other: &Version = unsafe {
+            ffi_read::handle::<P, *const PJRT_RuntimeAbiVersion>(args.other_abi_version, "other_abi_version")
+        }?;
         (versions::<P::Backend>()?.check_runtime)(&abi_version.0, &other.0)
     }
 
     PJRT_RuntimeAbiVersion_IsCompatibleWithExecutable(args, abi_version) {
         let abi_version: &Version = abi_version;
         // SAFETY: V2 (handles).
-        let executable: &Version = unsafe { ffi_read::handle::<P, _>(args.executable_abi_version, "executable_abi_version") }?;
+        let executable: &Version =
+            unsafe { ffi_read::handle::<P, _>(args.executable_abi_version, "executable_abi_version") }?;
         (versions::<P::Backend>()?.check_executable)(&abi_version.0, &executable.0)
     }
 
@@ -98,10 +120,8 @@ entries! {
 
     #[destroys]
     PJRT_ExecutableAbiVersion_Destroy(args) {
-        if !args.abi_version.is_null() {
-            // SAFETY: V2 (handles), versions are such boxes, and this one is given up.
-            drop(unsafe { Box::from_raw(args.abi_version.cast::<Version>()) });
-        }
+        // SAFETY: V2 (handles), and the caller gives this version up.
+        unsafe { destroy(args.abi_version) };
         Ok(())
     }
 
@@ -122,15 +142,13 @@ entries! {
 
     PJRT_RuntimeAbiVersion_FromProto(args) {
         // SAFETY: V3 (arrays and text).
-        let bytes = unsafe { ffi_read::slice(args.serialized_proto.cast::<u8>(), args.serialized_proto_size, "serialized_proto") }?;
-        args.abi_version = into_raw(bytes.to_vec());
+        args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
         Ok(())
     }
 
     PJRT_ExecutableAbiVersion_FromProto(args) {
         // SAFETY: V3 (arrays and text).
-        let bytes = unsafe { ffi_read::slice(args.serialized_proto.cast::<u8>(), args.serialized_proto_size, "serialized_proto") }?;
-        args.abi_version = into_raw(bytes.to_vec());
+        args.abi_version = unsafe { from_proto(args.serialized_proto.cast(), args.serialized_proto_size) }?;
         Ok(())
     }
 }
