@@ -15,7 +15,7 @@ fn add<T, E: Display>(messages: &mut String, input: &str, result: Result<T, E>) 
 }
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut messages = String::new();
     add(&mut messages, "the element type float32", "float32".parse::<ElementType>());
     add(&mut messages, "the layout {1,0", "{1,0".parse::<Layout>());

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_symbol_is_declared_once_and_no_other() {
+    fn declares_each_symbol_once() {
         let mut manifest = Manifest::new("example");
         manifest.shutdown_symbol = Some("example_stop".to_owned());
         let symbols =
@@ -180,14 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_functions_is_refused() {
+    fn rejects_library_without_functions() {
         let error = header(&[Manifest::new("x")], ["malloc", "XGetPjrtApi", "_GetPjrtApi"]).unwrap_err().to_string();
         assert!(error.contains("exports neither GetPjrtApi nor DevicePlugin_GetDescriptor"), "{error}");
         assert!(header(&[], ["GetPjrtApi"]).is_err());
     }
 
     #[test]
-    fn no_manifest_gets_out_of_its_comment() {
+    fn manifest_cannot_end_its_comment() {
         let mut manifest = Manifest::new("x");
         manifest.description = "a */ int x; /* b ??/ \\ \u{202e}c\n * d".repeat(9);
         let text = header(&[manifest], ["GetPjrtApi"]).unwrap();

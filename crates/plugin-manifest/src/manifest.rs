@@ -430,7 +430,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_smallest_manifest() {
+    fn smallest_manifest() {
         let manifest = Manifest::from_json(r#"{"format_version": "1.3", "name": "x", "library": {"path": "l.so"}}"#);
         let manifest = manifest.unwrap();
         assert_eq!(manifest.library_for("linux", "x86_64").unwrap().path, PathBuf::from("l.so"));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn libraries_are_chosen_by_system() {
+    fn library_for_each_system() {
         let mut manifest = Manifest::new("x");
         for (path, os, arch) in [("a.dll", "windows", "x86_64"), ("b.so", "linux", "aarch64"), ("c.so", "linux", "")] {
             manifest.library.push(LibraryFile {
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_device_nodes_stay_in_a_folder() {
+    fn device_node_patterns_stay_in_folder() {
         for node in ["/dev/x", "/dev/x*", "/dev/a/[0-9]?"] {
             assert_eq!(check_node(node), Ok(()));
         }
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn names_have_a_greatest_length() {
+    fn name_length_limit() {
         let with = |name: &str| {
             let mut manifest = Manifest::new(name);
             manifest.aliases.push(format!("{name}b"));
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_name_their_field_all_at_once() {
+    fn lists_all_faults() {
         let mut manifest = Manifest::new("My-Device");
         manifest.format_version = "2.0".to_owned();
         manifest.aliases = vec!["gpu".to_owned(), "gpu".to_owned(), "G".to_owned()];
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_no_manifest_is_refused_with_its_place() {
+    fn invalid_text_has_position() {
         for (text, says) in [
             ("", "manifest: "),
             ("[]", "manifest: "),
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_passes_only_options_the_schema_takes() {
+    fn plan_options_must_be_in_schema() {
         let faults = |options: &str, create_options: &str| {
             let text = format!(
                 r#"{{"format_version": "1.0", "name": "x", "create_options": {create_options},
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_minor_versions_may_have_more_fields() {
+    fn newer_minor_version_adds_fields() {
         let text = |version: &str| format!(r#"{{"format_version": "{version}", "name": "x", "colour": "blue"}}"#);
         assert!(Manifest::from_json(&text("1.7")).is_ok());
         assert!(Manifest::from_json(&text("1.0")).is_err());
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_compared_in_any_case() {
+    fn names_ignore_case() {
         let mut manifest = Manifest::new("cuda");
         manifest.aliases.push("gpu".to_owned());
         manifest.platform_names.push("CUDA".to_owned());

@@ -146,13 +146,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_spelt_alike() {
+    fn fields_match_serde_names() {
         assert_eq!(as_field("create_options.options.2.defalt"), "create_options.options[2].defalt");
         assert_eq!(as_field("capabilities.autocast.?.kindd"), "capabilities.autocast.kindd");
     }
 
     #[test]
-    fn misspelt_fields_are_told_the_nearest_one() {
+    fn misspelt_field_suggests_nearest() {
         for (field, says) in [
             ("capabilites", "did you mean \"capabilities\"?"),
             ("capabilities.donaton", "did you mean \"donation\"?"),

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_the_environment_becomes_typed() {
+    fn environment_text_is_typed() {
         let given = [
             NamedValue::new("node_id", "3"),
             NamedValue::new("preallocate", "0"),
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn all_faults_are_reported_with_a_remedy() {
+    fn lists_all_faults_with_remedies() {
         let given = [
             NamedValue::new("preallocat", true),
             NamedValue::new("bogus", 1i64),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn open_schemas_pass_what_they_do_not_know() {
+    fn open_schema_passes_unknown_options() {
         let given = [NamedValue::new("bogus", 1i64)];
         assert_eq!(OptionSchema::any().resolve(&given).unwrap(), given);
         let faults = OptionSchema::only([]).resolve(&given).unwrap_err();
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_written_with_the_decimals_they_need() {
+    fn float_decimals() {
         for (number, text) in [
             (0.1f32, "0.1"),
             (-2.5, "-2.5"),
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn json_round_trips_and_keeps_types() {
+    fn json_round_trip_keeps_types() {
         let json = serde_json::to_string(&schema()).unwrap();
         let mut read: OptionSchema = serde_json::from_str(&json).unwrap();
         read.normalize();
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_schemas_are_told() {
+    fn rejects_broken_schemas() {
         let broken = OptionSchema::only([
             OptionSpec::new("", OptionType::Bool, ""),
             OptionSpec::new("a", OptionType::Bool, "").with_default("maybe"),

@@ -36,7 +36,7 @@ impl Messages {
 }
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut messages = Messages::default();
     manifests(&mut messages);
     capabilities(&mut messages);

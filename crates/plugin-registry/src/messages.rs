@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut text = String::from("# Errors\n");
     list(&mut text, &errors(), error_number, 23);
     text += "\n# Why a plugin cannot be used\n";

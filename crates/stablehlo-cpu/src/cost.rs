@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_counted() {
+    fn operation_counts() {
         let dot = "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] \
                    : (tensor<8x4xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>";
         assert_eq!(of(&format!("{dot}\n return %0 : tensor<8x2xf32>")), Cost { flops: 128.0, transcendentals: 0.0 });
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_that_call_each_other_twice_end() {
+    fn doubling_calls_end() {
         let calls = |k: i32| {
             let name = format!("@f{}", k - 1);
             format!(

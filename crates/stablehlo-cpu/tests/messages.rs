@@ -64,7 +64,7 @@ fn add(text: &mut String, input: &str, message: impl std::fmt::Display) {
 }
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut text = String::from("# Programs of one device\n");
     for program in PROGRAMS {
         add(&mut text, program, compile(&module(program)).expect_err(program));

@@ -349,7 +349,7 @@ fn table() -> String {
 }
 
 #[test]
-fn the_table_of_ops_is_up_to_date() {
+fn up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ops.md");
     let table = table();
     if std::env::var_os("STABLEHLO_CPU_WRITE_OP_TABLE").is_some() {

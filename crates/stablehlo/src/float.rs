@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn decoding_undoes_encoding() {
+    fn decoding_inverts_encoding() {
         for element in ElementType::all().filter(|e| e.is_float() && e.bit_width() <= 19) {
             for bits in 0..1u64 << element.bit_width() {
                 let value = decode(bits, element).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chains_read_from_the_inside_out() {
+    fn chains_start_innermost() {
         let file = |file: &str, line, column| Location::File { file: file.into(), line, column };
         let module = Module {
             locations: vec![

@@ -114,7 +114,7 @@ mod tests {
     use crate::ir::{DYNAMIC, ElementType};
 
     #[test]
-    fn function_types_are_split() {
+    fn splits_function_types() {
         assert_eq!(split("() -> ()"), Some((vec![], vec![])));
         assert_eq!(split("(tensor<2xf32>, tuple<tensor<i1>, !stablehlo.token>) -> tensor<f32>"), {
             Some((vec!["tensor<2xf32>", "tuple<tensor<i1>, !stablehlo.token>"], vec!["tensor<f32>"]))
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn declared_extents_may_be_dynamic() {
+    fn dynamic_extents() {
         let tensor = |extent| Type::Tensor(TensorType::new([extent], ElementType::F32));
         let declared = |text: &str| declared_results(&Type::Other(text.to_owned()), &[tensor(3)], vec![tensor(3)]);
         assert_eq!(declared("(tensor<3xf32>) -> tensor<3xf32>").unwrap(), [tensor(3)]);

@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_read_as_written() {
+    fn round_trip() {
         assert_eq!("1.9.0".parse(), Ok(Version(1, 9, 0)));
         assert!(Version::OLDEST < Version(0, 10, 0) && Version(1, 9, 0) < Version::NEWEST);
         for bad in ["", "1", "1.2", "1.2.3.4", "1.x.0", "-1.0.0"] {

@@ -36,7 +36,7 @@ fn find<'a>(module: &'a Module, name: &str) -> &'a Op {
 }
 
 #[test]
-fn train_step_has_the_entry_jax_describes() {
+fn train_step_entry() {
     for name in ["train_step.1.17.0.bc", "train_step.0.9.0.bc", "train_step.mlir"] {
         let module = artifact(name);
         assert_eq!(module.name.as_deref(), Some("jit_train_step"));
@@ -64,7 +64,7 @@ fn train_step_has_the_entry_jax_describes() {
 }
 
 #[test]
-fn while_captures_and_passes_values() {
+fn while_captures() {
     let module = artifact("while_loop.1.17.0.bc");
     let op = find(&module, "stablehlo.while");
     assert_eq!((op.operands.len(), op.results.len(), op.regions.len()), (2, 2, 2));
@@ -87,7 +87,7 @@ fn literals(module: &Module) -> Vec<Literal> {
 }
 
 #[test]
-fn constants_hold_their_elements() {
+fn constant_elements() {
     let program = bytes::Bytes::from(data("constants.1.17.0.bc"));
     let module = stablehlo::parse(program.clone(), stablehlo::VerifyLevel::FULL).unwrap();
     let literals = literals(&module);
@@ -114,7 +114,7 @@ fn constants_hold_their_elements() {
 }
 
 #[test]
-fn composites_name_their_decomposition() {
+fn composite_decomposition() {
     let module = artifact("composites.1.17.0.bc");
     let OpKind::Composite { name, decomposition, composite_attributes } = &find(&module, "stablehlo.composite").kind
     else {
@@ -127,7 +127,7 @@ fn composites_name_their_decomposition() {
 }
 
 #[test]
-fn old_artifacts_take_the_defaults_of_newer_attributes() {
+fn old_artifacts_take_newer_defaults() {
     // 1.1.0 added batching dimensions.
     for name in ["gather_scatter.1.17.0.bc", "gather_scatter.0.9.0.bc"] {
         let module = artifact(name);
@@ -140,7 +140,7 @@ fn old_artifacts_take_the_defaults_of_newer_attributes() {
 }
 
 #[test]
-fn shardy_is_kept_beside_the_program() {
+fn shardy_ops() {
     let module = artifact("manual.1.17.0.bc");
     assert_eq!(module.symbols[0].0, "sdy.mesh");
     let mesh = module.symbols[0].1.iter().find(|(name, _)| name == "mesh").unwrap();
@@ -159,7 +159,7 @@ fn shardy_is_kept_beside_the_program() {
 }
 
 #[test]
-fn tokens_of_foreign_ops_are_tokens() {
+fn foreign_tokens() {
     let module = artifact("manual_token.1.17.0.bc");
     let op = find(&module, "sdy.manual_computation");
     let main = module.entry().unwrap();
@@ -184,7 +184,7 @@ fn kind(arguments: &str, op: &str) -> OpKind {
 }
 
 #[test]
-fn every_op_has_one_meaning_in_both_forms() {
+fn pretty_and_generic_forms_agree() {
     let x = "%x: tensor<4x6xf32>, %y: tensor<6x4xf32>, %i: tensor<i32>, %p: tensor<4x6xi1>, %c: tensor<4x6xcomplex<f32>>, %s: tensor<f32>";
     for (pretty, generic) in [
         (
@@ -245,7 +245,7 @@ fn every_op_has_one_meaning_in_both_forms() {
 }
 
 #[test]
-fn constants_in_every_spelling() {
+fn constant_spellings() {
     let data = |constant: &str| match kind("", &format!("%0 = stablehlo.constant {constant}")) {
         OpKind::Constant(literal) => (literal.data.to_vec(), literal.splat),
         other => panic!("{other:?}"),
@@ -286,7 +286,7 @@ fn constants_in_every_spelling() {
 }
 
 #[test]
-fn resources_come_after_the_constants_that_name_them() {
+fn resources_follow_constants() {
     let text = "func.func @main() -> tensor<2xf32> {\n  %0 = stablehlo.constant dense_resource<w> : tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n\
                 {-#\n  dialect_resources: {\n    builtin: {\n      w: \"0x040000000000803F00000040\"\n    }\n  }\n#-}\n";
     let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
@@ -294,7 +294,7 @@ fn resources_come_after_the_constants_that_name_them() {
 }
 
 #[test]
-fn locations_resolve_through_aliases() {
+fn location_aliases() {
     let text = "#loc1 = loc(\"f.py\":3:7)\nfunc.func @main(%x: tensor<f32> loc(unknown)) {\n  %0 = stablehlo.abs %x : tensor<f32> loc(#loc3)\n  %1 = stablehlo.abs %0 : tensor<f32>\n  return loc(#loc1)\n} loc(#loc1)\n\
                 #loc2 = loc(\"g.py\":9:1 to :4)\n#loc3 = loc(\"jit(f)/abs\"(callsite(#loc1 at #loc2)))\n";
     let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
@@ -305,7 +305,7 @@ fn locations_resolve_through_aliases() {
 }
 
 #[test]
-fn a_negative_sort_dimension_counts_from_the_end() {
+fn negative_sort_dimension() {
     let op = "%0 = \"stablehlo.sort\"(%x) ({\n^bb0(%a: tensor<f32>, %b: tensor<f32>):\n %c = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n stablehlo.return %c : tensor<i1>\n}) {dimension = -1 : i64} : (tensor<4x6xf32>) -> tensor<4x6xf32>";
     let OpKind::Sort { dimension, is_stable } = kind("%x: tensor<4x6xf32>", op) else { panic!() };
     assert_eq!((dimension, is_stable), (1, false));
@@ -319,7 +319,7 @@ fn same(text: &str, other: &str) {
 }
 
 #[test]
-fn dimension_numbers_of_convolutions_in_words() {
+fn convolution_dimension_numbers() {
     let program = |numbers: &str, window: &str| {
         format!(
             "func.func @main(%x: tensor<1x8x2xf32>, %k: tensor<3x2x4xf32>) -> tensor<1x6x4xf32> {{
@@ -335,7 +335,7 @@ fn dimension_numbers_of_convolutions_in_words() {
 }
 
 #[test]
-fn a_bare_name_is_the_first_of_its_values() {
+fn bare_name_is_first_result() {
     let program = |name: &str| {
         format!(
             "func.func @main(%x: tensor<f32>) -> tensor<f32> {{
@@ -348,7 +348,7 @@ fn a_bare_name_is_the_first_of_its_values() {
 }
 
 #[test]
-fn bounds_and_quantized_types_have_one_spelling() {
+fn bound_and_quantized_type_spelling() {
     let program = |argument: &str, result: &str| {
         format!("func.func @main(%x: {argument}) -> {result} {{\n  return %x : {result}\n}}")
     };
@@ -361,7 +361,7 @@ fn bounds_and_quantized_types_have_one_spelling() {
 }
 
 #[test]
-fn what_unknown_ops_list_is_their_own() {
+fn unknown_op_lists() {
     let text = "func.func @main(%x: tensor<f32>) {
   \"stablehlo.no.such\"(%x) <{attr0 = array<i64: 1>}> {mhlo.note = 1 : i32} : (tensor<f32>) -> ()
   return

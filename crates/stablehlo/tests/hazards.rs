@@ -59,7 +59,7 @@ fn top_k_without_a_comparator() {
 }
 
 #[test]
-fn other_programs_are_not_read() {
+fn program_without_hazards() {
     assert!(!may_have_hazards(b"func.func @main() { return }"));
     assert!(!may_have_hazards(b"TopTo"));
     assert!(may_have_hazards(b"TTopK"));

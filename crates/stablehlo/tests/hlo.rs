@@ -33,7 +33,7 @@ fn named(module: &Module, name: &str) -> usize {
 }
 
 #[test]
-fn a_step_of_training_reads_as_what_jax_lowered() {
+fn training_step_matches_jax() {
     let module = read("mlp_step.hlo");
     let main = module.entry().expect("an entry");
     assert_eq!((main.args().len(), main.results.len()), (6, 5));
@@ -46,14 +46,14 @@ fn a_step_of_training_reads_as_what_jax_lowered() {
 }
 
 #[test]
-fn fusions_of_an_optimized_program_are_calls() {
+fn fusions_are_calls() {
     let (module, lowered) = (read("mlp_step.optimized.hlo"), read("mlp_step.hlo"));
     assert!(count(&module, |op| matches!(op.kind, OpKind::Call { .. })) > 0);
     assert_eq!(module.entry().expect("an entry").results, lowered.entry().expect("an entry").results);
 }
 
 #[test]
-fn asynchronous_collectives_read_as_what_they_do() {
+fn asynchronous_collectives() {
     let module = read("collectives.hlo");
     for (name, times) in [
         ("stablehlo.all_reduce", 1),
@@ -90,7 +90,7 @@ fn asynchronous_collectives_read_as_what_they_do() {
 }
 
 #[test]
-fn what_was_read_can_be_written_and_read_again() {
+fn round_trip() {
     for name in ["mlp_step.hlo", "mlp_step.optimized.hlo", "collectives.hlo"] {
         let module = read(name);
         let artifact = stablehlo::write(&module, stablehlo::ir::Version::NEWEST).expect("an artifact");
@@ -100,7 +100,7 @@ fn what_was_read_can_be_written_and_read_again() {
 }
 
 #[test]
-fn every_cut_of_a_program_is_refused_or_read() {
+fn truncated_protos_never_panic() {
     let whole = bytes("collectives.hlo");
     for size in 0..whole.len() {
         if let Err(error) = stablehlo::parse_hlo(whole[..size].to_vec(), stablehlo::VerifyLevel::FULL) {

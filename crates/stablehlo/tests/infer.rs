@@ -36,7 +36,7 @@ const STATED: &[&str] = &[
 ];
 
 #[test]
-fn what_is_inferred_is_what_programs_say() {
+fn inferred_matches_declared() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
     let mut files: Vec<_> = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_none_or(|extension| extension != "hlo"));
@@ -169,7 +169,7 @@ fn ops_by_name() {
 }
 
 #[test]
-fn what_cannot_be_inferred_says_why() {
+fn errors_give_reason() {
     let x = "tensor<4x6xf32>";
     for (name, attributes, operands, message) in [
         ("add", vec![], vec![x], "must have 2 operands"),

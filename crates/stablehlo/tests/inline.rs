@@ -48,7 +48,7 @@ const NESTED: &str = "module @m {
 }";
 
 #[test]
-fn calls_and_composites_become_their_ops_in_regions_too() {
+fn calls_and_composites_in_regions() {
     let inlined = inline(&module(NESTED), &[]).unwrap();
     assert_eq!(inlined.funcs.len(), 1);
     let main = entry(&inlined);
@@ -63,7 +63,7 @@ fn calls_and_composites_become_their_ops_in_regions_too() {
 }
 
 #[test]
-fn composites_the_device_knows_stay() {
+fn known_composites_stay() {
     let inlined = inline(&module(NESTED), &["acme.sum"]).unwrap();
     let funcs: Vec<_> = inlined.funcs.iter().map(|func| func.name.as_str()).collect();
     assert_eq!(funcs, ["main", "sum"]);
@@ -73,7 +73,7 @@ fn composites_the_device_knows_stay() {
 }
 
 #[test]
-fn functions_that_double_are_refused() {
+fn doubling_calls_are_rejected() {
     let mut text = String::from(
         "func.func @main(%x: tensor<f32>) -> tensor<f32> {
         %0 = func.call @f0(%x) : (tensor<f32>) -> tensor<f32>

@@ -11,7 +11,7 @@ fn broken(name: &str, level: VerifyLevel) -> Result<ir::Module> {
 }
 
 #[test]
-fn structure_is_checked_at_every_level() {
+fn structure_at_every_level() {
     for level in [VerifyLevel::STRUCTURE, VerifyLevel::FULL] {
         for name in ["tensor_of_tensors.bc", "op_without_a_dialect.bc"] {
             assert!(broken(name, level).is_err(), "{name} at {level:?}");
@@ -20,7 +20,7 @@ fn structure_is_checked_at_every_level() {
 }
 
 #[test]
-fn text_of_a_type_is_checked_at_full() {
+fn type_text_at_full() {
     let error = broken("type_of_no_text.bc", VerifyLevel::FULL).unwrap_err();
     assert!(error.message().contains("is not a type"), "{error}");
     broken("type_of_no_text.bc", VerifyLevel::STRUCTURE).unwrap();
@@ -28,7 +28,7 @@ fn text_of_a_type_is_checked_at_full() {
 
 #[cfg(feature = "text")]
 #[test]
-fn rules_of_full() {
+fn rules_at_full() {
     let main = |op: &str| {
         format!("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{op}\nreturn %0 : tensor<2xf32> }}")
     };

@@ -19,7 +19,7 @@ fn on_small_stack(f: impl FnOnce() + Send + 'static) {
 }
 
 #[test]
-fn every_truncation_of_an_artifact_is_an_error() {
+fn truncated_artifacts_are_errors() {
     for name in ["while_loop.1.17.0.bc", "while_loop.0.9.0.bc", "manual.1.17.0.bc"] {
         let whole = data(name);
         assert!(parse(whole.clone(), VerifyLevel::FULL).is_ok());
@@ -31,7 +31,7 @@ fn every_truncation_of_an_artifact_is_an_error() {
 }
 
 #[test]
-fn every_truncation_of_a_text_is_an_error_or_ends_in_blanks() {
+fn truncated_texts_are_errors() {
     for name in ["while_loop.mlir", "manual.mlir", "convolution.mlir"] {
         let whole = data(name);
         let end = whole.trim_ascii_end().len();
@@ -113,7 +113,7 @@ fn survives(program: &[u8]) -> bool {
 }
 
 #[test]
-fn what_mutated_programs_become_can_be_printed_and_written() {
+fn mutated_programs_can_be_written() {
     on_small_stack(|| {
         let words: &[&[u8]] = &[b"1", b"-", b"0x7F", b"i32", b"f64", b"ui8", b"@", b"\\22", b"x", &[3], &[0xFF, 1]];
         let mut rng = XorShift(0xA076_1D64_78BD_642F);
@@ -129,7 +129,7 @@ fn what_mutated_programs_become_can_be_printed_and_written() {
 }
 
 #[test]
-fn lengths_and_counts_beyond_the_file_are_errors() {
+fn lengths_beyond_file() {
     // Replaces every byte that may be a length or a count by the largest number, in both encodings.
     for name in ["while_loop.1.17.0.bc", "scan.0.9.0.bc"] {
         let whole = data(name);
@@ -158,7 +158,7 @@ fn nested_ifs(depth: usize) -> String {
 }
 
 #[test]
-fn nesting_is_bounded_and_fits_a_small_stack() {
+fn bounded_nesting() {
     on_small_stack(|| {
         parse(nested_ifs(60), VerifyLevel::FULL).unwrap();
         parse(data("nested.1.17.0.bc"), VerifyLevel::FULL).unwrap();
@@ -189,7 +189,7 @@ fn aliases_cannot_grow_exponentially() {
 }
 
 #[test]
-fn huge_announced_sizes_cost_nothing() {
+fn huge_announced_sizes() {
     for text in [
         "func.func @main() -> tensor<9000000000000xf32> { %0 = stablehlo.constant dense<[1.0, 2.0]> : tensor<9000000000000xf32>\n return %0 : tensor<9000000000000xf32> }",
         "func.func @main() { %0:4000000000 = \"a.b\"() : () -> () return }",
@@ -204,7 +204,7 @@ fn huge_announced_sizes_cost_nothing() {
 }
 
 #[test]
-fn text_beyond_ascii_is_cut_between_characters() {
+fn non_ascii_text() {
     for text in [
         "func.func @main() { sdy.manual_computation() in_shardings=\u{e9}",
         "func.func @main() { \u{e9}",
@@ -220,7 +220,7 @@ fn text_beyond_ascii_is_cut_between_characters() {
 }
 
 #[test]
-fn names_of_ops_are_names() {
+fn op_names() {
     // Each name has the same length as the name that it replaces.
     for name in [&b"whi\ne_v1"[..], b"whi\"e_v1", b"whi\\e_v1", b"wh\xC3\xA9e_v1", b"whi e_v1"] {
         let mut program = data("while_loop.1.17.0.bc");
@@ -232,7 +232,7 @@ fn names_of_ops_are_names() {
 }
 
 #[test]
-fn neither_format() {
+fn unknown_format() {
     let e = parse(vec![0xFF, 0xFE, 0], VerifyLevel::FULL).unwrap_err();
     assert!(e.to_string().contains("neither"), "{e}");
     assert_eq!(e.offset(), Some(0));

@@ -43,7 +43,7 @@ fn peak(program: Vec<u8>) -> usize {
 
 // This file has only one test, because the allocations of concurrent tests would be counted too.
 #[test]
-fn reading_takes_memory_in_proportion() {
+fn memory_is_proportional_to_input() {
     let words: &[&[u8]] = &[
         &[0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x7F],
         &[0, 0, 0, 0, 0, 1, 0, 0, 0],

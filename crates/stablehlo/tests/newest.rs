@@ -36,7 +36,7 @@ fn read(path: &Path) -> Module {
 }
 
 #[test]
-fn every_version_reads_as_the_text() {
+fn artifact_versions_match_text() {
     let programs = programs();
     assert_eq!(programs.len(), 7);
     for (name, first, path) in programs {
@@ -50,7 +50,7 @@ fn every_version_reads_as_the_text() {
 }
 
 #[test]
-fn each_is_written_from_its_first_version_on() {
+fn written_from_first_version() {
     for (name, first, path) in programs() {
         let module = read(&path);
         for version in [first, Version::NEWEST] {
@@ -63,7 +63,7 @@ fn each_is_written_from_its_first_version_on() {
 }
 
 #[test]
-fn weak_order_is_of_floats() {
+fn weak_order_needs_floats() {
     let module = read(&tests().join("newest/weak_order.1.22.0.bc"));
     let compare = &module.entry().unwrap().body.ops[0];
     assert!(matches!(compare.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }));
@@ -72,7 +72,7 @@ fn weak_order_is_of_floats() {
 }
 
 #[test]
-fn what_fuzzing_found_stays_found() {
+fn fuzz_regressions() {
     for (name, message) in [
         // A range that uses all bits of the storage.
         ("quantized_storage_of_63_bits.bc", ""),
@@ -88,17 +88,17 @@ fn what_fuzzing_found_stays_found() {
 }
 
 #[test]
-fn a_name_of_no_letters_is_printed_and_read() {
+fn empty_name_round_trip() {
     let module = read(&tests().join("broken/function_without_a_name.bc"));
     assert_eq!(module.funcs[0].name, "");
     assert_eq!(parse(module.to_string(), VerifyLevel::FULL).unwrap().to_string(), module.to_string());
 }
 
 #[test]
-fn jaxlib_reads_what_is_written() {
+fn jaxlib_reads_artifacts() {
     let python = tests().join("../../../target/venv-jax-0.12.0.1/bin/python");
     if !python.exists() {
-        println!("SKIPPED jaxlib_reads_what_is_written: no {}", python.display());
+        println!("SKIPPED jaxlib_reads_artifacts: no {}", python.display());
         return;
     }
     let ours = Path::new(env!("CARGO_TARGET_TMPDIR")).join("newest");

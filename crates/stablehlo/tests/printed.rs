@@ -41,7 +41,7 @@ fn with_op(op: &str) -> String {
 }
 
 #[test]
-fn unknown_ops_keep_attributes_that_others_spell_differently() {
+fn unknown_ops_keep_attributes() {
     for attributes in ["{use_global_device_ids = true}", "<{use_global_device_ids}> {channel_handle = 1 : i64}"] {
         let op = format!("%0 = \"stablehlo.ald_gather\"(%x) {attributes} : (tensor<4xf32>) -> tensor<4xf32>");
         survives(&read(&with_op(&op)));
@@ -49,7 +49,7 @@ fn unknown_ops_keep_attributes_that_others_spell_differently() {
 }
 
 #[test]
-fn discardable_attributes_may_have_names_of_other_ops() {
+fn discardable_attribute_named_like_op() {
     for attribute in ["use_global_device_ids = 1 : i32", "dot_dimension_numbers = 1 : i64", "channel_handle = \"x\""] {
         let op = format!("%0 = stablehlo.custom_call @f(%x) {{{attribute}}} : (tensor<4xf32>) -> tensor<4xf32>");
         survives(&read(&with_op(&op)));
@@ -57,7 +57,7 @@ fn discardable_attributes_may_have_names_of_other_ops() {
 }
 
 #[test]
-fn a_module_may_have_its_name_among_its_attributes() {
+fn module_name_as_attribute() {
     let function = "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n  return %x : tensor<f32>\n}";
     let generic = |properties: &str, attributes: &str| {
         format!("\"builtin.module\"() {properties} ({{\n{function}\n}}) {attributes} : () -> ()")
@@ -79,7 +79,7 @@ fn a_module_may_have_its_name_among_its_attributes() {
 }
 
 #[test]
-fn functions_may_be_declared_with_open_extents() {
+fn declared_function_with_dynamic_extents() {
     let module = read(
         "func.func @main() -> tensor<?xf16> {
   %0 = stablehlo.constant dense<1.0> : tensor<3xf16>
@@ -96,7 +96,7 @@ fn functions_may_be_declared_with_open_extents() {
 }
 
 #[test]
-fn structured_attributes_have_one_spelling() {
+fn structured_attribute_spelling() {
     let call = |alias: &str| {
         with_op(&format!(
             "%0 = stablehlo.custom_call @f(%x) {{output_operand_aliases = [#stablehlo.output_operand_alias<{alias}>]}} : \
@@ -131,12 +131,12 @@ fn structured_attributes_have_one_spelling() {
 }
 
 #[test]
-fn strings_may_hold_the_mark_of_the_resource_section() {
+fn string_with_resource_marker() {
     survives(&read(&with_op("%0 = stablehlo.abs %x {a = \"{-#\", b = \"#-}\"} : tensor<4xf32>")));
 }
 
 #[test]
-fn absent_configurations_are_empty_ones() {
+fn absent_configuration_is_empty() {
     let outfeed = |config: &str| {
         format!(
             "func.func @main(%x: tensor<f32>, %t: !stablehlo.token) -> !stablehlo.token {{
@@ -160,14 +160,14 @@ fn with_byte(at: usize, byte: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_manual_computation_of_other_attributes_has_the_generic_form() {
+fn manual_computation_generic_form() {
     let text = parse(with_byte(298, 0x1B), VerifyLevel::FULL).unwrap().to_string();
     assert!(text.contains("\"sdy.manual_computation\"("), "{text}");
     assert_eq!(read(&text).to_string(), text);
 }
 
 #[test]
-fn a_sharding_constraint_of_another_attribute_has_the_generic_form() {
+fn sharding_constraint_generic_form() {
     for attribute in ["loc(unknown)", "#sdy.sharding_per_value<[<@mesh, [{}]>]>"] {
         for name in ["sdy.sharding_constraint", "sdy.reshard"] {
             let op = format!("%0 = \"{name}\"(%x) <{{sharding = {attribute}}}> : (tensor<4xf32>) -> tensor<4xf32>");
@@ -179,7 +179,7 @@ fn a_sharding_constraint_of_another_attribute_has_the_generic_form() {
 }
 
 #[test]
-fn artifacts_that_cannot_be_printed_are_refused() {
+fn unprintable_artifacts_are_rejected() {
     for (artifact, why) in [
         // A mesh whose name is stored in another attribute.
         (with_byte(387, 0x05), "attribute `sym_name` must be a string"),
@@ -201,7 +201,7 @@ fn artifacts_that_cannot_be_printed_are_refused() {
 }
 
 #[test]
-fn what_cannot_be_printed_is_refused() {
+fn unprintable_modules_are_rejected() {
     refused(
         &with_op("%0 = stablehlo.abs %x {a = 1 : i32, a = 2 : i32} : tensor<4xf32>"),
         "attribute `a` is given twice",

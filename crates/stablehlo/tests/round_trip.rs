@@ -94,9 +94,9 @@ fn fresh(name: &str) -> PathBuf {
 }
 
 #[test]
-fn golden_programs_survive() {
+fn golden_programs() {
     let Some(python) = python() else {
-        return println!("SKIPPED golden_programs_survive: no Python with JAX at target/venv-jax-0.10.2");
+        return println!("SKIPPED golden_programs: no Python with JAX at target/venv-jax-0.10.2");
     };
     let ours = fresh("golden");
     let originals = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -107,9 +107,9 @@ fn golden_programs_survive() {
 }
 
 #[test]
-fn jax_programs_survive() {
+fn jax_programs() {
     let Some(python) = python() else {
-        return println!("SKIPPED jax_programs_survive: no Python with JAX at target/venv-jax-0.10.2");
+        return println!("SKIPPED jax_programs: no Python with JAX at target/venv-jax-0.10.2");
     };
     let (originals, ours) = (fresh("programs"), fresh("ours"));
     script(&python, &[Path::new("make"), &originals]).unwrap_or_else(|e| panic!("{e}"));

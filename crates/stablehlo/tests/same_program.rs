@@ -96,7 +96,7 @@ fn artifact_and_text_agree() {
 
 /// The serializer expands some ops differently per version. A program without such ops is the same in all versions.
 #[test]
-fn every_version_of_plain_programs_is_the_same() {
+fn every_version_agrees() {
     let programs = programs();
     for name in [
         "mlp_forward",

@@ -22,7 +22,7 @@ fn survives(text: &str) -> (Module, String) {
 }
 
 #[test]
-fn a_composite_with_regions() {
+fn composite_with_regions() {
     let (module, printed) = survives(
         "func.func @main(%x: tensor<f32>) -> tensor<f32> {
            %0 = stablehlo.composite \"my.op\" %x ({
@@ -38,7 +38,7 @@ fn a_composite_with_regions() {
 }
 
 #[test]
-fn a_scan() {
+fn scan() {
     let (module, _) = survives(
         "func.func @main(%x: tensor<4x3xf32>, %y: tensor<3xf32>) -> tensor<4x3xf32> {
            %0:2 = chlo.scan(%x) inits (%y) dimension=0 attributes {is_reverse = true} {
@@ -67,7 +67,7 @@ fn a_scan() {
 }
 
 #[test]
-fn declarations_alone() {
+fn declarations() {
     let (module, _) = survives("func.func private @f(!stablehlo.token) -> tensor<2xf32>");
     assert!(module.funcs.is_empty());
     survives("func.func private @mesh()\nfunc.func @main() { return }");
@@ -75,14 +75,14 @@ fn declarations_alone() {
 }
 
 #[test]
-fn a_mesh_without_an_attribute() {
+fn mesh_without_attribute() {
     survives(
         "\"sdy.mesh\"() {sym_name = \"m\", stablehlo.mesh = {axes = []}} : () -> ()\nfunc.func @main() { return }",
     );
 }
 
 #[test]
-fn quantized_constants_and_scales_per_axis() {
+fn quantized_constants_and_scales() {
     let (_, printed) = survives(
         "func.func @main() -> tensor<2x!quant.uniform<i8:f32:0, {2.0:1, 3.0}>> {
            %0 = stablehlo.constant() {value = dense<[1, 2]> : tensor<2xi8>} : () -> tensor<2x!quant.uniform<i8:f32:0, {2.0:1,3.0}>>
@@ -94,7 +94,7 @@ fn quantized_constants_and_scales_per_axis() {
 }
 
 #[test]
-fn a_program_is_one_module() {
+fn one_module_per_program() {
     let one = "module { func.func @f() { return } }\n";
     assert!(stablehlo::parse(one, stablehlo::VerifyLevel::FULL).is_ok());
     let error = stablehlo::parse(one.repeat(2), stablehlo::VerifyLevel::FULL).unwrap_err();

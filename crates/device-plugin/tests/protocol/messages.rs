@@ -30,7 +30,7 @@ impl Messages {
 }
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut messages = Messages::default();
     zeros(&mut messages);
     let client = toy().client(&[]).unwrap();

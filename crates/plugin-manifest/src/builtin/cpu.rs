@@ -44,7 +44,7 @@ mod tests {
     use crate::NamedValue;
 
     #[test]
-    fn execution_is_that_of_jax() {
+    fn execution_matches_jax() {
         let capabilities = cpu().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_the_hosts() {
+    fn memory_is_host_memory() {
         let capabilities = cpu().capabilities;
         // PyTorch/XLA csrc/dl_convertor.cpp:52-58; JAX dlpack.cc:133-163.
         assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cpu));
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn pytorch_xla_has_no_rule_for_it() {
+    fn no_pytorch_xla_rules() {
         let capabilities = cpu().capabilities;
         // PyTorch/XLA csrc/data_ops.cpp:31-49, csrc/xla_lower_util.cpp:75-87, amp/autocast_mode.py:26-42,
         // csrc/dtype.cpp:145-161.
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn its_client_takes_one_option() {
+    fn client_has_one_option() {
         // XLA's CPU plugin of API 0.115 refuses every other name.
         let options = cpu().create_options;
         assert!(options.resolve(&[NamedValue::new("cpu_device_count", "8")]).is_ok());

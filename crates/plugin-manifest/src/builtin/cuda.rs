@@ -57,7 +57,7 @@ mod tests {
     use crate::process::CoordinatorNeed;
 
     #[test]
-    fn lowering_is_that_of_pytorch_xla() {
+    fn lowering_matches_pytorch_xla() {
         let capabilities = cuda().capabilities;
         // PyTorch/XLA 2.8.1 csrc/random.cpp:19-28.
         assert_eq!(capabilities.rng_bit_generator, RngBitGenerator::ThreeFry);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_shared_with_torch() {
+    fn memory_shared_with_torch() {
         let capabilities = cuda().capabilities;
         // PyTorch/XLA 2.8.1 csrc/dl_convertor.cpp:45-53; JAX dlpack.cc:133-163.
         assert_eq!(capabilities.dlpack_device, Some(DlpackDevice::Cuda));
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_is_that_of_jax() {
+    fn execution_matches_jax() {
         let capabilities = cuda().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_that_of_the_plugin_classes() {
+    fn rest_matches_plugin_classes() {
         let cuda = cuda();
         gpu::tests::assert_options(&cuda.create_options, "cuda");
         // PyTorch/XLA 2.8.1 plugins/cuda: a coordinator if WORLD_SIZE is more than 1, and the ranks as options.

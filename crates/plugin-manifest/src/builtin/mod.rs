@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_are_valid_and_survive_json() {
+    fn valid_and_json_round_trip() {
         for manifest in all() {
             assert_eq!(manifest.validate(), Ok(()), "{}", manifest.name);
             assert_eq!(Manifest::from_json(&manifest.to_json()).unwrap(), manifest);
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn names_find_them() {
+    fn found_by_name() {
         let name = |asked: &str| find(asked).map(|manifest| manifest.name);
         for (asked, found) in [
             ("TPU", "tpu"),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn plans_use_options_of_the_schema() {
+    fn plans_use_schema_options() {
         for manifest in all() {
             for rule in &manifest.process.options {
                 let spec = manifest.create_options.options().iter().find(|spec| spec.name() == rule.name);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn priorities_are_those_of_jax() {
+    fn priorities_match_jax() {
         // JAX xla_bridge.py:363-365 and 378-380; the packages jax_plugins.cuda, .rocm and .oneapi; others get 400.
         let priorities: Vec<(String, i32)> = all().into_iter().map(|known| (known.name, known.priority)).collect();
         let expected =

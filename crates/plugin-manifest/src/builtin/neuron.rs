@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lowering_is_that_of_pytorch_xla() {
+    fn lowering_matches_pytorch_xla() {
         let capabilities = neuron().capabilities;
         // PyTorch/XLA csrc/data_ops.cpp:31-49.
         assert_eq!(capabilities.dense_gather_factor, NonZeroU32::new(8192));
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn set_up_is_that_of_pytorch_xla() {
+    fn set_up_matches_pytorch_xla() {
         let neuron = neuron();
         // PyTorch/XLA runtime.py:221-228: torch_neuronx is initialized again.
         assert_eq!(neuron.capabilities.spmd, Spmd::Reinitialize);
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_is_that_of_jax() {
+    fn execution_matches_jax() {
         let capabilities = neuron().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);

@@ -34,7 +34,7 @@ mod tests {
     use crate::ProcessPlan;
 
     #[test]
-    fn jax_knows_it_as_a_gpu() {
+    fn jax_platform_is_gpu() {
         let capabilities = oneapi().capabilities;
         // JAX py_client.h:104-116 returns `gpu`, which compilation_cache.py:89-95 and cache_key.py:121 look for.
         assert!(capabilities.persistent_cache && capabilities.cache_key_strip_device_assignment);
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn pytorch_xla_gives_it_the_defaults() {
+    fn pytorch_xla_defaults() {
         let oneapi = oneapi();
         // PyTorch/XLA _internal/xpu.py:6-9: only a library path.
         assert_eq!(oneapi.process, ProcessPlan::default());

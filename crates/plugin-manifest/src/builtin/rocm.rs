@@ -39,7 +39,7 @@ mod tests {
     use crate::capabilities::legacy;
 
     #[test]
-    fn execution_is_that_of_jax() {
+    fn execution_matches_jax() {
         let capabilities = rocm().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95, where the platform is `gpu` (py_client.h:104-116).
         assert!(capabilities.donation && capabilities.persistent_cache);
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_that_of_the_package() {
+    fn rest_matches_package() {
         let rocm = rocm();
         // JAX jax_plugins/rocm/__init__.py: the options of CUDA with this platform name.
         gpu::tests::assert_options(&rocm.create_options, "ROCM");

@@ -32,7 +32,7 @@ mod tests {
     use crate::capabilities::legacy;
 
     #[test]
-    fn it_reads_stablehlo_only() {
+    fn reads_only_stablehlo() {
         let tt = tenstorrent();
         // tt-xla torch_plugin_tt/__init__.py:21-57 sets XLA_STABLEHLO_COMPILE=1.
         let settings = legacy::environment(&tt.capabilities, "tt");

@@ -75,7 +75,7 @@ mod tests {
     use crate::Value;
 
     #[test]
-    fn lowering_is_that_of_pytorch_xla() {
+    fn lowering_matches_pytorch_xla() {
         let capabilities = tpu().capabilities;
         // PyTorch/XLA csrc/data_ops.cpp:31-49: dense while the dimension is at most 10 * 8192.
         assert_eq!(capabilities.dense_gather_factor, NonZeroU32::new(8192));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn meshes_are_those_of_pytorch_xla() {
+    fn meshes_match_pytorch_xla() {
         let capabilities = tpu().capabilities;
         // PyTorch/XLA distributed/spmd/xla_sharding.py:414.
         assert_eq!(capabilities.mesh_coordinates.as_deref(), Some("coords"));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn execution_is_that_of_jax() {
+    fn execution_matches_jax() {
         let capabilities = tpu().capabilities;
         // JAX interpreters/mlir.py:1174; compilation_cache.py:89-95.
         assert!(capabilities.donation && capabilities.persistent_cache);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_that_of_the_plugin_class() {
+    fn rest_matches_plugin_class() {
         let tpu = tpu();
         // PyTorch/XLA _internal/tpu.py:353-385.
         let defaults: Vec<_> = tpu.create_options.options().iter().map(|spec| (spec.name(), spec.default())).collect();

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_names_a_field() {
+    fn entries_name_fields() {
         let rows = Capabilities::default().rows();
         for entry in VARIABLES {
             let row = rows.iter().find(|row| row.field == entry.field).expect(entry.field);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn factors_are_read_for_known_names_only() {
+    fn factors_of_unknown_names_are_ignored() {
         let dense = Capabilities::builder().dense_gather_factor(64).dense_scatter_factor(7).build();
         let gather = ("XLA_DENSE_GATHER_FACTOR", "64".to_owned());
         assert_eq!(set(&dense, "TPU"), [gather.clone(), ("XLA_DENSE_SCATTER_FACTOR", "7".to_owned())]);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_variable_has_its_value() {
+    fn variable_values() {
         use crate::capabilities::{DynamicShapes, LayoutPolicy};
         let two = NonZeroU32::new(2).unwrap();
         let all = Capabilities::builder()
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn hlo_with_config_is_not_what_pytorch_sends() {
+    fn hlo_with_config_does_not_satisfy_pytorch() {
         let formats = |formats: &[ProgramFormat]| {
             let formats = ProgramFormats::try_from(formats.to_vec()).unwrap();
             set(&Capabilities::builder().program_formats(formats).build(), "example").len()

@@ -58,7 +58,7 @@ fn faults(capabilities: &Capabilities) -> Vec<String> {
 }
 
 #[test]
-fn the_default_is_empty_and_valid() {
+fn default_is_empty_and_valid() {
     let default = Capabilities::default();
     assert_eq!(serde_json::to_string(&default).unwrap(), "{}");
     assert_eq!(default.validate(), Ok(()));
@@ -68,7 +68,7 @@ fn the_default_is_empty_and_valid() {
 }
 
 #[test]
-fn every_field_round_trips_through_json() {
+fn json_round_trip_of_every_field() {
     let mut full = full();
     // Autocast to bf16 and `bf16 = downcast` require this type.
     full.supported_dtypes.as_mut().unwrap().insert(ElementType::Bf16);
@@ -88,7 +88,7 @@ fn every_field_round_trips_through_json() {
 }
 
 #[test]
-fn unknown_fields_and_values_are_named() {
+fn names_unknown_fields_and_values() {
     let error = |json: &str| Capabilities::from_json(json).unwrap_err().to_string();
     for (json, start) in [
         (r#"{"dense_gather": 1}"#, "dense_gather: "),
@@ -112,7 +112,7 @@ fn unknown_fields_and_values_are_named() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn lists_all_faults() {
     let zero = StablehloVersion::new(0, 9, 0);
     let mut bad = Capabilities::builder()
         .dense_gather_factor(u32::MAX)
@@ -168,7 +168,7 @@ fn all_faults_are_told_at_once() {
 }
 
 #[test]
-fn supported_types_bind_the_others() {
+fn supported_types_limit_other_fields() {
     let narrow = |capabilities: CapabilitiesBuilder| faults(&capabilities.supported_dtypes([ElementType::F32]).build());
     let builder = Capabilities::builder;
     for (capabilities, start) in [
@@ -193,7 +193,7 @@ fn supported_types_bind_the_others() {
 }
 
 #[test]
-fn users_override_fields() {
+fn user_overrides() {
     let base = Capabilities::builder().donation(true).autocast(Autocast::xla([ElementType::Bf16])).build();
     let patched = base.patched(r#"{"donation": null, "dense_gather_factor": 64, "spmd": "unsupported"}"#).unwrap();
     assert!(!patched.donation && patched.autocast == base.autocast);
@@ -218,7 +218,7 @@ fn users_override_fields() {
 }
 
 #[test]
-fn tables_are_for_people() {
+fn table_text() {
     let some = Capabilities::builder()
         .dense_gather_factor(8192)
         .autocast(Autocast::xla([ElementType::Bf16]))
@@ -242,7 +242,7 @@ fn tables_are_for_people() {
 }
 
 #[test]
-fn questions_are_answered_by_the_fields() {
+fn queries() {
     let full = full();
     assert!(full.gathers_densely(81920) && !full.gathers_densely(81921));
     assert!(full.scatters_densely(10, 1000) && !full.scatters_densely(10, 1001));
@@ -262,7 +262,7 @@ fn questions_are_answered_by_the_fields() {
 }
 
 #[test]
-fn versions_come_from_what_plugins_say() {
+fn stablehlo_versions_from_attributes() {
     let said = crate::StablehloVersions::new([1, 13, 7], [0, 9, 0]);
     let range = StablehloRange::try_from(said).unwrap();
     assert_eq!((range.minimum.to_string(), range.current.to_string()), ("0.9.0".to_owned(), "1.13.7".to_owned()));

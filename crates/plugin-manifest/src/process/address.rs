@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_and_written() {
+    fn address_round_trip() {
         for (text, host, port, shown) in [
             ("node01", "node01", None, "node01"),
             ("node01:1234", "node01", Some(1234), "node01:1234"),

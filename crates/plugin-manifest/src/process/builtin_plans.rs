@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_valid_and_survive_json() {
+    fn valid_and_json_round_trip() {
         for plan in [tpu(), neuron(), cuda(), rocm()] {
             plan.validate().unwrap();
             let json = serde_json::to_string(&plan).unwrap();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_with_the_whole_host_is_left_alone() {
+    fn whole_host_process_gets_no_variables() {
         let single = ProcessTopology::single();
         for plan in [tpu(), neuron(), cuda(), rocm()] {
             assert!(plan.resolve(&single, &Environment::new()).unwrap().is_empty());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_for_each_tpu_chip_of_two_hosts() {
+    fn tpu_process_per_chip_two_hosts() {
         let topology = ProcessTopology::new(at(5, 8), at(1, 4), at(1, 2)).unwrap();
         let topology = topology.with_hosts(vec!["10.0.0.1".into(), "10.0.0.2".into()]).unwrap();
         let environment = Environment::from([
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_for_each_neuron_core() {
+    fn neuron_process_per_core() {
         let topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
         let topology = topology.with_coordinator("fe80::1".parse().unwrap());
         let environment = Environment::from([("NEURON_RT_VISIBLE_CORES", "4-5")]);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_for_each_cuda_device() {
+    fn cuda_process_per_device() {
         let topology = ProcessTopology::new(at(3, 4), at(1, 2), at(1, 2)).unwrap();
         let topology = topology.with_coordinator("node0".parse().unwrap());
         let plan = cuda().resolve(&topology, &Environment::new()).unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_probe_that_finds_any_counts() {
+    fn first_successful_probe_counts() {
         let nodes = |glob: &str| ChipProbe::DeviceNodes { glob: glob.to_owned() };
         let variable = || ChipProbe::Variable { name: "N".to_owned() };
         let count = |probes: &[ChipProbe], environment: &Environment| {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_host_index_comes_from_its_source() {
+    fn host_index_source() {
         let single = ProcessTopology::single();
         let from = HostIndex::Variables { names: vec!["A".to_owned(), "B".to_owned()] };
         let plan = ProcessPlan::new().with_host_index(from);

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_process_alone() {
+    fn no_variables_single_process() {
         let detected = found(&[], "0/1 0/1 0/1 -");
         assert_eq!(detected.topology, ProcessTopology::single());
         assert!(detected.sources.iter().all(|report| report.state == SourceState::Absent));
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_is_the_documented_one() {
+    fn documented_order() {
         let state = |detected: &Detected, source| {
             detected.sources.iter().find(|report| report.source == source).unwrap().state.clone()
         };
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn explicit_values_are_completed() {
+    fn completes_explicit_values() {
         let empty = Environment::new();
         let run = |explicit: Explicit| Detection::new(&empty).with_explicit(explicit).run();
         let two = Explicit { global_rank: Some(1), world_size: Some(2), ..Explicit::default() };
@@ -551,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_shows_values_and_origins() {
+    fn table_of_values_and_origins() {
         let detected = found(TORCHRUN, "3/4 1/2 1/2 node0");
         let shown = detected.topology.to_string();
         assert!(

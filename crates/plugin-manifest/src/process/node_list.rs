@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_expanded() {
+    fn expands_ranges() {
         for (list, expected) in [
             ("node001", "node001"),
             ("node001,host2", "node001 host2"),

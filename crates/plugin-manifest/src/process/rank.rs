@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_index_is_below_its_count() {
+    fn rejects_index_beyond_count() {
         assert_eq!(Position::new(3, 4).map(|p| p.to_string()).unwrap(), "3/4");
         for (index, count) in [(4, 4), (0, 0), (u32::MAX, 1)] {
             let faults = Position::new(index, count).unwrap_err();

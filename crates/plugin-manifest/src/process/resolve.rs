@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_say_what_they_change() {
+    fn steps_list_changes() {
         let plan = ProcessPlan::new()
             .with_variable(EnvRule::default_value("UNSET", "{local_rank}").reason("why"))
             .with_variable(EnvRule::default_value("KEPT", "{local_rank}"))
@@ -133,19 +133,19 @@ mod tests {
     }
 
     #[test]
-    fn a_child_gets_the_variables() {
+    fn child_process_gets_variables() {
         let plan = ProcessPlan::new().with_variable(EnvRule::default_value("PLAN_CHILD", "{global_rank}"));
         let plan = plan.resolve(&two_hosts(), &Environment::new()).unwrap();
         let output = std::process::Command::new("env").env_clear().envs(plan.for_child()).output();
         let Ok(output) = output else {
-            println!("SKIPPED a_child_gets_the_variables: no program env");
+            println!("SKIPPED child_process_gets_variables: no program env");
             return;
         };
         assert_eq!(String::from_utf8(output.stdout).unwrap(), "PLAN_CHILD=3\n");
     }
 
     #[test]
-    fn options_have_types() {
+    fn option_types() {
         let option = |kind, value: &str| OptionRule::new("o", kind, value);
         let resolve = |rule| ProcessPlan::new().with_option(rule).resolve(&two_hosts(), &Environment::new());
         for (kind, text, value) in [
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn all_unknown_values_are_named_at_once() {
+    fn lists_all_unknown_values() {
         let plan = ProcessPlan::new()
             .with_variable(EnvRule::default_value("A", "{env:GONE}"))
             .with_variable(EnvRule::default_value("B", "{hosts}"))
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_is_there_when_needed() {
+    fn coordinator_only_when_needed() {
         let address = |need, topology: &ProcessTopology| {
             let plan = ProcessPlan::new().with_coordinator(need).resolve(topology, &Environment::new()).unwrap();
             plan.coordinator().map(Address::to_string)

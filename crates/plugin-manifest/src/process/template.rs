@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_filled_in() {
+    fn fills_in_values() {
         let mut topology = topology().with_coordinator("fe80::1".parse().unwrap());
         for (text, expected) in [
             ("", ""),
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_named() {
+    fn names_unknown_values() {
         let topology = topology();
         for (text, expected) in [
             ("{env:ABSENT}", "ABSENT is not set"),
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_templates_are_refused() {
+    fn rejects_broken_templates() {
         for (text, expected) in [
             ("{", "\"{\""),
             ("a}b", "\"a}b\""),

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn rejects_impossible_topologies() {
         for (global, local, host, expected) in [
             (at(0, 2), at(0, 4), at(0, 1), "4 processes"),
             (at(0, 4), at(0, 2), at(0, 1), "2 of 4 processes"),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_divide_the_hosts() {
+    fn slices_must_divide_hosts() {
         let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
         assert!(topology.clone().with_slice(at(0, 3)).is_err());
         let error = topology.clone().with_slice(at(0, 2)).unwrap_err().to_string();
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_the_promise() {
+    fn json_rejects_impossible_topologies() {
         let topology = ProcessTopology::new(at(5, 8), at(1, 2), at(2, 4)).unwrap();
         let topology = topology.with_coordinator("node0:1234".parse().unwrap());
         let json = serde_json::to_string(&topology).unwrap();

@@ -130,7 +130,7 @@ mod tests {
     use crate::OptionType;
 
     #[test]
-    fn all_faults_are_found_at_once() {
+    fn lists_all_faults() {
         let plan = ProcessPlan::new()
             .with_variable(EnvRule::default_value("A", "{local_rank}"))
             .with_variable(EnvRule::default_value("A", "{rank}").when([When::MultiProcess]))
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn one_variable_may_have_rules_that_exclude_each_other() {
+    fn exclusive_rules_for_one_variable() {
         let plan = ProcessPlan::new()
             .with_variable(EnvRule::default_value("A", "1").when([When::SingleProcess, When::OneDevice]))
             .with_variable(EnvRule::default_value("A", "2").when([When::MultiProcess]));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn json_has_defaults_and_names_what_is_wrong() {
+    fn json_defaults_and_faults() {
         let rule = r#"{"environment":[{"variable":"A","value":"1","when":["sometimes"]}]}"#;
         let error = serde_json::from_str::<ProcessPlan>(rule).unwrap_err().to_string();
         assert!(error.contains("sometimes") && error.contains("single_process"), "{error}");

@@ -38,7 +38,7 @@ const ADD: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 }";
 
 #[test]
-fn what_the_table_lists_is_supported() {
+fn listed_operations() {
     for depth in [Depth::Names, Depth::Attributes, Depth::Types] {
         assert_eq!(ask(TABLE, ADD, depth), Support::Yes, "{depth}");
     }
@@ -60,7 +60,7 @@ fn unlisted_operation_in_complete_table() {
 }
 
 #[test]
-fn types_count_from_their_depth_on() {
+fn types_at_each_depth() {
     let f64 = ADD.replace("f32", "f64");
     assert_eq!(ask(TABLE, &f64, Depth::Attributes), Support::Yes);
     let Support::No(reasons) = ask(TABLE, &f64, Depth::Types) else { panic!() };
@@ -79,7 +79,7 @@ fn types_count_from_their_depth_on() {
 }
 
 #[test]
-fn rules_refuse_or_doubt_with_reason() {
+fn rules_give_reasons() {
     let cosine = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.cosine %x : tensor<2xf32>
       %1 = stablehlo.cosine %0 : tensor<2xf32>
@@ -107,7 +107,7 @@ fn rules_refuse_or_doubt_with_reason() {
 }
 
 #[test]
-fn attributes_have_values_and_ranges() {
+fn attribute_values_and_ranges() {
     let dot = |precision: &str| {
         format!(
             "func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {{
@@ -139,7 +139,7 @@ fn attributes_have_values_and_ranges() {
 }
 
 #[test]
-fn broken_programs_and_foreign_formats_say_so() {
+fn unreadable_programs() {
     let Support::No(reasons) = ask(TABLE, "func.func @main(", Depth::Names) else { panic!() };
     assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
     let checker = Checker::new(&table(TABLE)).unwrap();
@@ -180,7 +180,7 @@ fn checks_hlo_like_stablehlo() {
 }
 
 #[test]
-fn faults_of_tables_name_their_field() {
+fn table_faults_name_their_field() {
     let json = r#"{"operations": {
         "add": {}, "stablehlo.sort": {"support": "no"}, "stablehlo.iota": {"types": ["@none", "float32"]},
         "stablehlo.pad": {"attributes": {"x": {"at_least": 2, "at_most": 1}}}, "stablehlo.custom_call()": {}
@@ -203,13 +203,13 @@ fn faults_of_tables_name_their_field() {
 }
 
 #[test]
-fn without_a_table_nobody_knows() {
+fn without_table_unknown() {
     let support = Manifest::new("x").supports(&program(ADD), Depth::Names).unwrap();
     assert!(matches!(&support, Support::Maybe(reasons) if reasons[0].message.contains("\"x\"")), "{support}");
 }
 
 #[test]
-fn answers_join() {
+fn joined_answers() {
     let no = || Support::No(vec![Reason::new("a")]);
     let maybe = || Support::Maybe(vec![Reason::new("b")]);
     assert_eq!(Support::Yes.and(Support::Yes), Support::Yes);

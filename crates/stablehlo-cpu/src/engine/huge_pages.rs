@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_of_all_sizes_are_zeros_that_can_be_written() {
+    fn blocks_are_zeroed_and_writable() {
         for count in [0, 1, 1000, (4 << 20) / LINE - 1, (4 << 20) / LINE, (9 << 20) / LINE + 1] {
             let mut lines = Lines::new(count).unwrap();
             assert_eq!(lines.len(), count);

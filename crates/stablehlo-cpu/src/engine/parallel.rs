@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_large_loop_stays_on_one_thread_when_told_to() {
+    fn single_thread_setting() {
         assert_eq!(alone(|| threads(1 << 30)), 1);
         assert_eq!(threads(1 << 30), rayon::current_num_threads());
         let here = std::thread::current().id();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_loop_ends_when_asked_to_on_one_thread_and_on_several() {
+    fn cancelled_loop_ends() {
         let ended_at = |loop_until: &dyn Fn(&Stop, &(dyn Fn() + Sync))| {
             let (stop, ran) = (Stop::new(), AtomicUsize::new(0));
             loop_until(&stop, &|| {

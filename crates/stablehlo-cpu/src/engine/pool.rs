@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes_are_dense_ordered_and_waste_at_most_a_quarter() {
+    fn size_classes_waste_at_most_a_quarter() {
         let mut previous = (usize::MAX, 0);
         for lines in 1..5000 {
             let (class, size) = size_class(lines);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_blocks_are_reused_up_to_the_cap() {
+    fn freed_blocks_are_reused_up_to_cap() {
         let pool = Pool::new(1 << 20);
         let first = pool.alloc(1000).unwrap();
         let address = first.bytes().as_ptr();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_memory_is_read_in_place_and_never_written() {
+    fn foreign_memory_is_read_only() {
         let lines = vec![Line::of(7); 2];
         struct Owner(Vec<Line>, usize);
         impl AsRef<[u8]> for Owner {
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_sole_owner_writes() {
+    fn only_sole_owner_writes() {
         let pool = Pool::new(1 << 20);
         let mut a = Buffer::copy_of(&pool, &[1, 2, 3]).unwrap();
         let b = a.clone();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_come_and_go_in_the_order_asked_for() {
+    fn requested_layouts() {
         let rows = [0, 1, 2, 3, 4, 5];
         let columns = [0, 3, 1, 4, 2, 5];
         let (minus_rows, minus_columns) = (rows.map(|x: i32| -x).to_vec(), columns.map(|x: i32| -x).to_vec());
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_said_once_whatever_was_said_before() {
+    fn layout_attributes_are_replaced() {
         let name = "mhlo.xla_entry_computation_result_layout";
         let text = format!(
             "module attributes {{{name} = [dense<[1, 0]> : tensor<2xindex>]}} {{
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn dimensions_of_one_element_stand_anywhere() {
+    fn unit_dimensions_in_any_order() {
         let text = "func.func @main(%x: tensor<3x1x2xi32>) -> tensor<2x1x2xi32> {
             %0 = stablehlo.slice %x [1:3, 0:1, 0:2] : (tensor<3x1x2xi32>) -> tensor<2x1x2xi32>
             return %0 : tensor<2x1x2xi32>
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transpose_is_stored_as_it_was() {
+    fn transpose_changes_no_data() {
         let module = stablehlo::parse(TEXT, stablehlo::VerifyLevel::FULL).unwrap();
         let entry = module.entry().unwrap();
         assert_eq!((preferred_output_order(entry, 0), preferred_output_order(entry, 1)), (None, Some(vec![1, 0])));

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_come_apart() {
+    fn parses_types() {
         let of = |text: &str| Quantized::of(&Type::Other(text.to_owned()));
         let q = of("tensor<2x?x!quant.uniform<i8:f32:0, {1.0e-01:-30,5.0e-01}>>").expect("a quantized type");
         assert_eq!((&q.shape[..], q.axis), (&[2, DYNAMIC][..], Some(0)));

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn meshes_and_tilings_meet_in_one_grid() {
+    fn meshes_and_tilings_share_grid() {
         let x = sharding("#sdy.sharding<@m, [{\"x\"}, {}]>").unwrap();
         let flat = sharding("#sdy.sharding<@n, [{\"all\"}]>").unwrap();
         let part = sharding("#sdy.sharding<@n, [{\"all\":(2)2}]>").unwrap();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_may_come_in_any_order() {
+    fn devices_in_any_order() {
         let x = sharding("#sdy.sharding<@m, [{\"x\"}]>").unwrap();
         let grid = grid(4, &[("@m", "#sdy.mesh<[\"x\"=4], device_ids=[3, 1, 0, 2]>")], &[x]).unwrap();
         assert_eq!((&grid.sizes[..], &grid.order[..]), (&[4][..], &[3, 1, 0, 2][..]));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_mesh_keeps_its_order() {
+    fn first_mesh_keeps_order() {
         let of = |name: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"x\"}}]>")).unwrap();
         let meshes = [("@odd", "#sdy.mesh<[\"x\"=4], device_ids=[3, 1, 0, 2]>"), ("@a", "#sdy.mesh<[\"x\"=4]>")];
         let order = |names: [&str; 2]| grid(4, &meshes, &names.map(of)).unwrap().order;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_meshes_are_refused() {
+    fn rejects_invalid_meshes() {
         let of = |name: &str, axis: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"{axis}\"}}]>")).unwrap();
         let meshes = [
             ("@a", "#sdy.mesh<[\"x\"=2, \"y\"=3]>"),

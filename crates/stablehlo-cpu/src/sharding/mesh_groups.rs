@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_follow_the_axes() {
+    fn groups_along_axes() {
         let text = "sdy.mesh @m = <[\"x\"=2, \"y\"=2]>
             sdy.mesh @r = <[\"x\"=2, \"y\"=2], device_ids=[3, 2, 1, 0]>
             sdy.mesh @some = <[\"x\"=2, \"y\"=1], device_ids=[5, 1]>

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_as_xla_reads_it() {
+    fn xla_encoding() {
         assert_eq!(OpSharding::Replicated.to_proto(), b"");
         assert_eq!(OpSharding::Replicated.to_string(), "{replicated}");
         let maximal = OpSharding::Maximal { partition: 3 };

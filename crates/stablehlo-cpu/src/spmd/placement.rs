@@ -257,7 +257,7 @@ mod tests {
     use crate::sharding::parser::{mesh, sharding};
 
     #[test]
-    fn a_mesh_in_another_order_is_moved() {
+    fn mesh_in_another_order() {
         let of = |name: &str| sharding(&format!("#sdy.sharding<{name}, [{{\"x\"}}]>")).unwrap();
         let meshes =
             [("@a", "#sdy.mesh<[\"x\"=2, \"y\"=2]>"), ("@odd", "#sdy.mesh<[\"x\"=4], device_ids=[3, 2, 1, 0]>")];

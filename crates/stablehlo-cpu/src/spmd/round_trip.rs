@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn meshes_are_read() {
+    fn parses_meshes() {
         let list = meshes("{m = #sdy.mesh<[\"x\"=2, \"y\"=2]>, \"n 1\" = #sdy.mesh<[], device_ids=[0]>}").unwrap();
         let of = |name: &str, mesh: &str| (name.to_owned(), mesh.to_owned());
         assert_eq!(list, [of("m", "#sdy.mesh<[\"x\"=2, \"y\"=2]>"), of("n 1", "#sdy.mesh<[], device_ids=[0]>")]);

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_capped_by_what_is_left() {
+    fn counts_are_capped_by_input() {
         assert!(cursor(&[2 * 3 + 1, 0, 0]).count().is_err());
         assert_eq!(cursor(&[2 * 2 + 1, 0, 0]).count().unwrap(), 2);
     }

@@ -44,7 +44,7 @@ fn error(module: &Module) -> String {
 }
 
 #[test]
-fn tuples_become_several_results() {
+fn tuples_become_results() {
     let pair = Shape { element_type: 13, tuple_shapes: vec![array(&[2]), array(&[2])], ..Shape::default() };
     let entry = computation(
         7,
@@ -62,7 +62,7 @@ fn tuples_become_several_results() {
 }
 
 #[test]
-fn comparisons_say_their_order_or_their_type() {
+fn comparison_order() {
     use crate::ir::ComparisonType as Kind;
     const S32: i32 = 4;
     let compared = |element: i32, ty: &str, order: &str| {
@@ -94,7 +94,7 @@ fn comparisons_say_their_order_or_their_type() {
 }
 
 #[test]
-fn errors_name_instruction_opcode_and_computation() {
+fn errors_name_instruction() {
     let parameter = || instruction(1, "parameter", array(&[2]), &[]);
     let broken = |i: Instruction| error(&module(&[computation(7, &[parameter(), i])]));
     let text = broken(instruction(2, "frobnicate", array(&[2]), &[1]));
@@ -107,7 +107,7 @@ fn errors_name_instruction_opcode_and_computation() {
 }
 
 #[test]
-fn computations_that_call_themselves_are_refused() {
+fn recursion_is_rejected() {
     let looping = |opcode| {
         let body = [instruction(1, "parameter", array(&[]), &[]), instruction(2, opcode, array(&[]), &[1])];
         let [parameter, call] = body;
@@ -119,7 +119,7 @@ fn computations_that_call_themselves_are_refused() {
 
 /// Each computation uses the one before twice: 2^40 operations in all.
 #[test]
-fn programs_that_grow_without_bound_are_refused() {
+fn exponential_growth_is_rejected() {
     let leaf = computation(0, &[instruction(1, "parameter", array(&[]), &[])]);
     let mut all = vec![leaf];
     for id in 1..=40 {
@@ -130,7 +130,7 @@ fn programs_that_grow_without_bound_are_refused() {
 }
 
 #[test]
-fn only_default_entry_layouts_are_read() {
+fn entry_layout_must_be_default() {
     let mut shape = array(&[2, 3]);
     shape.layout = Some(Layout { minor_to_major: vec![0, 1] });
     let module = module(&[computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[])])]);
@@ -145,7 +145,7 @@ fn only_default_entry_layouts_are_read() {
 }
 
 #[test]
-fn sizes_are_set_as_in_stablehlo() {
+fn set_dimension_size() {
     const S32: i32 = 4;
     let part = Shape { is_dynamic_dimension: vec![false, true], ..array(&[2, 3]) };
     let mut set = instruction(3, "set-dimension-size", part, &[1, 2]);

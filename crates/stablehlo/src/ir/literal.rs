@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_checked() {
+    fn size_mismatch() {
         let f = ElementType::F32;
         assert_eq!(raw(&[2, 2], f, &[0; 16]).unwrap(), (vec![0; 16], false));
         assert_eq!(raw(&[2, 2], f, &[0; 4]).unwrap(), (vec![0; 4], true));
@@ -162,13 +162,13 @@ mod tests {
     }
 
     #[test]
-    fn sub_byte_integers_fill_their_byte() {
+    fn sub_byte_integers() {
         assert_eq!(raw(&[2], ElementType::I4, &[0x0F, 0x07]).unwrap().0, vec![0xFF, 0x07]);
         assert_eq!(raw(&[2], ElementType::Ui4, &[0xFF, 0x07]).unwrap().0, vec![0x0F, 0x07]);
     }
 
     #[test]
-    fn integers_expand_splats_within_reason() {
+    fn splats_expand_up_to_limit() {
         let list =
             |n: i64| Literal::new(TensorType::new([n], ElementType::I64), (-5i64).to_le_bytes().to_vec()).unwrap();
         assert_eq!(list(3).integers(), Some(vec![-5; 3]));

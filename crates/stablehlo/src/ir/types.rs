@@ -334,7 +334,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn element_table_is_in_declaration_order() {
+    fn element_table_order() {
         for (i, row) in ELEMENTS.iter().enumerate() {
             assert_eq!(row.0 as usize, i, "{}", row.1);
             assert_eq!(ElementType::from_name(row.1), Some(row.0));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_written_as_stablehlo_writes_them() {
+    fn type_spelling() {
         let ty = TensorType::new([2, DYNAMIC, 3], ElementType::ComplexF32);
         assert_eq!(ty.to_string(), "tensor<2x?x3xcomplex<f32>>");
         assert_eq!(ty.num_elements(), None);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn element_counts_are_checked() {
+    fn element_count_overflow() {
         assert_eq!(TensorType::new([2, 3], ElementType::F32).byte_size(), Some(24));
         assert_eq!(TensorType::new([], ElementType::I4).byte_size(), Some(1));
         assert_eq!(TensorType::new([i64::MAX, i64::MAX], ElementType::F32).num_elements(), None);

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_type_is_changed_for_one_value() {
+    fn type_change_affects_one_value() {
         let mut types = ValueTypes::new();
         types.push(ty(1));
         let shared = types.shared(0).unwrap().clone();
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn interned_types_are_not_changed_for_all() {
+    fn interned_types_are_copied_on_change() {
         let mut types = ValueTypes::new();
         let position = types.intern(Arc::new(ty(1)), false);
         types.push_interned(position);

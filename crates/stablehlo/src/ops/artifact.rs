@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_sorted() {
+    fn table_is_sorted() {
         assert!(ROWS.is_sorted_by(|a, b| (a.name(), a.version()) < (b.name(), b.version())));
         assert_eq!(ROWS.len(), TABLE.lines().count());
         for line in TABLE.lines() {

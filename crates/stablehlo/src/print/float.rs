@@ -263,7 +263,7 @@ mod tests {
 
     /// Reading the text returns the written value. The longer form is only used if the shorter one is not exact.
     #[test]
-    fn texts_are_read_as_what_was_written() {
+    fn text_round_trip() {
         let mut state = 1u64;
         let mut random = || {
             state ^= state << 13;
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_as_mlir_writes_them() {
+    fn reads_mlir_spelling() {
         for (bits, text) in [
             (1.0f32.to_bits(), "1.000000e+00"),
             (0.1f32.to_bits(), "1.000000e-01"),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pattern_reads_back() {
+    fn every_pattern_round_trips() {
         for element in [ElementType::Bf16, ElementType::F16, ElementType::F8E5M2, ElementType::F4E2M1FN] {
             for bits in 0..1u64 << element.bit_width() {
                 let text = float_text(bits, element);

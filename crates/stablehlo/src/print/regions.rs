@@ -226,7 +226,7 @@ mod tests {
     use super::is_bracketed;
 
     #[test]
-    fn brackets_are_balanced() {
+    fn balanced_brackets() {
         for text in ["[]", "[<@mesh, [{\"x\"}]>]", "{\"]\", \"\\\"\"}"] {
             assert!(is_bracketed(text), "{text}");
         }

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_have_the_shortest_form() {
+    fn shortest_varints() {
         let bytes = |value| {
             let mut buffer = Buffer::default();
             buffer.varint(value);

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tensors_come_apart() {
+    fn parses_tensor_types() {
         let t = tensor("tensor<2x?x!quant.uniform<i8:f32:0, {1.0:2,3.0}>, #stablehlo.bounds<?, 4>>").unwrap();
         assert_eq!((t.shape, t.element), (vec![2, DYNAMIC], "!quant.uniform<i8:f32:0, {1.0:2,3.0}>"));
         assert_eq!(bounds(t.encoding.unwrap()), Some(vec![DYNAMIC, 4]));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn quantized_types_come_apart() {
+    fn parses_quantized_types() {
         let q = quantized("!quant.uniform<u8<1:255>:f32, 0.5:-3>").unwrap();
         assert_eq!((q.storage, q.signed, q.range, q.axis), (ElementType::I8, false, (1, 255), None));
         assert_eq!(q.steps, [(0.5, -3)]);

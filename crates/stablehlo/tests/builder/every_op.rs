@@ -327,7 +327,7 @@ fn names(region: &Region, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn is_built_verified_written_and_read() {
+fn round_trip() {
     let lists = [FLOATS, INTEGERS, SHAPES, LINEAR, REGIONS, CALLS, COLLECTIVES, DYNAMIC_SHAPES];
     let mut built: BTreeSet<&str> = BTreeSet::new();
     for &(name, case) in lists.into_iter().flatten() {
@@ -417,7 +417,7 @@ fn constants_of_every_element_type() {
 }
 
 #[test]
-fn numbers_that_a_type_cannot_hold() {
+fn unrepresentable_numbers() {
     for (value, element) in [
         (8.0, ElementType::I4),
         (-1.0, ElementType::Ui8),

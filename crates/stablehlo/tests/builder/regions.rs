@@ -51,7 +51,7 @@ fn nested_regions_use_outer_values() {
 }
 
 #[test]
-fn values_of_an_ended_region_are_rejected() {
+fn rejects_values_of_ended_region() {
     let escaped = Cell::new(None);
     build(|f| {
         let x = floats(f, &[4]);
@@ -70,7 +70,7 @@ fn values_of_an_ended_region_are_rejected() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the closure's panic must leave the builder usable")]
-fn a_failed_region_leaves_nothing_behind() {
+fn failed_region_adds_nothing() {
     let module = build(|f| {
         let x = floats(f, &[4]);
         let zero = f.constant(0f32)?;
@@ -88,7 +88,7 @@ fn a_failed_region_leaves_nothing_behind() {
 }
 
 #[test]
-fn values_of_another_function_are_rejected() {
+fn rejects_values_of_another_function() {
     let (first, second) = (FunctionBuilder::new("first"), FunctionBuilder::new("second"));
     let (x, y) = (floats(&first, &[4]), floats(&second, &[4]));
     let error = second.add(y, x).unwrap_err();
@@ -99,7 +99,7 @@ fn values_of_another_function_are_rejected() {
 }
 
 #[test]
-fn functions_are_built_one_op_at_a_time() {
+fn functions_op_by_op() {
     // A framework that records ops keeps the builder and the values.
     struct Recorder {
         f: FunctionBuilder,
@@ -121,7 +121,7 @@ fn functions_are_built_one_op_at_a_time() {
 }
 
 #[test]
-fn a_function_may_be_added_while_another_one_is_built() {
+fn nested_function_definition() {
     let module = ModuleBuilder::new("nested");
     let main = module.function("main", |f| {
         let x = floats(f, &[4]);

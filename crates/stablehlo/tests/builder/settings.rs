@@ -44,7 +44,7 @@ fn donation_shardings_and_memory_kinds() {
 }
 
 #[test]
-fn shardings_in_the_form_of_gspmd() {
+fn gspmd_shardings() {
     let module = build(|f| {
         let x = f.argument(Argument::new(tensor(&[4], ElementType::F32)).sharding(&Sharding::tiled(&[2])))?;
         f.output(0, Output::new().sharding(&Sharding::replicated()));
@@ -57,7 +57,7 @@ fn shardings_in_the_form_of_gspmd() {
 }
 
 #[test]
-fn operands_are_broadcast_if_requested() {
+fn requested_broadcast() {
     let module = build(|f| {
         let (x, row, column, scalar) = (floats(f, &[2, 3]), floats(f, &[3]), floats(f, &[2, 1]), floats(f, &[]));
         assert!(f.add(x, row).is_err());
@@ -94,7 +94,7 @@ fn attributes_and_other_dialects() {
 }
 
 #[test]
-fn operands_along_a_mesh() {
+fn sharded_operands() {
     let module = ModuleBuilder::new("mesh");
     module.mesh("mesh", &[("x", 2)]).unwrap();
     let main = module

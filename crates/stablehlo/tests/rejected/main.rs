@@ -29,7 +29,7 @@ impl Messages {
 }
 
 #[test]
-fn every_message_is_listed() {
+fn snapshot() {
     let mut messages = Messages::default();
     ops::files(&mut messages);
     ops::shapes(&mut messages);

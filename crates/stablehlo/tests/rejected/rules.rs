@@ -311,7 +311,7 @@ fn module_attributes() {
 }
 
 #[test]
-fn each_op_is_checked() {
+fn every_op() {
     // All ops except the last are valid, of one kind and one type.
     let text = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %x : tensor<4xf32>

@@ -57,7 +57,7 @@ fn sorted() -> Vec<(&'static str, usize)> {
 }
 
 #[test]
-fn both_directions_at_full_size() {
+fn round_trip_at_full_size() {
     for capabilities in [full(), Capabilities::default()] {
         let c = CCapabilities::new(&capabilities).unwrap();
         assert_eq!(c.struct_size, C_SIZE);
@@ -73,14 +73,14 @@ fn both_directions_at_full_size() {
 }
 
 #[test]
-fn zeros_are_the_default() {
+fn zeros_are_default() {
     let zeros = dp_capabilities::new();
     // SAFETY: V8 (descriptors), the struct is ours.
     assert_eq!(unsafe { read(&raw const zeros) }.unwrap(), Capabilities::default());
 }
 
 #[test]
-fn every_size_reads_as_what_its_maker_knew() {
+fn reads_structs_of_every_size() {
     let full = full();
     let c = CCapabilities::new(&full).unwrap();
     let ends: BTreeMap<&str, usize> = FIELDS.iter().map(|field| (field.name, field.end)).collect();
@@ -132,7 +132,7 @@ fn every_size_reads_as_what_its_maker_knew() {
 }
 
 #[test]
-fn bad_numbers_and_pointers_name_their_field() {
+fn invalid_values_name_their_field() {
     let error = |change: &dyn Fn(&mut dp_capabilities)| {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
@@ -211,7 +211,7 @@ fn bad_numbers_and_pointers_name_their_field() {
 }
 
 #[test]
-fn constants_are_those_of_the_enumerations() {
+fn constants_match_enums() {
     let mut expected = Vec::new();
     macro_rules! expect {
         ($($name:ident $prefix:literal)*) => {$(
@@ -311,7 +311,7 @@ const FIRST: &[(&str, usize)] = &[
 ];
 
 #[test]
-fn the_struct_only_grows_at_its_end() {
+fn struct_only_grows_at_end() {
     let found = sorted();
     assert!(found.len() >= FIRST.len());
     for (found, first) in found.iter().zip(FIRST) {

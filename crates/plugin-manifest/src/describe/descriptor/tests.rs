@@ -56,7 +56,7 @@ impl Cut {
 }
 
 #[test]
-fn every_size_is_read_as_far_as_it_goes() {
+fn reads_structs_of_every_size() {
     let full = dp_descriptor { shutdown: Some(never), configure: Some(no_plan), ..foreign() };
     for size in 0..=dp_descriptor::STRUCT_SIZE + 64 {
         let read = Cut::new(full, size).read();
@@ -111,7 +111,7 @@ unsafe extern "C" fn null_table() -> *const pjrt_sys::PJRT_Api {
 }
 
 #[test]
-fn what_is_wrong_with_a_foreign_descriptor_is_named() {
+fn names_faults_of_foreign_descriptors() {
     assert!(read(ptr::null()).unwrap_err().contains("the dp_descriptor is null"));
     assert!(read(ptr::without_provenance(1)).unwrap_err().contains("not aligned"));
     let bad = dp_string { data: c"\xff\xfe".as_ptr(), size: 2 };
@@ -149,7 +149,7 @@ fn what_is_wrong_with_a_foreign_descriptor_is_named() {
 }
 
 #[test]
-fn hooks_that_break_their_word_are_errors() {
+fn rejects_invalid_hook_results() {
     let path = |function| {
         let descriptor = dp_descriptor { library_kind: DP_LIBRARY_COMPUTED, library_path: Some(function), ..foreign() };
         let Library::Computed(path) = read(&raw const descriptor).unwrap().library().clone() else { panic!() };
@@ -185,7 +185,7 @@ unsafe extern "C" fn plan_that_cannot_be_set(
 }
 
 #[test]
-fn plans_that_no_system_can_carry_out_are_errors() {
+fn rejects_impossible_plans() {
     let descriptor = dp_descriptor { configure: Some(plan_that_cannot_be_set), ..foreign() };
     let read = read(&raw const descriptor).unwrap();
     for (local_rank, says) in ["\"A=B\"", "\"\"", " of A "].iter().enumerate() {
@@ -198,7 +198,7 @@ fn plans_that_no_system_can_carry_out_are_errors() {
 }
 
 #[test]
-fn plans_are_read_leniently_and_checked() {
+fn plans_of_newer_versions() {
     let plan = |json| super::plan::from_json(json, &Environment::new());
     assert!(plan("{}").unwrap().is_empty());
     let read = plan(r#"{"steps": [{"variable": "A", "value": "1", "current": 3}], "later": []}"#).unwrap();
@@ -222,7 +222,7 @@ fn capabilities() -> Capabilities {
 }
 
 #[test]
-fn capabilities_come_from_the_struct_where_the_manifest_has_none() {
+fn struct_capabilities_fill_manifest() {
     let own = crate::describe::capabilities::CCapabilities::new(&capabilities()).unwrap();
     let bare = dp_descriptor { capabilities: own.as_ptr(), library_kind: DP_LIBRARY_PATH, ..foreign() };
     let silent = r#"{"format_version": "1.0", "name": "foreign"}"#;
@@ -234,7 +234,7 @@ fn capabilities_come_from_the_struct_where_the_manifest_has_none() {
 }
 
 #[test]
-fn topologies_come_back_as_they_were() {
+fn topology_round_trip() {
     let read = |raw: *const dp_topology| unsafe { ProcessTopology::from_raw(raw) };
     let topology = ProcessTopology::new(place(5, 8), place(1, 2), place(2, 4)).unwrap();
     let topology = topology.with_slice(place(1, 2)).unwrap().with_hosts(vec!["a".into(), "b".into()]).unwrap();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn each_function_is_that_of_one_element_for_every_length_and_operand() {
+    fn vector_matches_scalar() {
         let edges = edges();
         for (function, exact) in ALL {
             for n in [0, 1, 4, 31, 64, 127, 128, 129, 400] {
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn reversed_functions_exchange_their_operands() {
+    fn reversed_functions_swap_operands() {
         for (function, exact) in ALL.iter().filter(|(function, _)| function.is_binary()) {
             let (_, reversed) = ALL.iter().find(|(other, _)| *other == function.reversed()).unwrap();
             for (a, b) in edges().iter().flat_map(|&a| edges().into_iter().map(move |b| (a, b))) {
@@ -348,7 +348,7 @@ mod tests {
     /// Checks the limits of the table in `docs/numerics.md`, over arguments of all magnitudes.
     #[test]
     #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
-    fn errors_stay_within_the_documented_limits() {
+    fn errors_within_documented_limits() {
         let table = include_str!("../../../../../docs/numerics.md");
         let functions: [(&str, F32, Exact); 7] = [
             ("exponential", F32::Exp, f64::exp),

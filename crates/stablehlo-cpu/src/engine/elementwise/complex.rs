@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn large_numbers_do_not_overflow_half_way() {
+    fn no_intermediate_overflow() {
         let big = C64::new(1e308, 1e308);
         near(div(big, big), C64::new(1.0, 0.0));
         assert!((sqrt(big).re / 1.0987e154 - 1.0).abs() < 1e-3);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_stay_within_a_few_ulp() {
+    fn errors_within_ulp_limit() {
         let finite = |x: f32| x.is_finite();
         assert!(worst(exp, f64::exp, finite) < 1.5);
         assert!(worst(exp_m1, f64::exp_m1, finite) < 2.5);

@@ -218,7 +218,7 @@ mod tests {
     ];
 
     #[test]
-    fn every_pattern_survives_a_round_trip() {
+    fn every_pattern_round_trips() {
         for dtype in ALL {
             let f = format(dtype).unwrap();
             for code in 0..=u8::try_from((1u32 << (f.width() + 1)) - 1).unwrap() {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_to_nearest_even_and_overflow_as_the_format_has_it() {
+    fn rounding_and_overflow() {
         let f = |dtype: DType, x: f64| {
             let f = format(dtype).unwrap();
             f.decode(f.encode(x))

@@ -123,7 +123,7 @@ mod tests {
     type Function = fn(f32, f32) -> f32;
 
     #[test]
-    fn every_length_is_combined_lane_by_lane() {
+    fn every_length() {
         let functions: [(F32, f32, Function); 4] = [
             (F32::Add, -0.0, Num::add),
             (F32::Mul, 1.0, Num::mul),

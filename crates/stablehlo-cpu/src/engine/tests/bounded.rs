@@ -4,7 +4,7 @@ use super::{DType, compile, program, run, tensor};
 
 /// `masked_scatter` in the form of PyTorch/XLA: the selected positions come first, and only they are valid.
 #[test]
-fn updates_that_do_not_count_are_not_scattered() {
+fn scatter_skips_padding() {
     let p = program(
         "%x: tensor<4xf32>, %at: tensor<4x1xi32>, %u: tensor<4xf32>, %n: tensor<i32>",
         "tensor<4xf32>",
@@ -33,7 +33,7 @@ fn updates_that_do_not_count_are_not_scattered() {
 }
 
 #[test]
-fn sums_are_of_the_elements_that_count() {
+fn sums_skip_padding() {
     let p = program(
         "%x: tensor<2x3xf32>, %n: tensor<i32>",
         "tensor<2xf32>, tensor<i32>, tensor<i32>",
@@ -54,7 +54,7 @@ fn sums_are_of_the_elements_that_count() {
 
 /// The rows that are kept are also of bounded size.
 #[test]
-fn dimensions_that_are_kept_keep_their_size() {
+fn kept_dimensions_keep_size() {
     let p = program(
         "%x: tensor<2x3xf32>, %n: tensor<i32>",
         "tensor<f32>",
@@ -115,7 +115,7 @@ fn of(n: i32, body: &str, result: &str) -> (Vec<usize>, Vec<i32>) {
 }
 
 #[test]
-fn results_hold_the_elements_that_count() {
+fn results_skip_padding() {
     let (rows, columns) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"));
     let same = |name: &str, ty: &str| format!("%r = stablehlo.optimization_barrier %{name} : {ty}");
     assert_eq!(of(2, &same("b", &rows), &rows), (vec![2, 3], (0..6).collect()));
@@ -128,7 +128,7 @@ fn results_hold_the_elements_that_count() {
 }
 
 #[test]
-fn elements_move_with_their_sizes() {
+fn elements_move_with_sizes() {
     let (rows, columns, flat) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"), ty("?", "12"));
     let result = ty("3x?", "?, 4");
     let body = format!("%r = stablehlo.transpose %b, dims = [1, 0] : ({rows}) -> {result}");
@@ -163,7 +163,7 @@ fn elements_move_with_their_sizes() {
 }
 
 #[test]
-fn reshapes_keep_the_order_of_elements_that_count() {
+fn reshape_keeps_order() {
     let (rows, columns, flat) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"), ty("?", "12"));
     let reshape = |from: &str, ty: &str, result: &str| format!("%r = stablehlo.reshape %{from} : ({ty}) -> {result}");
     assert_eq!(of(2, &reshape("b", &rows, &flat), &flat), (vec![6], (0..6).collect()));
@@ -178,7 +178,7 @@ fn reshapes_keep_the_order_of_elements_that_count() {
 }
 
 #[test]
-fn shapes_may_be_operands() {
+fn shape_operands() {
     let (rows, flat) = (ty("?x3", "4, ?"), ty("?", "12"));
     let shape = |first: &str, rest: &str, count: usize| {
         format!(
@@ -202,7 +202,7 @@ fn shapes_may_be_operands() {
 }
 
 #[test]
-fn only_elements_that_count_are_combined() {
+fn combining_skips_padding() {
     let (rows, columns, flat) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"), ty("?", "12"));
     let body = format!(
         "%r = stablehlo.dot_general %c, %c, contracting_dims = [1] x [1] : ({columns}, {columns}) -> tensor<4x4xi32>"
@@ -237,7 +237,7 @@ fn only_elements_that_count_are_combined() {
 }
 
 #[test]
-fn places_are_read_and_written() {
+fn gather_and_scatter_positions() {
     let (rows, columns) = (ty("?x3", "4, ?"), ty("4x?", "?, 3"));
     let result = ty("2x?", "?, 3");
     let body = format!(
@@ -263,7 +263,7 @@ fn places_are_read_and_written() {
 }
 
 #[test]
-fn control_flow_passes_sizes_on() {
+fn control_flow_passes_sizes() {
     let rows = ty("?x3", "4, ?");
     let body = format!("%r = func.call @twice(%b) : ({rows}) -> {rows}");
     assert_eq!(of(1, &body, &rows), (vec![1, 3], vec![0, 2, 4]));
@@ -297,7 +297,7 @@ fn control_flow_passes_sizes_on() {
 }
 
 #[test]
-fn arguments_have_sizes() {
+fn argument_sizes() {
     let columns = ty("2x?", "?, 3");
     let set = |n: &str| {
         format!("stablehlo.set_dimension_size %x, {n}, dim = 1 : (tensor<2x3xi32>, tensor<i32>) -> {columns}")
@@ -336,7 +336,7 @@ fn arguments_have_sizes() {
 }
 
 #[test]
-fn other_uses_are_refused_with_the_remedy() {
+fn other_uses_are_rejected() {
     let (rows, both) = (ty("?x3", "4, ?"), ty("?x?", "4, 3"));
     let refused = |body: &str, result: &str| {
         let text = source(body, result);

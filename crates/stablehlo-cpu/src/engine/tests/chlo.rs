@@ -15,7 +15,7 @@ fn chlo<T: bytemuck::Pod>(name: &str, dtype: DType, operands: &[&[T]]) -> Vec<T>
 }
 
 #[test]
-fn functions_have_their_values() {
+fn function_values() {
     let close = |name: &str, x: f32, want: f32| {
         let got = chlo(name, DType::F32, &[&[x]])[0];
         assert!((got - want).abs() <= want.abs() * f32::EPSILON, "{name}({x}) = {got}, want {want}");
@@ -43,7 +43,7 @@ fn functions_have_their_values() {
 }
 
 #[test]
-fn infinities_are_told_apart() {
+fn infinities() {
     let x = [1.0f32, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
     for (name, want) in [("is_inf", [0u8, 1, 1, 0]), ("is_pos_inf", [0, 1, 0, 0]), ("is_neg_inf", [0, 0, 1, 0])] {
         let p = program(
@@ -56,7 +56,7 @@ fn infinities_are_told_apart() {
 }
 
 #[test]
-fn operands_are_broadcast_to_one_another() {
+fn broadcast_operands() {
     let p = program(
         "%a: tensor<2x1xi32>, %b: tensor<3xi32>",
         "tensor<2x3xi32>",
@@ -77,7 +77,7 @@ fn operands_are_broadcast_to_one_another() {
 }
 
 #[test]
-fn the_largest_come_first() {
+fn top_k_order() {
     let p = program(
         "%a: tensor<2x4xf8E5M2>",
         "tensor<2x2xf8E5M2>, tensor<2x2xi32>",
@@ -92,7 +92,7 @@ fn the_largest_come_first() {
 }
 
 #[test]
-fn rows_are_multiplied_by_the_matrix_of_their_group() {
+fn ragged_dot() {
     let p = program(
         "%a: tensor<3x2xf32>, %b: tensor<2x2x1xf32>, %g: tensor<2xi32>",
         "tensor<3x1xf32>",
@@ -111,7 +111,7 @@ fn rows_are_multiplied_by_the_matrix_of_their_group() {
 }
 
 #[test]
-fn einsum_contracts_sums_and_transposes() {
+fn einsum() {
     let p = program(
         "%a: tensor<2x3xi32>, %b: tensor<3x2xi32>",
         "tensor<2x2xi32>, tensor<2xi32>, tensor<3x2xi32>, tensor<2xi32>",
@@ -131,7 +131,7 @@ fn einsum_contracts_sums_and_transposes() {
 }
 
 #[test]
-fn rows_are_selected_batch_by_batch() {
+fn batched_index_select() {
     let p = program(
         "%a: tensor<2x3x2xi32>, %i: tensor<2x2xi32>",
         "tensor<2x2x2xi32>",
@@ -145,7 +145,7 @@ fn rows_are_selected_batch_by_batch() {
 }
 
 #[test]
-fn a_scan_is_a_loop() {
+fn scan() {
     // Running sums along the second dimension, starting from its end, and the number of elements in each sum.
     let body = "%zero = stablehlo.constant dense<0.0> : tensor<2xf32>
         %none = stablehlo.constant dense<0> : tensor<i32>
@@ -182,7 +182,7 @@ fn a_scan_is_a_loop() {
 }
 
 #[test]
-fn a_scan_without_elements_hands_on_what_it_got() {
+fn scan_without_elements() {
     let body = "%0:2 = chlo.scan(%x) inits (%c) dimension = 0 {
         ^bb0(%slice: tensor<f32>, %sum: tensor<f32>):
           %s = stablehlo.add %slice, %sum : tensor<f32>

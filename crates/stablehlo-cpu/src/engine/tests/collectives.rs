@@ -61,7 +61,7 @@ pub(super) fn all_reduce(op: &str, element: &str, n: usize, groups: &str) -> Str
 }
 
 #[test]
-fn all_reduce_numbers_members_as_the_specification_says() {
+fn all_reduce_member_numbers() {
     let sum = |replicas, partitions, list: &str, channel, global| {
         let body = all_reduce("add", "i32", 1, &groups(list, channel, global));
         let program = program(replicas, partitions, "%x: tensor<1xi32>", "tensor<1xi32>", &body);
@@ -106,7 +106,7 @@ fn every_reducer_and_element_type() {
 }
 
 #[test]
-fn a_reducer_may_be_any_scalar_function() {
+fn scalar_function_reducer() {
     // a + 2 b, whose value also depends on the order of the members.
     let body = format!(
         "%two = stablehlo.constant dense<2> : tensor<i32>
@@ -125,7 +125,7 @@ fn a_reducer_may_be_any_scalar_function() {
 }
 
 #[test]
-fn several_tensors_are_reduced_in_one_meeting() {
+fn all_reduce_of_several_tensors() {
     let body = format!(
         "%0:2 = \"stablehlo.all_reduce\"(%x, %y) <{{{}}}> ({{
           ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -188,7 +188,7 @@ fn reduce_scatter_along_each_dimension() {
 }
 
 #[test]
-fn all_to_all_takes_apart_one_dimension_and_joins_another() {
+fn all_to_all_split_and_concat() {
     let body = format!(
         "%0 = \"stablehlo.all_to_all\"(%x) <{{split_dimension = 0 : i64, concat_dimension = 1 : i64, split_count = 2 : i64, {}}}>
           : (tensor<4x2xi32>) -> tensor<2x4xi32>
@@ -201,7 +201,7 @@ fn all_to_all_takes_apart_one_dimension_and_joins_another() {
 }
 
 #[test]
-fn permute_and_broadcast_send_to_others_and_zeros_come_to_the_rest() {
+fn permute_and_broadcast_zero_fill() {
     let permute = |replicas, partitions, channel: &str| {
         let body = format!(
             "%0 = \"stablehlo.collective_permute\"(%x) <{{{channel}source_target_pairs = dense<[[0, 1], [1, 2]]> : tensor<2x2xi64>}}>
@@ -226,7 +226,7 @@ fn permute_and_broadcast_send_to_others_and_zeros_come_to_the_rest() {
 }
 
 #[test]
-fn members_know_their_numbers() {
+fn partition_and_replica_id() {
     let body = "%r = stablehlo.replica_id : tensor<ui32>
         %p = stablehlo.partition_id : tensor<ui32>
         %c = stablehlo.constant dense<10> : tensor<ui32>
@@ -265,7 +265,7 @@ fn looping(rounds: &str) -> Program {
 }
 
 #[test]
-fn members_meet_in_loops_again_and_again() {
+fn collectives_in_loops() {
     let program = looping("stablehlo.constant dense<20> : tensor<i32>");
     for _ in 0..20 {
         // The first round computes 0 + 1 - 1 on both members, then v becomes 2 v - 1.
@@ -276,7 +276,7 @@ fn members_meet_in_loops_again_and_again() {
 }
 
 #[test]
-fn a_member_that_leaves_early_releases_the_others() {
+fn finished_member_releases_others() {
     // The trip count is the member's own ID, so member 1 waits for member 0, which has already ended.
     let program = looping("stablehlo.add %x, %zero : tensor<i32>");
     let got = launch(&program, |id| vec![tensor(DType::I32, &[], &[[0, 1][id]])]);
@@ -287,7 +287,7 @@ fn a_member_that_leaves_early_releases_the_others() {
 }
 
 #[test]
-fn a_failing_member_releases_the_others() {
+fn failed_member_releases_others() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
     // The input has the wrong type.
     let got = launch(&program, |id| {
@@ -299,7 +299,7 @@ fn a_failing_member_releases_the_others() {
 }
 
 #[test]
-fn a_dropped_member_releases_the_others() {
+fn dropped_member_releases_others() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
     let world = World::new(1, 2);
     let mut members = world.members();
@@ -309,7 +309,7 @@ fn a_dropped_member_releases_the_others() {
 }
 
 #[test]
-fn members_that_wait_for_one_another_in_different_places_are_told() {
+fn mismatched_collectives_are_errors() {
     // Member 0 first joins {0, 1}, member 1 joins {1, 2}, and member 2 joins {2, 0}.
     let meet = |list: &str| {
         format!(
@@ -333,14 +333,14 @@ fn members_that_wait_for_one_another_in_different_places_are_told() {
 }
 
 #[test]
-fn the_world_must_be_the_one_compiled_for() {
+fn member_count_must_match() {
     let program = looping("stablehlo.constant dense<2> : tensor<i32>");
     let error = program.run(vec![tensor(DType::I32, &[], &[1])]).unwrap_err().to_string();
     assert!(error.contains("for 1 replicas of 2 partitions and was launched on 1 of 1"), "{error}");
 }
 
 #[test]
-fn large_reductions_are_the_same_bit_by_bit_every_time() {
+fn large_reductions_are_deterministic() {
     let n = 300_000;
     let body = all_reduce("add", "f32", n, &groups("[[0, 1, 2, 3]]", true, true));
     let ty = format!("tensor<{n}xf32>");
@@ -356,7 +356,7 @@ fn large_reductions_are_the_same_bit_by_bit_every_time() {
 }
 
 #[test]
-fn a_root_may_be_known_at_run_time_only() {
+fn run_time_root() {
     let attributes = format!("{}, has_dynamic_root = true", groups("[[2, 1]]", true, false));
     let types = "(tensor<4x2xi32>, tensor<4x2xi32>, tensor<2xi32>) -> (tensor<4x2xi32>, tensor<4x2xi32>)";
     let body = format!(
@@ -375,7 +375,7 @@ fn a_root_may_be_known_at_run_time_only() {
 }
 
 #[test]
-fn collective_reduce_gives_the_sum_to_one() {
+fn collective_reduce() {
     let reduce = |attributes: &str, operands: &str, types: &str| {
         format!(
             "%0 = \"stablehlo.collective_reduce\"({operands}) <{{{attributes}}}> ({{

@@ -7,7 +7,7 @@ use super::{DType, program, run, tensor};
 use crate::{RunError, compile, custom_calls};
 
 #[test]
-fn a_handler_sees_types_and_attributes_and_fills_the_results() {
+fn handler_arguments_and_results() {
     custom_calls::register("tests.scale", |call, operands, results| {
         assert_eq!(call.operands[0].to_string(), "tensor<3xf32>");
         assert_eq!(call.results.len(), 1);
@@ -34,7 +34,7 @@ fn a_handler_sees_types_and_attributes_and_fills_the_results() {
 }
 
 #[test]
-fn a_call_with_side_effects_runs_though_nobody_reads_its_results() {
+fn unread_call_with_side_effects_runs() {
     let calls = Arc::new(AtomicUsize::new(0));
     for target in ["tests.effect", "tests.pure"] {
         let calls = calls.clone();
@@ -56,7 +56,7 @@ fn a_call_with_side_effects_runs_though_nobody_reads_its_results() {
 
 /// PyTorch/XLA declares one tuple where JAX declares several results.
 #[test]
-fn a_call_may_declare_a_tuple_of_its_results() {
+fn tuple_result() {
     let program = |results: &str| {
         let text = format!(
             "func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {{
@@ -78,7 +78,7 @@ fn a_call_may_declare_a_tuple_of_its_results() {
 }
 
 #[test]
-fn eigenvalues_are_those_of_the_named_triangle() {
+fn eigenvalues_of_named_triangle() {
     let eigh = |config: &str| {
         program(
             "%a: tensor<2x2xf32>",
@@ -101,7 +101,7 @@ fn eigenvalues_are_those_of_the_named_triangle() {
 }
 
 #[test]
-fn an_aliased_result_is_its_operand_at_first() {
+fn aliased_result_starts_as_operand() {
     custom_calls::register("tests.increment", |call, operands, results| {
         assert_eq!((&call.aliases[..], operands.len()), (&[(1, 0)][..], 1));
         bytemuck::cast_slice_mut::<u8, i32>(results[1]).iter_mut().for_each(|x| *x += 1);
@@ -130,7 +130,7 @@ fn an_aliased_result_is_its_operand_at_first() {
 }
 
 #[test]
-fn a_handler_that_goes_may_ask_for_the_others() {
+fn registry_lookup_while_handler_drops() {
     struct Asks;
     impl Drop for Asks {
         fn drop(&mut self) {
@@ -151,7 +151,7 @@ fn a_handler_that_goes_may_ask_for_the_others() {
 }
 
 #[test]
-fn a_call_gets_and_gives_arrays_in_the_orders_it_states() {
+fn stated_layouts() {
     custom_calls::register("tests.columns", |call, operands, results| {
         assert_eq!(
             (call.operands[0].to_string(), call.results[1].to_string()),

@@ -4,7 +4,7 @@ use super::{DType, compile, program, run, tensor};
 
 /// Extents are computed from `get_dimension_size` and used in shapes of unknown extent.
 #[test]
-fn shapes_computed_from_shapes_are_known_at_compile_time() {
+fn shape_from_shapes() {
     let p = program(
         "%a: tensor<2x3xf32>",
         "tensor<6xf32>",
@@ -23,7 +23,7 @@ fn shapes_computed_from_shapes_are_known_at_compile_time() {
 }
 
 #[test]
-fn shapes_joined_from_parts_are_known_too() {
+fn shape_from_parts() {
     let p = program(
         "%a: tensor<3xf32>",
         "tensor<2x3xf32>",
@@ -40,7 +40,7 @@ fn shapes_joined_from_parts_are_known_too() {
 }
 
 #[test]
-fn shapes_computed_at_run_time_are_refused_with_the_remedy() {
+fn run_time_shape_is_rejected() {
     let module = stablehlo::parse(
         "func.func @main(%a: tensor<6xf32>, %s: tensor<2xi32>) -> tensor<?x?xf32> {
            %0 = stablehlo.dynamic_reshape %a, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
@@ -52,7 +52,7 @@ fn shapes_computed_at_run_time_are_refused_with_the_remedy() {
 }
 
 #[test]
-fn host_queues_are_refused_with_the_remedy() {
+fn host_queue_is_rejected() {
     let module = stablehlo::parse(
         "func.func @main(%a: tensor<f32>) -> tensor<f32> {
            %t = stablehlo.create_token : !stablehlo.token

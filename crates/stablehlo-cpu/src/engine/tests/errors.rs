@@ -10,7 +10,7 @@ fn refused(text: &str) -> CompileError {
 }
 
 #[test]
-fn unsupported_types_and_ops_are_named_at_compile_time() {
+fn unsupported_type_and_op() {
     let error = refused(
         "func.func @main(%a: tensor<2xcomplex<f32>>) -> tensor<2xcomplex<f32>> {
            %0 = stablehlo.remainder %a, %a : tensor<2xcomplex<f32>>
@@ -32,7 +32,7 @@ fn unsupported_types_and_ops_are_named_at_compile_time() {
 /// Unsupported ops appear in program order, each once however often its function is called. Their result types are
 /// assumed.
 #[test]
-fn every_op_that_is_not_supported_is_named() {
+fn lists_every_unsupported_op() {
     let error = refused(
         r#"func.func private @f(%a: tensor<2xf32>) -> tensor<2xf32> {
            %0 = stablehlo.custom_call @first(%a) : (tensor<2xf32>) -> tensor<2xf32>
@@ -59,7 +59,7 @@ fn every_op_that_is_not_supported_is_named() {
 
 /// The reader already rejects this, but the engine does not rely on it.
 #[test]
-fn recursion_is_refused() {
+fn recursion_is_rejected() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<f32> {
            %0 = call @f(%a) : (tensor<f32>) -> tensor<f32>
            return %0 : tensor<f32> }
@@ -73,7 +73,7 @@ fn recursion_is_refused() {
 
 /// Each function calls the next one twice, which would be 2^60 ops after inlining.
 #[test]
-fn doubling_calls_are_refused_not_run_out_of_memory() {
+fn doubling_calls_are_rejected() {
     let mut text = String::from(
         "func.func @main(%a: tensor<f32>) -> tensor<f32> {
            %0 = call @f0(%a) : (tensor<f32>) -> tensor<f32>
@@ -97,7 +97,7 @@ fn doubling_calls_are_refused_not_run_out_of_memory() {
 
 /// The reader already rejects this, but the engine does not rely on it.
 #[test]
-fn tensors_beyond_the_address_space_are_refused() {
+fn tensor_beyond_address_space() {
     let text = "func.func @main(%a: tensor<f32>) -> tensor<2x2xf32> {
            %0 = stablehlo.broadcast_in_dim %a, dims = [] : (tensor<f32>) -> tensor<2x2xf32>
            return %0 : tensor<2x2xf32> }";
@@ -113,7 +113,7 @@ fn tensors_beyond_the_address_space_are_refused() {
 }
 
 #[test]
-fn tables_beyond_any_memory_are_refused() {
+fn table_beyond_memory() {
     let ty = "tensor<1099511627776xcomplex<f32>>";
     let error = refused(&format!(
         "func.func @main(%a: {ty}) -> {ty} {{

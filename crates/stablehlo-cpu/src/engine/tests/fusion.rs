@@ -3,7 +3,7 @@
 use super::{DType, program, run, tensor};
 
 #[test]
-fn a_chain_is_one_step_and_calls_cost_none() {
+fn chain_is_one_step() {
     let ty = "tensor<5000xf32>";
     let text = format!(
         "func.func @main(%a: {ty}, %b: {ty}) -> {ty} {{
@@ -27,7 +27,7 @@ fn a_chain_is_one_step_and_calls_cost_none() {
 
 /// Two results of one group. One of them overwrites a donated input that the other still reads.
 #[test]
-fn groups_with_several_results_do_not_overwrite_what_they_read() {
+fn multi_result_group_keeps_inputs() {
     let ty = "tensor<3000xi32>";
     let program = program(
         &format!("%a: {ty}, %b: {ty}"),
@@ -47,7 +47,7 @@ fn groups_with_several_results_do_not_overwrite_what_they_read() {
 
 /// A value of the group is broadcast into another group and used again. This takes three steps in the right order.
 #[test]
-fn broadcasts_between_groups_keep_their_order() {
+fn broadcast_between_groups_keeps_order() {
     let program = program(
         "%a: tensor<4xf32>, %m: tensor<3x4xf32>",
         "tensor<3x4xf32>, tensor<4xf32>",
@@ -66,7 +66,7 @@ fn broadcasts_between_groups_keep_their_order() {
 
 /// Long enough for several threads, with an odd length, a strided operand and an iota.
 #[test]
-fn parts_on_several_threads_fit_together() {
+fn parts_on_several_threads() {
     let (rows, columns) = (701, 997);
     let ty = format!("tensor<{rows}x{columns}xi32>");
     let program = program(

@@ -29,7 +29,7 @@ mod absent {
     }
 
     #[test]
-    fn members_of_no_group_are_alone_where_every_group_is_one_member() {
+    fn ungrouped_members_are_alone() {
         assert_eq!(sum(1, 1, "[[1], [0]]", false), [1]);
         assert_eq!(sum(1, 1, "[[1], [0]]", true), [1]);
         assert_eq!(sum(2, 1, "[[0]]", false), [1, 2]);
@@ -40,7 +40,7 @@ mod absent {
     }
 
     #[test]
-    fn a_group_of_present_and_absent_members_is_refused() {
+    fn partly_absent_group_is_rejected() {
         let mixed = refused(2, 1, &all_reduce("add", "i32", 1, &groups("[[0, 2], [1, 3]]", false, false)));
         assert!(mixed.contains("a group contains 2, but the launch has only 2 replicas"), "{mixed}");
         let uncovered = refused(3, 1, &all_reduce("add", "i32", 1, &groups("[[0, 1]]", false, false)));
@@ -48,7 +48,7 @@ mod absent {
     }
 
     #[test]
-    fn a_broadcast_to_others_gives_zeros() {
+    fn broadcast_outside_group_is_zero() {
         let body = "%0 = \"stablehlo.collective_broadcast\"(%x) <{replica_groups = dense<[[1]]> : tensor<1x1xi64>}> : (tensor<1xi32>) -> tensor<1xi32>
             return %0 : tensor<1xi32>";
         let program = program(1, 1, "%x: tensor<1xi32>", "tensor<1xi32>", body);
@@ -57,7 +57,7 @@ mod absent {
 }
 
 #[test]
-fn an_asynchronous_collective_is_the_collective() {
+fn asynchronous_collective() {
     let body = |collective: &str| {
         format!(
             "%f = \"stablehlo.async_start\"(%x) ({{
@@ -169,14 +169,14 @@ mod ragged_all_to_all {
     }
 
     #[test]
-    fn rows_go_where_the_sender_says() {
+    fn ragged_all_to_all() {
         let got = results::<i32>(&exchange(), |id| inputs(id, [[1, 2], [1, 0]]));
         assert_eq!(got[0], [0, 1, -1, -1, -1, -1, 100, 101]);
         assert_eq!(got[1], [-1, -1, 2, 3, 4, 5, -1, -1]);
     }
 
     #[test]
-    fn rows_that_do_not_exist_are_an_error() {
+    fn ragged_all_to_all_out_of_range() {
         for sizes in [[[1, 3], [1, 0]], [[1, -1], [1, 0]]] {
             let outputs = launch(&exchange(), |id| inputs(id, sizes));
             let error = outputs.into_iter().find_map(Result::err).expect("a member fails").to_string();

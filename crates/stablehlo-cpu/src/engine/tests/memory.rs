@@ -8,7 +8,7 @@ fn address(tensor: &Tensor) -> usize {
 }
 
 #[test]
-fn a_donated_input_is_updated_in_place_and_a_shared_one_is_not() {
+fn only_donated_input_is_updated_in_place() {
     let ty = "tensor<1000xf32>";
     let add =
         program(&format!("%a: {ty}, %b: {ty}"), ty, &format!("%0 = stablehlo.add %a, %b : {ty}\n return %0 : {ty}"));
@@ -26,7 +26,7 @@ fn a_donated_input_is_updated_in_place_and_a_shared_one_is_not() {
 }
 
 #[test]
-fn an_input_returned_as_it_is_shares_its_elements() {
+fn returned_input_shares_elements() {
     let ty = "tensor<2x3xi32>";
     let same = program(
         &format!("%a: {ty}"),
@@ -42,7 +42,7 @@ fn an_input_returned_as_it_is_shares_its_elements() {
 
 /// A loop that writes one row per iteration must not copy the carried tensor.
 #[test]
-fn a_loop_updates_what_it_carries_in_place() {
+fn loop_updates_in_place() {
     let pool = Pool::new(64 << 20);
     let text = r"
       func.func @main(%x: tensor<1000x1024xf32>, %row: tensor<1x1024xf32>) -> tensor<1000x1024xf32> {

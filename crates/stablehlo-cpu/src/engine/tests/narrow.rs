@@ -14,7 +14,7 @@ fn two_and_four_bit_integers_wrap() {
 }
 
 #[test]
-fn counts_and_shifts_see_only_the_type_s_own_bits() {
+fn counts_and_shifts_use_own_bits() {
     assert_eq!(op("popcnt", DType::I4, &[&[-1i8, 5, 0]]), [4, 2, 0]);
     assert_eq!(op("count_leading_zeros", DType::I4, &[&[0i8, 1, -1]]), [4, 3, 0]);
     assert_eq!(op("shift_right_logical", DType::I4, &[&[-8i8, -1, -1], &[3, 1, 4]]), [1, 7, 0]);
@@ -24,12 +24,12 @@ fn counts_and_shifts_see_only_the_type_s_own_bits() {
 
 /// A caller may leave any values in the unused bits of a narrow integer.
 #[test]
-fn parameters_are_read_by_their_own_bits() {
+fn parameters_use_own_bits() {
     assert_eq!(op("negate", DType::I4, &[&[0x0Fu8, 0xF8]]), [1, 0xF8]);
 }
 
 #[test]
-fn floats_of_six_bits() {
+fn six_bit_floats() {
     // 2^(e - 1) * (1 + m / 8), so 7.5 is the largest number and 0.125 the smallest.
     let x = [0b011111u8, 0b000001, 0b101000];
     let p = program(
@@ -47,7 +47,7 @@ fn floats_of_six_bits() {
 }
 
 #[test]
-fn random_numbers_lie_in_their_bounds_and_differ_from_run_to_run() {
+fn random_number_bounds() {
     let p = program(
         "%a: tensor<f32>, %b: tensor<f32>",
         "tensor<1000xf32>",

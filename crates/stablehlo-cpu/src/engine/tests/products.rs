@@ -82,7 +82,7 @@ fn check(
 }
 
 #[test]
-fn contractions_of_all_dimension_numbers_match_the_definition() {
+fn contractions_match_definition() {
     let mut r = Random(1);
     for case in 0..150 {
         let kinds = [r.below(3), r.below(3), r.below(3), r.below(3)];
@@ -133,7 +133,7 @@ fn contractions_of_all_dimension_numbers_match_the_definition() {
 }
 
 #[test]
-fn convolutions_of_all_dimension_numbers_match_the_definition() {
+fn convolutions_match_definition() {
     let mut r = Random(2);
     let mut cases = 0;
     while cases < 300 {
@@ -225,7 +225,7 @@ fn convolutions_of_all_dimension_numbers_match_the_definition() {
 }
 
 #[test]
-fn convolutions_with_windows_of_one_tap_match_the_definition() {
+fn one_tap_convolutions_match_definition() {
     let mut r = Random(3);
     for case in 0..60 {
         let (batch, features, outputs) = (r.pick(&[1, 2, 3]), r.pick(&[1, 3, 16, 20]), r.pick(&[1, 5, 35]));

@@ -4,7 +4,7 @@ use super::{program, run, tensor};
 use crate::DType;
 
 #[test]
-fn sums_are_computed_in_the_expressed_type() {
+fn sums_use_expressed_type() {
     let (a, b) = ("!quant.uniform<i8:f32, 1.0e-01:-30>", "!quant.uniform<i8:f32, 5.0e-01:-20>");
     let p = program(
         "%a: tensor<2xf32>, %b: tensor<2xf32>",
@@ -26,7 +26,7 @@ fn sums_are_computed_in_the_expressed_type() {
 }
 
 #[test]
-fn slices_have_scales_of_their_own_and_move_with_them() {
+fn per_axis_scales_move_with_slices() {
     let q = |shape: &str, axis: u32| format!("tensor<{shape}x!quant.uniform<i8:f32:{axis}, {{0.1:-30,0.5:-20}}>>");
     let p = program(
         "%a: tensor<2x1xf32>",
@@ -47,7 +47,7 @@ fn slices_have_scales_of_their_own_and_move_with_them() {
 }
 
 #[test]
-fn reducers_and_parameters_may_be_quantized() {
+fn quantized_reducers_and_parameters() {
     let q = "!quant.uniform<u8:f32, 0.5:3>";
     let p = program(
         &format!("%a: tensor<3x{q}>"),

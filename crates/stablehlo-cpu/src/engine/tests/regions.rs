@@ -18,7 +18,7 @@ const LOOP: &str = "%n0 = stablehlo.convert %y : (tensor<i32>) -> tensor<i32>
     }";
 
 #[test]
-fn a_loop_in_a_map() {
+fn loop_in_map() {
     let p = program(
         "%a: tensor<4xi32>, %b: tensor<4xi32>",
         "tensor<4xi32>",
@@ -36,7 +36,7 @@ fn a_loop_in_a_map() {
 }
 
 #[test]
-fn a_loop_in_a_reducer_and_in_a_scatter() {
+fn loop_in_reducer_and_scatter() {
     let p = program(
         "%a: tensor<3xi32>, %i: tensor<2x1xi32>, %u: tensor<2xi32>",
         "tensor<i32>, tensor<3xi32>",
@@ -77,7 +77,7 @@ fn a_loop_in_a_reducer_and_in_a_scatter() {
 }
 
 #[test]
-fn a_loop_in_a_region_is_a_loop_of_the_program() {
+fn loop_in_region() {
     let p = |body: &str, result: &str| {
         let body = format!(
             "%a = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
@@ -101,7 +101,7 @@ fn a_loop_in_a_region_is_a_loop_of_the_program() {
 
 /// The comparator looks up the ranks of its operands in a table defined outside it.
 #[test]
-fn a_comparator_that_reads_a_table() {
+fn comparator_reads_table() {
     let p = program(
         "%a: tensor<4xi32>, %t: tensor<4xi32>",
         "tensor<4xi32>",
@@ -121,7 +121,7 @@ fn a_comparator_that_reads_a_table() {
 
 /// Each step doubles the number of paths from the result to the argument. Visiting all of them would take forever.
 #[test]
-fn a_comparator_with_many_ways_to_its_arguments() {
+fn comparator_with_many_paths() {
     let mut steps = String::new();
     for side in ["x", "y"] {
         for step in 1..=64 {

@@ -29,7 +29,7 @@ fn softmax(rows: usize, columns: usize) -> crate::Program {
 }
 
 #[test]
-fn softmax_is_one_step_and_right_for_odd_shapes() {
+fn softmax_is_one_step() {
     for (rows, columns) in [(2, 8), (3, 9), (7, 33), (5, 4097), (301, 1025), (1000, 17), (33, 8192)] {
         let program = softmax(rows, columns);
         assert_eq!(program.step_count(), 1, "{rows} {columns}");
@@ -47,7 +47,7 @@ fn softmax_is_one_step_and_right_for_odd_shapes() {
 }
 
 #[test]
-fn a_nan_stays_in_its_row() {
+fn nan_stays_in_row() {
     let mut a = numbers(6 * 100);
     a[250] = f32::NAN;
     let got = run::<f32>(&softmax(6, 100), vec![tensor(DType::F32, &[6, 100], &a)]);
@@ -57,7 +57,7 @@ fn a_nan_stays_in_its_row() {
 }
 
 #[test]
-fn empty_and_short_rows_work_as_before() {
+fn empty_and_short_rows() {
     for (rows, columns) in [(0, 16), (4, 0), (1, 100), (5, 3)] {
         let a = numbers(rows * columns);
         let got = run::<f32>(&softmax(rows, columns), vec![tensor(DType::F32, &[rows, columns], &a)]);
@@ -70,7 +70,7 @@ fn empty_and_short_rows_work_as_before() {
 
 /// Intermediate values are also results, and values per row are used in computations. The type is not `f32`.
 #[test]
-fn values_between_the_parts_may_be_results() {
+fn intermediate_results() {
     let program = program(
         "%a: tensor<37x20xi32>, %b: tensor<20xi32>",
         "tensor<37xi32>, tensor<37x20xi32>, tensor<37x20xi32>",
@@ -101,7 +101,7 @@ fn values_between_the_parts_may_be_results() {
 
 /// A transposed read of an earlier value requires all rows, so it cannot be in the same step.
 #[test]
-fn reads_across_rows_stay_apart() {
+fn reads_across_rows_are_not_fused() {
     let program = program(
         "%a: tensor<16x16xf32>",
         "tensor<16x16xf32>",

@@ -5,7 +5,7 @@ use half::bf16;
 use super::{DType, op, program, run, tensor};
 
 #[test]
-fn integer_division_has_no_traps() {
+fn integer_division_never_traps() {
     assert_eq!(op("divide", DType::I32, &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]), [3, -3, i32::MIN, -1]);
     assert_eq!(op("remainder", DType::I32, &[&[7, -7, i32::MIN, 5], &[2, 2, -1, 0]]), [1, -1, 0, 5]);
     assert_eq!(op("divide", DType::U8, &[&[7u8, 5], &[2, 0]]), [3, 255]);
@@ -114,7 +114,7 @@ fn weak_order_of_floats() {
 }
 
 #[test]
-fn starts_outside_are_moved_inside() {
+fn start_indices_are_clamped() {
     let slice = program(
         "%a: tensor<5xi32>, %i: tensor<i32>",
         "tensor<3xi32>",
@@ -182,7 +182,7 @@ fn long_sums_stay_accurate() {
 }
 
 #[test]
-fn casts_of_sub_byte_results_move_bytes() {
+fn sub_byte_bitcast() {
     // The engine can move elements of types that it cannot compute with.
     let ty = "tensor<2x3xf8E4M3FN>";
     let transpose = program(
@@ -199,7 +199,7 @@ fn casts_of_sub_byte_results_move_bytes() {
 }
 
 #[test]
-fn windows_of_nothing_are_zeros() {
+fn windows_of_padding_are_zeros() {
     let gather = program(
         "%a: tensor<0x4xf32>, %i: tensor<3x1xi32>",
         "tensor<3x4xf32>",
@@ -218,7 +218,7 @@ fn windows_of_nothing_are_zeros() {
 }
 
 #[test]
-fn singular_vectors_of_nothing_are_those_of_the_space() {
+fn svd_of_empty_matrix() {
     let svd = program(
         "%a: tensor<2x0xf64>",
         "tensor<2x2xf64>",
@@ -231,7 +231,7 @@ fn singular_vectors_of_nothing_are_those_of_the_space() {
 }
 
 #[test]
-fn systems_of_three_diagonals_are_solved_with_row_exchanges() {
+fn tridiagonal_solve_pivots() {
     let solver = |results: &str, returned: &str| {
         let diagonal = "tensor<4xf32>";
         program(
@@ -263,7 +263,7 @@ fn systems_of_three_diagonals_are_solved_with_row_exchanges() {
 }
 
 #[test]
-fn systems_of_a_singular_matrix_have_a_finite_solution_if_that_is_requested() {
+fn perturbed_singular_tridiagonal_solve() {
     for (ty, dtype) in [("f32", DType::F32), ("f64", DType::F64)] {
         let perturbed = program(
             &format!("%l: tensor<3x2x{ty}>, %d: tensor<3x2x{ty}>, %u: tensor<3x2x{ty}>, %b: tensor<3x2x1x{ty}>"),
@@ -293,7 +293,7 @@ fn systems_of_a_singular_matrix_have_a_finite_solution_if_that_is_requested() {
 }
 
 #[test]
-fn singular_values_by_qr_steps_are_the_same() {
+fn svd_by_qr_steps() {
     let svd = |routine: &str| {
         program(
             "%a: tensor<2x3xf64>",
@@ -313,7 +313,7 @@ fn singular_values_by_qr_steps_are_the_same() {
 }
 
 #[test]
-fn what_is_not_positive_definite_has_no_cholesky_factor() {
+fn cholesky_of_indefinite_matrix() {
     for (lower, outside) in [(true, 1), (false, 2)] {
         let ty = "tensor<2x2xf32>";
         let body = format!("%0 = stablehlo.cholesky %a, lower = {lower} : {ty}\n return %0 : {ty}");

@@ -3,7 +3,7 @@
 use super::{DType, program, run, tensor};
 
 #[test]
-fn a_product_read_only_transposed_is_made_transposed() {
+fn transposed_product() {
     let body = |last: &str| {
         format!(
             "%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<3x5xf32>, tensor<5x7xf32>) -> tensor<3x7xf32>
@@ -39,7 +39,7 @@ fn a_product_read_only_transposed_is_made_transposed() {
 
 /// The same subtraction twice becomes one value, which is returned twice and read in a loop.
 #[test]
-fn equal_computations_are_made_once() {
+fn equal_computations_run_once() {
     let ty = "tensor<4xf32>";
     let program = program(
         &format!("%a: {ty}, %b: {ty}"),
@@ -62,7 +62,7 @@ fn equal_computations_are_made_once() {
 
 /// Batches, strides, padding and dilation with windows that are read in place.
 #[test]
-fn convolutions_with_many_features_match_the_definition() {
+fn many_feature_convolutions_match_definition() {
     let (h, w, c, o) = (9usize, 7usize, 20usize, 35usize);
     let program = program(
         "%x: tensor<2x9x7x20xf32>, %k: tensor<3x2x20x35xf32>",

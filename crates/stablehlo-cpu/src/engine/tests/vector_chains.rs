@@ -105,7 +105,7 @@ fn random_program(rows: usize, columns: usize, length: usize, random: &mut Rando
 }
 
 #[test]
-fn fused_programs_compute_what_their_operations_do() {
+fn fused_matches_unfused() {
     let mut random = Random(7);
     for (rows, columns) in [(1, 1), (3, 5), (2, 300), (5, 256), (4, 513), (3, 1024), (2, 2500)] {
         for length in [1, 4, 12, 30, 90, 150] {

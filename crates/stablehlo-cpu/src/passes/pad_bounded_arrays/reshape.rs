@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_are_as_small_as_possible() {
+    fn smallest_groups() {
         let of = |from: &[i64], to: &[i64]| groups(&without_units(from, &[]), &without_units(to, &[]));
         assert_eq!(of(&[6, 2], &[6, 2]), [(vec![0], vec![0]), (vec![1], vec![1])]);
         assert_eq!(of(&[6, 2], &[1, 6, 2]), [(vec![0], vec![1]), (vec![1], vec![2])]);
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_of_one_belong_to_a_group() {
+    fn unit_bounds_join_groups() {
         let from = without_units(&[1, 2], &[0]);
         assert_eq!(groups(&from, &without_units(&[2], &[0])), [(vec![0, 1], vec![0])]);
         assert_eq!(groups(&from, &without_units(&[1, 2], &[0])), [(vec![0], vec![0]), (vec![1], vec![1])]);

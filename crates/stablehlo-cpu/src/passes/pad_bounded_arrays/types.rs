@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_are_read() {
+    fn parses_types() {
         let of = |text: &str| bounded(&Type::Other(text.to_owned()));
         let ty = of("tensor<?x2xi64, #stablehlo.bounds<6, ?>>").unwrap();
         assert_eq!(ty, (TensorType::new([6, 2], ElementType::I64), vec![0]));

@@ -90,7 +90,7 @@ fn gspmd() {
 }
 
 #[test]
-fn one_axis_manual_and_the_other_left_to_the_compiler() {
+fn one_manual_axis() {
     let text = "func.func @main(%a: tensor<4x4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {}]>}) -> (tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\"}, {}]>}) {
           %0 = sdy.manual_computation(%a) in_shardings=[<@mesh, [{?}, {\"y\", ?}]>] out_shardings=[<@mesh, [{?}, {?}]>]
             manual_axes={\"y\"} (%p: tensor<4x2xf32>) {
@@ -115,7 +115,7 @@ fn one_axis_manual_and_the_other_left_to_the_compiler() {
 }
 
 #[test]
-fn replicas_of_a_split_program_keep_to_themselves() {
+fn replicas_do_not_mix() {
     let text = "sdy.mesh @two = <[\"z\"=2]>
         func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) -> tensor<f32> {
           %f = stablehlo.constant dense<0.0> : tensor<f32>
@@ -130,7 +130,7 @@ fn replicas_of_a_split_program_keep_to_themselves() {
 }
 
 #[test]
-fn a_manual_part_on_one_device_is_plain() {
+fn single_device() {
     let text = "sdy.mesh @one = <[\"z\"=1]>
         func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
           %0 = sdy.manual_computation(%a) in_shardings=[<@one, [{\"z\"}]>] out_shardings=[<@one, [{\"z\"}]>] manual_axes={\"z\"} (%p: tensor<4xf32>) {
@@ -144,7 +144,7 @@ fn a_manual_part_on_one_device_is_plain() {
 }
 
 #[test]
-fn what_cannot_be_split_is_named() {
+fn unsupported_ops_are_named() {
     let refused = |text: &str| {
         let error = compile_with(&module(text), &CompileSettings::new(1, 4), Pool::global()).expect_err("refused");
         assert_eq!(error.kind(), CompileErrorKind::Unsupported, "{error}");
@@ -183,7 +183,7 @@ fn what_cannot_be_split_is_named() {
 }
 
 #[test]
-fn a_constraint_may_cut_unevenly() {
+fn uneven_constraint() {
     let text =
         "func.func @main(%a: tensor<6x5xf32>) -> (tensor<6x5xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
           %0 = sdy.sharding_constraint %a <@mesh, [{\"x\", \"y\"}, {}]> : tensor<6x5xf32>

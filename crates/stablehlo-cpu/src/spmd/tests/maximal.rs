@@ -12,7 +12,7 @@ fn own(id: usize) -> Vec<Tensor> {
 }
 
 #[test]
-fn an_argument_comes_from_the_device_that_has_it() {
+fn argument_from_one_device() {
     let gspmd = "func.func @main(%a: tensor<2xf32> {mhlo.sharding = \"{maximal device=2}\"}) -> tensor<2xf32> {
           %0 = stablehlo.negate %a : tensor<2xf32>
           return %0 : tensor<2xf32>
@@ -30,7 +30,7 @@ fn an_argument_comes_from_the_device_that_has_it() {
 }
 
 #[test]
-fn results_and_values_inside_are_on_every_device() {
+fn results_on_every_device() {
     let text = "sdy.mesh @one = <[], device_ids=[1]>
         func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@one, []>}) {
           %0 = sdy.sharding_constraint %a <@one, []> : tensor<2xf32>
@@ -43,7 +43,7 @@ fn results_and_values_inside_are_on_every_device() {
 }
 
 #[test]
-fn a_device_that_is_not_there_is_named() {
+fn unknown_device_is_named() {
     let text = "func.func @main(%a: tensor<2xf32> {mhlo.sharding = \"{maximal device=4}\"}) -> tensor<2xf32> { return %a : tensor<2xf32> }";
     let error = partition(&module(text), 1, 4).unwrap_err().to_string();
     assert!(error.contains("device 4 in a program for 4 partitions"), "{error}");

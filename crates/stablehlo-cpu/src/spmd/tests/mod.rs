@@ -184,7 +184,7 @@ fn cuts() -> Vec<String> {
 }
 
 #[test]
-fn a_value_goes_from_any_cut_to_any_other() {
+fn any_sharding_to_any_other() {
     let cuts = cuts();
     assert_eq!(cuts.len(), 12);
     for from in &cuts {
@@ -199,7 +199,7 @@ fn a_value_goes_from_any_cut_to_any_other() {
 }
 
 #[test]
-fn contractions_of_any_cuts() {
+fn contractions_of_any_sharding() {
     let cuts = cuts();
     let body = "%r = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>";
     for a in &cuts {
@@ -210,7 +210,7 @@ fn contractions_of_any_cuts() {
 }
 
 #[test]
-fn shape_ops_of_any_cut() {
+fn shape_ops_of_any_sharding() {
     let bodies = [
         ("tensor<8x4xf32>", "%r = stablehlo.transpose %a, dims = [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>"),
         ("tensor<32xf32>", "%r = stablehlo.reshape %a : (tensor<4x8xf32>) -> tensor<32xf32>"),
@@ -253,7 +253,7 @@ fn shape_ops_of_any_cut() {
 }
 
 #[test]
-fn reductions_of_any_cut() {
+fn reductions_of_any_sharding() {
     let reduce = |op: &str, init: &str, dims: &str, ty: &str| {
         format!(
             "%z = stablehlo.constant dense<{init}> : tensor<f32>
@@ -271,7 +271,7 @@ fn reductions_of_any_cut() {
 }
 
 #[test]
-fn indexing_and_sorting_of_any_cut() {
+fn indexing_and_sorting_of_any_sharding() {
     let gather = "%c = stablehlo.constant dense<[3, 0, 1, 1]> : tensor<4xi32>
         %r = \"stablehlo.gather\"(%a, %c) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 8>}> : (tensor<4x8xf32>, tensor<4xi32>) -> tensor<4x8xf32>";
     let scatter = "%c = stablehlo.constant dense<[[3], [0], [1], [1]]> : tensor<4x1xi32>
@@ -346,7 +346,7 @@ fn loops_branches_and_calls() {
 }
 
 #[test]
-fn the_partitioner_chooses_unknown_shardings() {
+fn unknown_shardings() {
     let program = same(
         "func.func @main(%a: tensor<4x8xf32> {mhlo.sharding = \"{devices=[4,1]<=[4]}\"}, %b: tensor<4x8xf32> {mhlo.sharding = \"{unknown}\"})
             -> (tensor<4x8xf32> {mhlo.sharding = \"{unknown}\"}) {

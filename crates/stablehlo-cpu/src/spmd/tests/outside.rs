@@ -47,7 +47,7 @@ fn sum(groups: &str) -> String {
 }
 
 #[test]
-fn a_sum_over_partitions_counts_the_value_once_for_each() {
+fn sum_over_partitions() {
     let all = run(&sum("dense<[[0, 1, 2, 3]]> : tensor<1x4xi64>"), "tensor<4xf32>").unwrap();
     assert_eq!(all, vec![[4.0, 8.0, 12.0, 16.0]; 4]);
     let pairs = run(&sum("dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>"), "tensor<4xf32>").unwrap();
@@ -55,14 +55,14 @@ fn a_sum_over_partitions_counts_the_value_once_for_each() {
 }
 
 #[test]
-fn a_gather_repeats_the_value() {
+fn all_gather_repeats_value() {
     let body = "%r = \"stablehlo.all_gather\"(%a) <{all_gather_dim = 0 : i64, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,
           replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>, use_global_device_ids}> : (tensor<4xf32>) -> tensor<8xf32>";
     assert_eq!(run(body, "tensor<8xf32>").unwrap(), vec![[1.0, 2.0, 3.0, 4.0, 1.0, 2.0, 3.0, 4.0]; 4]);
 }
 
 #[test]
-fn results_that_differ_are_refused() {
+fn varying_results_are_rejected() {
     let uneven = run(&sum("dense<[[0, 1, 2], [3, -1, -1]]> : tensor<2x3xi64>"), "tensor<4xf32>").unwrap_err();
     assert!(uneven.contains("results that may differ between partitions"), "{uneven}");
     let moved =
@@ -73,7 +73,7 @@ fn results_that_differ_are_refused() {
 }
 
 #[test]
-fn replicas_meet_without_a_channel() {
+fn replicas_without_channel() {
     // Each partition communicates with a different replica.
     let text = "sdy.mesh @two = <[\"z\"=2]>
         func.func @main(%a: tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) -> (tensor<2xf32> {sdy.sharding = #sdy.sharding<@two, [{\"z\"}]>}) {

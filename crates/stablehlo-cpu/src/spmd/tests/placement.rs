@@ -40,7 +40,7 @@ fn gspmd(tiles: &str) -> String {
 }
 
 #[test]
-fn an_argument_moves_from_one_device_order_to_another() {
+fn argument_changes_device_order() {
     // Rows by x and columns by y of [[1, 2], [3, 4]], on devices 3, 2, 1, 0.
     let text = negate(&shardy("reversed", "{\"x\"}, {\"y\"}"), &shardy("mesh", "{\"x\"}, {}"), "tensor<2x2xf32>");
     let got = launch(&text, 1, 4, &parts([&[4.0], &[3.0], &[2.0], &[1.0]], &[1, 1]));
@@ -57,7 +57,7 @@ fn an_argument_moves_from_one_device_order_to_another() {
 }
 
 #[test]
-fn a_result_moves_too() {
+fn result_changes_device_order() {
     let text = negate(
         &shardy("mesh", "{\"x\", \"y\"}"),
         &gspmd("{devices=[2,2]3,0,1,2 last_tile_dim_replicate}"),
@@ -70,7 +70,7 @@ fn a_result_moves_too() {
 }
 
 #[test]
-fn some_devices_have_the_parts_of_an_argument() {
+fn argument_on_some_devices() {
     for mesh in ["half", "other_half"] {
         let (first, second): (usize, usize) = if mesh == "half" { (0, 1) } else { (3, 1) };
         let text = negate(&shardy(mesh, "{\"x\"}, {}"), &shardy("mesh", "{}, {\"y\"}"), "tensor<3x2xf32>");
@@ -94,7 +94,7 @@ fn some_devices_have_the_parts_of_an_argument() {
 }
 
 #[test]
-fn some_devices_get_the_parts_of_a_result() {
+fn result_on_some_devices() {
     let text = negate(&shardy("mesh", "{}"), &shardy("other_half", "{\"x\"}"), "tensor<3xf32>");
     let whole: &[f32] = &[1.0, 2.0, 3.0];
     let got = numbers(&launch(&text, 1, 4, &parts([whole; 4], &[3])));
@@ -116,7 +116,7 @@ fn copies_on_some_devices() {
 }
 
 #[test]
-fn meshes_without_common_axes_meet() {
+fn meshes_without_common_axes() {
     let text = "sdy.mesh @a = <[\"x\"=2, \"y\"=3]>
         sdy.mesh @b = <[\"x\"=3, \"y\"=2]>
         func.func @main(%a: tensor<6xf32> {sdy.sharding = #sdy.sharding<@a, [{\"x\"}]>}) -> (tensor<6xf32> {sdy.sharding = #sdy.sharding<@b, [{\"x\"}]>}) {
@@ -133,7 +133,7 @@ fn meshes_without_common_axes_meet() {
 }
 
 #[test]
-fn constraints_inside_keep_the_value() {
+fn inner_constraints() {
     let text = "sdy.mesh @half = <[\"x\"=2], device_ids=[2, 1]>
         sdy.mesh @reversed = <[\"x\"=4], device_ids=[3, 2, 1, 0]>
         func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\", \"y\"}]>}) -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{\"x\", \"y\"}]>}) {
@@ -147,7 +147,7 @@ fn constraints_inside_keep_the_value() {
 }
 
 #[test]
-fn manual_parts_decide_the_grid() {
+fn manual_computation_grid() {
     // The devices of the second mesh communicate, so the argument of the first is moved.
     let text = |second: &str| {
         format!(

@@ -23,7 +23,7 @@ fn is_like_the_first(text: &str) {
 }
 
 #[test]
-fn a_new_value_is_cut_like_the_other_member() {
+fn members_share_sharding() {
     let body = format!("%r = stablehlo.iota dim = 0 : {MATRIX}\n{}{}", group("a"), group("r"));
     for cut in [dims(&[X, Y]), dims(&[N, X]), dims(&["{\"y\", \"x\"}", N])] {
         let text = two(&cut, &body);
@@ -33,7 +33,7 @@ fn a_new_value_is_cut_like_the_other_member() {
 }
 
 #[test]
-fn a_returned_argument_leaves_with_the_sharding_of_its_group() {
+fn returned_argument_has_group_sharding() {
     let text = format!(
         "func.func @main(%a: {MATRIX} {{sdy.sharding = #sdy.sharding<@mesh, [{}]>}}, %b: {MATRIX}) -> {MATRIX} {{
         {}{}return %b : {MATRIX}\n}}",
@@ -45,7 +45,7 @@ fn a_returned_argument_leaves_with_the_sharding_of_its_group() {
 }
 
 #[test]
-fn a_member_that_is_cut_more_decides() {
+fn most_sharded_member_decides() {
     // By itself, the second member would be cut along y.
     let text = function(
         &[(MATRIX, &dims(&[X, Y])), (MATRIX, &dims(&[Y, N]))],
@@ -56,7 +56,7 @@ fn a_member_that_is_cut_more_decides() {
 }
 
 #[test]
-fn gspmd_groups_by_annotations() {
+fn gspmd_annotations() {
     let like = |to: &str, from: &str| {
         format!(
             "%{to} = stablehlo.custom_call @Sharding(%{from}) {{backend_config = \"\", has_side_effect = true, \
@@ -68,7 +68,7 @@ fn gspmd_groups_by_annotations() {
 }
 
 #[test]
-fn members_of_different_shapes_are_refused() {
+fn different_shapes_are_rejected() {
     let body = format!(
         "%t = stablehlo.slice %a [0:4, 0:8] : ({MATRIX}) -> tensor<4x8xf32>
         {}\"sdy.sharding_group\"(%t) {{group_id = 3 : i64}} : (tensor<4x8xf32>) -> ()
@@ -81,7 +81,7 @@ fn members_of_different_shapes_are_refused() {
 
 /// A custom call of linear algebra runs on the parts of its batch.
 #[test]
-fn batches_of_linear_algebra_stay_cut() {
+fn linear_algebra_keeps_batch_sharding() {
     let batch = "tensor<8x4x3xf32>";
     let cut = dims(&[X, N, N]);
     let text = |call: &str, results: &str| {

@@ -30,7 +30,7 @@ pub(super) fn none() -> Vec<String> {
 const MATRIX: &str = "tensor<8x8xf32>";
 
 #[test]
-fn elementwise_ops_of_values_cut_alike_exchange_nothing() {
+fn elementwise_needs_no_exchange() {
     let cut = dims(&[X, Y]);
     let body = "%t = stablehlo.tanh %a : tensor<8x8xf32>
         %c = stablehlo.constant dense<2.0> : tensor<8x8xf32>
@@ -41,7 +41,7 @@ fn elementwise_ops_of_values_cut_alike_exchange_nothing() {
 }
 
 #[test]
-fn what_says_nothing_of_parts_keeps_them() {
+fn unsharded_ops_keep_sharding() {
     let cut = dims(&[X, Y]);
     for target in ["LayoutConstraint", "annotate_device_placement", "MoveToHost", "MoveToDevice"] {
         let body = format!(
@@ -56,7 +56,7 @@ fn what_says_nothing_of_parts_keeps_them() {
 }
 
 #[test]
-fn parts_of_a_reversed_dimension_change_places() {
+fn reverse_permutes_parts() {
     for (cut, reversed) in [([X, Y], "0"), ([X, Y], "0, 1"), (["{\"y\", \"x\"}", N], "0")] {
         let body = format!("%r = stablehlo.reverse %a, dims = [{reversed}] : {MATRIX}");
         let text = function(&[(MATRIX, &dims(&cut))], (MATRIX, "-"), &body);
@@ -71,7 +71,7 @@ fn parts_of_a_reversed_dimension_change_places() {
 }
 
 #[test]
-fn two_layers_cut_by_columns_then_rows_sum_once() {
+fn tensor_parallel_layers_sum_once() {
     let body = "%h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
         %t = stablehlo.tanh %h : tensor<8x8xf32>
         %r = stablehlo.dot_general %t, %c, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>";
@@ -84,7 +84,7 @@ fn two_layers_cut_by_columns_then_rows_sum_once() {
 }
 
 #[test]
-fn the_gradient_of_weights_sums_over_the_batch() {
+fn weight_gradient_sums_over_batch() {
     let body = "%r = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>";
     let batch = dims(&["{\"x\", \"y\"}", N]);
     let args = [(MATRIX, &batch[..]), (MATRIX, &batch[..])];
@@ -93,7 +93,7 @@ fn the_gradient_of_weights_sums_over_the_batch() {
 }
 
 #[test]
-fn an_axis_that_changes_its_dimension_is_no_gather() {
+fn moved_axis_needs_no_gather() {
     let body = "%r = stablehlo.negate %a : tensor<8x8xf32>";
     let moved =
         |from: &[&str], to: &[&str]| collectives(&function(&[(MATRIX, &dims(from))], (MATRIX, &dims(to)), body));
@@ -104,7 +104,7 @@ fn an_axis_that_changes_its_dimension_is_no_gather() {
 }
 
 #[test]
-fn a_loop_over_layers_keeps_its_values_cut() {
+fn layer_loop_keeps_sharding() {
     let text = format!(
         "func.func @main(%a: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{X}, {N}]>}},
                         %w: tensor<8x8xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{N}, {Y}]>}}) -> tensor<8x8xf32> {{

@@ -8,7 +8,7 @@ const MATRIX: &str = "tensor<5x6xf32>";
 const ALL: &str = "{\"x\", \"y\"}";
 
 #[test]
-fn from_any_cut_to_any_other() {
+fn any_sharding_to_any_other() {
     for from in &cuts() {
         for to in &cuts() {
             for ty in [MATRIX, "tensor<1x7xf32>", "tensor<3x2xf32>"] {
@@ -117,7 +117,7 @@ fn shape_ops() {
 }
 
 #[test]
-fn constraints_inside_a_program_and_in_its_loops() {
+fn inner_constraints() {
     for cut in cuts().iter().filter(|cut| *cut != "-") {
         same(&format!(
             "func.func @main(%a: tensor<5x6xf32>) -> (tensor<5x6xf32>, tensor<f32>) {{
@@ -144,7 +144,7 @@ fn constraints_inside_a_program_and_in_its_loops() {
 }
 
 #[test]
-fn a_batch_stays_cut() {
+fn batch_keeps_sharding() {
     let batch = dims(&[ALL, N]);
     let body = "%z = stablehlo.constant dense<0.0> : tensor<f32>
         %h = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<10x6xf32>, tensor<6x3xf32>) -> tensor<10x3xf32>
@@ -155,7 +155,7 @@ fn a_batch_stays_cut() {
 }
 
 #[test]
-fn results_are_padded_only_on_request() {
+fn results_padded_on_request() {
     let body = "%r = stablehlo.negate %a : tensor<5x6xf32>";
     let output = |result: &str| {
         let text = function(&[(MATRIX, &dims(&[ALL, N]))], (MATRIX, result), body);

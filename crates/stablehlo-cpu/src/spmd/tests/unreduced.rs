@@ -18,7 +18,7 @@ fn dot(to: &str, a: &str, b: &str) -> String {
 }
 
 #[test]
-fn partial_products_are_added_before_they_are_summed() {
+fn partial_products_are_added_first() {
     let (left, right, whole) = (dims(&[N, X]), dims(&[X, N]), dims(&[N, N]));
     let sums = [
         dot("c", "a", "b"),
@@ -40,7 +40,7 @@ fn partial_products_are_added_before_they_are_summed() {
 }
 
 #[test]
-fn any_value_becomes_a_sum_and_whole_again() {
+fn to_unreduced_and_back() {
     for from in ["-", &dims(&[N, N]), &dims(&[X, N]), &dims(&[N, X]), &dims(&[Y, X]), "{\"x\", \"y\"}, {}"] {
         for (cut, axes) in [(dims(&[N, N]), "\"x\""), (dims(&[Y, N]), "\"x\""), (dims(&[N, N]), "\"x\", \"y\"")] {
             for to in [dims(&[N, N]), dims(&[X, N]), dims(&[Y, X])] {
@@ -56,7 +56,7 @@ fn any_value_becomes_a_sum_and_whole_again() {
 }
 
 #[test]
-fn parts_become_summands_without_an_exchange() {
+fn sharded_to_unreduced_needs_no_exchange() {
     let body = [
         sum("s", "a", &dims(&[N, N]), "\"x\"", MATRIX),
         format!("%r = sdy.sharding_constraint %s <@mesh, [{}]> : {MATRIX}", dims(&[X, N])),
@@ -67,7 +67,7 @@ fn parts_become_summands_without_an_exchange() {
 }
 
 #[test]
-fn ops_that_are_not_linear_take_whole_values() {
+fn nonlinear_ops_reduce_first() {
     let ops = [
         "%u = stablehlo.abs %s : tensor<8x8xf32>",
         "%u = stablehlo.multiply %s, %s : tensor<8x8xf32>",
@@ -96,7 +96,7 @@ fn ops_that_are_not_linear_take_whole_values() {
 }
 
 #[test]
-fn updates_are_added_where_they_are() {
+fn local_updates() {
     let scatter = "%z = stablehlo.constant dense<0.0> : tensor<8xf32>
         %q = \"stablehlo.scatter\"(%z, %b, %a) <{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
           ^bb0(%m: tensor<f32>, %n: tensor<f32>):
@@ -114,7 +114,7 @@ fn updates_are_added_where_they_are() {
 }
 
 #[test]
-fn arguments_and_results_may_be_sums() {
+fn unreduced_arguments_and_results() {
     let text = "func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={\"x\"}>},
                                %b: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={\"x\", \"y\"}>})
         -> (tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}], unreduced={\"x\"}>}) {
@@ -138,7 +138,7 @@ fn arguments_and_results_may_be_sums() {
 }
 
 #[test]
-fn a_program_without_results_has_the_sharding_of_an_empty_tuple() {
+fn sharding_without_results() {
     let text =
         format!("func.func @main(%a: tensor<4xf32> {{sdy.sharding = #sdy.sharding<@mesh, [{X}]>}}) {{ return }}");
     let split = partition(&module(&text), 1, 4).unwrap();

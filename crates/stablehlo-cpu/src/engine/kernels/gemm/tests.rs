@@ -40,7 +40,7 @@ fn narrowed<'a, T>(m: Matrix<'_, f64>, data: &'a [T]) -> Matrix<'a, T> {
 }
 
 #[test]
-fn products_of_all_layouts_sizes_and_types_are_exact() {
+fn exact_for_all_layouts_sizes_and_types() {
     let sizes: &[(usize, usize, usize)] = &[
         (1, 1, 1),
         (1, 7, 5),
@@ -84,7 +84,7 @@ fn products_of_all_layouts_sizes_and_types_are_exact() {
 }
 
 #[test]
-fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
+fn same_bits_on_any_thread_count() {
     // Products with rounded sums, including single rows and columns, and shallow and deep products.
     let sizes = [(257, 200, 131), (1, 1500, 3001), (3001, 1500, 1), (2100, 1, 2100), (9, 4000, 129), (131, 2000, 17)];
     let bits = |out: &[f32]| out.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -109,7 +109,7 @@ fn products_are_the_same_bit_for_bit_on_any_number_of_threads() {
 }
 
 #[test]
-fn pieces_give_every_thread_work_and_are_not_slivers() {
+fn pieces_occupy_every_thread() {
     for threads in [1, 2, 3, 16, 64] {
         for (m, k, n) in [(1, 4000, 4000), (128, 784, 512), (1024, 1024, 1024), (33, 5000, 90), (5000, 700, 1)] {
             let (down, across) = dense::pieces((m, k, n), threads);
@@ -123,7 +123,7 @@ fn pieces_give_every_thread_work_and_are_not_slivers() {
 }
 
 #[test]
-fn blocks_cover_the_output_and_suffice_for_the_threads() {
+fn blocks_cover_output() {
     for shape @ (mr, nr) in [(6, 16), (12, 32), (12, 16)] {
         for (m, n) in [(1, 1), (5, 3000), (128, 512), (1024, 1024), (2048, 65), (77, 31)] {
             for threads in [1, 2, 16] {
@@ -142,7 +142,7 @@ fn blocks_cover_the_output_and_suffice_for_the_threads() {
 }
 
 #[test]
-fn lines_are_interleaved_from_any_number_of_any_length() {
+fn interleaved_lines() {
     for width in [4usize, 6, 12, 16, 32] {
         for count in 1..=width {
             for depth in [0usize, 1, 7, 8, 9, 31] {
