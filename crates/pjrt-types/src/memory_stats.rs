@@ -75,4 +75,12 @@ pub struct CompiledMemoryStats {
     /// All device memory that the program allocates. If a backend leaves it 0, the vendor's side computes it from the other
     /// sizes.
     pub total_size: i64,
+    /// The sum of the compiler's allocations in device memory. If a backend leaves it 0, the vendor's side reports
+    /// `total_size`.
+    pub total_allocation_size: i64,
+    /// The part of `total_allocation_size` that lives longer than a run, such as arguments and constants.
+    pub indefinite_allocation_size: i64,
+    /// The most device memory in use at one time, without the padding of allocations. If a backend leaves it 0, the vendor's
+    /// side reports `peak_memory`.
+    pub peak_unpadded_heap: i64,
 }

@@ -160,6 +160,9 @@ impl Executable {
         stats.host_temp_size = args.host_temp_size_in_bytes;
         stats.peak_memory = args.peak_memory_in_bytes;
         stats.total_size = args.total_size_in_bytes;
+        stats.total_allocation_size = args.total_allocation_bytes;
+        stats.indefinite_allocation_size = args.indefinite_allocations;
+        stats.peak_unpadded_heap = args.peak_unpadded_heap_bytes;
         Ok(stats)
     }
 

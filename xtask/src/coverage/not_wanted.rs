@@ -197,15 +197,6 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
     },
     NotWanted {
         side: Side::Caller,
-        reason: "Details of XLA's allocator. All plugins report the total and the peak.",
-        items: &[
-            "PJRT_Executable_GetCompiledMemoryStats_Args::total_allocation_bytes",
-            "PJRT_Executable_GetCompiledMemoryStats_Args::indefinite_allocations",
-            "PJRT_Executable_GetCompiledMemoryStats_Args::peak_unpadded_heap_bytes",
-        ],
-    },
-    NotWanted {
-        side: Side::Caller,
         reason: "The memory, which is always given, determines the device.",
         items: &["PJRT_Client_CreateUninitializedBuffer_Args::device"],
     },

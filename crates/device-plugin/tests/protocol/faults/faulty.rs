@@ -39,7 +39,7 @@ struct Explosive;
 
 impl Drop for Explosive {
     fn drop(&mut self) {
-        panic!("the panic payload panics");
+        panic!("what was thrown explodes");
     }
 }
 

@@ -198,9 +198,10 @@ entries! {
         let device = [stats.output_size, stats.temp_size, stats.alias_size.saturating_neg()];
         let total = device.into_iter().fold(stats.argument_size, i64::saturating_add);
         args.total_size_in_bytes = if stats.total_size == 0 { total } else { stats.total_size };
-        args.total_allocation_bytes = args.total_size_in_bytes;
-        args.indefinite_allocations = 0;
-        args.peak_unpadded_heap_bytes = stats.peak_memory;
+        let or = |reported: i64, computed: i64| if reported == 0 { computed } else { reported };
+        args.total_allocation_bytes = or(stats.total_allocation_size, args.total_size_in_bytes);
+        args.indefinite_allocations = stats.indefinite_allocation_size;
+        args.peak_unpadded_heap_bytes = or(stats.peak_unpadded_heap, stats.peak_memory);
         Ok(())
     }
 
