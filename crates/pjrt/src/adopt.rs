@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pjrt_sys::*;
 
@@ -114,20 +114,45 @@ static ADOPTED: Mutex<Vec<Weak<ClientInner>>> = Mutex::new(Vec::new());
 /// handles that come from the result are dropped and its pending callbacks have run.
 pub unsafe fn adopt_client(plugin: &Plugin, client: *mut PJRT_Client) -> Result<Client, Error> {
     let raw = NonNull::new(client).ok_or_else(|| Error::invalid("the client to adopt is null"))?;
-    let mut adopted = ADOPTED.lock().unwrap_or_else(PoisonError::into_inner);
-    adopted.retain(|client| client.strong_count() > 0);
-    let known = adopted.iter().filter_map(Weak::upgrade).find(|known| known.raw().as_ptr() == client);
-    if let Some(known) = known {
+    if let Some(known) = known(&mut adopted(), raw) {
         return Ok(Client::from_inner(known));
     }
+    // The plugin is called without the lock, because its code may adopt a client, too.
     // SAFETY: A1: the client lives as long as the handles.
     let client = unsafe { Client::adopt(plugin, raw) }?;
+    let mut adopted = adopted();
+    // Another thread may have adopted the same client meanwhile. All users must have the same handle.
+    if let Some(known) = known(&mut adopted, raw) {
+        drop(adopted);
+        return Ok(Client::from_inner(known));
+    }
     adopted.push(Arc::downgrade(client.inner()));
     Ok(client)
 }
 
+fn adopted() -> MutexGuard<'static, Vec<Weak<ClientInner>>> {
+    ADOPTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the adopted client with that pointer, and removes clients that no longer exist from the list.
+fn known(adopted: &mut Vec<Weak<ClientInner>>, client: NonNull<PJRT_Client>) -> Option<Arc<ClientInner>> {
+    let mut found = None;
+    adopted.retain(|known| {
+        let Some(known) = known.upgrade() else { return false };
+        if known.raw().as_ptr() == client.as_ptr() {
+            found = Some(known);
+        }
+        true
+    });
+    found
+}
+
 /// A buffer that another part of the process owns. It can be used like a [`Buffer`], except that it cannot be donated.
-/// Dropping this value does not destroy the buffer. [`Buffer::delete`] frees its memory for all users.
+/// Dropping this value does not destroy the buffer.
+///
+/// [`Buffer::delete`] frees the memory for all users, as in the frameworks that share a buffer between several of their
+/// own handles. The owner's handle remains valid, and its later uses are errors of the plugin
+/// ([contract](crate::contracts) C8).
 pub struct AdoptedBuffer(ManuallyDrop<Buffer>);
 
 /// Returns a handle of a buffer that another part of the process owns.
@@ -180,7 +205,7 @@ pub unsafe fn with_multi_slice_config(
     mut options: ExecuteOptions,
     config: *mut PJRT_MultiSlice_Config,
 ) -> ExecuteOptions {
-    options.set_multi_slice_config(config);
+    options.adopt_multi_slice_config(config);
     options
 }
 

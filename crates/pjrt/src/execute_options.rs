@@ -13,6 +13,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::execute_context::ExecuteContext;
+use crate::extensions::MultiSliceConfig;
 use crate::handle::{Foreign, Owner};
 use crate::named_value;
 use crate::run_callbacks::{CallbackArguments, CallbackLists, Callbacks, ProgramOutput, SentChunk};
@@ -54,7 +55,15 @@ pub struct ExecuteOptions {
     task_ids: Vec<c_int>,
     incarnation_ids: Vec<i64>,
     callbacks: Callbacks,
-    multi_slice_config: Option<Foreign<*mut PJRT_MultiSlice_Config>>,
+    multi_slice_config: Option<SliceConfig>,
+}
+
+/// The configuration of a run on several slices.
+#[derive(Clone, Debug)]
+enum SliceConfig {
+    Owned(Arc<MultiSliceConfig>),
+    /// Lives until all runs with it have ended, by the contract of `raw::with_multi_slice_config`.
+    Adopted(Foreign<*mut PJRT_MultiSlice_Config>),
 }
 
 impl ExecuteOptions {
@@ -166,8 +175,18 @@ impl ExecuteOptions {
         self
     }
 
-    pub(crate) fn set_multi_slice_config(&mut self, config: *mut PJRT_MultiSlice_Config) {
-        self.multi_slice_config = Some(Foreign(config));
+    /// Sets the arrangement of devices for a run on several slices. The configuration lives until the run has ended.
+    ///
+    /// A run is an error if the plugin is older than API 0.97, and with a configuration of another plugin.
+    #[doc(alias = "multi_slice_config")]
+    #[must_use]
+    pub fn with_multi_slice_config(mut self, config: Arc<MultiSliceConfig>) -> Self {
+        self.multi_slice_config = Some(SliceConfig::Owned(config));
+        self
+    }
+
+    pub(crate) fn adopt_multi_slice_config(&mut self, config: *mut PJRT_MultiSlice_Config) {
+        self.multi_slice_config = Some(SliceConfig::Adopted(Foreign(config)));
     }
 
     /// Whether options are set that few programs need.
@@ -206,7 +225,18 @@ impl ExecuteOptions {
         options.task_ids = self.task_ids.as_ptr().cast_mut();
         options.incarnation_ids = self.incarnation_ids.as_ptr().cast_mut();
         options.use_major_to_minor_data_layout_for_callbacks = self.major_to_minor_callbacks.into();
-        options.multi_slice_config = self.multi_slice_config.map_or(ptr::null_mut(), |config| config.0);
+        options.multi_slice_config = match &self.multi_slice_config {
+            None => ptr::null_mut(),
+            Some(SliceConfig::Adopted(config)) => config.0,
+            Some(SliceConfig::Owned(config)) => {
+                if !ptr::eq(config.api(), client.api()) {
+                    return Err(Error::invalid(
+                        "the configuration of slices belongs to another plugin than the program",
+                    ));
+                }
+                config.handle().as_ptr()
+            }
+        };
         let mut more = MoreOptions { custom: named_value::raw(&self.custom_options), callbacks: None };
         options.num_custom_options = more.custom.len();
         options.custom_options = more.custom.as_ptr();
@@ -217,13 +247,13 @@ impl ExecuteOptions {
         Ok(more)
     }
 
-    /// Keeps the context and the callbacks until the run of that event has ended. Without an event the end of the run is
-    /// unknown, so they are leaked.
+    /// Keeps the context, the configuration of slices and the callbacks until the run of that event has ended. Without an
+    /// event the end of the run is unknown, so they are leaked.
     pub(crate) fn keep(&self, callbacks: Option<Arc<CallbackArguments>>, run: Option<&Event>) {
-        if self.context.is_none() && callbacks.is_none() {
+        if self.context.is_none() && callbacks.is_none() && self.multi_slice_config.is_none() {
             return;
         }
-        let kept = (self.context.clone(), callbacks);
+        let kept = (self.context.clone(), self.multi_slice_config.clone(), callbacks);
         match run {
             Some(run) => run.hold(kept, |kept, _| drop(kept)),
             None => std::mem::forget(kept),

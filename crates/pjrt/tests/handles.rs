@@ -6,14 +6,18 @@
 mod fake;
 
 use std::ptr::null_mut;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
+use pjrt::raw::{AsRaw, adopt_client};
 use pjrt::{
     Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, Executable, ExecuteContext,
     ExecuteOptions, HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
 };
-use pjrt_sys::{PJRT_Error, PJRT_ExecuteContext_Create_Args, PJRT_ExecuteContext_Destroy_Args};
+use pjrt_sys::{
+    PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_ExecuteContext_Create_Args, PJRT_ExecuteContext_Destroy_Args,
+};
 
 fn compile(client: &Client) -> LoadedExecutable {
     client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap()
@@ -54,6 +58,32 @@ fn children_outlive_parent_handles() {
     assert!(!fake.destroyed.lock().unwrap().contains(&"client"), "the device handle holds it");
     drop(device);
     assert!(fake.all_gone(), "everything was destroyed once");
+}
+
+/// A plugin may adopt another client while it answers for this one.
+#[test]
+fn adoption_calls_the_plugin_without_a_lock() {
+    static OTHER: Mutex<Option<(Plugin, usize)>> = Mutex::new(None);
+    unsafe extern "C" fn devices(args: *mut PJRT_Client_AddressableDevices_Args) -> *mut PJRT_Error {
+        let other = OTHER.lock().unwrap().take();
+        if let Some((plugin, address)) = other {
+            let address = std::ptr::with_exposed_provenance_mut(address);
+            // SAFETY: A1: the test keeps the client alive.
+            assert!(unsafe { adopt_client(&plugin, address) }.is_ok());
+        }
+        // SAFETY: C2: the fake's function gets its own arguments.
+        unsafe { table().PJRT_Client_AddressableDevices.unwrap()(args) }
+    }
+    let mut changed = table();
+    changed.PJRT_Client_AddressableDevices = Some(devices);
+    let plugin = plugin_of(changed).unwrap();
+    let (first, second) = (Fake::new().client_of(&plugin), Fake::new().client_of(&plugin));
+    *OTHER.lock().unwrap() = Some((plugin.clone(), second.as_raw().expose_provenance()));
+    // SAFETY: A1: the client is dropped at the end of the test.
+    let adopted = unsafe { adopt_client(&plugin, first.as_raw()) }.unwrap();
+    assert!(OTHER.lock().unwrap().is_none(), "the plugin has adopted the other client");
+    // SAFETY: A1: as above.
+    assert_eq!(unsafe { adopt_client(&plugin, first.as_raw()) }.unwrap(), adopted);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fake::{Fake, make_error, plugin_of, table};
-use pjrt::{Buffer, Client, CompileOptions, ErrorCode, ErrorKind, ExecuteOptions, Execution, Input, Program};
+use pjrt::extensions::Megascale;
+use pjrt::{Buffer, Client, CompileOptions, ErrorCode, ErrorKind, ExecuteOptions, Execution, Input, Plugin, Program};
 use pjrt_sys::*;
 
 /// The events of a run, in order.
@@ -286,4 +287,75 @@ fn failed_run_drops_callbacks() {
     assert_eq!(Arc::strong_count(&held), 2);
     drop(options);
     assert_eq!(Arc::strong_count(&held), 1);
+}
+
+/// Configurations of slices that exist, and those that a run received.
+static SLICES: Mutex<(isize, Vec<i32>)> = Mutex::new((0, Vec::new()));
+
+unsafe extern "C" fn topology(args: *mut PJRT_Client_TopologyDescription_Args) -> *mut PJRT_Error {
+    unsafe { (*args).topology = (*args).client.cast() };
+    null_mut()
+}
+
+/// The configuration is the number of slices.
+unsafe extern "C" fn create_config(args: *mut PJRT_Megascale_CreateAoTConfig_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    SLICES.lock().unwrap().0 += 1;
+    args.multi_slice_config = Box::into_raw(Box::new(args.num_slices)).cast();
+    null_mut()
+}
+
+unsafe extern "C" fn destroy_config(args: *mut PJRT_MultiSlice_Config_Destroy_Args) -> *mut PJRT_Error {
+    SLICES.lock().unwrap().0 -= 1;
+    drop(unsafe { Box::from_raw((*args).config.cast::<i32>()) });
+    null_mut()
+}
+
+unsafe extern "C" fn execute_on_slices(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
+    let config = unsafe { (*(*args).options).multi_slice_config };
+    SLICES.lock().unwrap().1.push(unsafe { *config.cast::<i32>() });
+    unsafe { table().PJRT_LoadedExecutable_Execute.unwrap()(args) }
+}
+
+fn plugin_with_slices() -> Plugin {
+    let mut configs = PJRT_MultiSlice_Extension::new();
+    configs.base.type_ = PJRT_MultiSlice_Extension::TYPE;
+    configs.config_destroy = Some(destroy_config);
+    let mut megascale = PJRT_Megascale_Extension::new();
+    megascale.base.type_ = PJRT_Megascale_Extension::TYPE;
+    megascale.base.next = (&raw mut *Box::leak(Box::new(configs))).cast();
+    megascale.create_aot_config = Some(create_config);
+    let mut table = table();
+    table.PJRT_Client_TopologyDescription = Some(topology);
+    table.PJRT_LoadedExecutable_Execute = Some(execute_on_slices);
+    table.extension_start = (&raw mut *Box::leak(Box::new(megascale))).cast();
+    plugin_of(table).unwrap()
+}
+
+#[test]
+fn slices_live_until_the_run_ends() {
+    let _turn = turn();
+    let fake = Fake::new();
+    let plugin = plugin_with_slices();
+    let client = fake.client_of(&plugin);
+    let config = |client: &Client| {
+        let megascale = client.plugin().extension::<Megascale>().unwrap();
+        Arc::new(megascale.ahead_of_time_config(&client.topology().unwrap(), 4).unwrap())
+    };
+    let program = client.compile(&Program::mlir(""), &CompileOptions::default()).unwrap();
+    let x = client.buffer_from_host(&[1u8], &[1]).unwrap();
+    fake.manual.store(true, SeqCst);
+    let options = ExecuteOptions::new().with_multi_slice_config(config(&client));
+    drop(program.execute_with([Input::Borrow(&x)], &options).unwrap());
+    drop(options);
+    assert_eq!(*SLICES.lock().unwrap(), (1, vec![4]), "the run uses the configuration");
+    fake.finish();
+    assert_eq!(SLICES.lock().unwrap().0, 0);
+
+    let foreign = config(&Fake::new().client_of(&plugin_with_slices()));
+    let options = ExecuteOptions::new().with_multi_slice_config(foreign);
+    let error = program.execute_with([Input::Borrow(&x)], &options).unwrap_err();
+    assert!(error.message().contains("another plugin than the program"), "{error}");
+    drop(options);
+    assert_eq!(*SLICES.lock().unwrap(), (0, vec![4]));
 }

@@ -8,6 +8,7 @@ use pjrt_sys::*;
 
 use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
+use crate::api::Api;
 use crate::client::Client;
 use crate::error::Error;
 use crate::handle::{Destroy, Handle, Owned, Owner as _};
@@ -234,8 +235,8 @@ unsafe impl Destroy<MultiSlice> for PJRT_MultiSlice_Config {
     }
 }
 
-/// The arrangement of devices in several slices. [`raw::with_multi_slice_config`](crate::raw::with_multi_slice_config)
-/// passes it to runs.
+/// The arrangement of devices in several slices.
+/// [`ExecuteOptions::with_multi_slice_config`](crate::ExecuteOptions::with_multi_slice_config) passes it to runs.
 #[derive(Debug)]
 #[doc(alias = "PJRT_MultiSlice_Config")]
 pub struct MultiSliceConfig(Owned<PJRT_MultiSlice_Config, MultiSlice>);
@@ -243,6 +244,11 @@ pub struct MultiSliceConfig(Owned<PJRT_MultiSlice_Config, MultiSlice>);
 impl MultiSliceConfig {
     pub(crate) fn handle(&self) -> &Handle<PJRT_MultiSlice_Config, MultiSlice> {
         &self.0
+    }
+
+    /// The functions of the plugin that created the configuration.
+    pub(crate) fn api(&self) -> &Api {
+        self.0.owner().0.plugin.api()
     }
 
     fn new(raw: *mut PJRT_MultiSlice_Config, functions: MultiSlice, function: &'static str) -> Result<Self, Error> {
