@@ -276,8 +276,12 @@ impl Buffer {
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_device = device.handle().as_ptr();
-        // SAFETY: C2: buffer and device are live and belong to one client.
-        unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }?;
+        let call = || {
+            args.dst_buffer = std::ptr::null_mut();
+            // SAFETY: C2: buffer and device are live and belong to one client.
+            unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
+        };
+        self.raw.owner().allocating(|| vec![device.clone()], call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
@@ -297,8 +301,12 @@ impl Buffer {
         let mut args = PJRT_Buffer_CopyToMemory_Args::new();
         args.buffer = self.live()?.as_ptr();
         args.dst_memory = memory.handle().as_ptr();
-        // SAFETY: C2: buffer and memory are live and belong to one client.
-        unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }?;
+        let call = || {
+            args.dst_buffer = std::ptr::null_mut();
+            // SAFETY: C2: buffer and memory are live and belong to one client.
+            unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
+        };
+        self.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
@@ -335,7 +343,7 @@ impl Buffer {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
         // SAFETY: C3: the plugin made the event for us; the buffer keeps its client meanwhile.
         let event = unsafe { Owned::new(raw, self.raw.owner()) };
-        event.query::<slot::PJRT_Event_Await>()
+        event.query::<slot::PJRT_Event_Await>().map_err(|error| self.raw.owner().describe_memory(error))
     }
 }
 

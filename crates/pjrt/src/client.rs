@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::ffi::{c_char, c_int};
 use std::fmt;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
 use crate::named_value;
-use crate::options::{ClientOptions, MAX_DEVICES, check_client, encode, encode_raw};
+use crate::options::{ClientOptions, Hook, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::raw_program;
 use crate::read;
@@ -58,6 +58,10 @@ pub(crate) struct ClientInner {
     tracks_runs: bool,
     /// The options that the client was created with.
     options: Vec<NamedValue>,
+    /// Counts uploads whose host memory the plugin may use as long as their buffers live.
+    lent: Arc<InFlight>,
+    /// Frees memory after a failed allocation.
+    out_of_memory: Option<Hook>,
 }
 
 struct Parts {
@@ -81,6 +85,14 @@ impl ClientInner {
 
     pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
         self.parts.in_flight()
+    }
+
+    pub(crate) fn lent(&self) -> &Arc<InFlight> {
+        &self.lent
+    }
+
+    pub(crate) fn out_of_memory_hook(&self) -> Option<&Hook> {
+        self.out_of_memory.as_ref()
     }
 
     pub(crate) fn options(&self) -> &[NamedValue] {
@@ -133,8 +145,10 @@ impl Client {
         let in_flight = Arc::new(InFlight::default());
         exit::watch(&in_flight);
         let parts = DeferredDrop::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
-        let (tracks_runs, options) = (options.tracked_runs, options.values.clone());
-        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs, options })))
+        let (tracks_runs, out_of_memory) = (options.tracked_runs, options.out_of_memory.clone());
+        let options = options.values.clone();
+        let lent = Arc::new(InFlight::default());
+        Ok(Self(Arc::new(ClientInner { parts, default_device, tracks_runs, options, lent, out_of_memory })))
     }
 
     pub(crate) fn inner(&self) -> &Arc<ClientInner> {
@@ -157,7 +171,8 @@ impl Client {
     /// Waits until the operations of this client and its objects have ended. These are copies to the host, callbacks,
     /// polled futures, execute contexts, and runs if the client was created with
     /// [`ClientOptions::with_tracked_runs`](crate::ClientOptions::with_tracked_runs). They include operations that
-    /// other threads start meanwhile. It does not wait for host memory that is lent to a live buffer.
+    /// other threads start meanwhile. It does not wait for host memory that is lent to buffers; see
+    /// [`Client::wait_for_lent_memory`].
     ///
     /// # Errors
     ///
@@ -167,12 +182,27 @@ impl Client {
         self.wait_for_operations(deadline(timeout), timeout)
     }
 
-    fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
-        if in_callback() {
-            return Err(Error::invalid(
-                "a callback cannot wait for its own client; wait on another thread after the callback has returned",
-            ));
+    /// Waits until the plugin has returned all host memory that buffers of this client use in place. Drop or delete these
+    /// buffers first, because a plugin may use the memory as long as they live, and then [`Client::synchronize`].
+    ///
+    /// Whoever owns an adopted client calls this before the client is destroyed ([contract](crate::contracts) A1).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::synchronize`].
+    pub fn wait_for_lent_memory(&self, timeout: Duration) -> Result<(), Error> {
+        refuse_in_callback()?;
+        match self.0.lent.wait(deadline(timeout)) {
+            0 => Ok(()),
+            left => Err(Error::timeout(format!(
+                "the plugin still uses the host memory of {left} uploads after {timeout:?}; drop their buffers first, and \
+                 wait for the runs that use them"
+            ))),
         }
+    }
+
+    fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
+        refuse_in_callback()?;
         match self.0.in_flight().wait(until) {
             0 => Ok(()),
             left => Err(Error::timeout(format!(
@@ -345,6 +375,11 @@ impl Client {
         self.compile_encoded(program, &encode_raw(options)?)
     }
 
+    /// Calls a function that allocates on all devices; see [`ClientInner::allocating`].
+    fn allocating(&self, call: impl FnMut() -> Result<(), Error>) -> Result<(), Error> {
+        self.0.allocating(|| self.addressable_devices().unwrap_or_default(), call)
+    }
+
     fn compile_encoded(&self, program: &Program, options: &[u8]) -> Result<LoadedExecutable, Error> {
         let span = tracing::debug_span!(
             "compile",
@@ -361,8 +396,11 @@ impl Client {
         args.program = &raw const program;
         args.compile_options = options.as_ptr().cast::<c_char>();
         args.compile_options_size = options.len();
-        // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
-        unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }?;
+        self.allocating(|| {
+            args.executable = ptr::null_mut();
+            // SAFETY: C2: the client is live; program and options live through the call, which only reads them.
+            unsafe { self.api().call::<slot::PJRT_Client_Compile>(&mut args) }
+        })?;
         // SAFETY: C3: the plugin created the executable for this caller.
         let executable = unsafe { LoadedExecutable::new(args.executable, self, slot::PJRT_Client_Compile::NAME) }?;
         if !span.is_disabled() {
@@ -382,7 +420,7 @@ impl Client {
         executable: &Executable,
         options: &CompileOptions,
     ) -> Result<LoadedExecutable, Error> {
-        if !std::ptr::eq(executable.handle().api(), self.api()) {
+        if !ptr::eq(executable.handle().api(), self.api()) {
             return Err(Error::invalid("the executable was compiled by a plugin other than the client's"));
         }
         let options = encode(options)?;
@@ -391,8 +429,11 @@ impl Client {
         args.executable = executable.handle().as_ptr();
         args.compile_options = options.as_ptr().cast::<c_char>();
         args.compile_options_size = options.len();
-        // SAFETY: C2: client and executable are live and of one plugin; the options live through the call.
-        unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }?;
+        self.allocating(|| {
+            args.loaded_executable = ptr::null_mut();
+            // SAFETY: C2: client and executable are live and of one plugin; the options live through the call.
+            unsafe { self.api().call::<slot::PJRT_Client_Load>(&mut args) }
+        })?;
         // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, slot::PJRT_Client_Load::NAME) }
     }
@@ -434,6 +475,15 @@ impl Client {
         let devices = devices.into_iter().map(i64::from).collect();
         DeviceAssignment::new(num_replicas, num_partitions, devices).ok_or_else(wrong)
     }
+}
+
+fn refuse_in_callback() -> Result<(), Error> {
+    if in_callback() {
+        return Err(Error::invalid(
+            "a callback cannot wait for its own client; wait on another thread after the callback has returned",
+        ));
+    }
+    Ok(())
 }
 
 fn deadline(timeout: Duration) -> Instant {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use pjrt_types::{ApiVersion, ErrorCode};
 
+use crate::device_memory::DeviceMemory;
 use crate::load_error::LoadError;
 use crate::read::Malformed;
 
@@ -46,11 +47,20 @@ struct Inner {
     message: String,
     payloads: Vec<(String, Vec<u8>)>,
     load: Option<LoadError>,
+    device_memory: Vec<DeviceMemory>,
 }
 
 impl Error {
     fn new(kind: ErrorKind, code: ErrorCode, function: Option<&'static str>, message: String) -> Self {
-        Self(Box::new(Inner { kind, code, function, message, payloads: Vec::new(), load: None }))
+        Self(Box::new(Inner {
+            kind,
+            code,
+            function,
+            message,
+            payloads: Vec::new(),
+            load: None,
+            device_memory: Vec::new(),
+        }))
     }
 
     pub(crate) fn plugin(
@@ -134,6 +144,37 @@ impl Error {
         &self.0.payloads
     }
 
+    /// Whether the plugin ran out of memory, which is the code `RESOURCE_EXHAUSTED`. Some plugins also use this code for
+    /// other limited resources.
+    ///
+    /// [`ClientOptions::with_out_of_memory_hook`](crate::ClientOptions::with_out_of_memory_hook) sets a function that
+    /// frees memory.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.0.kind == ErrorKind::Plugin && self.0.code == ErrorCode::RESOURCE_EXHAUSTED
+    }
+
+    /// The memory of the devices whose memory was exhausted, when the error was returned. Uploads, allocations, copies
+    /// and runs report their own devices. Compilations, and waits for events, report all addressable devices of the
+    /// client. Empty for other errors, and if the plugin does not report statistics.
+    ///
+    /// ```
+    /// use pjrt::ClientOptions;
+    ///
+    /// let options = ClientOptions::new().with("memory_limit", "1MiB");
+    /// let client = plugin_registry::open("cpu")?.client(&options)?;
+    /// let error = client.buffer_from_host(&vec![0u8; 2 << 20], &[2 << 20]).unwrap_err();
+    /// assert!(error.is_out_of_memory());
+    /// assert_eq!(error.device_memory()[0].stats.bytes_limit, Some(1 << 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn device_memory(&self) -> &[DeviceMemory] {
+        &self.0.device_memory
+    }
+
+    pub(crate) fn set_device_memory(&mut self, memory: Vec<DeviceMemory>) {
+        self.0.device_memory = memory;
+    }
+
     /// Why the plugin could not be loaded, for errors of kind [`ErrorKind::Load`].
     pub fn load_error(&self) -> Option<&LoadError> {
         self.0.load.as_ref()
@@ -150,7 +191,7 @@ impl From<LoadError> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, code, function, message, .. } = &*self.0;
+        let Inner { kind, code, function, message, device_memory, .. } = &*self.0;
         if let Some(function) = function {
             write!(f, "{function}: ")?;
         }
@@ -159,7 +200,15 @@ impl fmt::Display for Error {
         }
         // Plugins written with `device-plugin` name the function themselves.
         let named = function.and_then(|function| message.strip_prefix(function)?.strip_prefix(": "));
-        f.write_str(named.unwrap_or(message))
+        f.write_str(named.unwrap_or(message))?;
+        for (index, DeviceMemory { device_id, stats, .. }) in device_memory.iter().enumerate() {
+            f.write_str(if index == 0 { " (" } else { ", " })?;
+            write!(f, "device {device_id}: {} bytes in use", stats.bytes_in_use)?;
+            if let Some(limit) = stats.bytes_limit {
+                write!(f, " of {limit}")?;
+            }
+        }
+        f.write_str(if device_memory.is_empty() { "" } else { ")" })
     }
 }
 
@@ -169,7 +218,11 @@ impl fmt::Debug for Error {
         debug.field("kind", &self.0.kind).field("code", &self.0.code);
         debug.field("function", &self.0.function).field("message", &self.0.message);
         let names: Vec<&str> = self.0.payloads.iter().map(|(name, _)| name.as_str()).collect();
-        debug.field("payloads", &names).finish()
+        debug.field("payloads", &names);
+        if !self.0.device_memory.is_empty() {
+            debug.field("device_memory", &self.0.device_memory);
+        }
+        debug.finish()
     }
 }
 

@@ -48,7 +48,16 @@ struct Pending {
     client: Arc<ClientInner>,
     callback: Callback,
     /// Dropped last, so that the callback and its data are dropped before a wait for the client's operations returns.
-    ticket: Option<Ticket>,
+    ticket: Ticket,
+}
+
+/// How an event's callback is counted.
+#[derive(Clone, Copy)]
+enum Count {
+    /// An operation, which `Client::synchronize` waits for.
+    Operation,
+    /// Host memory that the plugin may use as long as a buffer lives.
+    Loan,
 }
 
 impl Event {
@@ -84,7 +93,7 @@ impl Event {
     #[doc(alias = "PJRT_Event_Await")]
     #[doc(alias = "PJRT_Event_Error")]
     pub fn wait(&self) -> Result<(), Error> {
-        self.outcome()?
+        self.outcome()?.map_err(|error| self.raw.owner().describe_memory(error))
     }
 
     /// Runs `callback` when the operation has ended, with its error if it failed. It runs on a thread of the plugin, or
@@ -104,13 +113,16 @@ impl Event {
     /// An error of the registration. The callback is then dropped without running.
     #[doc(alias = "PJRT_Event_OnReady")]
     pub fn on_ready(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) -> Result<(), Error> {
-        self.register(Box::new(callback), true).map_err(|(error, _)| error)
+        self.register(Box::new(callback), Count::Operation).map_err(|(error, _)| error)
     }
 
-    /// Registers a callback, or returns it with the error. `Client::synchronize` waits for a counted callback.
-    fn register(&self, callback: Callback, counted: bool) -> Result<(), (Error, Callback)> {
+    /// Registers a callback, or returns it with the error.
+    fn register(&self, callback: Callback, count: Count) -> Result<(), (Error, Callback)> {
         let client = self.raw.owner().clone();
-        let ticket = counted.then(|| client.in_flight().ticket());
+        let ticket = match count {
+            Count::Operation => client.in_flight().ticket(),
+            Count::Loan => client.lent().uncounted_at_exit(),
+        };
         let pending = Box::into_raw(Box::new(Pending { client, callback, ticket }));
         let mut args = PJRT_Event_OnReady_Args::new();
         args.event = self.raw.as_ptr();
@@ -127,12 +139,12 @@ impl Event {
 
     /// Keeps `held` alive until the operation has ended, and runs `then` with its outcome.
     pub(crate) fn hold<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
-        self.keep(held, then, true);
+        self.keep(held, then, Count::Operation);
     }
 
     /// Like [`Event::hold`], for data that the plugin may use as long as another object lives.
     pub(crate) fn lend<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static) {
-        self.keep(held, then, false);
+        self.keep(held, then, Count::Loan);
     }
 
     /// Counts the run as pending until it has ended.
@@ -143,19 +155,14 @@ impl Event {
                 exit::guard();
             }
         };
-        if let Err((error, _)) = self.register(Box::new(ended), true) {
+        if let Err((error, _)) = self.register(Box::new(ended), Count::Operation) {
             tracing::debug!(%error, "a run is not tracked");
         }
     }
 
-    fn keep<T: Send + 'static>(
-        &self,
-        held: T,
-        then: impl FnOnce(T, Result<(), Error>) + Send + 'static,
-        counted: bool,
-    ) {
+    fn keep<T: Send + 'static>(&self, held: T, then: impl FnOnce(T, Result<(), Error>) + Send + 'static, count: Count) {
         let callback: Callback = Box::new(move |result| then(held, result));
-        if let Err((_, callback)) = self.register(callback, counted) {
+        if let Err((_, callback)) = self.register(callback, count) {
             // This plugin has no callbacks, so wait here.
             match self.outcome() {
                 Ok(result) => contain(move || callback(result)),

@@ -386,7 +386,11 @@ impl LoadedExecutable {
         }
         // SAFETY: C2, C7: the executable is live, the lists have the lengths in the arguments, and all of them live
         // through the call. After a failed call no callback of the run is called (C10).
-        unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) }?;
+        let called = unsafe { self.handle().api().call::<slot::PJRT_LoadedExecutable_Execute>(&mut args) };
+        if let Err(error) = called {
+            // SAFETY: the arguments are those of the failed call.
+            unsafe { self.free_and_launch(error, &mut args) }?;
+        }
         Ok(more.and_then(MoreOptions::into_callbacks))
     }
 

@@ -30,6 +30,11 @@ pub(crate) struct Ticket(Arc<InFlight>);
 impl InFlight {
     pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
         exit::watch_thread();
+        self.uncounted_at_exit()
+    }
+
+    /// A ticket that the end of the process does not wait for.
+    pub(crate) fn uncounted_at_exit(self: &Arc<Self>) -> Ticket {
         self.count.fetch_add(1, SeqCst);
         Ticket(self.clone())
     }

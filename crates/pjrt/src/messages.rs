@@ -11,7 +11,7 @@ use expect_test::expect_file;
 
 use crate::library::LoaderError;
 use crate::read::Malformed;
-use crate::{ApiVersion, Error, ErrorCode, ErrorKind, LoadError, LoadErrorKind};
+use crate::{ApiVersion, DeviceMemory, Error, ErrorCode, ErrorKind, LoadError, LoadErrorKind, MemoryStats};
 
 #[test]
 fn snapshot() {
@@ -72,6 +72,14 @@ fn plugin(code: ErrorCode) -> Error {
     Error::plugin("PJRT_Client_Compile", code, "the plugin's message".to_owned(), Vec::new())
 }
 
+fn out_of_memory() -> Error {
+    let mut error = plugin(ErrorCode::RESOURCE_EXHAUSTED);
+    let mut limited = MemoryStats::new(4096);
+    limited.bytes_limit = Some(8192);
+    error.set_device_memory(vec![DeviceMemory::new(0, limited), DeviceMemory::new(1, MemoryStats::new(64))]);
+    error
+}
+
 fn errors() -> Vec<Error> {
     let api = ApiVersion { major: 0, minor: 54 };
     let named = "PJRT_Client_Compile: the plugin's message".to_owned();
@@ -85,6 +93,7 @@ fn errors() -> Vec<Error> {
         Error::invalid("the message"),
         plugin(ErrorCode::NOT_FOUND),
         Error::plugin("PJRT_Client_Compile", ErrorCode::NOT_FOUND, named, Vec::new()),
+        out_of_memory(),
         Error::malformed("PJRT_Client_Compile", Malformed("a misaligned array")),
         Error::malformed_text("PJRT_Client_Compile", "the message".to_owned()),
         Error::timeout("the message".to_owned()),

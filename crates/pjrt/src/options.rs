@@ -8,6 +8,9 @@ use pjrt_types::{CompileOptions, NamedValue, Value};
 use crate::error::Error;
 use crate::key_value::KeyValueStore;
 
+/// Frees memory of a device. Returns whether another attempt is worthwhile.
+pub(crate) type Hook = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
+
 /// Options for creating a client: names and values that the plugin defines, and the store that processes share.
 ///
 /// A plugin written with `device-plugin` receives them as `device_plugin::CreateOptions`, whose values are checked
@@ -27,6 +30,7 @@ pub struct ClientOptions {
     pub(crate) store: Option<Arc<dyn KeyValueStore>>,
     pub(crate) kept: Vec<Arc<dyn Any + Send + Sync>>,
     pub(crate) tracked_runs: bool,
+    pub(crate) out_of_memory: Option<Hook>,
 }
 
 impl ClientOptions {
@@ -72,6 +76,45 @@ impl ClientOptions {
     #[must_use]
     pub fn with_tracked_runs(mut self) -> Self {
         self.tracked_runs = true;
+        self
+    }
+
+    /// Sets a function that frees memory of a device when an operation has exhausted it, such as by dropping cached
+    /// buffers or executables. If it returns true, the operation is attempted once more. The hook receives the error,
+    /// which contains statistics of the devices ([`Error::device_memory`]).
+    ///
+    /// The hook runs on the thread of the failed call and may use the client. It does not run for a failure within
+    /// itself or within a callback of the plugin. A panic in it ends the failed call.
+    ///
+    /// These operations call the hook: uploads, [`Client::compile`](crate::Client::compile) and loading executables, copies to
+    /// other devices and memories, [`create_uninitialized_buffer`](crate::Client::create_uninitialized_buffer), creating a
+    /// transfer manager, and runs. These runs do not, because a second attempt could have effects twice: runs on several
+    /// devices, runs with callbacks, and runs whose donated inputs the plugin has consumed. The hook sees failures of calls
+    /// only. An operation that fails later reports the error through its event and its outputs.
+    ///
+    /// The client holds the hook. A hook that owns buffers of the client, and thus the client, keeps it alive forever:
+    ///
+    /// ```
+    /// use std::sync::{Arc, Mutex};
+    ///
+    /// use pjrt::{Buffer, ClientOptions};
+    ///
+    /// let cache = Arc::new(Mutex::new(Vec::<Buffer>::new()));
+    /// let weak = Arc::downgrade(&cache);
+    /// let options = ClientOptions::new().with("memory_limit", "1MiB").with_out_of_memory_hook(move |_| {
+    ///     let freed = weak.upgrade().map(|cache| std::mem::take(&mut *cache.lock().unwrap()));
+    ///     freed.is_some_and(|freed| !freed.is_empty())
+    /// });
+    /// let client = plugin_registry::open("cpu")?.client(&options)?;
+    /// let upload = || client.buffer_from_host(&vec![0u8; 600 << 10], &[600 << 10]);
+    /// cache.lock().unwrap().push(upload()?);
+    /// upload()?; // There is no room for both, so the hook drops the first one.
+    /// assert!(cache.lock().unwrap().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_out_of_memory_hook(mut self, hook: impl Fn(&Error) -> bool + Send + Sync + 'static) -> Self {
+        self.out_of_memory = Some(Arc::new(hook));
         self
     }
 

@@ -43,8 +43,12 @@ impl Client {
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         args.shape_layout = layout.as_mut().map_or(std::ptr::null_mut(), |layout| &raw mut *layout);
         args.memory = memory.handle().as_ptr();
-        // SAFETY: C2: client and memory are live and belong to one client; shape and layout live through the call.
-        unsafe { self.api().call::<Function>(&mut args) }?;
+        let call = || {
+            args.buffer = std::ptr::null_mut();
+            // SAFETY: C2: client and memory are live and belong to one client; shape and layout live through the call.
+            unsafe { self.api().call::<Function>(&mut args) }
+        };
+        self.inner().allocating(|| self.devices_at(memory.into()), call)?;
         let raw = read::object(args.buffer).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
         Ok(unsafe { Buffer::new(raw, self.inner().clone(), None) })

@@ -149,8 +149,12 @@ impl AsyncHostToDeviceTransferManager {
             args.num_device_layouts = layouts.len();
         }
         args.memory = memory.handle().as_ptr();
-        // SAFETY: C2: client and memory are live and belong to one client; shapes and layouts live through the call.
-        unsafe { client.api().call::<Function>(&mut args) }?;
+        let call = || {
+            args.transfer_manager = std::ptr::null_mut();
+            // SAFETY: C2: client and memory are live and belong to one client; shapes and layouts live through the call.
+            unsafe { client.api().call::<Function>(&mut args) }
+        };
+        client.inner().allocating(|| client.devices_at(memory.into()), call)?;
         let raw = read::object(args.transfer_manager).map_err(|broken| Error::malformed(Function::NAME, broken))?;
         // SAFETY: C3: the plugin created the manager for this caller.
         let raw = unsafe { Owned::new(raw, client.inner().clone()) };

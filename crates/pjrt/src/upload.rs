@@ -1,6 +1,7 @@
 //! `PJRT_Client_BufferFromHostBuffer`: transfers from the host to a device.
 
 use std::ffi::c_void;
+use std::ptr;
 use std::sync::Arc;
 
 use pjrt_sys::*;
@@ -288,10 +289,15 @@ impl Client {
             args.device_layout = layout;
         }
         args.host_buffer_semantics = PJRT_HostBufferSemantics(semantics as u32);
-        args.device = device.map_or(std::ptr::null_mut(), |device| device.0.as_ptr());
-        // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
-        // function's contract. The dimensions and strides live through the call.
-        unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }?;
+        args.device = device.map_or(ptr::null_mut(), |device| device.0.as_ptr());
+        let call = || {
+            (args.done_with_host_buffer, args.buffer) = (ptr::null_mut(), ptr::null_mut());
+            // SAFETY: C2, C5: client, device and memory are live and belong to one client; the data is valid by this
+            // function's contract, and the plugin does not read it after a failed call. The dimensions and strides live
+            // through the call.
+            unsafe { self.api().call::<slot::PJRT_Client_BufferFromHostBuffer>(&mut args) }
+        };
+        self.inner().allocating(|| self.devices_at(placement), call)?;
         let done = read::object(args.done_with_host_buffer).ok();
         // SAFETY: C3: the plugin created the event for this caller.
         let done = done.map(|raw| unsafe { Event::new(raw, self.inner().clone()) });

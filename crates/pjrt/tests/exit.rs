@@ -72,6 +72,19 @@ mod synchronize {
         drop(buffer);
     }
 
+    /// The owner of an adopted client needs this before it destroys the client.
+    #[test]
+    fn lent_memory_has_its_own_wait() {
+        let (fake, client) = manual(|options| options);
+        client.wait_for_lent_memory(NOW).unwrap();
+        drop(client.buffer_from_owned::<u8, _>(vec![1], &[1], Placement::Default).unwrap());
+        let error = client.wait_for_lent_memory(NOW).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.message().contains("still uses the host memory of 1 uploads"), "{error}");
+        fake.finish();
+        client.wait_for_lent_memory(LONG).unwrap();
+    }
+
     #[test]
     fn is_refused_within_a_callback() {
         let client = Fake::new().client();

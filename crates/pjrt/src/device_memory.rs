@@ -1,0 +1,19 @@
+//! The memory of a device, as an error reports it.
+
+use pjrt_types::MemoryStats;
+
+/// The memory of a device when an operation failed; see [`Error::device_memory`](crate::Error::device_memory).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeviceMemory {
+    /// The device's id, as [`Device::id`](crate::Device::id) returns it.
+    pub device_id: i32,
+    /// The statistics of the device's allocator.
+    pub stats: MemoryStats,
+}
+
+impl DeviceMemory {
+    pub(crate) fn new(device_id: i32, stats: MemoryStats) -> Self {
+        Self { device_id, stats }
+    }
+}

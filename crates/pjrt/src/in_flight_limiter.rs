@@ -1,0 +1,267 @@
+//! A limit on the work that a caller keeps in flight.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use crate::api::in_callback;
+use crate::error::Error;
+use crate::event::{Completion, Event};
+
+/// Bounds the work in flight on a device: the number of operations, and the bytes that they hold.
+///
+/// A caller that never waits can start runs faster than a device completes them. Each run holds its inputs and outputs,
+/// so memory grows. Some plugins block when too much is in flight, and others do not. A limiter works with all of them.
+/// Create one for each device, and clone it to share it between threads. It does not know what the operations are: the
+/// caller acquires a permit before it starts one, and the permit is released when the operation has ended.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
+/// use pjrt::InFlightLimiter;
+///
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<256xf32>) -> tensor<256xf32> {
+/// #        %y = stablehlo.add %x, %x : tensor<256xf32>
+/// #        return %y : tensor<256xf32>
+/// #      }",
+/// # );
+/// # let double = client.compile(&program, &CompileOptions::default())?;
+/// // At most 8 runs, and at most 64 MiB.
+/// let limiter = InFlightLimiter::new(8, 64 << 20);
+/// let x = client.buffer_from_host(&[1.0f32; 256], &[256])?;
+/// for _ in 0..100 {
+///     // Blocks while 8 runs are in flight. An async function awaits the result of `acquire` instead.
+///     let permit = limiter.acquire(2 * 1024).wait()?;
+///     let run = double.execute_with([Input::Borrow(&x)], &ExecuteOptions::new())?;
+///     permit.release_after(&run.done);
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Permits are granted in the order of the calls. If the first waiting caller needs many bytes, later ones wait behind it,
+/// so that it is not delayed forever.
+#[derive(Clone)]
+pub struct InFlightLimiter(Arc<Shared>);
+
+struct Shared {
+    max_operations: usize,
+    max_bytes: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    operations: usize,
+    bytes: u64,
+    /// Callers that wait, the first one first.
+    waiting: VecDeque<Waiting>,
+}
+
+struct Waiting {
+    bytes: u64,
+    granted: Arc<Completion>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an operation, if there is room for it.
+    fn admit(&self, state: &mut State, bytes: u64) -> bool {
+        let fits = state.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.max_bytes);
+        // An operation that exceeds the limit runs alone. Otherwise it could never run.
+        let is_admitted = state.operations == 0 || (state.operations < self.max_operations && fits);
+        if is_admitted {
+            state.operations += 1;
+            state.bytes = state.bytes.saturating_add(bytes);
+        }
+        is_admitted
+    }
+
+    /// Counts the first waiting operations that there is room for, and unlocks the state before it wakes their callers.
+    fn grant(&self, mut state: MutexGuard<'_, State>) {
+        let mut granted = Vec::new();
+        while let Some(bytes) = state.waiting.front().map(|first| first.bytes)
+            && self.admit(&mut state, bytes)
+        {
+            granted.extend(state.waiting.pop_front());
+        }
+        drop(state);
+        for waiting in granted {
+            waiting.granted.complete(Ok(()));
+        }
+    }
+
+    fn release(&self, bytes: u64) {
+        let mut state = self.lock();
+        state.operations -= 1;
+        state.bytes = state.bytes.saturating_sub(bytes);
+        self.grant(state);
+    }
+}
+
+impl InFlightLimiter {
+    /// Creates a limiter for one device. At least one operation is always admitted: `max_operations` of 0 counts as 1, and
+    /// an operation of more than `max_bytes` runs when no other one is in flight.
+    #[must_use]
+    pub fn new(max_operations: usize, max_bytes: u64) -> Self {
+        Self(Arc::new(Shared { max_operations: max_operations.max(1), max_bytes, state: Mutex::default() }))
+    }
+
+    /// Creates a limiter that counts operations only.
+    #[must_use]
+    pub fn operations(max_operations: usize) -> Self {
+        Self::new(max_operations, u64::MAX)
+    }
+
+    /// Creates a limiter that counts bytes only.
+    #[must_use]
+    pub fn bytes(max_bytes: u64) -> Self {
+        Self::new(usize::MAX, max_bytes)
+    }
+
+    /// Requests a permit for one operation that holds `bytes` of memory, such as the sum of its outputs. The caller takes
+    /// its place in the queue now, and waits by [`Acquire::wait`] or `.await`.
+    pub fn acquire(&self, bytes: u64) -> Acquire {
+        let granted = Arc::new(Completion::default());
+        let mut state = self.0.lock();
+        if state.waiting.is_empty() && self.0.admit(&mut state, bytes) {
+            granted.complete(Ok(()));
+        } else {
+            state.waiting.push_back(Waiting { bytes, granted: granted.clone() });
+        }
+        drop(state);
+        Acquire { shared: Some(self.0.clone()), granted, bytes }
+    }
+
+    /// Returns a permit for one operation, or `None` if the caller would have to wait.
+    pub fn try_acquire(&self, bytes: u64) -> Option<InFlightPermit> {
+        let mut state = self.0.lock();
+        let is_granted = state.waiting.is_empty() && self.0.admit(&mut state, bytes);
+        is_granted.then(|| InFlightPermit { shared: self.0.clone(), bytes })
+    }
+
+    /// Number of operations in flight.
+    pub fn operations_in_flight(&self) -> usize {
+        self.0.lock().operations
+    }
+
+    /// Number of bytes that the operations in flight hold.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.0.lock().bytes
+    }
+}
+
+/// A request for a permit. It may be dropped, which gives up its place in the queue.
+#[must_use = "a request that is dropped is not granted"]
+pub struct Acquire {
+    /// `None` once the permit was taken.
+    shared: Option<Arc<Shared>>,
+    granted: Arc<Completion>,
+    bytes: u64,
+}
+
+impl Acquire {
+    /// Blocks until the permit is granted.
+    ///
+    /// # Errors
+    ///
+    /// A call from within a callback of a plugin, which must not block.
+    pub fn wait(mut self) -> Result<InFlightPermit, Error> {
+        if !self.granted.is_complete() && in_callback() {
+            return Err(Error::invalid("a callback cannot wait for a permit; use `try_acquire`, or another thread"));
+        }
+        self.granted.wait()?;
+        Ok(self.take())
+    }
+
+    fn take(&mut self) -> InFlightPermit {
+        let Some(shared) = self.shared.take() else { unreachable!("a future is not polled after its end") };
+        InFlightPermit { shared, bytes: self.bytes }
+    }
+}
+
+impl Future for Acquire {
+    type Output = InFlightPermit;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<InFlightPermit> {
+        self.granted.poll(cx).map(|_| self.take())
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        let Some(shared) = self.shared.take() else { return };
+        let mut state = shared.lock();
+        let place = state.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.granted, &self.granted));
+        match place {
+            Some(place) => {
+                state.waiting.remove(place);
+                // The next ones may need less.
+                shared.grant(state);
+            }
+            None => {
+                drop(state);
+                shared.release(self.bytes);
+            }
+        }
+    }
+}
+
+/// The right to have one operation in flight. Dropping it admits the next operation.
+#[must_use = "the operation counts as ended when the permit is dropped"]
+pub struct InFlightPermit {
+    shared: Arc<Shared>,
+    bytes: u64,
+}
+
+impl InFlightPermit {
+    /// Releases the permit when the operation of `event` has ended, such as a run ([`Execution::done`]) or the computation
+    /// of a buffer ([`Buffer::ready_event`]). [`Client::synchronize`] waits for it.
+    ///
+    /// If the plugin can neither call back nor be waited for, the permit is never released, because the end of the
+    /// operation is unknown.
+    ///
+    /// [`Execution::done`]: crate::Execution::done
+    /// [`Buffer::ready_event`]: crate::Buffer::ready_event
+    /// [`Client::synchronize`]: crate::Client::synchronize
+    pub fn release_after(self, event: &Event) {
+        event.hold(self, |permit, _| drop(permit));
+    }
+}
+
+impl Drop for InFlightPermit {
+    fn drop(&mut self) {
+        self.shared.release(self.bytes);
+    }
+}
+
+impl fmt::Debug for InFlightLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.0.lock();
+        f.debug_struct("InFlightLimiter")
+            .field("operations", &state.operations)
+            .field("max_operations", &self.0.max_operations)
+            .field("bytes", &state.bytes)
+            .field("max_bytes", &self.0.max_bytes)
+            .field("waiting", &state.waiting.len())
+            .finish()
+    }
+}
+
+impl fmt::Debug for Acquire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Acquire").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for InFlightPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlightPermit").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
