@@ -67,6 +67,15 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     step("examples of `pjrt`");
     let outcome = examples().map(|ran| report.passed += ran);
     report.check("the examples of crates/pjrt", outcome);
+    match plugin_files.last() {
+        Some(newest) => {
+            let outcome = examples_on(newest).map(|ran| report.passed += ran);
+            report.check(&format!("the programs of crates/pjrt/examples on {}", newest.display()), outcome);
+        }
+        None => {
+            report.skipped.push("the programs of crates/pjrt/examples on XLA CPU: no plugin could be fetched".into())
+        }
+    }
 
     step("C and C++");
     let outcome = c::run(headers.as_deref(), &plugin_files).map(|outcome| {
@@ -144,11 +153,42 @@ fn examples() -> Result<u64, Error> {
     for entry in std::fs::read_dir(sh::root().join("crates/pjrt/examples"))? {
         let path = entry?.path();
         let name = path.file_stem().and_then(OsStr::to_str).ok_or("an example has a name that is not UTF-8")?;
-        sh::output(sh::cargo().args(["run", "--quiet", "-p", "pjrt-rs", "--example", name]))?;
+        sh::output(&mut example(name))?;
         println!("{name}: ok");
         ran += 1;
     }
     if ran == 0 { Err("crates/pjrt/examples is empty".into()) } else { Ok(ran) }
+}
+
+fn example(name: &str) -> Command {
+    let mut cargo = sh::cargo();
+    cargo.args(["run", "--quiet", "-p", "pjrt-rs", "--example", name]).env_remove("PJRT_PLUGIN");
+    cargo
+}
+
+/// The examples that run on any plugin.
+const PROGRAMS: &[&str] = &[
+    "ahead_of_time",
+    "async_download",
+    "kv_cache",
+    "layer_by_layer",
+    "nanogpt_decode",
+    "safetensors",
+    "serialized_executable",
+    "serve_threads",
+    "serve_tokio",
+    "several_devices",
+    "streaming_upload",
+    "train_mlp",
+];
+
+/// Runs the examples that work with every plugin on this one. Returns their number.
+fn examples_on(plugin: &Path) -> Result<u64, Error> {
+    for name in PROGRAMS {
+        sh::output(example(name).env("PJRT_PLUGIN", plugin))?;
+        println!("{name} on {}: ok", plugin.display());
+    }
+    Ok(PROGRAMS.len() as u64)
 }
 
 /// Packages plugins, installs the wheels and runs JAX on them.

@@ -2,6 +2,8 @@
 //!
 //! Downloads, runs and events are futures. They own the memory they use, so they may be dropped at any time. Any executor
 //! can await them, and none is needed.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 
@@ -11,7 +13,8 @@ const SQUARE: &str = "func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256
 }";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     let square = client.compile(&Program::mlir(SQUARE), &CompileOptions::default())?;
     let x = client.buffer_from_host(&vec![3.0f32; 256 * 256], &[256, 256])?;
 

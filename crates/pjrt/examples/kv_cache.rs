@@ -3,6 +3,8 @@
 //!
 //! A buffer that is passed by reference does not change. A buffer that is passed by value is donated, so the program
 //! may write its output into the buffer's memory.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
 
@@ -17,7 +19,8 @@ func.func @main(%cache: tensor<8x2xf32> {tf.aliasing_output = 0 : i32}, %row: te
 }"#;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     let step = client.compile(&Program::mlir(STEP), &CompileOptions::default())?;
 
     let mut cache = client.buffer_from_host(&[0.0f32; 16], &[8, 2])?;

@@ -1,5 +1,7 @@
 //! Load the weights of a model from a safetensors file. The file is mapped into memory, so that only the pages that a
 //! device reads are loaded. A CPU device uses the mapped memory of a tensor in place if its alignment allows it.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -75,7 +77,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ];
     safetensors::serialize_to_file(tensors, None, &path)?;
 
-    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     // SAFETY: no other process writes to this file.
     let file = unsafe { Mmap::map(&File::open(&path)?) }?;
     let (weights, in_place) = load(&client, file)?;

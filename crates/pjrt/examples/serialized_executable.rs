@@ -2,6 +2,8 @@
 //!
 //! The stored bytes name the build of the plugin that made them. Loading them with another build is an error, because a
 //! plugin may run whatever machine code such bytes hold.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, Program, SerializedExecutable};
 
@@ -11,7 +13,8 @@ const NEGATE: &str = "func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
 }";
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
     let compiled = client.compile(&Program::mlir(NEGATE), &CompileOptions::default())?;
 
     let file = std::env::temp_dir().join(format!("pjrt-example-{}.executable", std::process::id()));

@@ -1,4 +1,6 @@
 //! Run one program on four devices: the compiler partitions it by the shardings of its arguments.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
 
 use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ExecuteOptions, Input, Program};
 
@@ -15,8 +17,12 @@ module attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
 }"#;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let options = ClientOptions::new().with("device_count", 4i64);
-    let client = plugin_registry::open("cpu")?.client(&options)?;
+    // Plugins have different names for the number of simulated devices. This is the one of XLA's CPU plugins.
+    let (name, count) = match std::env::var("PJRT_PLUGIN") {
+        Ok(name) => (name, "cpu_device_count"),
+        Err(_) => ("cpu".to_owned(), "device_count"),
+    };
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new().with(count, 4i64))?;
     let devices = client.addressable_devices()?;
 
     let mut ids = Vec::new();

@@ -170,7 +170,7 @@ fn templates(messages: &mut Messages) {
         "{'a'b}",
         "{process_addresses:0}",
         "{mesh_product:A}",
-        "{env:ABSENT|env:UNSET}",
+        "{env:ABSENT|env:GONE}",
         "{coordinator}",
         "{hosts}",
         "{env:CORES[7]}",

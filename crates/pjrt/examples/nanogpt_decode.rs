@@ -1,0 +1,216 @@
+//! Generate text with a small GPT, built in Rust: the key-value cache is donated, so that each step updates it in place.
+//!
+//! The weights are random, but always the same, so the text has no meaning. Two programs come from one function: one
+//! reads the whole prompt, and one continues by a token. The last part of the example checks that both give the same
+//! result, because a cache that is written or masked wrongly would change it.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
+
+use pjrt::stablehlo::ForPlugin;
+use pjrt::stablehlo::builder::{Argument, DotGeneral, FunctionBuilder, ModuleBuilder, Value};
+use pjrt::stablehlo::ir::{ComparisonDirection, ElementType, TensorType};
+use pjrt::{Buffer, Client, ClientOptions, CompileOptions, Error, ExecuteOptions, Input, LoadedExecutable, Program};
+
+const VOCABULARY: i64 = 65;
+const LAYERS: usize = 2;
+const HEADS: i64 = 4;
+const WIDTH: i64 = 32;
+const HEAD: i64 = WIDTH / HEADS;
+/// The most tokens of a text.
+const CONTEXT: i64 = 24;
+const CACHE: [i64; 4] = [LAYERS as i64, HEADS, CONTEXT, HEAD];
+
+type Built<T> = Result<T, pjrt::stablehlo::ProgramError>;
+
+/// Shapes of the weights: the embeddings of tokens and positions, and for each layer the projections of queries, keys,
+/// values and results, and the two matrices of the perceptron.
+fn weight_shapes() -> Vec<[i64; 2]> {
+    let layer =
+        [[WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, WIDTH], [WIDTH, 4 * WIDTH], [4 * WIDTH, WIDTH]];
+    let embeddings = [[VOCABULARY, WIDTH], [CONTEXT, WIDTH]];
+    embeddings.into_iter().chain((0..LAYERS).flat_map(|_| layer)).collect()
+}
+
+fn f32s(shape: &[i64]) -> TensorType {
+    TensorType::new(shape.to_vec(), ElementType::F32)
+}
+
+/// Multiplies the rows of `x` by a matrix.
+fn linear(f: &FunctionBuilder, x: Value, matrix: Value) -> Built<Value> {
+    f.dot_general(x, matrix, DotGeneral::new().contracting([1], [0]))
+}
+
+/// Scales each row to mean 0 and variance 1.
+fn normalize(f: &FunctionBuilder, x: Value, rows: i64) -> Built<Value> {
+    let mean = |x| {
+        let sum = f.reduce(x, f.constant(0f32)?, &[1], |a, b| f.add(a, b))?;
+        f.reshape(f.multiply(sum, f.constant(1.0 / WIDTH as f32)?)?, &[rows, 1])
+    };
+    let centred = f.subtract(x, mean(x)?)?;
+    let variance = mean(f.multiply(centred, centred)?)?;
+    f.multiply(centred, f.rsqrt(f.add(variance, f.constant(1e-5f32)?)?)?)
+}
+
+/// Attends from `rows` queries to all positions of the cache. The mask hides positions after the query's own.
+fn attend(f: &FunctionBuilder, queries: Value, keys: Value, values: Value, mask: Value, rows: i64) -> Built<Value> {
+    let scores = f.dot_general(queries, keys, DotGeneral::new().batching([0], [0]).contracting([2], [2]))?;
+    let scores = f.multiply(scores, f.constant(1.0 / (HEAD as f32).sqrt())?)?;
+    let scores = f.select(mask, scores, f.splat(-1e9f32, &[HEADS, rows, CONTEXT])?)?;
+    let most = f.reduce(scores, f.constant(f32::NEG_INFINITY)?, &[2], |a, b| f.maximum(a, b))?;
+    let exponentials = f.exponential(f.subtract(scores, f.reshape(most, &[HEADS, rows, 1])?)?)?;
+    let sum = f.reduce(exponentials, f.constant(0f32)?, &[2], |a, b| f.add(a, b))?;
+    let weights = f.divide(exponentials, f.reshape(sum, &[HEADS, rows, 1])?)?;
+    f.dot_general(weights, values, DotGeneral::new().batching([0], [0]).contracting([2], [1]))
+}
+
+/// Builds a program that reads `rows` tokens, the first of them at `position`. It returns the caches with their keys and
+/// values, the most likely next token, and the scores of all tokens.
+fn step(name: &str, rows: i64) -> Built<pjrt::stablehlo::ir::Module> {
+    let module = ModuleBuilder::new(name);
+    module.function("main", |f| {
+        f.numpy_broadcasting(true);
+        // The results 0 and 1 take the memory of the caches.
+        let mut keys = f.argument(Argument::new(f32s(&CACHE)).donated_to(0))?;
+        let mut values = f.argument(Argument::new(f32s(&CACHE)).donated_to(1))?;
+        let tokens = f.argument(TensorType::new([rows], ElementType::I32))?;
+        let position = f.argument(TensorType::new([], ElementType::I32))?;
+        let weights = weight_shapes().iter().map(|shape| f.argument(f32s(shape))).collect::<Built<Vec<_>>>()?;
+        let (embeddings, positions) = (weights[0], weights[1]);
+        let zero = f.constant(0i32)?;
+
+        // A row of the identity matrix selects a row of the embeddings.
+        let numbers = f.iota(TensorType::new([rows, VOCABULARY], ElementType::I32), 1)?;
+        let chosen = f.compare(numbers, ComparisonDirection::Eq, f.reshape(tokens, &[rows, 1])?)?;
+        let embedded = linear(f, f.convert(chosen, ElementType::F32)?, embeddings)?;
+        let mut x = f.add(embedded, f.dynamic_slice(positions, &[position, zero], &[rows, WIDTH])?)?;
+
+        let scores = TensorType::new([HEADS, rows, CONTEXT], ElementType::I32);
+        let own = f.add(f.iota(scores.clone(), 1)?, position)?;
+        let mask = f.compare(f.iota(scores, 2)?, ComparisonDirection::Le, own)?;
+
+        for (layer, matrices) in weights[2..].chunks(6).enumerate() {
+            let at = layer as i64;
+            let heads = |x| f.transpose(f.reshape(x, &[rows, HEADS, HEAD])?, &[1, 0, 2]);
+            let normal = normalize(f, x, rows)?;
+            let place = [f.constant(layer as i32)?, zero, position, zero];
+            // Writes the rows into the cache, and returns the layer's part of it.
+            let write = |cache: &mut Value, x| {
+                let rows = f.reshape(heads(x)?, &[1, HEADS, rows, HEAD])?;
+                *cache = f.dynamic_update_slice(*cache, rows, &place)?;
+                let part = f.slice(*cache, &[at, 0, 0, 0], &[at + 1, HEADS, CONTEXT, HEAD], &[1, 1, 1, 1])?;
+                f.reshape(part, &[HEADS, CONTEXT, HEAD])
+            };
+            let queries = heads(linear(f, normal, matrices[0])?)?;
+            let cached_keys = write(&mut keys, linear(f, normal, matrices[1])?)?;
+            let cached_values = write(&mut values, linear(f, normal, matrices[2])?)?;
+            let attended = attend(f, queries, cached_keys, cached_values, mask, rows)?;
+            let attended = f.reshape(f.transpose(attended, &[1, 0, 2])?, &[rows, WIDTH])?;
+            x = f.add(x, linear(f, attended, matrices[3])?)?;
+            let hidden = f.tanh(linear(f, normalize(f, x, rows)?, matrices[4])?)?;
+            x = f.add(x, linear(f, hidden, matrices[5])?)?;
+        }
+        // The last row predicts the next token. The output matrix is that of the embeddings.
+        let last = f.slice(normalize(f, x, rows)?, &[rows - 1, 0], &[rows, WIDTH], &[1, 1])?;
+        let scores = f.dot_general(last, embeddings, DotGeneral::new().contracting([1], [1]))?;
+        let scores = f.reshape(scores, &[VOCABULARY])?;
+        let indices = f.iota(TensorType::new([VOCABULARY], ElementType::I32), 0)?;
+        let none = (f.constant(f32::NEG_INFINITY)?, zero);
+        let (_, best) = f.reduce((scores, indices), none, &[0], |a, b| {
+            let first = f.compare(a.0, ComparisonDirection::Ge, b.0)?;
+            Ok((f.select(first, a.0, b.0)?, f.select(first, a.1, b.1)?))
+        })?;
+        Ok((keys, values, f.reshape(best, &[1])?, scores))
+    })?;
+    module.build()
+}
+
+/// A sequence of numbers from -1 to 1 that looks random.
+fn noise(seed: &mut u32) -> f32 {
+    *seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+    (*seed >> 8) as f32 / (1 << 23) as f32 - 1.0
+}
+
+/// The caches of a text, and the model's answer for its last token.
+struct State {
+    keys: Buffer,
+    values: Buffer,
+    next: Buffer,
+    scores: Buffer,
+}
+
+struct Model {
+    weights: Vec<Buffer>,
+}
+
+impl Model {
+    fn new(client: &Client) -> Result<Self, Error> {
+        let mut seed = 1;
+        let upload = |shape: [i64; 2]| {
+            let scale = 2.0 / (shape[0] as f32).sqrt();
+            let values: Vec<f32> = (0..shape[0] * shape[1]).map(|_| scale * noise(&mut seed)).collect();
+            client.buffer_from_host(&values, &shape)
+        };
+        Ok(Self { weights: weight_shapes().into_iter().map(upload).collect::<Result<_, _>>()? })
+    }
+
+    /// Runs a step. The caches move into the call, and come back as its outputs.
+    fn run(
+        &self,
+        step: &LoadedExecutable,
+        keys: Buffer,
+        values: Buffer,
+        tokens: &Buffer,
+        at: i64,
+    ) -> Result<State, Error> {
+        let position = step.client().buffer_from_host(&[at as i32], &[])?;
+        let mut inputs = vec![Input::Donate(keys), Input::Donate(values), tokens.into(), (&position).into()];
+        inputs.extend(self.weights.iter().map(Input::Borrow));
+        let outputs = step.execute_with(inputs, &ExecuteOptions::new())?.outputs;
+        let [keys, values, next, scores] =
+            outputs.try_into().unwrap_or_else(|_| unreachable!("`execute_with` returns the 4 outputs of the program"));
+        Ok(State { keys, values, next, scores })
+    }
+}
+
+fn empty(client: &Client) -> Result<Buffer, Error> {
+    client.buffer_from_host(&vec![0f32; CACHE.iter().product::<i64>() as usize], &CACHE)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
+    let compile = |name: &str, rows| -> Result<LoadedExecutable, Box<dyn std::error::Error>> {
+        let program = Program::for_plugin(&step(name, rows)?, &client.plugin())?;
+        Ok(client.compile(&program, &CompileOptions::default())?)
+    };
+    let prompt: [i32; 4] = [20, 43, 50, 53];
+    let (prefill, decode) = (compile("prefill", 4)?, compile("decode", 1)?);
+    let model = Model::new(&client)?;
+
+    let tokens = client.buffer_from_host(&prompt, &[4])?;
+    let mut state = model.run(&prefill, empty(&client)?, empty(&client)?, &tokens, 0)?;
+    let place = state.keys.unsafe_pointer().ok();
+    let mut text = Vec::from(prompt);
+    for at in 4..CONTEXT {
+        // The next token goes from one step to the next on the device. Its copy to the host needs not be awaited here.
+        let token = state.next.to_host_async::<i32>()?;
+        state = model.run(&decode, state.keys, state.values, &state.next, at)?;
+        text.extend(token.wait()?);
+    }
+    println!("{text:?}");
+    if place.is_some() && state.keys.unsafe_pointer().ok() == place {
+        println!("{} steps updated one cache in place", CONTEXT - 4);
+    }
+
+    // The whole text at once, with empty caches.
+    let whole = compile("whole", CONTEXT)?;
+    let tokens = client.buffer_from_host(&text, &[CONTEXT])?;
+    let checked = model.run(&whole, empty(&client)?, empty(&client)?, &tokens, 0)?;
+    let (expected, found) = (checked.scores.to_host::<f32>()?, state.scores.to_host::<f32>()?);
+    let worst = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    assert!(worst < 1e-3, "the scores differ by {worst}");
+    assert!(text[4..].iter().any(|token| *token != text[4]), "the model repeats one token");
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Upload a large tensor in pieces, through a transfer manager. The host holds a few pieces at a time, and never the
+//! whole tensor.
+//!
+//! It runs on the embedded CPU device, or on the plugin that `PJRT_PLUGIN` names.
+
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the numbers are small constants")]
+
+use std::fs::File;
+use std::io::{BufWriter, Read, Write};
+
+use pjrt::{ClientOptions, ElementType, InFlightLimiter, Shape};
+
+const ELEMENTS: i64 = 4 << 20;
+const PIECE: usize = 1 << 20;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // A file of 16 MiB. Each element is its index.
+    let path = std::env::temp_dir().join(format!("streaming-upload-{}.bin", std::process::id()));
+    let mut file = BufWriter::new(File::create(&path)?);
+    for number in 0..ELEMENTS as u32 {
+        file.write_all(&number.to_ne_bytes())?;
+    }
+    file.into_inner()?.sync_data()?;
+
+    let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
+    let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
+    let memory = client.default_device()?.default_memory()?;
+    let shape = Shape::new(ElementType::U32, [ELEMENTS]);
+    let manager = client.create_buffers_for_async_host_to_device(&[shape], &memory)?;
+    // The buffer can be used at once. Programs that read it wait for the last piece.
+    let buffer = manager.retrieve_buffer(0)?;
+
+    // At most 4 pieces on their way.
+    let limiter = InFlightLimiter::bytes(4 * PIECE as u64);
+    let size = manager.buffer_size(0)?;
+    let mut file = File::open(&path)?;
+    let mut offset = 0;
+    while offset < size {
+        let permit = limiter.acquire(PIECE as u64).wait()?;
+        let mut piece = vec![0u8; PIECE.min(size - offset)];
+        file.read_exact(&mut piece)?;
+        let end = offset + piece.len();
+        // The transfer owns the piece, and drops it when the device has received it.
+        let sent = if end == size {
+            manager.transfer_last_data(0, offset, piece)?
+        } else {
+            manager.transfer_data(0, offset, piece)?
+        };
+        permit.release_after(&sent);
+        offset = end;
+    }
+    std::fs::remove_file(&path)?;
+
+    let elements = buffer.to_host::<u32>()?;
+    assert!(elements.iter().copied().eq(0..ELEMENTS as u32));
+    println!("{} pieces of 1 MiB were sent", size / PIECE);
+    Ok(())
+}
