@@ -95,7 +95,7 @@ static void discovery(void) {
     FAILS(DP_INVALID_ARGUMENT, "`home` is empty", dp_discovery_set_home(nowhere, "", &error));
     FAILS(DP_INVALID_ARGUMENT, "`name` is empty", dp_discovery_set_variable(nowhere, "", "x", &error));
     FAILS(DP_INVALID_ARGUMENT, "`value` is NULL", dp_discovery_set_variable(nowhere, "X", NULL, &error));
-    OK(dp_discovery_set_variable(nowhere, "PJRT_NAMES_AND_LIBRARY_PATHS", "gone:/nonexistent/gone.so", &error));
+    OK(dp_discovery_set_variable(nowhere, "PJRT_NAMES_AND_LIBRARY_PATHS", "ghost:/nonexistent/ghost.so", &error));
 
     dp_registry *registry = NULL;
     dp_plugin_list *list = NULL;
@@ -111,9 +111,9 @@ static void discovery(void) {
             continue;
         }
         ++refused;
-        CHECK(is(dp_plugin_name(plugin), "gone") && is(dp_plugin_path(plugin), "/nonexistent/gone.so"));
+        CHECK(is(dp_plugin_name(plugin), "ghost") && is(dp_plugin_path(plugin), "/nonexistent/ghost.so"));
         CHECK(dp_plugin_status(plugin) == DP_PLUGIN_REFUSED);
-        CHECK(has(dp_plugin_refusal_at(plugin, 0), "/nonexistent/gone.so does not exist"));
+        CHECK(has(dp_plugin_refusal_at(plugin, 0), "/nonexistent/ghost.so does not exist"));
         CHECK(dp_plugin_refusal_at(plugin, 99).data == NULL);
         const PJRT_Api *api = NULL;
         FAILS(DP_FAILED_PRECONDITION, "does not exist", dp_plugin_load(plugin, NULL, &api, &error));

@@ -46,7 +46,7 @@ class RunTest(unittest.TestCase):
                 "OddTest.test_09_exits": ("crashed", "exit status 3"),
                 "OddTest.test_10_passes_after_all": ("passed", ""),
                 "FixtureTest.test_never_runs": ("failed", "setUpClass (odd_test.FixtureTest): ValueError: no fixture"),
-                "SkippedTest.test_is_skipped": ("skipped", "a class nobody runs"),
+                "SkippedTest.test_is_skipped": ("skipped", "a class that never runs"),
             },
         )
 

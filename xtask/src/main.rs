@@ -54,8 +54,8 @@ const USAGE: &str = "usage: cargo xtask TASK
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
   size                build the same library from scratch, and print the time
   tidy                check dependencies between crates, unsafe code, file lengths and the language of texts.
-                      --language PATH lists all language findings below PATH; --update writes the smaller numbers of
-                      findings to xtask/language-allowance.txt
+                      --language PATH lists the language findings below PATH; --update writes the diagram of the
+                      crates to ARCHITECTURE.md
 ";
 
 fn main() -> ExitCode {

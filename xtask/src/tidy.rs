@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: checks rules on dependencies, files and language by reading the repository's files.
 
-mod allowance;
 mod circles;
+mod comments;
 mod crate_diagram;
 mod language;
 mod prose;
@@ -60,7 +60,8 @@ const RUNS: &[&str] =
 const LOADER: &str = "crates/pjrt/src/library.rs";
 
 /// Folders with text that people read.
-const PROSE: &[&str] = &["crates", "xtask", "examples", "fuzz", "tests", "docs", "book/src"];
+const PROSE: &[&str] = &["crates", "xtask", "examples", "fuzz", "tests", "docs", "book/src", ".github"];
+const PROSE_EXTENSIONS: &[&str] = &["rs", "md", "py", "c", "cc", "cpp", "h", "hpp", "toml", "sh", "yml"];
 /// The file whose strings are examples of bad English.
 const LANGUAGE_RULES: &str = "xtask/src/tidy/language.rs";
 /// The book's table of contents, which has titles instead of sentences.
@@ -70,12 +71,11 @@ const TITLES: &str = "book/src/SUMMARY.md";
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     match args {
         [] => run(),
-        ["--update"] => {
-            crate_diagram::write()?;
-            allowance::write(&allowance::read()?, &count(&language("")?))
-        }
+        ["--update"] => crate_diagram::write(),
         ["--language", path] => {
-            print(&language(path)?, |_| true);
+            for finding in language(path)? {
+                println!("{finding}");
+            }
             Ok(())
         }
         _ => Err("usage: cargo xtask tidy [--update | --language PATH]".into()),
@@ -83,11 +83,7 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
 }
 
 fn run() -> Result<(), Error> {
-    let mut faults = Vec::new();
-    let findings = language("")?;
-    let (allowed, found) = (allowance::read()?, count(&findings));
-    print(&findings, |path| found.get(path) > allowed.get(path));
-    faults.extend(allowance::compare(&allowed, &found));
+    let mut faults = language("")?;
     let root = sh::root();
     let mut files = Vec::new();
     for folder in ["crates", "xtask", "examples"] {
@@ -133,49 +129,37 @@ fn run() -> Result<(), Error> {
     }
 }
 
-/// Files, each with its findings.
-type Findings = Vec<(String, Vec<language::Finding>)>;
-
 /// Findings of the language rules in all files whose path starts with a prefix.
-fn language(prefix: &str) -> Result<Findings, Error> {
+fn language(prefix: &str) -> Result<Vec<String>, Error> {
     let root = sh::root();
-    let mut files = Vec::new();
+    let mut files = vec![root.join(".ci/run")];
     for folder in PROSE {
-        collect(&root.join(folder), &["rs", "md"], &mut files)?;
+        collect(&root.join(folder), PROSE_EXTENSIONS, &mut files)?;
     }
     for entry in fs::read_dir(&root)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "md") {
+        if path.is_file() && has_extension(&path, PROSE_EXTENSIONS) {
             files.push(path);
         }
     }
     files.sort();
-    let mut findings = Findings::new();
+    let mut findings = Vec::new();
     for file in files {
         let name = file.strip_prefix(&root).unwrap_or(&file).to_string_lossy().into_owned();
         let text = fs::read_to_string(&file)?;
         if !name.starts_with(prefix) || name == LANGUAGE_RULES || name == TITLES || text.starts_with(GENERATED) {
             continue;
         }
-        let markdown = file.extension().is_some_and(|extension| extension == "md");
-        let found = language::check(&if markdown { prose::markdown(&text) } else { prose::rust(&text) });
-        if !found.is_empty() {
-            findings.push((name, found));
+        let paragraphs = match comments::Language::of(&name) {
+            Some(language) => comments::paragraphs(&text, language),
+            None if has_extension(&file, &["md"]) => prose::markdown(&text),
+            None => prose::rust(&text),
+        };
+        for finding in language::check(&paragraphs) {
+            findings.push(format!("{name}:{}: {}", finding.line, finding.message));
         }
     }
     Ok(findings)
-}
-
-fn count(findings: &Findings) -> allowance::Counts {
-    findings.iter().map(|(path, findings)| (path.clone(), findings.len())).collect()
-}
-
-fn print(findings: &Findings, shown: impl Fn(&str) -> bool) {
-    for (path, findings) in findings.iter().filter(|(path, _)| shown(path)) {
-        for finding in findings {
-            println!("{path}:{}: {}", finding.line, finding.message);
-        }
-    }
 }
 
 fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Result<(), Error> {
@@ -188,11 +172,15 @@ fn collect(folder: &Path, extensions: &[&str], files: &mut Vec<PathBuf>) -> Resu
             if path.file_name().is_some_and(|name| name != "target") {
                 collect(&path, extensions, files)?;
             }
-        } else if path.extension().is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted)) {
+        } else if has_extension(&path, extensions) {
             files.push(path);
         }
     }
     Ok(())
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension().is_some_and(|extension| extensions.iter().any(|other| extension == *other))
 }
 
 fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {

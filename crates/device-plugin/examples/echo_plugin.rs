@@ -52,9 +52,9 @@ impl Backend for EchoDevice {
     /// Compiles a program: text with the extents of one array of 32-bit floats, such as `2,3`.
     fn compile(&self, program: &Program, _: &CompileOptions) -> Result<Compiled<()>> {
         let text =
-            std::str::from_utf8(program.code()).map_err(|_| Error::invalid_argument("the program is no text"))?;
+            std::str::from_utf8(program.code()).map_err(|_| Error::invalid_argument("the program is not UTF-8"))?;
         let extents = text.split(',').map(|extent| {
-            extent.trim().parse::<i64>().map_err(|_| Error::invalid_argument(format!("{extent:?} is no extent")))
+            extent.trim().parse::<i64>().map_err(|_| Error::invalid_argument(format!("{extent:?} is not an extent")))
         });
         let shape = Shape::new(device_plugin::ElementType::F32, extents.collect::<Result<Vec<_>>>()?);
         Ok(Compiled::new((), ExecutableInfo::new("echo", [shape.clone()], [shape])))

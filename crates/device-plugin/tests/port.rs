@@ -24,7 +24,7 @@ fn root() -> &'static Path {
 
 fn check(what: &str, named: &[&str], expected: &[&str]) {
     let once: BTreeSet<&str> = named.iter().copied().collect();
-    assert_eq!(once.len(), named.len(), "a {what} stands in two rows");
+    assert_eq!(once.len(), named.len(), "a {what} has two rows");
     let expected: BTreeSet<&str> = expected.iter().copied().collect();
     let missing: Vec<_> = expected.difference(&once).collect();
     let unknown: Vec<_> = once.difference(&expected).collect();

@@ -14,8 +14,8 @@ pub(crate) struct ProgramArgs {
     /// A program: StableHLO (text, or a portable artifact), or serialized HLO.
     #[arg(id = "program_file", value_name = "PROGRAM")]
     pub(crate) path: PathBuf,
-    /// What the program is: StableHLO, an `HloModuleProto`, or an `HloModuleProtoWithConfig`. By default `hlo` for a file
-    /// whose name ends in `.hlo` or `.pb`, and else `mlir`.
+    /// The program's format: StableHLO, an `HloModuleProto`, or an `HloModuleProtoWithConfig`. The default is `hlo` for
+    /// a file whose name ends in `.hlo` or `.pb`, and `mlir` for other files.
     #[arg(long, value_name = "mlir|hlo|hlo_with_config", value_parser = ["mlir", "hlo", "hlo_with_config"])]
     format: Option<String>,
 }

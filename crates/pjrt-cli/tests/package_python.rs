@@ -173,7 +173,7 @@ def of(case):
         try:
             return f()
         except ValueError as error:
-            assert str(error), "an error says why"
+            assert str(error), "an error has a message"
             return "error"
     def resolve():
         resolved = process.resolve(plan, topology, environment)
@@ -268,7 +268,7 @@ def of(case):
     try:
         return options.resolve(case["schema"], case["given"])
     except ValueError as error:
-        assert str(error), "an error says why"
+        assert str(error), "an error has a message"
         return "error"
 
 print(json.dumps([of(case) for case in json.load(open(sys.argv[1]))]))

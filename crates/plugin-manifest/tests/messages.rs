@@ -170,7 +170,7 @@ fn templates(messages: &mut Messages) {
         "{'a'b}",
         "{process_addresses:0}",
         "{mesh_product:A}",
-        "{env:ABSENT|env:GONE}",
+        "{env:ABSENT|env:UNSET}",
         "{coordinator}",
         "{hosts}",
         "{env:CORES[7]}",

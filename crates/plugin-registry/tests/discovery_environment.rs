@@ -34,7 +34,7 @@ fn faulty_items_of_names_and_library_paths() {
     let machine = Machine::new("env-faults");
     let a = machine.plugin("a.so");
     let value =
-        format!("nocolon,x:C:/y.so,:{0},z:,dup:/gone.so,,dup:{0},gone:/no/file.so,bare:libnone.so", a.display());
+        format!("nocolon,x:C:/y.so,:{0},z:,dup:/ghost.so,,dup:{0},ghost:/no/file.so,bare:libnone.so", a.display());
     let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", value)]);
     let expected = [
         "? - !environment",
@@ -44,7 +44,7 @@ fn faulty_items_of_names_and_library_paths() {
         "dup - !duplicate",
         "? - !environment",
         "dup a.so",
-        "gone /no/file.so !missing",
+        "ghost /no/file.so !missing",
         "bare - !missing",
     ];
     assert_eq!(list(&machine, &found), expected);
@@ -135,8 +135,8 @@ fn one_library_variables() {
         assert!(found.searched.iter().any(|place| place.path == plugin && place.exists), "{variable}");
         assert!(found.candidates[0].provenance.to_string().contains(variable), "{variable}");
 
-        let gone = found_missing(&machine, variable);
-        assert_eq!(gone, [format!("{name} lib/gone/pjrt_c_api_acme_plugin.so !missing")], "{variable}");
+        let missing = found_missing(&machine, variable);
+        assert_eq!(missing, [format!("{name} lib/ghost/pjrt_c_api_acme_plugin.so !missing")], "{variable}");
         // An empty variable counts as unset.
         assert!(search(&machine, &[(variable, String::new())]).candidates.is_empty(), "{variable}");
         let listed = variables().iter().any(|known| {
@@ -147,7 +147,7 @@ fn one_library_variables() {
 }
 
 fn found_missing(machine: &Machine, variable: &str) -> Vec<String> {
-    let path = machine.text("lib/gone/pjrt_c_api_acme_plugin.so");
+    let path = machine.text("lib/ghost/pjrt_c_api_acme_plugin.so");
     list(machine, &search(machine, &[(variable, path)]))
 }
 
@@ -252,7 +252,7 @@ fn conventional_folders_and_names() {
     {
         // The same folder again, and a link whose target no longer exists.
         machine.link("usr/local/lib/pjrt", machine.path("usr/local/lib/gomlx/pjrt"));
-        machine.link("ld/pjrt_plugin_gone.so", "/no/such/file");
+        machine.link("ld/pjrt_plugin_ghost.so", "/no/such/file");
     }
     let found = machine.discovery().variable("LD_LIBRARY_PATH", machine.path("ld")).discover();
     let lines: Vec<String> = found.candidates.iter().map(|candidate| line(&machine, candidate)).collect();
@@ -263,7 +263,7 @@ fn conventional_folders_and_names() {
         "tpu usr/lib/libtpu.so",
     ];
     if cfg!(unix) {
-        expected.insert(3, "gone ld/pjrt_plugin_gone.so !missing");
+        expected.insert(3, "ghost ld/pjrt_plugin_ghost.so !missing");
     }
     assert_eq!(lines, expected);
     assert!(found.candidates[2].provenance.to_string().ends_with("ld (from LD_LIBRARY_PATH)"));

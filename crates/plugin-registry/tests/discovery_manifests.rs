@@ -71,7 +71,7 @@ fn library_location_of_manifest() {
     write("c", library("libsearched.so"));
     write("d", library(absolute.to_str().unwrap()));
     write("e", library("libnowhere.so"));
-    write("f", library("./gone.so"));
+    write("f", library("./ghost.so"));
     write("g", String::new());
     write("h", r#", "library": [{"path": "x.dll", "os": "windows"}, {"path": "x.so", "arch": "vax"}]"#.to_owned());
     let here = format!(
@@ -90,7 +90,7 @@ fn library_location_of_manifest() {
         "c usr/lib/libsearched.so",
         "d opt/absolute.so",
         "e - !missing",
-        "f P/gone.so !missing",
+        "f P/ghost.so !missing",
         "g - !manifest",
         "h - !no library",
     ];

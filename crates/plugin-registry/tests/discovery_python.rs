@@ -188,7 +188,7 @@ fn h_broken_packages_hide_nothing() {
     let lfs = Bytes(b"version https://git-lfs.github.com/spec/v1\n".to_vec());
     let files = [("jax_plugins/lfs/__init__.py", Text("")), ("jax_plugins/lfs/pjrt_plugin_lfs.so", lfs)];
     machine.wheel(SITE, "a-lfs", "1", &files, "[jax_plugins]\nlfs = jax_plugins.lfs");
-    machine.wheel(SITE, "b-nothing", "1", &[], "[jax_plugins]\ngone = jax_plugins.gone:initialize\n = \nx=..bad..\n");
+    machine.wheel(SITE, "b-nothing", "1", &[], "[jax_plugins]\nghost = jax_plugins.ghost:initialize\n = \nx=..bad..\n");
     machine.file(&format!("{SITE}/c_binary-1.dist-info/entry_points.txt"), [0xff, 0xfe, b'[', 0]);
     machine.file(&format!("{SITE}/d-1.dist-info"), "a file where a folder should be");
     let files = [("jax_plugins/z/__init__.py", Text(CALL)), ("jax_plugins/z/z.so", plugin())];
@@ -200,9 +200,9 @@ fn h_broken_packages_hide_nothing() {
     let qnn = named(&found, "qnn");
     assert_eq!(qnn.refusals.iter().map(Refusal::kind).collect::<Vec<_>>(), ["no GetPjrtApi", "architecture"]);
     assert!(matches!(&named(&found, "lfs").refusals[..], [Refusal::NotALibrary { what, .. }] if what.contains("LFS")));
-    let gone = named(&found, "gone");
-    assert!(matches!(&gone.refusals[..], [Refusal::NoLibrary { .. }]), "{gone:?}");
-    assert!(gone.notes.iter().any(|note| note.contains("must name a module alone")), "{:?}", gone.notes);
+    let ghost = named(&found, "ghost");
+    assert!(matches!(&ghost.refusals[..], [Refusal::NoLibrary { .. }]), "{ghost:?}");
+    assert!(ghost.notes.iter().any(|note| note.contains("must name a module alone")), "{:?}", ghost.notes);
     assert_eq!(found.candidates.iter().filter(|candidate| candidate.is_usable()).count(), 1);
 }
 

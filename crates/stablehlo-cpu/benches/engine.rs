@@ -50,7 +50,7 @@ fn random(dims: &[usize], seed: u64) -> Tensor {
         })
         .collect();
     let mut tensor = Tensor::uninit(Pool::global(), DType::F32, dims).expect("bench tensor");
-    tensor.bytes_mut().expect("nobody shares it").copy_from_slice(bytemuck::cast_slice(&elements));
+    tensor.bytes_mut().expect("a new tensor has one owner").copy_from_slice(bytemuck::cast_slice(&elements));
     tensor
 }
 

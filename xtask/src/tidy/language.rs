@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
     Rule {
         name: "none-where",
         pattern: r"(?i)\bnone (where|for|beside|yet)\b|\bnone of (its|their) own\b|^none (but|other)\b",
-        except: "",
+        except: r"\breturns None for\b",
         messages: true,
         remedy: "write a sentence: \"Returns `None` if\", \"Empty if\"",
         example: ("None where they bear any number.", "Returns `None` if any number of clients is allowed."),

@@ -181,7 +181,7 @@ pub(super) fn markdown(source: &str) -> Vec<Paragraph> {
 }
 
 /// A text with inline code replaced.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     static CODE: LazyLock<Regex> = LazyLock::new(|| regex(r"`[^`\n]*`"));
     CODE.replace_all(text, "`_`").into_owned()
 }

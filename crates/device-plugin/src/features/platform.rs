@@ -69,7 +69,7 @@ pub trait AtExit: Backend {
     /// call a driver or the framework once the destructors of static objects run. The closure holds the objects that it
     /// needs, such as the queue. It must not hold the backend, which may be destroyed at the same time.
     ///
-    /// - **When:** it runs once, in a function that the first client registers with the C library's `atexit`. It runs
+    /// - **When:** The closure runs once, in a function that the first client registers with the C library's `atexit`. It runs
     ///   after `main` has returned, or within `exit`, and before the destructors of static objects that were created
     ///   before the first client. It does not run after `_exit`, `abort` or a signal, or in a forked process. It runs
     ///   only on Unix, because other systems end a process's threads first. If the client is destroyed earlier, the

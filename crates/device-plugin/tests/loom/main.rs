@@ -278,7 +278,7 @@ fn overlooked_client_is_freed() {
             count.fetch_add(1, SeqCst);
         }
         free_unused();
-        assert_eq!(ends.load(SeqCst), 1, "nobody found it");
+        assert_eq!(ends.load(SeqCst), 1, "no thread found it");
         end.send(()).unwrap();
         thread.join().unwrap();
     });

@@ -82,7 +82,7 @@ fn externally_referenced_memory_is_copied() {
     let fault = decrease().map(drop).unwrap_err();
     assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
     let increase = toy().ask::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(|args| args.buffer = buffer);
-    assert!(increase.is_err(), "the memory is gone");
+    assert!(increase.is_err(), "the memory was freed");
     toy().destroy(&outputs);
     toy().destroy(&[buffer]);
 

@@ -259,7 +259,7 @@ fn test_last(end: fn(Completer)) {
     drop(made);
     on_driver_thread(move || end(completer));
     let _ = plugin().wait(read);
-    assert!(work.recv().is_err(), "the backend is gone");
+    assert!(work.recv().is_err(), "the backend was dropped");
     let violations = VIOLATIONS.lock().unwrap();
     assert!(violations.is_empty(), "called on the driver's thread: {violations:?}");
 }

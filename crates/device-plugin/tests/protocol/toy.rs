@@ -151,7 +151,7 @@ pub fn abandon_gate(name: &str) {
 }
 
 fn parse_shape(text: &str) -> Result<Shape> {
-    let fault = || Error::invalid_argument(format!("{text:?} is no shape"));
+    let fault = || Error::invalid_argument(format!("{text:?} is not a shape"));
     let (ty, dims) = text.trim_end_matches(']').split_once('[').ok_or_else(fault)?;
     let dims = dims.split(',').filter(|dim| !dim.is_empty()).map(|dim| dim.parse::<i64>().map_err(|_| fault()));
     Ok(Shape::new(ty.parse().map_err(|_| fault())?, dims.collect::<Result<Vec<_>>>()?))

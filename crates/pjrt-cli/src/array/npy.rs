@@ -59,7 +59,7 @@ fn element_type(descr: &str, named: Option<ElementType>) -> Result<ElementType, 
     let raw_size = descr.get(1..).and_then(|name| name.strip_prefix('V')).and_then(|size| size.parse::<usize>().ok());
     match (known, named) {
         (Some((own, _)), Some(named)) if *own != named => {
-            Err(format!("holds {own}, but the command line says {named}"))
+            Err(format!("holds {own}, but the command line specifies {named}"))
         }
         (Some((own, _)), _) => Ok(*own),
         (None, Some(named)) if raw_size == Some(named.host_size()) => Ok(named),

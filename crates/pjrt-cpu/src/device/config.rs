@@ -69,8 +69,8 @@ pub(crate) fn schema() -> OptionSchema {
         OptionSpec::new(
             DETERMINISTIC,
             OptionType::Bool,
-            "run executions one at a time, in order of submission, each on one thread; \
-             peaks of memory repeat then, too; by default false",
+            "run each execution on the thread that launches it, without other threads, so that the order of errors \
+             and the memory peaks are reproducible; by default false",
         ),
     ])
 }

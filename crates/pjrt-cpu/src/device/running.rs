@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     fn error() -> Error {
-        Error::new(ErrorCode::ABORTED, "a peer is gone")
+        Error::new(ErrorCode::ABORTED, "a peer is lost")
     }
 
     fn on(device: usize, launch_id: i32) -> Target {

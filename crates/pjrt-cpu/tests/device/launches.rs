@@ -64,7 +64,7 @@ fn failed_member_fails_launch() {
             return vec![Input::Donate(client.buffer_from_host_to(&[0.0f32; 4], &[4], device).unwrap())];
         }
         let memory = device.default_memory().unwrap();
-        let failed = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is gone", &shape, &memory);
+        let failed = client.create_error_buffer(ErrorCode::DATA_LOSS, "the disk is lost", &shape, &memory);
         vec![Input::Donate(failed.unwrap())]
     };
     let inputs = program.addressable_devices().iter().enumerate().map(input).collect();

@@ -21,7 +21,7 @@ fn buffers_move_between_devices_and_memories() {
     assert_eq!((in_use(&client, 0), in_use(&client, 1)), (4096, 0));
     let pinned = first.copy_to_memory(&memory(&client, 0, "pinned_host")).unwrap();
     assert_eq!(pinned.memory().unwrap().kind().unwrap(), "pinned_host");
-    assert_eq!(in_use(&client, 0), 4096, "the host's memory is no device's");
+    assert_eq!(in_use(&client, 0), 4096, "host memory does not count for a device");
     let second = pinned.copy_to_memory(&memory(&client, 1, "device")).unwrap();
     drop((first, pinned));
     assert_eq!(second.device().unwrap().id().unwrap(), 1);

@@ -47,12 +47,12 @@ fn poison_fails_execution_and_dependents() {
     let inputs = || [Input::from(&first.outputs[0]), Input::from(&n)];
     let second = looped.execute_with(inputs(), &options(2)).unwrap();
     let third = looped.execute_with(inputs(), &options(2)).unwrap();
-    let poison = |device: usize, id| devices[device].poison_execution(id, ErrorCode::UNAVAILABLE, "a peer is gone");
+    let poison = |device: usize, id| devices[device].poison_execution(id, ErrorCode::UNAVAILABLE, "a peer is lost");
     assert!(!poison(0, 3).unwrap() && !poison(1, 2).unwrap());
     assert!(poison(0, 2).unwrap());
     // The second execution no longer waits.
     let error = second.done.wait().unwrap_err();
-    assert_eq!((error.code(), error.message().contains("a peer is gone")), (ErrorCode::UNAVAILABLE, true));
+    assert_eq!((error.code(), error.message().contains("a peer is lost")), (ErrorCode::UNAVAILABLE, true));
     assert_eq!(second.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
     assert!(!third.done.is_ready().unwrap());
     // An execution that has begun must end before its event is ready.

@@ -73,7 +73,7 @@ fn process_may_exit_during_work() {
             // Repeat, because unlucky timing is rare.
             for _ in 0..5 {
                 let said = child("process_may_exit_during_work", end);
-                assert!(!said.contains("the callback"), "{end}: nobody hears of the end: {said}");
+                assert!(!said.contains("the callback"), "{end}: the callback must not run: {said}");
             }
         }
         return;

@@ -169,13 +169,13 @@ mod tests {
     #[test]
     fn lists_all_unknown_values() {
         let plan = ProcessPlan::new()
-            .with_variable(EnvRule::default_value("A", "{env:GONE}"))
+            .with_variable(EnvRule::default_value("A", "{env:UNSET}"))
             .with_variable(EnvRule::default_value("B", "{hosts}"))
             .with_coordinator(CoordinatorNeed::MultiProcess);
         let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
         assert_eq!(error.all().len(), 3);
         let text = error.to_string();
-        assert!(text.contains("environment[0] A: GONE is not set"), "{text}");
+        assert!(text.contains("environment[0] A: UNSET is not set"), "{text}");
         assert!(text.contains("coordinator: the 4 processes are on 2 hosts"), "{text}");
     }
 

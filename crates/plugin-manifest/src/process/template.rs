@@ -439,7 +439,7 @@ mod tests {
         let topology = topology();
         for (text, expected) in [
             ("{env:ABSENT}", "ABSENT is not set"),
-            ("{env:ABSENT|env:GONE}", "ABSENT is not set, and GONE is not set"),
+            ("{env:ABSENT|env:UNSET}", "ABSENT is not set, and UNSET is not set"),
             ("{coordinator_host}", "set MASTER_ADDR"),
             ("{env:CORES[7]|'x'}", "CORES=\"8-9, 4,1\""),
             ("{env:DOWN[0]}", "DOWN=\"9-8\""),

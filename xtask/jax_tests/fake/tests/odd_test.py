@@ -51,7 +51,7 @@ class FixtureTest(unittest.TestCase):
         pass
 
 
-@unittest.skip("a class nobody runs")
+@unittest.skip("a class that never runs")
 class SkippedTest(unittest.TestCase):
     def test_is_skipped(self):
         pass

@@ -275,7 +275,7 @@ impl World {
     pub fn fail(&self, manager: Manager) {
         let fail = self.framework.ask::<slot::PJRT_AsyncHostToDeviceTransferManager_SetBufferError>(|args| {
             (args.transfer_manager, args.buffer_index, args.error_code) = (manager, 0, PJRT_Error_Code(15));
-            (args.error_message, args.error_message_size) = (c"the disk is gone".as_ptr(), 16);
+            (args.error_message, args.error_message_size) = (c"the disk is lost".as_ptr(), 16);
         });
         fail.map(drop).unwrap();
     }

@@ -185,10 +185,10 @@ on_both_devices! {
         }
         world.fail(manager);
         let fault = plugin.wait(event).unwrap_err();
-        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, "argument 1 failed: the disk is gone"));
+        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, "argument 1 failed: the disk is lost"));
         assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
         let fault = plugin.read_ints(last).unwrap_err();
-        assert!(fault.message.ends_with("argument 0 failed: argument 1 failed: the disk is gone"));
+        assert!(fault.message.ends_with("argument 0 failed: argument 1 failed: the disk is lost"));
         assert!(world.log.look(|state| state.begun.is_empty()), "the backend is not asked");
         // If the argument failed before the call, the call itself returns the error.
         let fault = plugin.execute(add, &[output, stuck], 1).unwrap_err();
@@ -294,7 +294,7 @@ on_both_devices! {
             for (event, output) in events.into_iter().zip(outputs) {
                 let (done, read) = (plugin.wait(event), plugin.read_ints(output));
                 if fails {
-                    assert_eq!(done.as_ref().unwrap_err().message, "argument 0 failed: the disk is gone");
+                    assert_eq!(done.as_ref().unwrap_err().message, "argument 0 failed: the disk is lost");
                     assert_eq!(read.unwrap_err(), done.unwrap_err());
                 } else {
                     assert_eq!((done, read.unwrap()), (Ok(()), vec![11, 22]));
@@ -314,7 +314,7 @@ on_both_devices! {
         let poison = |launch_id| {
             let poison = plugin.ask::<slot::PJRT_Device_PoisonExecution>(|args| {
                 (args.device, args.launch_id, args.error_code) = (device, launch_id, PJRT_Error_Code(10));
-                (args.error_message, args.error_message_size) = (c"a peer is gone".as_ptr(), 14);
+                (args.error_message, args.error_message_size) = (c"a peer is lost".as_ptr(), 14);
                 args.num_payload = 0;
             });
             poison.map(|args| args.poisoned.get())
@@ -324,7 +324,7 @@ on_both_devices! {
         assert_eq!(poison(8).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "the backend's answer for others");
         assert!(poison(7).unwrap());
         let fault = plugin.wait(event).unwrap_err();
-        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::ABORTED, "a peer is gone"));
+        assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::ABORTED, "a peer is lost"));
         assert_eq!(poison(7).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "once");
         world.send(manager, [1, 2]);
         assert!(world.log.look(|state| state.begun.is_empty()));

@@ -39,7 +39,7 @@ struct Explosive;
 
 impl Drop for Explosive {
     fn drop(&mut self) {
-        panic!("what was thrown explodes");
+        panic!("the panic payload panics");
     }
 }
 

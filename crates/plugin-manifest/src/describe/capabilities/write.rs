@@ -19,7 +19,7 @@ pub struct CCapabilities {
     _owned: Owned,
 }
 
-// SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and nobody changes; all of it is `Send`.
+// SAFETY: V6 (lifetimes): the pointers refer to data that `_owned` holds and that never changes; all of it is `Send`.
 unsafe impl Send for CCapabilities {}
 // SAFETY: as above; a shared reference allows only shared access.
 unsafe impl Sync for CCapabilities {}

@@ -145,7 +145,7 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
     let name = format!("library_path of {name}");
     // SAFETY: D3 (functions of a descriptor), the function has this type and may be called.
     let call = |sink, user| unsafe { function(sink, user) };
-    // SAFETY: D3, as above: it calls the sink only during the call.
+    // SAFETY: D3, as above, and the function calls the sink only during the call.
     let path = unsafe { strings::ask(&name, call) }?;
     if path.is_empty() || path.contains('\0') {
         return Err(Error::internal(format!("{name} returned {path:?}, which is not a path")));

@@ -1,0 +1,104 @@
+//! Devices: handles of clients that stay open for the life of the process.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use burn_backend::backend::DeviceOps;
+use burn_std::device::{Device, DeviceId};
+use pjrt::ClientOptions;
+use plugin_registry::LoadedPlugin;
+
+use crate::engine::{Engine, Statistics};
+use crate::error::Error;
+use crate::settings::Settings;
+
+/// A device of a PJRT plugin: the first addressable one of a client.
+///
+/// Burn identifies devices by numbers and keeps them for the life of the process, so an opened device is never closed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PjrtDevice {
+    index: u32,
+}
+
+/// The opened devices, by [`PjrtDevice::index`].
+static DEVICES: Mutex<Vec<Arc<Engine>>> = Mutex::new(Vec::new());
+
+impl PjrtDevice {
+    /// Opens a plugin by its name or the path of its library, as [`plugin_registry::open`] does. `cpu` is the embedded
+    /// device. Each call creates a client.
+    ///
+    /// # Errors
+    ///
+    /// If the registry does not find or load the plugin, or if the plugin does not create a client.
+    pub fn open(plugin: &str) -> Result<Self, Error> {
+        Self::with_settings(&plugin_registry::open(plugin)?, Settings::default())
+    }
+
+    /// Creates a client of a loaded plugin. The backend reads [`Capabilities`](plugin_manifest::Capabilities) from the
+    /// descriptor of the plugin.
+    ///
+    /// # Errors
+    ///
+    /// If the plugin does not create a client.
+    pub fn with_settings(plugin: &LoadedPlugin, settings: Settings) -> Result<Self, Error> {
+        let client = plugin.client(&ClientOptions::new())?;
+        let capabilities = plugin.descriptor().manifest().capabilities.clone();
+        let name = plugin.entry().name().to_owned();
+        let mut devices = DEVICES.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = u32::try_from(devices.len()).map_err(|_| Error::Registry("too many devices".to_owned()))?;
+        let device = Self { index };
+        devices.push(Arc::new(Engine::new(device, name, client, capabilities, settings)));
+        Ok(device)
+    }
+
+    /// Counts of compiled programs and runs.
+    pub fn statistics(&self) -> Statistics {
+        self.engine().statistics()
+    }
+
+    /// The text of the program that was compiled last, for diagnostics.
+    pub fn last_program(&self) -> String {
+        self.engine().last_program()
+    }
+
+    /// # Panics
+    ///
+    /// If the device is the default one, and the plugin that `BURN_PJRT_PLUGIN` names cannot be opened. Burn creates
+    /// default devices in functions without a result.
+    pub(crate) fn engine(&self) -> Arc<Engine> {
+        let find = || DEVICES.lock().unwrap_or_else(PoisonError::into_inner).get(self.index as usize).cloned();
+        match find() {
+            Some(engine) => engine,
+            None => panic!("there is no PJRT device {}; open it with `PjrtDevice::open`", self.index),
+        }
+    }
+}
+
+/// The plugin that the variable `BURN_PJRT_PLUGIN` names, or else the embedded device.
+impl Default for PjrtDevice {
+    fn default() -> Self {
+        static DEFAULT: OnceLock<Result<PjrtDevice, Error>> = OnceLock::new();
+        let open = || Self::open(std::env::var("BURN_PJRT_PLUGIN").as_deref().unwrap_or("cpu"));
+        match DEFAULT.get_or_init(open) {
+            Ok(device) => *device,
+            Err(error) => panic!("cannot open the default PJRT device: {error}"),
+        }
+    }
+}
+
+impl std::fmt::Debug for PjrtDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PjrtDevice({})", self.index)
+    }
+}
+
+impl Device for PjrtDevice {
+    fn from_id(id: DeviceId) -> Self {
+        Self { index: id.index_id as u32 }
+    }
+
+    fn to_id(&self) -> DeviceId {
+        DeviceId::new(0, self.index as _)
+    }
+}
+
+impl DeviceOps for PjrtDevice {}

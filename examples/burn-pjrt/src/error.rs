@@ -1,0 +1,74 @@
+//! Errors of the backend.
+
+/// An error of the registry, the plugin or a program.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// This backend does not support an operation.
+    #[error("the PJRT backend does not support {operation}: {reason}")]
+    Unsupported {
+        /// The operation, by its name in `burn-ir`.
+        operation: String,
+        /// Which part of it, or what to use instead.
+        reason: String,
+    },
+    /// The plugin declares that its device does not support an element type.
+    #[error("the plugin `{plugin}` does not support elements of type {dtype}; it supports {supported}")]
+    DType {
+        /// The name of the plugin.
+        plugin: String,
+        /// The type in Burn.
+        dtype: String,
+        /// The types that it supports.
+        supported: String,
+    },
+    /// The registry did not find or load the plugin, or could not create a client.
+    #[error("{0}")]
+    Registry(String),
+    /// The plugin failed to transfer data, or to compile or run a program.
+    #[error("{0}")]
+    Plugin(#[from] pjrt::Error),
+    /// The program of an operation is not valid. This is a bug of this backend.
+    #[error("lowering {operation} failed: {message}")]
+    Lowering {
+        /// The operation, by its name in `burn-ir`.
+        operation: String,
+        /// The error of the builder.
+        message: String,
+    },
+    /// The program that computes a tensor failed earlier.
+    #[error("an earlier program, which computes this tensor, failed: {0}")]
+    Earlier(std::sync::Arc<Self>),
+    /// An operation uses a tensor that the device does not have.
+    #[error("tensor {0} does not exist on the device; another thread may have consumed it at the same time")]
+    Missing(u64),
+}
+
+impl From<plugin_registry::Error> for Error {
+    fn from(error: plugin_registry::Error) -> Self {
+        Self::Registry(error.to_string())
+    }
+}
+
+/// The caller adds the operation with [`Error::in_operation`].
+impl From<stablehlo::Error> for Error {
+    fn from(error: stablehlo::Error) -> Self {
+        Self::Lowering { operation: String::new(), message: error.to_string() }
+    }
+}
+
+impl Error {
+    /// Names the operation whose program is not valid.
+    pub(crate) fn in_operation(self, name: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Lowering { operation, message } if operation.is_empty() => {
+                Self::Lowering { operation: name(), message }
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn unsupported(operation: &str, reason: impl Into<String>) -> Self {
+        Self::Unsupported { operation: operation.to_owned(), reason: reason.into() }
+    }
+}

@@ -1,0 +1,187 @@
+//! Gathers and scatters, in the sparse form and in the dense form that some devices ask for.
+
+use burn_backend::tensor::IndexingUpdateOp as Update;
+use stablehlo::builder::{DotGeneral, Gather, Scatter, Value};
+use stablehlo::ir::{ElementType, Precision};
+
+use super::{Lower, Result};
+
+/// The number of elements.
+fn count(shape: &[i64]) -> u64 {
+    shape.iter().product::<i64>().unsigned_abs()
+}
+
+impl Lower<'_> {
+    /// Takes slices along a dimension, at these positions (one dimension).
+    ///
+    /// If the plugin asks for a dense gather, the result is the product of a one-hot matrix with the operand. A product
+    /// with an infinite number or a NaN in the operand is NaN, so this form is for finite operands.
+    pub(super) fn take(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
+        let (shape, element) = (self.shape(x)?, self.element(x)?);
+        let extent = shape[dimension];
+        if !self.types.capabilities().gathers_densely(extent.unsigned_abs()) || element == ElementType::Bool {
+            return self.take_sparse(x, dimension, rows);
+        }
+        let mask = self.converted(self.one_hot(rows, extent)?, element)?;
+        let options =
+            DotGeneral::new().contracting([1], [dimension]).precision([Precision::Highest, Precision::Highest]);
+        let product = self.f.dot_general(mask, x, options)?;
+        // The product has the positions first.
+        let mut permutation: Vec<usize> = (1..shape.len()).collect();
+        permutation.insert(dimension, 0);
+        Ok(self.f.transpose(product, &permutation)?)
+    }
+
+    /// Takes slices along a dimension with a gather.
+    pub(super) fn take_sparse(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
+        let shape = self.shape(x)?;
+        let mut sizes = shape.clone();
+        sizes[dimension] = 1;
+        let offsets: Vec<usize> = (0..shape.len()).filter(|&d| d != dimension).collect();
+        let options = Gather::new(sizes)
+            .offset_dims(offsets)
+            .collapsed_slice_dims([dimension])
+            .start_index_map([dimension])
+            .index_vector_dim(1usize);
+        Ok(self.f.gather(x, rows, options)?)
+    }
+
+    /// For each element of `indices`, takes the element of the operand with the same position, apart from `dimension`.
+    pub(super) fn gather(&self, x: Value, dimension: usize, indices: Value) -> Result<Value> {
+        let f = self.f;
+        let (shape, chosen) = (self.shape(x)?, self.shape(indices)?);
+        let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
+        let dense = self.types.capabilities().gathers_densely(shape[dimension].unsigned_abs());
+        if dense && others_match && self.element(x)? != ElementType::Bool {
+            // The sum over the last dimension of the operand's elements where the index is the position.
+            let mask = self.one_hot(indices, shape[dimension])?;
+            let all = self.shape(mask)?;
+            let rank = shape.len();
+            let dims: Vec<usize> = (0..rank).map(|d| if d == dimension { rank } else { d }).collect();
+            let operand = f.broadcast_in_dim(x, &dims, &all)?;
+            let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
+            return self.sum(f.select(mask, operand, zero)?, &[rank]);
+        }
+        let points = self.points(indices, dimension)?;
+        self.gather_points(x, points)
+    }
+
+    /// Takes the slices at points. The last dimension of `points` holds the positions in the leading dimensions of the
+    /// operand.
+    pub(super) fn gather_points(&self, x: Value, points: Value) -> Result<Value> {
+        let (shape, form) = (self.shape(x)?, self.shape(points)?);
+        let batch = form.len() - 1;
+        let depth = form[batch] as usize;
+        let mut sizes = shape.clone();
+        sizes[..depth].fill(1);
+        let leading: Vec<usize> = (0..depth).collect();
+        let options = Gather::new(sizes)
+            .offset_dims((batch..batch + shape.len() - depth).collect::<Vec<_>>())
+            .collapsed_slice_dims(leading.clone())
+            .start_index_map(leading)
+            .index_vector_dim(batch);
+        Ok(self.f.gather(x, points, options)?)
+    }
+
+    /// The positions of the elements of `indices`, with the elements themselves as the position along `dimension`.
+    fn points(&self, indices: Value, dimension: usize) -> Result<Value> {
+        let f = self.f;
+        let indices = self.index(indices)?;
+        let (shape, element) = (self.shape(indices)?, self.element(indices)?);
+        let mut column = shape.clone();
+        column.push(1);
+        let columns: Vec<Value> = (0..shape.len())
+            .map(|d| {
+                let position = if d == dimension { indices } else { self.positions(&shape, d, element)? };
+                Ok(f.reshape(position, &column)?)
+            })
+            .collect::<Result<_>>()?;
+        Ok(f.concatenate(&columns, shape.len())?)
+    }
+
+    /// Combines the values with the elements at these positions along a dimension; the inverse of [`Self::gather`].
+    pub(super) fn scatter(
+        &self,
+        x: Value,
+        dimension: usize,
+        indices: Value,
+        values: Value,
+        update: Update,
+    ) -> Result<Value> {
+        let f = self.f;
+        let (shape, chosen) = (self.shape(x)?, self.shape(indices)?);
+        let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
+        let dense = self.types.capabilities().scatters_densely(count(&chosen), count(&shape));
+        if dense && others_match && update == Update::Add && self.element(x)? != ElementType::Bool {
+            // For each position of the result, the sum of the values whose index is the position.
+            let mask = self.one_hot(indices, shape[dimension])?;
+            let all = self.shape(mask)?;
+            let rank = shape.len();
+            let dims: Vec<usize> = (0..rank).collect();
+            let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
+            let spread = f.select(mask, f.broadcast_in_dim(values, &dims, &all)?, zero)?;
+            let sums = self.sum(spread, &[dimension])?;
+            // The position is the last dimension.
+            let mut permutation: Vec<usize> = (0..rank - 1).collect();
+            permutation.insert(dimension, rank - 1);
+            return Ok(f.add(x, f.transpose(sums, &permutation)?)?);
+        }
+        let points = self.points(indices, dimension)?;
+        self.scatter_points(x, points, values, update)
+    }
+
+    /// Combines slices along a dimension with the slices at these positions; the inverse of [`Self::take`].
+    pub(super) fn scatter_rows(
+        &self,
+        x: Value,
+        dimension: usize,
+        rows: Value,
+        values: Value,
+        update: Update,
+    ) -> Result<Value> {
+        let f = self.f;
+        let shape = self.shape(x)?;
+        let element = self.element(x)?;
+        let dense = self.types.capabilities().scatters_densely(count(&self.shape(values)?), count(&shape));
+        if dense && update == Update::Add && element != ElementType::Bool {
+            let mask = self.converted(self.one_hot(rows, shape[dimension])?, element)?;
+            let options =
+                DotGeneral::new().contracting([0], [dimension]).precision([Precision::Highest, Precision::Highest]);
+            let product = f.dot_general(mask, values, options)?;
+            let mut permutation: Vec<usize> = (1..shape.len()).collect();
+            permutation.insert(dimension, 0);
+            return Ok(f.add(x, f.transpose(product, &permutation)?)?);
+        }
+        let windows: Vec<usize> = (0..shape.len()).filter(|&d| d != dimension).collect();
+        let options = Scatter::new()
+            .update_window_dims(windows)
+            .inserted_window_dims([dimension])
+            .scatter_dims_to_operand_dims([dimension])
+            .index_vector_dim(1usize);
+        Ok(f.scatter(x, rows, values, options, |old, new| self.updated(old, new, update))?)
+    }
+
+    /// Combines the values with the slices at points; the inverse of [`Self::gather_points`].
+    pub(super) fn scatter_points(&self, x: Value, points: Value, values: Value, update: Update) -> Result<Value> {
+        let (shape, form) = (self.shape(x)?, self.shape(points)?);
+        let batch = form.len() - 1;
+        let depth = form[batch] as usize;
+        let leading: Vec<usize> = (0..depth).collect();
+        let options = Scatter::new()
+            .update_window_dims((batch..batch + shape.len() - depth).collect::<Vec<_>>())
+            .inserted_window_dims(leading.clone())
+            .scatter_dims_to_operand_dims(leading)
+            .index_vector_dim(batch);
+        Ok(self.f.scatter(x, points, values, options, |old, new| self.updated(old, new, update))?)
+    }
+
+    fn updated(&self, old: Value, new: Value, update: Update) -> stablehlo::Result<Value> {
+        match update {
+            Update::Assign => Ok(new),
+            Update::Add => self.f.add(old, new),
+            Update::Mul => self.f.multiply(old, new),
+            Update::Min => self.f.minimum(old, new),
+            Update::Max => self.f.maximum(old, new),
+        }
+    }
+}

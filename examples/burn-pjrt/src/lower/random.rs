@@ -1,0 +1,134 @@
+//! Random numbers, from the generator that the plugin declares.
+//!
+//! The state of a generator is an argument of the program, which the device advances for each run. Runs with the same
+//! seed and the same operations draw the same numbers on the same plugin.
+
+use burn_backend::Distribution;
+use burn_ir::{FloatOperationIr, NumericOperationIr, OperationIr, TensorIr};
+use plugin_manifest::capabilities::RngBitGenerator;
+use stablehlo::builder::Value;
+use stablehlo::ir::{ComparisonDirection as Direction, ElementType, RngAlgorithm, TensorType};
+
+use super::{Lower, Result};
+use crate::dtype::extents;
+use crate::error::Error;
+
+/// The tensor that an operation fills with random numbers.
+pub(crate) fn random_output(op: &OperationIr) -> Option<&TensorIr> {
+    match op {
+        OperationIr::Float(_, FloatOperationIr::Random(op))
+        | OperationIr::NumericInt(_, NumericOperationIr::IntRandom(op)) => Some(&op.out),
+        _ => None,
+    }
+}
+
+impl Lower<'_> {
+    pub(super) fn random(&mut self, out: &TensorIr, distribution: Distribution) -> Result<()> {
+        let f = self.f;
+        let element = self.types.element(out.dtype)?;
+        let shape = extents(out);
+        // The type of the calculation.
+        let float = if element.is_float() { element } else { ElementType::F32 };
+        let count: i64 = shape.iter().product();
+        let result = match distribution {
+            Distribution::Default if !element.is_float() => {
+                let bits = self.bits_of(&[count], unsigned(element))?;
+                f.bitcast_convert(bits, element)?
+            }
+            Distribution::Default => self.uniform(count, float)?,
+            Distribution::Uniform(low, high) if !element.is_float() => self.integers(count, element, low, high)?,
+            Distribution::Uniform(low, high) => {
+                let scaled = f.multiply(self.uniform(count, float)?, self.number(high - low, float)?)?;
+                let shifted = f.add(scaled, self.number(low, float)?)?;
+                // Rounding may reach the upper bound.
+                let reached = f.compare(shifted, Direction::Ge, self.number(high, float)?)?;
+                f.select(reached, self.number(low, float)?, shifted)?
+            }
+            Distribution::Bernoulli(probability) => {
+                let uniform = self.uniform(count, ElementType::F32)?;
+                f.compare(uniform, Direction::Lt, self.number(probability, ElementType::F32)?)?
+            }
+            Distribution::Normal(mean, deviation) => {
+                let wide = if float == ElementType::F64 { float } else { ElementType::F32 };
+                let scaled = f.multiply(self.normal(count, wide)?, self.number(deviation, wide)?)?;
+                f.add(scaled, self.number(mean, wide)?)?
+            }
+        };
+        self.set_reshaped_converted(out, result)
+    }
+
+    fn set_reshaped_converted(&mut self, out: &TensorIr, value: Value) -> Result<()> {
+        let value = self.converted(value, self.types.element(out.dtype)?)?;
+        self.set_reshaped(out, value)
+    }
+
+    /// Random bits, from the next generator of the program.
+    fn bits_of(&mut self, shape: &[i64], element: ElementType) -> Result<Value> {
+        let f = self.f;
+        let Some(states) = self.generators else { return Err(Error::unsupported("random numbers", "no generator")) };
+        let at = self.next_generator;
+        self.next_generator += 1;
+        let state = f.reshape(f.slice(states, &[at, 0], &[at + 1, 2], &[1, 1])?, &[2])?;
+        let algorithm = match self.types.capabilities().rng_bit_generator {
+            RngBitGenerator::Philox => RngAlgorithm::Philox,
+            RngBitGenerator::ThreeFry => RngAlgorithm::ThreeFry,
+            _ => RngAlgorithm::Default,
+        };
+        Ok(f.rng_bit_generator(state, algorithm, TensorType::new(shape, element))?.1)
+    }
+
+    /// Uniform numbers in the range from 0 to 1, without 1: as many bits as the type represents exactly.
+    fn uniform(&mut self, count: i64, element: ElementType) -> Result<Value> {
+        let bits = if element == ElementType::F64 { ElementType::Ui64 } else { ElementType::Ui32 };
+        let random = self.bits_of(&[count], bits)?;
+        self.unit(random, element)
+    }
+
+    fn unit(&self, random: Value, element: ElementType) -> Result<Value> {
+        let f = self.f;
+        let digits = match element {
+            ElementType::F64 => 53,
+            ElementType::F16 => 11,
+            ElementType::Bf16 => 8,
+            _ => 24,
+        };
+        let width = self.element(random)?.bit_width() as i32;
+        let high = f.shift_right_logical(random, self.number_like(f64::from(width - digits), random)?)?;
+        let number = f.convert(high, element)?;
+        Ok(f.multiply(number, self.number_like(2f64.powi(-digits), number)?)?)
+    }
+
+    /// Normal numbers, by the method of Box and Muller.
+    fn normal(&mut self, count: i64, element: ElementType) -> Result<Value> {
+        let f = self.f;
+        let bits = if element == ElementType::F64 { ElementType::Ui64 } else { ElementType::Ui32 };
+        let random = self.bits_of(&[2, count], bits)?;
+        let pairs = self.unit(random, element)?;
+        let row = |i: i64| f.reshape(f.slice(pairs, &[i, 0], &[i + 1, count], &[1, 1])?, &[count]);
+        // The logarithm of 1 - u is finite, because u is less than 1.
+        let logarithm = f.log_plus_one(f.negate(row(0)?)?)?;
+        let radius = f.sqrt(f.multiply(logarithm, self.number_like(-2.0, logarithm)?)?)?;
+        let angle = f.multiply(row(1)?, self.number_like(std::f64::consts::TAU, radius)?)?;
+        Ok(f.multiply(radius, f.cosine(angle)?)?)
+    }
+
+    /// Integers in a range, without the upper bound.
+    fn integers(&mut self, count: i64, element: ElementType, low: f64, high: f64) -> Result<Value> {
+        let f = self.f;
+        let (low, high) = (low as i64, high as i64);
+        let span = high.saturating_sub(low).max(1).unsigned_abs();
+        let random = self.bits_of(&[count], ElementType::Ui64)?;
+        let offset = f.convert(f.remainder(random, f.constant(span)?)?, ElementType::I64)?;
+        self.converted(f.add(offset, f.constant(low)?)?, element)
+    }
+}
+
+/// The unsigned type of the same width.
+fn unsigned(element: ElementType) -> ElementType {
+    match element.bit_width() {
+        8 => ElementType::Ui8,
+        16 => ElementType::Ui16,
+        32 => ElementType::Ui32,
+        _ => ElementType::Ui64,
+    }
+}

@@ -1,0 +1,66 @@
+//! The operations that this backend does not support.
+
+use burn_backend::DType;
+use burn_ir::{FloatOperationIr, InterpolateModeIr, ModuleOperationIr, OperationIr};
+
+use super::Result;
+use crate::dtype::Types;
+use crate::error::Error;
+
+/// Returns an error if an operation or the type of one of its tensors is not supported.
+pub(crate) fn check(op: &OperationIr, types: &Types) -> Result<()> {
+    if let Some(reason) = missing(op) {
+        return Err(Error::unsupported(&name(op), reason));
+    }
+    let quantized = |dtype: DType| matches!(dtype, DType::QFloat(_));
+    for tensor in op.inputs().chain(op.outputs()) {
+        if quantized(tensor.dtype) {
+            return Err(Error::unsupported(&name(op), "its tensors are quantized"));
+        }
+        types.stored(tensor.dtype)?;
+    }
+    Ok(())
+}
+
+fn missing(op: &OperationIr) -> Option<&'static str> {
+    match op {
+        OperationIr::Custom(_) => Some("operations of an extension have no lowering"),
+        OperationIr::Float(_, FloatOperationIr::Quantize(_) | FloatOperationIr::Dequantize(_)) => {
+            Some("quantized tensors have no lowering")
+        }
+        OperationIr::Float(_, FloatOperationIr::GridSample2d(_)) => Some("it has no lowering"),
+        OperationIr::Module(op) => match op {
+            ModuleOperationIr::DeformableConv2d(_) | ModuleOperationIr::DeformableConv2dBackward(_) => {
+                Some("it has no lowering")
+            }
+            ModuleOperationIr::CtcLoss(_) | ModuleOperationIr::CtcLossBackward(_) => {
+                Some("use Burn's own composition of the loss")
+            }
+            ModuleOperationIr::Interpolate(op) => interpolation(&op.options.mode),
+            ModuleOperationIr::InterpolateBackward(op) => interpolation(&op.options.mode),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn interpolation(mode: &InterpolateModeIr) -> Option<&'static str> {
+    match mode {
+        InterpolateModeIr::Nearest | InterpolateModeIr::Bilinear => None,
+        InterpolateModeIr::Bicubic | InterpolateModeIr::Lanczos3 => {
+            Some("only nearest and bilinear interpolation have a lowering")
+        }
+    }
+}
+
+/// The name of an operation in `burn-ir`, such as `Module::Conv2d`.
+pub(super) fn name(op: &OperationIr) -> String {
+    let text = format!("{op:?}");
+    let head = text.split(" {").next().unwrap_or_default();
+    let parts: Vec<&str> = head.split('(').map(|part| part.rsplit(", ").next().unwrap_or(part)).collect();
+    // The last part is the name of the structure with the parameters.
+    match parts.split_last() {
+        Some((_, names)) if !names.is_empty() => names.join("::"),
+        _ => head.to_owned(),
+    }
+}
