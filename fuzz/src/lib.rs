@@ -89,12 +89,15 @@ fn as_artifacts_keep(module: &Module) -> String {
                 each(&mut op.attributes);
                 match &mut op.kind {
                     OpKind::Composite { composite_attributes, .. } => each(composite_attributes),
-                    OpKind::Other { name, attributes } => {
-                        each(attributes);
-                        if !matches!(name.as_str(), "stablehlo.send" | "stablehlo.recv") {
-                            attributes.retain(|(name, _)| name != "channel_type");
-                        }
-                    }
+                    OpKind::Other { attributes, .. } => each(attributes),
+                    // Artifacts have the types of channels only for `send` and `recv`.
+                    OpKind::AllGather { channel, .. }
+                    | OpKind::AllReduce { channel, .. }
+                    | OpKind::AllToAll { channel, .. }
+                    | OpKind::CollectiveBroadcast { channel, .. }
+                    | OpKind::CollectivePermute { channel, .. }
+                    | OpKind::CollectiveReduce { channel, .. }
+                    | OpKind::ReduceScatter { channel, .. } => channel.channel_type = 0,
                     _ => {}
                 }
                 regions.extend(&mut op.regions);

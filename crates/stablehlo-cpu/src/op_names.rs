@@ -4,24 +4,13 @@ use stablehlo::ir::{Func, Module, Op, OpKind, Type};
 
 use crate::error::Place;
 
-/// The specification's name of an op, such as `dot_general`.
+/// The specification's name of an op, such as `dot_general`. Ops of other dialects keep the name of their dialect.
 pub(crate) fn op_name(kind: &OpKind) -> String {
-    let debug = match kind {
-        OpKind::Constant(_) => return "constant".into(),
-        OpKind::Other { name, .. } => return name.clone(),
-        OpKind::CustomCall { call_target_name, .. } => return format!("custom_call @{call_target_name}"),
-        OpKind::Unary(op) => format!("{op:?}"),
-        OpKind::Binary(op) => format!("{op:?}"),
-        kind => format!("{kind:?}"),
-    };
-    let mut name = String::new();
-    for c in debug.chars().take_while(|c| c.is_alphanumeric()) {
-        if c.is_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.extend(c.to_lowercase());
+    if let OpKind::CustomCall { call_target_name, .. } = kind {
+        return format!("custom_call @{call_target_name}");
     }
-    name
+    let name = kind.name();
+    name.strip_prefix("stablehlo.").map_or(name.clone(), str::to_owned)
 }
 
 /// Describes an op with its types and its location in the user's program.

@@ -89,6 +89,11 @@ impl<'a> Named<'a> {
         self.or(name, "an integer", default, integer)
     }
 
+    /// An integer.
+    pub(crate) fn int(self, name: &str) -> Result<i64> {
+        self.required(name, "an integer", integer)
+    }
+
     /// A dimension or a position.
     pub(crate) fn dim(self, name: &str) -> Result<usize> {
         self.required(name, "an integer that is not negative", |a| usize::try_from(integer(a)?).ok())

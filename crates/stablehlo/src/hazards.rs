@@ -85,9 +85,7 @@ fn of_func(func: &Func) -> Vec<Hazard> {
                 sizes.insert(*result, size);
             }
         }
-        OpKind::Other { name, attributes } if name == "stablehlo.set_dimension_size" => {
-            found.extend(dimension_size(func, op, attributes, &sizes));
-        }
+        OpKind::SetDimensionSize { dimension } => found.extend(dimension_size(func, op, *dimension, &sizes)),
         OpKind::CustomCall { call_target_name, api_version: 1, .. } if call_target_name == "TopK" => {
             let comparator = op.attributes.iter().any(|(name, value)| {
                 name == "called_computations" && !matches!(value, Attribute::Array(list) if list.is_empty())
@@ -109,11 +107,7 @@ fn walk<'a>(region: &'a Region, visit: &mut impl FnMut(&'a Op)) {
     }
 }
 
-fn dimension_size(func: &Func, op: &Op, attributes: &Attributes, sizes: &HashMap<ValueId, i64>) -> Option<Hazard> {
-    let dimension = attributes.iter().find_map(|(name, value)| match value {
-        Attribute::Integer(dimension, _) if name == "dimension" => usize::try_from(*dimension).ok(),
-        _ => None,
-    })?;
+fn dimension_size(func: &Func, op: &Op, dimension: usize, sizes: &HashMap<ValueId, i64>) -> Option<Hazard> {
     let Type::Tensor(tensor) = func.ty(*op.operands.first()?) else { return None };
     let bound = *tensor.shape.get(dimension)?;
     let size = *sizes.get(op.operands.get(1)?)?;

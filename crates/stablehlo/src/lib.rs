@@ -43,7 +43,7 @@
 //! `parse` runs [`verify`](verify()) at the level that the caller states. [`VerifyLevel::STRUCTURE`] checks what a
 //! device relies on: values are defined before use and in scope, regions end in a return, callees exist and do not
 //! recurse, constants have the size of their types, and the shapes of typed ops are consistent. [`VerifyLevel::FULL`]
-//! adds the specification's other rules: quantized types, CHLO, custom calls, ops without their own kind, string
+//! adds the specification's other rules: quantized types, CHLO, custom calls, collectives, transfers, string
 //! attributes and constants that are shapes. No cargo feature changes which programs are rejected. Older artifacts are
 //! upgraded with the specification's defaults. `dot` and `broadcast` become `dot_general` and `broadcast_in_dim`, casts
 //! between dialects are removed, and absent lists get their default entries.

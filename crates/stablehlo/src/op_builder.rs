@@ -5,14 +5,14 @@
 
 use bytes::Bytes;
 
-use crate::attributes::{Named, enumeration, int, is_none_type, sorted};
-use crate::compatible::unbounded;
+use crate::attributes::{Named, is_none_type};
 use crate::error::{Error, Result};
 use crate::ir::*;
+use crate::ops::Opcode;
 use crate::ops::fields::{
-    Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, ReadField, Symbol, Word, value_of,
+    Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
+    List, OptionalDims, OptionalWord, ReadField, Symbol, Text, UnitFlag, Word, value_of,
 };
-use crate::ops::{Opcode, is_op};
 
 /// One op before it is typed.
 pub(crate) struct UntypedOp<'a> {
@@ -30,7 +30,7 @@ impl UntypedOp<'_> {
         let ty = self.operands.get(operand).map(|&v| &self.values[v]);
         match ty {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
-            Some(other) => match bounded_rank(other) {
+            Some(other) => match rank_of_text(other) {
                 Some(rank) => Ok(rank),
                 None => Err(Error::new(format_args!("operand {operand} must be a tensor, not {other}"))),
             },
@@ -39,28 +39,19 @@ impl UntypedOp<'_> {
     }
 }
 
-/// The rank of an array of bounded size.
-fn bounded_rank(ty: &Type) -> Option<usize> {
-    match ty {
-        Type::Other(text) => unbounded(text).map(|(shape, _)| shape.len()),
-        _ => None,
-    }
+/// The rank of an array whose type is kept as text, because it is quantized or has bounds.
+fn rank_of_text(ty: &Type) -> Option<usize> {
+    let Type::Other(text) = ty else { return None };
+    let extents = text.strip_prefix("tensor<").filter(|rest| !rest.starts_with('*'))?.split('x');
+    let is_extent = |part: &&str| *part == "?" || !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    Some(extents.take_while(is_extent).count())
 }
 
 /// Returns the op's kind, and the attributes for which the kind has no field.
 pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
     let a = raw.attributes;
     let mut extra = Attributes::new();
-    // If the form of an op depends on the rank of operands, the rank must be known. It is not for quantized arrays.
-    let needs_rank = matches!(
-        raw.code,
-        Opcode::Broadcast | Opcode::Dot | Opcode::ReduceWindow | Opcode::SelectAndScatter | Opcode::Sort
-    );
-    let opaque = |v: &ValueId| {
-        let ty = &raw.values[v.0 as usize];
-        matches!(ty, Type::Other(_)) && bounded_rank(ty).is_none()
-    };
-    let code = if needs_rank && raw.operands.iter().any(opaque) { Opcode::Other } else { raw.code };
+    let code = raw.code;
     let kind = match code {
         Opcode::Unary(unary) => {
             keep(a, &mut extra, &["result_accuracy"]);
@@ -93,7 +84,42 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             extra.extend(dot_algorithm(a)?);
             OpKind::DotGeneral { dimensions: dot_general_dimensions(a)?, precision: precision(a)? }
         }
-        Opcode::Convolution => convolution(a)?,
+        Opcode::Convolution => {
+            let (dimensions, window, feature_group_count, batch_group_count) = convolution(a)?;
+            let precision = precision(a)?;
+            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, precision }
+        }
+        Opcode::DynamicConv => {
+            let (dimensions, mut window, feature_group_count, batch_group_count) = convolution(a)?;
+            // Up to 0.19.0, the op also had a constant `padding`, which had to be zero.
+            if window.padding.iter().any(|&p| p != (0, 0)) {
+                return Err(Error::new("attribute `padding` must be zero; the third operand is the padding"));
+            }
+            window.padding.clear();
+            // Some producers wrote the strides of a convolution with more dimensions.
+            window.strides.truncate(dimensions.input_spatial.len());
+            let precision = precision(a)?;
+            OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision }
+        }
+        Opcode::DynamicGather => OpKind::DynamicGather {
+            dimensions: gather_dimensions(a)?,
+            indices_are_sorted: a.flag("indices_are_sorted")?,
+        },
+        Opcode::CollectiveBroadcast => OpKind::CollectiveBroadcast {
+            channel: Channel::read(a, "channel_id")?,
+            has_dynamic_root: a.flag("has_dynamic_root")?,
+            replica_groups: Groups::read(a, "replica_groups")?,
+        },
+        Opcode::Send | Opcode::Recv => {
+            let channel = Channel::read(a, "channel_id")?;
+            let is_host_transfer = a.flag("is_host_transfer")?;
+            let source_target_pairs = a.pairs("source_target_pairs", 0)?;
+            if code == Opcode::Send {
+                OpKind::Send { channel, is_host_transfer, source_target_pairs }
+            } else {
+                OpKind::Recv { channel, is_host_transfer, source_target_pairs }
+            }
+        }
         Opcode::ReduceWindow | Opcode::SelectAndScatter => {
             a.ints("window_dimensions")?;
             let window = window(a, raw.rank(0)?)?;
@@ -142,7 +168,10 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         }
         code => match from_table(code, a)? {
             Some(kind) => kind,
-            None => OpKind::Other { name: raw.name.to_owned(), attributes: other(raw)? },
+            None => {
+                let attributes = a.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
+                OpKind::Other { name: raw.name.to_owned(), attributes }
+            }
         },
     };
     Ok((kind, extra))
@@ -310,7 +339,9 @@ fn or_default<T: Clone>(list: Vec<T>, default: T, count: usize) -> Vec<T> {
     if list.is_empty() { vec![default; count] } else { list }
 }
 
-fn convolution(a: Named<'_>) -> Result<OpKind> {
+/// The attributes that `convolution` and `dynamic_conv` share, except for the precision: dimension numbers, the window,
+/// and the numbers of groups of features and of batches.
+fn convolution(a: Named<'_>) -> Result<(Box<ConvDimensions>, Box<Window>, i64, i64)> {
     let mut d = Box::<ConvDimensions>::default();
     let fields = &mut [
         ("input_batch_dimension", &mut d.input_batch),
@@ -337,13 +368,7 @@ fn convolution(a: Named<'_>) -> Result<OpKind> {
     read_each(fields, |name| Ok(or_default(a.ints_or(name, Vec::new())?, 1, n)))?;
     window.padding = or_default(a.pairs("padding", n)?, (0, 0), n);
     window.reversal = or_default(a.bools_or("window_reversal", Vec::new())?, false, n);
-    Ok(OpKind::Convolution {
-        dimensions: d,
-        window,
-        feature_group_count: a.int_or("feature_group_count", 1)?,
-        batch_group_count: a.int_or("batch_group_count", 1)?,
-        precision: precision(a)?,
-    })
+    Ok((d, window, a.int_or("feature_group_count", 1)?, a.int_or("batch_group_count", 1)?))
 }
 
 fn window(a: Named<'_>, rank: usize) -> Result<Box<Window>> {
@@ -357,94 +382,4 @@ fn window(a: Named<'_>, rank: usize) -> Result<Box<Window>> {
     read_each(fields, |name| a.ints_or(name, vec![1; rank]))?;
     window.padding = a.pairs("padding", rank)?;
     Ok(window)
-}
-
-/// Raw attributes of an op without a kind of its own. Attributes of StableHLO ops are normalized, so that a device sees
-/// the same form for text and artifacts: artifact names, sorted, with defaults, and index lists as arrays.
-fn other(raw: &UntypedOp<'_>) -> Result<Attributes> {
-    let mut attributes: Attributes =
-        raw.attributes.0.iter().map(|&(name, value)| (name.to_owned(), value.clone())).collect();
-    let Some(name) = raw.name.strip_prefix("stablehlo.").filter(|name| is_op(name)) else { return Ok(attributes) };
-    let numbering = matches!(name, "dynamic_gather" | "dynamic_conv");
-    for (attribute, value) in &mut attributes {
-        match attribute.as_str() {
-            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" | "indices_are_sorted" => {
-                *value = Attribute::Bool(raw.attributes.flag(attribute)?);
-            }
-            "channel_id" | "channel_type" | "feature_group_count" | "batch_group_count" => {
-                *value = int(raw.attributes.int_or(attribute, 0)?);
-            }
-            // The dimension numbers are printed as one attribute.
-            name if numbering && (name.ends_with("_dimension") || name == "index_vector_dim") => {
-                raw.attributes.dim(attribute)?;
-            }
-            name if numbering
-                && (name.ends_with("_dims") || name.ends_with("_dimensions") || name == "start_index_map") =>
-            {
-                raw.attributes.dims::<Vec<usize>>(attribute)?;
-            }
-            _ => {}
-        }
-        if let Attribute::Tensor(literal) | Attribute::DenseArray(literal) = value
-            && literal.ty.rank() == 1
-            && matches!(literal.ty.element, ElementType::I64 | ElementType::Bool)
-            && !matches!(attribute.as_str(), "padding" | "replica_groups" | "source_target_pairs" | "value")
-            && let Some(list) = literal.integers()
-        {
-            let boolean = literal.ty.element == ElementType::Bool;
-            *value = Attribute::Array(
-                list.iter().map(|&v| if boolean { Attribute::Bool(v != 0) } else { int(v) }).collect(),
-            );
-        }
-    }
-    let rows = DEFAULTS.iter().filter(|(ops, _)| ops.split(' ').any(|op| op == name));
-    for (attribute, value) in rows.flat_map(|(_, values)| values.split(' ')).filter_map(|value| value.split_once('=')) {
-        if raw.attributes.find(attribute).is_none() {
-            attributes.push((attribute.to_owned(), default(attribute, value)));
-        }
-    }
-    if matches!(name, "send" | "recv") {
-        // Artifacts store absent pairs as an empty list.
-        let is_empty = |value: &Attribute| value.as_integers().is_some_and(|pairs| pairs.is_empty());
-        attributes.retain(|(name, value)| name != "source_target_pairs" || !is_empty(value));
-    }
-    if name == "dynamic_conv" {
-        // Up to 0.19.0, the op also had a constant `padding`, which had to be zero.
-        attributes
-            .retain(|(name, value)| name != "padding" || value.as_integers().is_none_or(|p| p.iter().any(|&v| v != 0)));
-    }
-    Ok(sorted(&attributes).into_iter().cloned().collect())
-}
-
-/// The optional attributes of ops without a kind of their own, with their defaults: a number, a boolean, an empty list,
-/// nothing for an empty string, or the word of an enumeration.
-const DEFAULTS: &[(&str, &str)] = &[
-    ("all_gather all_reduce reduce_scatter", "channel_id=0 use_global_device_ids=false"),
-    ("all_to_all collective_permute", "channel_id=0"),
-    ("collective_broadcast collective_reduce", "channel_id=0 has_dynamic_root=false"),
-    ("collective_reduce", "use_global_device_ids=false"),
-    ("dynamic_broadcast_in_dim", "known_expanding_dimensions=[] known_nonexpanding_dimensions=[]"),
-    (
-        "dynamic_gather",
-        "offset_dims=[] collapsed_slice_dims=[] operand_batching_dims=[] start_indices_batching_dims=[] \
-         start_index_map=[] index_vector_dim=0 indices_are_sorted=false",
-    ),
-    ("send recv", "is_host_transfer=false channel_type=0"),
-    ("dynamic_conv", "batch_group_count=1 feature_group_count=1"),
-    ("torch_index_select", "batch_dims=0"),
-    ("infeed", "infeed_config= layout=[]"),
-    ("outfeed", "outfeed_config="),
-    ("rng", "rng_distribution=UNIFORM"),
-];
-
-/// The default of an attribute, as [`DEFAULTS`] spells it.
-fn default(attribute: &str, value: &str) -> Attribute {
-    match value {
-        "0" => int(0),
-        "1" => int(1),
-        "false" => Attribute::Bool(false),
-        "[]" => Attribute::Array(Vec::new()),
-        "" => Attribute::String(Bytes::new()),
-        word => enumeration(attribute, word),
-    }
 }

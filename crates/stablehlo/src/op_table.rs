@@ -98,6 +98,101 @@ macro_rules! op_table {
                 GetTupleElement "get_tuple_element" (1, 1, 0) { index: usize as Index32 = "index" } own;
                 CreateToken "create_token" (0, 1, 0) result;
                 AfterAll "after_all" (.., 1, 0) own;
+                // Collectives. The channel of `all_gather` and its like is printed as `channel_handle`.
+                AllGather "all_gather" (1.., 1.., 0) {
+                    all_gather_dim: usize as Index = "all_gather_dim",
+                    channel: ChannelHandle as Channel = "channel_id",
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                    use_global_device_ids: bool as UnitFlag = "use_global_device_ids",
+                } generic;
+                AllReduce "all_reduce" (1.., 1.., 1) {
+                    channel: ChannelHandle as Channel = "channel_id",
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                    use_global_device_ids: bool as UnitFlag = "use_global_device_ids",
+                } generic;
+                AllToAll "all_to_all" (1.., 1.., 0) {
+                    channel: ChannelHandle as Channel = "channel_id",
+                    concat_dimension: usize as Index = "concat_dimension",
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                    split_count: i64 as Count64 = "split_count",
+                    split_dimension: usize as Index = "split_dimension",
+                } generic;
+                /// Devices that are not a target get zeros.
+                CollectivePermute "collective_permute" (1.., 1.., 0) {
+                    channel: ChannelHandle as Channel = "channel_id",
+                    source_target_pairs: Vec<(i64, i64)> as IdPairs = "source_target_pairs",
+                } generic;
+                /// If `has_dynamic_root` is set, the last operand holds a root for each of the other operands.
+                CollectiveReduce "collective_reduce" (1.., 1.., 1) {
+                    channel: ChannelHandle as Channel = "channel_id",
+                    has_dynamic_root: bool as UnitFlag = "has_dynamic_root",
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                    use_global_device_ids: bool as UnitFlag = "use_global_device_ids",
+                } generic;
+                ReduceScatter "reduce_scatter" (1.., 1.., 1) {
+                    channel: ChannelHandle as Channel = "channel_id",
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                    scatter_dimension: usize as Index = "scatter_dimension",
+                    use_global_device_ids: bool as UnitFlag = "use_global_device_ids",
+                } generic;
+                CrossReplicaSum "cross-replica-sum" (1, 1, 0) {
+                    replica_groups: ReplicaGroups as Groups = "replica_groups",
+                } generic;
+                /// Starts the collective or slice in its region.
+                AsyncStart "async_start" (.., 1, 1) generic;
+                AsyncDone "async_done" (1, .., 0) generic;
+                // Transfers between the host and a device.
+                Infeed "infeed" (1, 1.., 0) {
+                    infeed_config: Bytes as Config = "infeed_config",
+                    layout: Vec<Vec<i64>> as Layouts = "layout",
+                } generic;
+                Outfeed "outfeed" (1.., 1, 0) { outfeed_config: Bytes as Config = "outfeed_config" } generic;
+                // Normalizations and ops with a body for each element.
+                BatchNormGrad "batch_norm_grad" (5, 3, 0) {
+                    epsilon: f32 as Float = "epsilon",
+                    feature_index: usize as Index = "feature_index",
+                } generic;
+                BatchNormInference "batch_norm_inference" (5, 1, 0) {
+                    epsilon: f32 as Float = "epsilon",
+                    feature_index: usize as Index = "feature_index",
+                } generic;
+                BatchNormTraining "batch_norm_training" (3, 3, 0) {
+                    epsilon: f32 as Float = "epsilon",
+                    feature_index: usize as Index = "feature_index",
+                } generic;
+                Map "map" (1.., 1, 1) { dimensions: Dims as DimList = "dimensions" } generic;
+                Rng "rng" (3, 1, 0) {
+                    distribution: RngDistribution as Word = "rng_distribution",
+                } signature ["distribution" distribution];
+                // Ops with shapes as operands, and quantization.
+                DynamicBroadcastInDim "dynamic_broadcast_in_dim" (2, 1, 0) {
+                    broadcast_dimensions: Dims as DimList = "broadcast_dimensions",
+                    known_expanding_dimensions: Dims as OptionalDims = "known_expanding_dimensions",
+                    known_nonexpanding_dimensions: Dims as OptionalDims = "known_nonexpanding_dimensions",
+                } own;
+                DynamicIota "dynamic_iota" (1, 1, 0) {
+                    iota_dimension: usize as Index = "iota_dimension",
+                } signature ["dim" iota_dimension];
+                DynamicPad "dynamic_pad" (5, 1, 0) signature;
+                DynamicReshape "dynamic_reshape" (2, 1, 0) signature;
+                RealDynamicSlice "real_dynamic_slice" (4, 1, 0) signature;
+                SetDimensionSize "set_dimension_size" (2, 1, 0) {
+                    dimension: usize as Index = "dimension",
+                } signature ["dim" dimension];
+                UniformDequantize "uniform_dequantize" (1, 1, 0) signature;
+                UniformQuantize "uniform_quantize" (1, 1, 0) signature;
+                // Ops that the specification no longer has, but artifacts may contain.
+                Einsum "einsum" (2, 1, 0) {
+                    einsum_config: String as Text = "einsum_config",
+                } signature ["config" einsum_config];
+                UnaryEinsum "unary_einsum" (1, 1, 0) {
+                    einsum_config: String as Text = "einsum_config",
+                } signature ["config" einsum_config];
+                TorchIndexSelect "torch_index_select" (2, 1, 0) {
+                    batch_dims: usize as IndexOrZero = "batch_dims",
+                    dim: usize as Index = "dim",
+                } generic;
+                Trace "trace" (.., .., 0) generic;
                 /// Terminator of every region and every function.
                 Return "return" (.., 0, 0) own;
             }
@@ -136,6 +231,38 @@ macro_rules! op_table {
                     name: String,
                     decomposition: String,
                     composite_attributes: Attributes,
+                };
+                /// If `has_dynamic_root` is set, the last operand holds a root for each of the other operands.
+                CollectiveBroadcast "collective_broadcast" (1.., 1.., 0) {
+                    channel: ChannelHandle,
+                    has_dynamic_root: bool,
+                    replica_groups: ReplicaGroups,
+                };
+                /// The last operand is a token.
+                Send "send" (1.., 1, 0) {
+                    channel: ChannelHandle,
+                    is_host_transfer: bool,
+                    source_target_pairs: Vec<(i64, i64)>,
+                };
+                /// The last result is a token.
+                Recv "recv" (1, 1.., 0) {
+                    channel: ChannelHandle,
+                    is_host_transfer: bool,
+                    source_target_pairs: Vec<(i64, i64)>,
+                };
+                /// The third operand holds the slice sizes.
+                DynamicGather "dynamic_gather" (3, 1, 0) {
+                    dimensions: Box<GatherDimensions>,
+                    indices_are_sorted: bool,
+                };
+                /// The third operand holds the padding. `window.padding` is empty.
+                DynamicConv "dynamic_conv" (3, 1, 0) {
+                    dimensions: Box<ConvDimensions>,
+                    window: Box<Window>,
+                    feature_group_count: i64,
+                    batch_group_count: i64,
+                    /// For the left and for the right operand.
+                    precision: [Precision; 2],
                 };
                 CustomCall "custom_call" (.., .., ..) {
                     call_target_name: String,
@@ -240,6 +367,13 @@ macro_rules! enumeration_table {
                 Default "DEFAULT";
                 ThreeFry "THREE_FRY";
                 Philox "PHILOX";
+            }
+            /// `rng_distribution`.
+            RngDistribution "rng_distribution" "random number distribution" or Uniform {
+                /// Uniform between the lower bound, included, and the upper one, excluded.
+                Uniform "UNIFORM";
+                /// Normal, with this mean and standard deviation.
+                Normal "NORMAL";
             }
             /// `fft_type`.
             FftType "fft_type" "FFT type" {

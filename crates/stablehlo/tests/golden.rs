@@ -153,9 +153,37 @@ fn shardy_ops() {
     let main = module.entry().unwrap();
     assert_eq!(main.ty(op.regions[0].args[0]), &f32_tensor(&[4, 4]));
     assert!(ops(main).iter().all(|op| op.kind.name() != "builtin.unrealized_conversion_cast"));
-    let OpKind::Other { attributes, .. } = &find(&module, "stablehlo.all_reduce").kind else { panic!() };
-    let names: Vec<&str> = attributes.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["channel_id", "replica_groups", "use_global_device_ids"]);
+    let OpKind::AllReduce { channel, replica_groups, use_global_device_ids } =
+        &find(&module, "stablehlo.all_reduce").kind
+    else {
+        panic!()
+    };
+    assert!(channel.id > 0 && *use_global_device_ids);
+    assert!(replica_groups.rows().is_some_and(|rows| !rows.is_empty()));
+}
+
+#[test]
+fn every_stablehlo_op_has_a_variant_of_its_own() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut kinds = std::collections::BTreeSet::new();
+    for folder in [folder.join("data"), folder.join("newest")] {
+        for file in std::fs::read_dir(folder).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "hlo") {
+                continue;
+            }
+            let module = stablehlo::parse(std::fs::read(&path).unwrap(), stablehlo::VerifyLevel::FULL).unwrap();
+            for op in module.funcs.iter().flat_map(ops) {
+                if let OpKind::Other { name, .. } = &op.kind {
+                    assert!(!name.starts_with("stablehlo."), "{name} in {}", path.display());
+                }
+                kinds.insert(op.kind.name());
+            }
+        }
+    }
+    for name in ["all_gather", "collective_broadcast", "collective_permute", "collective_reduce"] {
+        assert!(kinds.contains(&format!("stablehlo.{name}")), "no program has {name}: {kinds:?}");
+    }
 }
 
 #[test]

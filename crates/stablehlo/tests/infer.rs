@@ -93,6 +93,16 @@ fn groups(devices: i64) -> (String, Attribute) {
     ("replica_groups".to_owned(), Attribute::Tensor(literal))
 }
 
+fn source_target_pairs(pairs: &[[i64; 2]]) -> (String, Attribute) {
+    let ids: Vec<u8> = pairs.iter().flatten().copied().flat_map(i64::to_le_bytes).collect();
+    let ty = TensorType::new([i64::try_from(pairs.len()).unwrap(), 2], ElementType::I64);
+    ("source_target_pairs".to_owned(), Attribute::Tensor(Literal::new(ty, ids).unwrap()))
+}
+
+fn integer(name: &str, value: i64) -> (String, Attribute) {
+    (name.to_owned(), Attribute::Integer(value, ElementType::I64))
+}
+
 #[test]
 fn ops_by_name() {
     let x = "tensor<4x6xf32>";
@@ -134,19 +144,7 @@ fn ops_by_name() {
             vec![x],
             "tensor<i32>",
         ),
-        (
-            "all_gather",
-            vec![("all_gather_dim".to_owned(), Attribute::Integer(0, ElementType::I64)), groups(2)],
-            vec![x],
-            "tensor<8x6xf32>",
-        ),
-        ("all_reduce", vec![groups(2)], vec![x], x),
-        (
-            "reduce_scatter",
-            vec![("scatter_dimension".to_owned(), Attribute::Integer(1, ElementType::I64)), groups(3)],
-            vec![x],
-            "tensor<4x2xf32>",
-        ),
+        ("all_gather", vec![integer("all_gather_dim", 0), groups(2)], vec![x], "tensor<8x6xf32>"),
         (
             "all_to_all",
             vec![
@@ -159,6 +157,11 @@ fn ops_by_name() {
             "tensor<8x3xf32>",
         ),
         ("collective_broadcast", vec![groups(2)], vec![x], x),
+        ("collective_permute", vec![source_target_pairs(&[[0, 1], [1, 0]])], vec![x], x),
+        ("cross-replica-sum", vec![groups(2)], vec![x], x),
+        ("outfeed", vec![], vec![x, "!stablehlo.token"], "!stablehlo.token"),
+        ("send", vec![], vec![x, "!stablehlo.token"], "!stablehlo.token"),
+        ("replica_id", vec![], vec![], "tensor<ui32>"),
         ("tuple", vec![], vec![x, "!stablehlo.token"], "tuple<tensor<4x6xf32>, !stablehlo.token>"),
         ("partition_id", vec![], vec![], "tensor<ui32>"),
     ] {
@@ -187,6 +190,27 @@ fn errors_give_reason() {
             "entries for 2 dimensions",
         ),
         ("reduce", vec![ints("dimensions", &[0])], vec![x, "tensor<f32>"], "must have 1 regions"),
+        ("all_reduce", vec![groups(2)], vec![x], "must have 1 regions"),
+        ("all_gather", vec![integer("all_gather_dim", 2), groups(2)], vec![x], "all_gather_dim"),
+        ("all_gather", vec![groups(2)], vec![x], "`all_gather_dim` is missing"),
+        ("all_gather", vec![integer("all_gather_dim", 0)], vec![x], "`replica_groups` is missing"),
+        ("all_gather", vec![integer("all_gather_dim", 0), groups(0)], vec![x], "do not follow from its operands"),
+        (
+            "all_to_all",
+            vec![integer("split_dimension", 1), integer("concat_dimension", 0), integer("split_count", 3), groups(2)],
+            vec![x],
+            "replica groups have 2 members, but `split_count` is 3",
+        ),
+        (
+            "all_to_all",
+            vec![integer("split_dimension", 0), integer("concat_dimension", 1), integer("split_count", 3), groups(3)],
+            vec![x],
+            "cannot be split in 3",
+        ),
+        ("collective_permute", vec![source_target_pairs(&[[0, 1], [0, 2]])], vec![x], "id 0 is a source twice"),
+        ("outfeed", vec![], vec![x], "operand 0 must be a token"),
+        ("infeed", vec![], vec!["!stablehlo.token"], "state them"),
+        ("recv", vec![], vec!["!stablehlo.token"], "state them"),
     ] {
         let name = format!("stablehlo.{name}");
         let e = infer_op(&name, &attributes, &types(&operands)).unwrap_err();

@@ -71,9 +71,7 @@ impl Rewrite<'_> {
         for &id in &op.operands {
             operands.push(self.dequantized(id, at, ops)?);
         }
-        let converts = matches!(&op.kind, OpKind::Other { name, .. }
-            if name == "stablehlo.uniform_quantize" || name == "stablehlo.uniform_dequantize");
-        if converts {
+        if matches!(op.kind, OpKind::UniformQuantize | OpKind::UniformDequantize) {
             let (&[x], &[y]) = (&operands[..], &op.results[..]) else {
                 return Err(CompileError::invalid(format!("{}: must have one operand and one result", op.kind.name())));
             };
@@ -128,24 +126,19 @@ impl Rewrite<'_> {
             | OpKind::Pad { .. }
             | OpKind::Reverse { .. }
             | OpKind::Gather { .. }
-            | OpKind::Select => true,
-            OpKind::Other { name, .. } => {
-                name.starts_with("sdy.")
-                    || matches!(
-                        name.strip_prefix("stablehlo.").unwrap_or_default(),
-                        "dynamic_reshape"
-                            | "dynamic_broadcast_in_dim"
-                            | "dynamic_gather"
-                            | "dynamic_pad"
-                            | "real_dynamic_slice"
-                            | "set_dimension_size"
-                            | "torch_index_select"
-                            | "all_gather"
-                            | "all_to_all"
-                            | "collective_permute"
-                            | "collective_broadcast"
-                    )
-            }
+            | OpKind::Select
+            | OpKind::DynamicReshape
+            | OpKind::DynamicBroadcastInDim { .. }
+            | OpKind::DynamicGather { .. }
+            | OpKind::DynamicPad
+            | OpKind::RealDynamicSlice
+            | OpKind::SetDimensionSize { .. }
+            | OpKind::TorchIndexSelect { .. }
+            | OpKind::AllGather { .. }
+            | OpKind::AllToAll { .. }
+            | OpKind::CollectivePermute { .. }
+            | OpKind::CollectiveBroadcast { .. } => true,
+            OpKind::Other { name, .. } => name.starts_with("sdy."),
             // Ops with regions are rewritten inside the regions.
             _ => !op.regions.is_empty(),
         };

@@ -13,10 +13,6 @@ use crate::error::CompileError;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
-fn is(op: &Op, wanted: &str) -> bool {
-    matches!(&op.kind, OpKind::Other { name, .. } if name == wanted)
-}
-
 /// Whether the op only asks for an order of other ops.
 fn is_order(op: &Op) -> bool {
     matches!(&op.kind, OpKind::CustomCall { call_target_name, .. } if call_target_name == "control_dep")
@@ -24,7 +20,7 @@ fn is_order(op: &Op) -> bool {
 }
 
 fn applies(region: &Region) -> bool {
-    region.ops.iter().any(|op| is(op, "stablehlo.async_start") || is_order(op) || op.regions.iter().any(applies))
+    region.ops.iter().any(|op| matches!(op.kind, OpKind::AsyncStart) || is_order(op) || op.regions.iter().any(applies))
 }
 
 /// Returns the program without asynchronous ops, or `None` if it has none. The module has passed the verifier.
@@ -56,11 +52,11 @@ impl Rewrite {
             for operand in &mut op.operands {
                 *operand = self.same.get(operand).copied().unwrap_or(*operand);
             }
-            if is(&op, "stablehlo.async_start") {
+            if matches!(op.kind, OpKind::AsyncStart) {
                 region.ops.push(self.started(op)?);
                 continue;
             }
-            if is(&op, "stablehlo.async_done") {
+            if matches!(op.kind, OpKind::AsyncDone) {
                 let made = op.operands.first().and_then(|future| self.futures.get(future));
                 let made = made.ok_or_else(|| {
                     CompileError::unsupported(

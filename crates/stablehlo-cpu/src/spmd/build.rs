@@ -3,13 +3,17 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    Attribute, Attributes, Binary, ElementType, Literal, LocationId, Op, OpKind, Region, TensorType, Type, ValueId,
+    Binary, ChannelHandle, ElementType, Literal, LocationId, Op, OpKind, Region, ReplicaGroups, TensorType, Type,
+    ValueId,
 };
 
 use crate::error::CompileError;
 use crate::sharding::grid::{Axis, Grid};
 
 type Result<T> = std::result::Result<T, CompileError>;
+
+/// The channel of collectives between partitions.
+const CHANNEL: ChannelHandle = ChannelHandle { id: 1, channel_type: 0 };
 
 /// The function under construction.
 pub(super) struct Builder<'g> {
@@ -191,26 +195,12 @@ impl<'g> Builder<'g> {
 
     /// The groups of partitions that differ along these axes. If IDs are flattened, they list the groups of every
     /// replica.
-    fn groups(&self, axes: &[Axis], flattened: bool) -> Result<Attribute> {
+    fn groups(&self, axes: &[Axis], flattened: bool) -> Result<ReplicaGroups> {
         let groups = self.grid.groups(axes);
         let partitions = self.grid.order.len();
         let replicas = if flattened { self.replicas } else { 1 };
         let of = |replica: usize| groups.iter().map(move |g| g.iter().map(|id| replica * partitions + id).collect());
-        id_matrix(&(0..replicas).flat_map(of).collect::<Vec<_>>())
-    }
-
-    fn collective(&self, name: &str, axes: &[Axis], dims: &[(&str, usize)], global: bool) -> Result<OpKind> {
-        let integer = |n: usize| Ok::<_, CompileError>(Attribute::Integer(size(n)?, ElementType::I64));
-        let mut attributes: Attributes =
-            vec![("channel_id".into(), integer(1)?), ("replica_groups".into(), self.groups(axes, global)?)];
-        if global {
-            attributes.push(("use_global_device_ids".into(), Attribute::Bool(true)));
-        }
-        for &(name, value) in dims {
-            attributes.push((name.into(), integer(value)?));
-        }
-        attributes.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(OpKind::Other { name: format!("stablehlo.{name}"), attributes })
+        replica_groups(&(0..replicas).flat_map(of).collect::<Vec<_>>())
     }
 
     /// Builds a region that returns `op(a, b)` for scalars.
@@ -225,7 +215,8 @@ impl<'g> Builder<'g> {
     pub(super) fn all_reduce(&mut self, value: ValueId, op: Binary, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
-        let kind = self.collective("all_reduce", axes, &[], true)?;
+        let replica_groups = self.groups(axes, true)?;
+        let kind = OpKind::AllReduce { channel: CHANNEL, replica_groups, use_global_device_ids: true };
         self.add_with(kind, &[value], ty, vec![region])
     }
 
@@ -234,22 +225,31 @@ impl<'g> Builder<'g> {
         let mut ty = self.tensor(value)?.clone();
         let region = self.reducer(op, ty.element)?;
         ty.shape[d] /= size(self.grid.parts(axes))?;
-        let kind = self.collective("reduce_scatter", axes, &[("scatter_dimension", d)], true)?;
+        let kind = OpKind::ReduceScatter {
+            channel: CHANNEL,
+            replica_groups: self.groups(axes, true)?,
+            scatter_dimension: d,
+            use_global_device_ids: true,
+        };
         self.add_with(kind, &[value], ty, vec![region])
     }
 
     pub(super) fn all_gather(&mut self, value: ValueId, axes: &[Axis], d: usize) -> Result<ValueId> {
         let mut ty = self.tensor(value)?.clone();
         ty.shape[d] *= size(self.grid.parts(axes))?;
-        let kind = self.collective("all_gather", axes, &[("all_gather_dim", d)], true)?;
+        let kind = OpKind::AllGather {
+            all_gather_dim: d,
+            channel: CHANNEL,
+            replica_groups: self.groups(axes, true)?,
+            use_global_device_ids: true,
+        };
         self.add(kind, &[value], ty)
     }
 
     /// Broadcasts the value of the first partition of each group.
     pub(super) fn broadcast(&mut self, value: ValueId, axes: &[Axis]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
-        let kind = self.collective("collective_broadcast", axes, &[], false)?;
-        self.add(kind, &[value], ty)
+        self.add(broadcast(self.groups(axes, false)?), &[value], ty)
     }
 
     /// Broadcasts the value of the given partition.
@@ -257,22 +257,15 @@ impl<'g> Builder<'g> {
         let ty = self.tensor(value)?.clone();
         let others = (0..self.grid.order.len()).filter(|&other| other != partition);
         let group = std::iter::once(partition).chain(others).collect();
-        let attributes = vec![
-            ("channel_id".into(), Attribute::Integer(1, ElementType::I64)),
-            ("replica_groups".into(), id_matrix(&[group])?),
-        ];
-        self.add(OpKind::Other { name: "stablehlo.collective_broadcast".into(), attributes }, &[value], ty)
+        self.add(broadcast(replica_groups(&[group])?), &[value], ty)
     }
 
     /// Sends the value of each partition in `from` to the partition at the same index in `to`.
     pub(super) fn permute(&mut self, value: ValueId, from: &[usize], to: &[usize]) -> Result<ValueId> {
         let ty = self.tensor(value)?.clone();
-        let pairs: Vec<Vec<usize>> = from.iter().zip(to).map(|(&from, &to)| vec![from, to]).collect();
-        let attributes = vec![
-            ("channel_id".into(), Attribute::Integer(1, ElementType::I64)),
-            ("source_target_pairs".into(), id_matrix(&pairs)?),
-        ];
-        self.add(OpKind::Other { name: "stablehlo.collective_permute".into(), attributes }, &[value], ty)
+        let pairs = from.iter().zip(to).map(|(&from, &to)| Ok((size(from)?, size(to)?)));
+        let source_target_pairs = pairs.collect::<Result<_>>()?;
+        self.add(OpKind::CollectivePermute { channel: CHANNEL, source_target_pairs }, &[value], ty)
     }
 
     /// The value of the partition at the opposite end of each axis.
@@ -297,18 +290,24 @@ impl<'g> Builder<'g> {
         let parts = self.grid.parts(axes);
         ty.shape[split] /= size(parts)?;
         ty.shape[concat] *= size(parts)?;
-        let dims = [("split_dimension", split), ("concat_dimension", concat), ("split_count", parts)];
-        let kind = self.collective("all_to_all", axes, &dims, false)?;
+        let kind = OpKind::AllToAll {
+            channel: CHANNEL,
+            concat_dimension: concat,
+            replica_groups: self.groups(axes, false)?,
+            split_count: size(parts)?,
+            split_dimension: split,
+        };
         self.add(kind, &[value], ty)
     }
 }
 
-/// Encodes groups of equal size as `replica_groups` does.
-pub(super) fn id_matrix(groups: &[Vec<usize>]) -> Result<Attribute> {
-    let mut numbers: Vec<u8> = Vec::new();
-    for &id in groups.iter().flatten() {
-        numbers.extend(size(id)?.to_le_bytes());
-    }
-    let ty = TensorType::new([size(groups.len())?, size(groups.first().map_or(0, Vec::len))?], ElementType::I64);
-    Ok(Attribute::Tensor(Literal { ty, data: numbers.into(), splat: false }))
+/// Broadcasts the value of the first partition of each group.
+fn broadcast(replica_groups: ReplicaGroups) -> OpKind {
+    OpKind::CollectiveBroadcast { channel: CHANNEL, has_dynamic_root: false, replica_groups }
+}
+
+/// Lists the groups.
+pub(super) fn replica_groups(groups: &[Vec<usize>]) -> Result<ReplicaGroups> {
+    let group = |group: &Vec<usize>| group.iter().map(|&id| size(id)).collect();
+    Ok(ReplicaGroups::listed(&groups.iter().map(group).collect::<Result<Vec<Vec<i64>>>>()?))
 }

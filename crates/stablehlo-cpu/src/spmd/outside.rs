@@ -3,11 +3,10 @@
 //! Outside manual computations, a value is the same on every device. Such a collective can run as written, with the
 //! whole value on each partition, if every partition then has the same result.
 
-use stablehlo::ir::{Attribute, Op, OpKind};
+use stablehlo::ir::{Op, OpKind, ReplicaGroups};
 
 use super::split::Splitter;
 use crate::error::CompileError;
-use crate::sharding::attributes::find;
 
 type Result<T> = std::result::Result<T, CompileError>;
 
@@ -35,17 +34,12 @@ impl<'m> Splitter<'_, 'm> {
 
     /// Whether all groups have the same size, so that every group computes the same result.
     fn is_same_everywhere(&self, op: &Op) -> bool {
-        let OpKind::Other { name, attributes } = &op.kind else { return false };
-        if !matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.all_gather") {
+        let (OpKind::AllReduce { replica_groups, use_global_device_ids: global, .. }
+        | OpKind::AllGather { replica_groups, use_global_device_ids: global, .. }) = &op.kind
+        else {
             return false;
-        }
-        let global = match find(attributes, "use_global_device_ids") {
-            Some(Attribute::Bool(value)) => *value,
-            value => value.is_some(),
         };
-        let Some(Attribute::Tensor(groups)) = find(attributes, "replica_groups") else {
-            return self.build.replicas == 1;
-        };
+        let ReplicaGroups::Ids(groups) = replica_groups else { return self.build.replicas == 1 };
         // Entries of -1 pad shorter groups.
         let alike = groups.integers().is_some_and(|ids| !ids.contains(&-1));
         let rows = groups.ty.shape.first().copied().unwrap_or(0);

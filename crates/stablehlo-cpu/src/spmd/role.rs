@@ -1,8 +1,6 @@
 //! The roles of ops in partitioning.
 
-use stablehlo::ir::{Attribute, Op, OpKind, Region};
-
-use crate::sharding::attributes::find;
+use stablehlo::ir::{Op, OpKind, Region};
 
 /// The role of an op in partitioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +40,8 @@ pub(super) fn role(op: &Op) -> Role {
 /// Whether the op is a collective between partitions. A collective without a channel is between replicas, and each
 /// partition runs its own on its parts.
 pub(super) fn is_cross_partition(op: &Op) -> bool {
-    let OpKind::Other { name, attributes } = &op.kind else { return false };
-    let is_collective = matches!(
-        name.as_str(),
-        "stablehlo.all_reduce"
-            | "stablehlo.all_gather"
-            | "stablehlo.all_to_all"
-            | "stablehlo.reduce_scatter"
-            | "stablehlo.collective_permute"
-            | "stablehlo.collective_broadcast"
-            | "stablehlo.collective_reduce"
-    );
-    is_collective && find(attributes, "channel_id").and_then(Attribute::as_integer).is_some_and(|id| id > 0)
+    let transfers = matches!(op.kind, OpKind::Send { .. } | OpKind::Recv { .. });
+    !transfers && op.kind.channel().is_some_and(|channel| channel.id > 0)
 }
 
 /// Calls `f` for the ops of a region and of the regions inside it, until an error.

@@ -5,8 +5,8 @@
 //! up whole dimensions may be cut into parts of which the last are padded.
 
 use stablehlo::ir::{
-    Attribute, Attributes, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind,
-    ScatterDimensions, TensorType, Type, ValueId, Window,
+    Attribute, Binary, ConvDimensions, DotDimensions, Func, GatherDimensions, Literal, Op, OpKind, ScatterDimensions,
+    TensorType, Type, ValueId, Window,
 };
 
 use crate::sharding::attributes::{find, text};
@@ -177,8 +177,7 @@ pub(super) fn rule(func: &Func, op: &Op, constants: &impl Constants) -> Rule {
         OpKind::Reduce { dimensions } => reduce(&mut rule, shapes, dimensions, reducible(func, op, constants)),
         OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => windowed(&mut rule, operand, window),
         OpKind::CustomCall { call_target_name, .. } => batched_call(&mut rule, shapes, call_target_name),
-        OpKind::Other { name, attributes } => collective(&mut rule, func, op, name, attributes),
-        _ => {}
+        kind => collective(&mut rule, func, op, kind),
     }
     // Empty dimensions need not be cut.
     for (factor, _) in rule.sizes.clone().iter().enumerate().filter(|(_, size)| **size == 0) {
@@ -389,27 +388,19 @@ fn windowed(rule: &mut Rule, operand: &[i64], window: &Window) {
 }
 
 /// A collective in a manual part of the program is elementwise along the axes that are not manual.
-fn collective(rule: &mut Rule, func: &Func, op: &Op, name: &str, attributes: &Attributes) {
-    let dims: &[&str] = match name {
-        "stablehlo.all_reduce" | "stablehlo.collective_permute" | "stablehlo.collective_broadcast" => &[],
-        "stablehlo.all_gather" => &["all_gather_dim"],
-        "stablehlo.reduce_scatter" => &["scatter_dimension"],
-        "stablehlo.all_to_all" => &["split_dimension", "concat_dimension"],
+fn collective(rule: &mut Rule, func: &Func, op: &Op, kind: &OpKind) {
+    let taken: &[usize] = match kind {
+        OpKind::AllReduce { .. } | OpKind::CollectivePermute { .. } | OpKind::CollectiveBroadcast { .. } => &[],
+        OpKind::AllGather { all_gather_dim, .. } => &[*all_gather_dim],
+        OpKind::ReduceScatter { scatter_dimension, .. } => &[*scatter_dimension],
+        OpKind::AllToAll { split_dimension, concat_dimension, .. } => &[*split_dimension, *concat_dimension],
         _ => return,
     };
-    let taken: Vec<usize> = dims.iter().filter_map(|name| integer(attributes, name)).collect();
     for (i, &value) in op.results.iter().enumerate() {
         for (d, &size) in shape(func, value).iter().enumerate().filter(|(d, _)| !taken.contains(d)) {
             rule.join(size, &[(i, d)], &[(i, d)]);
         }
     }
-}
-
-fn integer(attributes: &Attributes, name: &str) -> Option<usize> {
-    attributes.iter().find(|(n, _)| n == name).and_then(|(_, value)| match value {
-        Attribute::Integer(value, _) => usize::try_from(*value).ok(),
-        _ => None,
-    })
 }
 
 /// Finds the factors of dimensions that are split and joined in row-major order.

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use stablehlo::ir::{
-    Attribute, Binary, Dims, ElementType, Func, Literal, Module, Op, OpKind, Region, TensorType, Type, ValueId,
+    Binary, Dims, ElementType, Func, Literal, Module, Op, OpKind, Region, ReplicaGroups, TensorType, Type, ValueId,
 };
 
-use super::build::{Builder, id_matrix};
+use super::build::{Builder, replica_groups};
 use super::plan::{Border, Plan, local_shape, manual_of};
 use super::role::{Role, is_cross_partition, role};
 use super::rules::{Constants, Mapping, Rule, reducer, rule, shape};
@@ -269,16 +269,11 @@ impl<'m> Splitter<'_, 'm> {
                 Err(CompileError::unsupported("a tuple in a program that is split over partitions"))
             }
             OpKind::Other { name, .. } if name == "sdy.sharding_group" => Ok(()),
-            OpKind::Other { name, .. } => {
-                if self.manual == 0 && manual_of(self.plan, op).is_empty() && is_cross_partition(op) {
-                    return self.collective_outside(op);
-                }
-                if name.starts_with("sdy.") {
-                    return Err(CompileError::unsupported(format!(
-                        "{name} in a program that is split over partitions"
-                    )));
-                }
-                self.generic(op)
+            OpKind::Other { name, .. } if name.starts_with("sdy.") => {
+                Err(CompileError::unsupported(format!("{name} in a program that is split over partitions")))
+            }
+            _ if is_cross_partition(op) && self.manual == 0 && manual_of(self.plan, op).is_empty() => {
+                self.collective_outside(op)
             }
             OpKind::CustomCall { call_target_name, .. }
                 if call_target_name == "ragged_all_to_all" && manual_of(self.plan, op).is_empty() =>
@@ -490,17 +485,16 @@ impl<'m> Splitter<'_, 'm> {
                     indices_are_sorted: *indices_are_sorted,
                 }
             }
-            OpKind::Other { name, attributes } => {
-                let mut attributes = attributes.clone();
-                for (name, value) in &mut attributes {
-                    // The new program has no meshes, so write the groups as lists of IDs.
-                    if let ("replica_groups", Attribute::Other(text)) = (name.as_str(), &*value) {
-                        *value = id_matrix(&mesh_groups(text, self.module)?)?;
-                    }
+            kind => {
+                let mut kind = kind.clone();
+                // The new program has no meshes, so write the groups as lists of IDs.
+                if let Some(groups) = kind.replica_groups_mut()
+                    && let ReplicaGroups::Mesh(text) = groups
+                {
+                    *groups = replica_groups(&mesh_groups(text, self.module)?)?;
                 }
-                OpKind::Other { name: name.clone(), attributes }
+                kind
             }
-            other => other.clone(),
         })
     }
 

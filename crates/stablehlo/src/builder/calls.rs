@@ -2,13 +2,12 @@
 
 use std::panic::Location;
 
-use super::annotations::{Sharding, string};
+use super::annotations::Sharding;
 use super::function::FunctionBuilder;
 use super::module::Callee;
 use super::options::{Channel, CustomCall};
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -197,7 +196,8 @@ impl FunctionBuilder {
         infeed_config: &str,
     ) -> Result<(Vec<Value>, Value)> {
         let at = Location::caller();
-        let kind = self.kind(at, "infeed", &[("infeed_config", string(infeed_config))], &[token])?;
+        let config = infeed_config.as_bytes().to_vec().into();
+        let kind = OpKind::Infeed { infeed_config: config, layout: Vec::new() };
         self.with_token("infeed", at, kind, token, types)
     }
 
@@ -210,7 +210,7 @@ impl FunctionBuilder {
     pub fn outfeed(&self, operands: impl Values, token: Value, outfeed_config: &str) -> Result<Value> {
         let at = Location::caller();
         let operands = [operands.to_values(), vec![token]].concat();
-        let kind = self.kind(at, "outfeed", &[("outfeed_config", string(outfeed_config))], &operands)?;
+        let kind = OpKind::Outfeed { outfeed_config: outfeed_config.as_bytes().to_vec().into() };
         self.one(at, kind, &operands, Types::one(Type::Token))
     }
 
@@ -223,8 +223,8 @@ impl FunctionBuilder {
     pub fn send(&self, operands: impl Values, token: Value, channel: &Channel) -> Result<Value> {
         let at = Location::caller();
         let operands = [operands.to_values(), vec![token]].concat();
-        let attributes = channel.attributes(2).map_err(|e| self.place(e, "stablehlo.send", at))?;
-        let kind = self.kind(at, "send", &attributes, &operands)?;
+        let (is_host_transfer, source_target_pairs) = (channel.host, channel.pairs());
+        let kind = OpKind::Send { channel: channel.handle(2), is_host_transfer, source_target_pairs };
         self.one(at, kind, &operands, Types::one(Type::Token))
     }
 
@@ -241,8 +241,8 @@ impl FunctionBuilder {
         channel: &Channel,
     ) -> Result<(Vec<Value>, Value)> {
         let at = Location::caller();
-        let attributes = channel.attributes(3).map_err(|e| self.place(e, "stablehlo.recv", at))?;
-        let kind = self.kind(at, "recv", &attributes, &[token])?;
+        let (is_host_transfer, source_target_pairs) = (channel.host, channel.pairs());
+        let kind = OpKind::Recv { channel: channel.handle(3), is_host_transfer, source_target_pairs };
         self.with_token("recv", at, kind, token, types)
     }
 
@@ -295,8 +295,6 @@ impl FunctionBuilder {
     #[track_caller]
     pub fn set_dimension_size(&self, x: Value, size: Value, dimension: usize) -> Result<Value> {
         let at = Location::caller();
-        let dimension = int(i64::try_from(dimension).unwrap_or(i64::MAX));
-        let kind = self.kind(at, "set_dimension_size", &[("dimension", dimension)], &[x, size])?;
-        self.one(at, kind, &[x, size], Types::Inferred)
+        self.one(at, OpKind::SetDimensionSize { dimension }, &[x, size], Types::Inferred)
     }
 }

@@ -3,15 +3,11 @@
 use std::panic::Location;
 
 use super::function::FunctionBuilder;
-use super::options::{Collective, matrix};
+use super::options::Collective;
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::attributes::int;
 use crate::error::Result;
 use crate::ir::*;
-
-/// The attributes of an op, by name.
-type Named = Vec<(&'static str, Attribute)>;
 
 impl FunctionBuilder {
     /// Joins the operands of a group's devices along a dimension. If the number of devices cannot be inferred from the
@@ -50,9 +46,13 @@ impl FunctionBuilder {
         collective: Collective,
         types: Types,
     ) -> Result<V> {
-        let mut attributes = self.collective("all_gather", at, &collective, true)?;
-        attributes.push(Self::dimension_attribute("all_gather_dim", dimension));
-        self.collective_op("all_gather", at, operands, &attributes, (Vec::new(), types))
+        let kind = OpKind::AllGather {
+            all_gather_dim: dimension,
+            channel: collective.channel(),
+            replica_groups: collective.replica_groups(),
+            use_global_device_ids: collective.use_global_device_ids,
+        };
+        self.collective_op(at, operands, kind, (Vec::new(), types))
     }
 
     /// Combines the operands of a group's devices. The closure combines two scalars.
@@ -81,7 +81,12 @@ impl FunctionBuilder {
         collective: Collective,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        self.reduced("all_reduce", Location::caller(), operands, &collective, body)
+        let kind = OpKind::AllReduce {
+            channel: collective.channel(),
+            replica_groups: collective.replica_groups(),
+            use_global_device_ids: collective.use_global_device_ids,
+        };
+        self.reduced(Location::caller(), operands, kind, Types::Inferred, body)
     }
 
     /// Combines the operands of a group's devices, and cuts the result along a dimension into one part for each device.
@@ -130,10 +135,13 @@ impl FunctionBuilder {
         types: Types,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        let mut attributes = self.collective("reduce_scatter", at, &collective, true)?;
-        attributes.push(Self::dimension_attribute("scatter_dimension", dimension));
-        let region = self.common_reducer("reduce_scatter", at, &operands, body)?;
-        self.collective_op("reduce_scatter", at, operands, &attributes, (vec![region], types))
+        let kind = OpKind::ReduceScatter {
+            channel: collective.channel(),
+            replica_groups: collective.replica_groups(),
+            scatter_dimension: dimension,
+            use_global_device_ids: collective.use_global_device_ids,
+        };
+        self.reduced(at, operands, kind, types, body)
     }
 
     /// Cuts the operands along a dimension into `split_count` parts, sends a part to each device of the group, and joins
@@ -152,11 +160,10 @@ impl FunctionBuilder {
         collective: Collective,
     ) -> Result<V> {
         let at = Location::caller();
-        let mut attributes = self.collective("all_to_all", at, &collective, false)?;
-        attributes.push(Self::dimension_attribute("split_dimension", split_dimension));
-        attributes.push(Self::dimension_attribute("concat_dimension", concat_dimension));
-        attributes.push(("split_count", int(split_count)));
-        self.collective_op("all_to_all", at, operands, &attributes, (Vec::new(), Types::Inferred))
+        self.without_global_ids("all_to_all", at, &collective)?;
+        let (channel, replica_groups) = (collective.channel(), collective.replica_groups());
+        let kind = OpKind::AllToAll { channel, concat_dimension, replica_groups, split_count, split_dimension };
+        self.collective_op(at, operands, kind, (Vec::new(), Types::Inferred))
     }
 
     /// Sends the operand from the source to the target of each pair of devices. Devices that receive nothing get zeros.
@@ -167,10 +174,9 @@ impl FunctionBuilder {
     /// If a device occurs twice as a source or as a target.
     #[track_caller]
     pub fn collective_permute<V: Values>(&self, operands: V, pairs: &[[i64; 2]], channel_id: i64) -> Result<V> {
-        let at = Location::caller();
-        let pairs = matrix(pairs).map_err(|e| self.place(e, "stablehlo.collective_permute", at))?;
-        let attributes = [("source_target_pairs", pairs), ("channel_id", int(channel_id))];
-        self.collective_op("collective_permute", at, operands, &attributes, (Vec::new(), Types::Inferred))
+        let source_target_pairs = pairs.iter().map(|&[source, target]| (source, target)).collect();
+        let kind = OpKind::CollectivePermute { channel: ChannelHandle::new(channel_id), source_target_pairs };
+        self.collective_op(Location::caller(), operands, kind, (Vec::new(), Types::Inferred))
     }
 
     /// Sends the operand of the first device of each group to the others.
@@ -181,8 +187,10 @@ impl FunctionBuilder {
     #[track_caller]
     pub fn collective_broadcast<V: Values>(&self, operands: V, collective: Collective) -> Result<V> {
         let at = Location::caller();
-        let attributes = self.collective("collective_broadcast", at, &collective, false)?;
-        self.collective_op("collective_broadcast", at, operands, &attributes, (Vec::new(), Types::Inferred))
+        self.without_global_ids("collective_broadcast", at, &collective)?;
+        let (channel, replica_groups) = (collective.channel(), collective.replica_groups());
+        let kind = OpKind::CollectiveBroadcast { channel, has_dynamic_root: false, replica_groups };
+        self.collective_op(at, operands, kind, (Vec::new(), Types::Inferred))
     }
 
     /// Combines the operands of a group's devices on the first device of the group.
@@ -197,58 +205,48 @@ impl FunctionBuilder {
         collective: Collective,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        self.reduced("collective_reduce", Location::caller(), operands, &collective, body)
+        let kind = OpKind::CollectiveReduce {
+            channel: collective.channel(),
+            has_dynamic_root: false,
+            replica_groups: collective.replica_groups(),
+            use_global_device_ids: collective.use_global_device_ids,
+        };
+        self.reduced(Location::caller(), operands, kind, Types::Inferred, body)
     }
 
-    /// An op that combines the operands of a group's devices and keeps their types.
+    /// An op that combines the operands of a group's devices. The reducer is used for all operands, and takes two scalars
+    /// of the first operand's type.
     fn reduced<V: Values>(
         &self,
-        op: &str,
         at: At,
         operands: V,
-        collective: &Collective,
+        kind: OpKind,
+        types: Types,
         body: impl FnOnce(Value, Value) -> Result<Value>,
     ) -> Result<V> {
-        let attributes = self.collective(op, at, collective, true)?;
-        let region = self.common_reducer(op, at, &operands, body)?;
-        self.collective_op(op, at, operands, &attributes, (vec![region], Types::Inferred))
+        let region = match operands.to_values().first() {
+            Some(first) => self.reducer(&kind.name(), at, first, first, body)?,
+            None => return Err(self.error(kind.base_name(), at, "must have at least one operand")),
+        };
+        self.collective_op(at, operands, kind, (vec![region], types))
     }
 
-    fn collective(&self, op: &str, at: At, collective: &Collective, global: bool) -> Result<Named> {
-        let mut attributes = collective.attributes().map_err(|e| self.place(e, &format!("stablehlo.{op}"), at))?;
-        if global {
-            attributes.push(("use_global_device_ids", Attribute::Bool(collective.use_global_device_ids)));
-        } else if collective.use_global_device_ids {
+    fn without_global_ids(&self, op: &str, at: At, collective: &Collective) -> Result<()> {
+        if collective.use_global_device_ids {
             return Err(self.error(op, at, "the op does not have the attribute `use_global_device_ids`"));
         }
-        Ok(attributes)
-    }
-
-    /// A reducer that is used for all operands. It takes two scalars of the first operand's type.
-    fn common_reducer<V: Values>(
-        &self,
-        op: &str,
-        at: At,
-        operands: &V,
-        body: impl FnOnce(Value, Value) -> Result<Value>,
-    ) -> Result<Region> {
-        match operands.to_values().first() {
-            Some(first) => self.reducer(&format!("stablehlo.{op}"), at, first, first, body),
-            None => Err(self.error(op, at, "must have at least one operand")),
-        }
+        Ok(())
     }
 
     fn collective_op<V: Values>(
         &self,
-        op: &str,
         at: At,
         operands: V,
-        attributes: &[(&str, Attribute)],
+        kind: OpKind,
         (regions, types): (Vec<Region>, Types),
     ) -> Result<V> {
-        let values = operands.to_values();
-        let kind = self.kind(at, op, attributes, &values)?;
+        let name = kind.base_name();
         let new = NewOp { kind, regions, attributes: Attributes::new(), types };
-        self.structured(op, at, values, new, &operands)
+        self.structured(name, at, operands.to_values(), new, &operands)
     }
 }

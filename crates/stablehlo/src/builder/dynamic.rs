@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::panic::Location;
 
 use super::function::FunctionBuilder;
-use super::options::{Convolution, Gather, indices};
+use super::options::{Convolution, Gather};
 use super::state::Types;
 use super::value::Value;
 use crate::error::Result;
@@ -19,7 +19,7 @@ impl FunctionBuilder {
     /// If `shape` is not a list of as many integers as the result has dimensions.
     #[track_caller]
     pub fn dynamic_reshape(&self, x: Value, shape: Value, result: impl Into<Type>) -> Result<Value> {
-        self.raw(Location::caller(), "dynamic_reshape", &[], &[x, shape], result.into())
+        self.one(Location::caller(), OpKind::DynamicReshape, &[x, shape], Types::one(result))
     }
 
     /// Like [`Self::iota`], with the shape that the operand `shape` contains at run time.
@@ -29,8 +29,8 @@ impl FunctionBuilder {
     /// If `shape` is not a list of as many integers as the result has dimensions.
     #[track_caller]
     pub fn dynamic_iota(&self, shape: Value, dimension: usize, result: impl Into<Type>) -> Result<Value> {
-        let attributes = [Self::dimension_attribute("iota_dimension", dimension)];
-        self.raw(Location::caller(), "dynamic_iota", &attributes, &[shape], result.into())
+        let kind = OpKind::DynamicIota { iota_dimension: dimension };
+        self.one(Location::caller(), kind, &[shape], Types::one(result))
     }
 
     /// Like [`Self::broadcast_in_dim`], to the shape that the operand `shape` contains at run time.
@@ -46,8 +46,12 @@ impl FunctionBuilder {
         broadcast_dimensions: &[usize],
         result: impl Into<Type>,
     ) -> Result<Value> {
-        let attributes = [("broadcast_dimensions", indices(broadcast_dimensions))];
-        self.raw(Location::caller(), "dynamic_broadcast_in_dim", &attributes, &[x, shape], result.into())
+        let kind = OpKind::DynamicBroadcastInDim {
+            broadcast_dimensions: broadcast_dimensions.into(),
+            known_expanding_dimensions: Dims::new(),
+            known_nonexpanding_dimensions: Dims::new(),
+        };
+        self.one(Location::caller(), kind, &[x, shape], Types::one(result))
     }
 
     /// Like [`Self::pad`], but the paddings are operands. Each is a list with an integer for each dimension.
@@ -63,7 +67,7 @@ impl FunctionBuilder {
         [low, high, interior]: [Value; 3],
         result: impl Into<Type>,
     ) -> Result<Value> {
-        self.raw(Location::caller(), "dynamic_pad", &[], &[x, value, low, high, interior], result.into())
+        self.one(Location::caller(), OpKind::DynamicPad, &[x, value, low, high, interior], Types::one(result))
     }
 
     /// Like [`Self::slice`], but the ranges are operands. Each is a list with an integer for each dimension.
@@ -78,7 +82,7 @@ impl FunctionBuilder {
         [start, limit, strides]: [Value; 3],
         result: impl Into<Type>,
     ) -> Result<Value> {
-        self.raw(Location::caller(), "real_dynamic_slice", &[], &[x, start, limit, strides], result.into())
+        self.one(Location::caller(), OpKind::RealDynamicSlice, &[x, start, limit, strides], Types::one(result))
     }
 
     /// Like [`Self::gather`], but the slice sizes are an operand. If they are not known, the extents of the result that
@@ -97,7 +101,10 @@ impl FunctionBuilder {
     ) -> Result<Value> {
         let at = Location::caller();
         let operands = [operand, start_indices, slice_sizes];
-        let kind = self.kind(at, "dynamic_gather", &options.attributes(), &operands)?;
+        let kind = OpKind::DynamicGather {
+            dimensions: Box::new(options.dimensions),
+            indices_are_sorted: options.indices_are_sorted,
+        };
         self.one(at, kind, &operands, Types::Inferred)
     }
 
@@ -110,7 +117,15 @@ impl FunctionBuilder {
     pub fn dynamic_conv(&self, input: Value, kernel: Value, padding: Value, options: Convolution) -> Result<Value> {
         let at = Location::caller();
         let operands = [input, kernel, padding];
-        let kind = self.kind(at, "dynamic_conv", &options.attributes(), &operands)?;
+        let mut window = options.window;
+        window.padding.clear();
+        let kind = OpKind::DynamicConv {
+            dimensions: Box::new(options.dimensions),
+            window: Box::new(window),
+            feature_group_count: options.feature_group_count,
+            batch_group_count: options.batch_group_count,
+            precision: options.precision,
+        };
         self.one(at, kind, &operands, options.element.map_or(Types::Inferred, Types::Elements))
     }
 
@@ -128,7 +143,7 @@ impl FunctionBuilder {
             other => self.quantized_shape(at, &other)?,
         };
         let ty = Type::Other(with_extents(&element, &shape));
-        self.raw(at, "uniform_quantize", &[], &[x], ty)
+        self.one(at, OpKind::UniformQuantize, &[x], Types::one(ty))
     }
 
     fn quantized_shape(&self, at: super::state::At, ty: &Type) -> Result<Vec<i64>> {
@@ -144,22 +159,7 @@ impl FunctionBuilder {
     /// If the operand is not quantized.
     #[track_caller]
     pub fn uniform_dequantize(&self, x: Value) -> Result<Value> {
-        let at = Location::caller();
-        let kind = self.kind(at, "uniform_dequantize", &[], &[x])?;
-        self.one(at, kind, &[x], Types::Inferred)
-    }
-
-    /// Adds an op without regions whose result type is stated.
-    fn raw(
-        &self,
-        at: super::state::At,
-        op: &str,
-        attributes: &[(&str, Attribute)],
-        operands: &[Value],
-        result: Type,
-    ) -> Result<Value> {
-        let kind = self.kind(at, op, attributes, operands)?;
-        self.one(at, kind, operands, Types::one(result))
+        self.one(Location::caller(), OpKind::UniformDequantize, &[x], Types::Inferred)
     }
 }
 

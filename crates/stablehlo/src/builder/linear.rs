@@ -6,18 +6,8 @@ use super::function::FunctionBuilder;
 use super::options::{Convolution, DotGeneral, Gather};
 use super::state::{NewOp, Types};
 use super::value::Value;
-use crate::attributes::enumeration;
 use crate::error::Result;
 use crate::ir::*;
-
-/// The distribution of `rng`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RngDistribution {
-    /// Uniform between the lower bound, included, and the upper one, excluded.
-    Uniform,
-    /// Normal, with this mean and standard deviation.
-    Normal,
-}
 
 fn types(element: Option<ElementType>) -> Types {
     element.map_or(Types::Inferred, Types::Elements)
@@ -172,14 +162,11 @@ impl FunctionBuilder {
     pub fn rng(&self, a: Value, b: Value, shape: &[i64], distribution: RngDistribution) -> Result<Value> {
         let at = Location::caller();
         let ty = self.tensor_of("stablehlo.rng", at, a)?;
-        let word = if distribution == RngDistribution::Uniform { "UNIFORM" } else { "NORMAL" };
         let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
         let literal = Literal::from_slice(shape, &[rank]).map_err(|e| self.place(e, "stablehlo.rng", at))?;
         let extents = TensorType::new([rank], ElementType::I64);
         let shape_value = self.one(at, OpKind::Constant(literal), &[], Types::one(extents))?;
-        let operands = [a, b, shape_value];
-        let kind = self.kind(at, "rng", &[("rng_distribution", enumeration("rng_distribution", word))], &operands)?;
-        self.one(at, kind, &operands, Types::one(TensorType::new(shape, ty.element)))
+        self.one(at, OpKind::Rng { distribution }, &[a, b, shape_value], Types::one(TensorType::new(shape, ty.element)))
     }
 
     /// Random bits of this type, and the next state of the generator: `(state, bits)`.
@@ -222,7 +209,8 @@ impl FunctionBuilder {
         feature_index: usize,
     ) -> Result<Value> {
         let operands = [x, scale, offset, mean, variance];
-        Ok(self.batch_norm(Location::caller(), "batch_norm_inference", &operands, epsilon, feature_index)?[0])
+        let kind = OpKind::BatchNormInference { epsilon, feature_index };
+        self.one(Location::caller(), kind, &operands, Types::Inferred)
     }
 
     /// Normalizes a batch, for training. Returns the output and the mean and the variance of the batch.
@@ -240,8 +228,7 @@ impl FunctionBuilder {
         feature_index: usize,
     ) -> Result<[Value; 3]> {
         let operands = [x, scale, offset];
-        let results = self.batch_norm(Location::caller(), "batch_norm_training", &operands, epsilon, feature_index)?;
-        Ok([results[0], results[1], results[2]])
+        self.batch_norm(Location::caller(), OpKind::BatchNormTraining { epsilon, feature_index }, &operands)
     }
 
     /// The gradients of a batch normalization: those of the operand, the scale and the offset.
@@ -262,30 +249,13 @@ impl FunctionBuilder {
         feature_index: usize,
     ) -> Result<[Value; 3]> {
         let operands = [x, scale, mean, variance, grad_output];
-        let results = self.batch_norm(Location::caller(), "batch_norm_grad", &operands, epsilon, feature_index)?;
-        Ok([results[0], results[1], results[2]])
+        self.batch_norm(Location::caller(), OpKind::BatchNormGrad { epsilon, feature_index }, &operands)
     }
 
-    fn batch_norm(
-        &self,
-        at: super::state::At,
-        op: &str,
-        operands: &[Value],
-        epsilon: f32,
-        feature_index: usize,
-    ) -> Result<super::state::Results> {
-        let attributes = [
-            ("epsilon", Attribute::Float(epsilon.into(), ElementType::F32)),
-            Self::dimension_attribute("feature_index", feature_index),
-        ];
-        let kind = self.kind(at, op, &attributes, operands)?;
+    fn batch_norm(&self, at: super::state::At, kind: OpKind, operands: &[Value]) -> Result<[Value; 3]> {
+        let name = kind.base_name();
         let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types: Types::Inferred };
         let results = self.push_op(at, operands, new)?;
-        let expected = if op == "batch_norm_inference" { 1 } else { 3 };
-        if results.len() == expected {
-            Ok(results)
-        } else {
-            Err(self.error(op, at, format_args!("must have {expected} results")))
-        }
+        results[..].try_into().map_err(|_| self.error(name, at, "must have 3 results"))
     }
 }

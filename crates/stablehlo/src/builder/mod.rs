@@ -56,9 +56,10 @@ pub use annotations::{Argument, Output, Sharding};
 pub use constants::Element;
 pub use dynamic::QuantizedType;
 pub use function::{FinishedFunction, FunctionBuilder};
-pub use linear::RngDistribution;
 pub use module::{Callee, ModuleBuilder};
 pub use options::{
     Channel, Collective, Convolution, CustomCall, DotAlgorithm, DotGeneral, Gather, Scatter, WindowOptions,
 };
 pub use value::{Value, Values};
+
+pub use crate::ir::RngDistribution;

@@ -1,7 +1,5 @@
 //! The attributes of ops that have many.
 
-use crate::attributes::{enumeration, int};
-use crate::error::{Error, Result};
 use crate::ir::*;
 
 /// Adds methods that set fields.
@@ -198,31 +196,6 @@ impl Convolution {
         /// Sets the element type of the result. By default it is that of the input.
         result_element(element): Option<ElementType>;
     }
-
-    /// The attributes of `dynamic_conv`.
-    pub(super) fn attributes(&self) -> Vec<(&'static str, Attribute)> {
-        let (d, w) = (&self.dimensions, &self.window);
-        let bools = |list: &[bool]| Attribute::Array(list.iter().map(|&flag| Attribute::Bool(flag)).collect());
-        let precision = self.precision.iter().map(|&p| enumeration(Precision::FAMILY, p.word())).collect();
-        vec![
-            ("batch_group_count", int(self.batch_group_count)),
-            ("feature_group_count", int(self.feature_group_count)),
-            ("input_batch_dimension", index(d.input_batch)),
-            ("input_feature_dimension", index(d.input_feature)),
-            ("input_spatial_dimensions", indices(&d.input_spatial)),
-            ("kernel_input_feature_dimension", index(d.kernel_input_feature)),
-            ("kernel_output_feature_dimension", index(d.kernel_output_feature)),
-            ("kernel_spatial_dimensions", indices(&d.kernel_spatial)),
-            ("lhs_dilation", ints(&w.base_dilations)),
-            ("output_batch_dimension", index(d.output_batch)),
-            ("output_feature_dimension", index(d.output_feature)),
-            ("output_spatial_dimensions", indices(&d.output_spatial)),
-            ("precision_config", Attribute::Array(precision)),
-            ("rhs_dilation", ints(&w.window_dilations)),
-            ("window_reversal", bools(&w.reversal)),
-            ("window_strides", ints(&w.strides)),
-        ]
-    }
 }
 
 /// The attributes of `gather` and `dynamic_gather`.
@@ -255,20 +228,6 @@ impl Gather {
         index_vector_dim(dimensions.index_vector_dim): usize;
         /// Sets whether the indices are sorted.
         indices_are_sorted(indices_are_sorted): bool;
-    }
-
-    /// The attributes of `dynamic_gather`.
-    pub(super) fn attributes(&self) -> Vec<(&'static str, Attribute)> {
-        let d = &self.dimensions;
-        vec![
-            ("collapsed_slice_dims", indices(&d.collapsed_slice_dims)),
-            ("index_vector_dim", index(d.index_vector_dim)),
-            ("indices_are_sorted", Attribute::Bool(self.indices_are_sorted)),
-            ("offset_dims", indices(&d.offset_dims)),
-            ("operand_batching_dims", indices(&d.operand_batching_dims)),
-            ("start_index_map", indices(&d.start_index_map)),
-            ("start_indices_batching_dims", indices(&d.start_indices_batching_dims)),
-        ]
     }
 }
 
@@ -432,13 +391,16 @@ impl Collective {
         use_global_device_ids(use_global_device_ids): bool;
     }
 
-    pub(super) fn attributes(&self) -> Result<Vec<(&'static str, Attribute)>> {
-        let groups = match &self.groups {
-            Groups::All => matrix::<[i64; 0]>(&[])?,
-            Groups::Listed(groups) => matrix(groups)?,
-            Groups::Axes(text) => Attribute::Other(text.clone()),
-        };
-        Ok(vec![("replica_groups", groups), ("channel_id", int(self.channel_id))])
+    pub(super) fn replica_groups(&self) -> ReplicaGroups {
+        match &self.groups {
+            Groups::All => ReplicaGroups::listed::<[i64; 0]>(&[]),
+            Groups::Listed(groups) => ReplicaGroups::listed(groups),
+            Groups::Axes(text) => ReplicaGroups::Mesh(text.clone()),
+        }
+    }
+
+    pub(super) fn channel(&self) -> ChannelHandle {
+        ChannelHandle::new(self.channel_id)
     }
 }
 
@@ -468,38 +430,12 @@ impl Channel {
         source_target_pairs(pairs): Vec<[i64; 2]>;
     }
 
-    /// The attributes. `host_type` is the type of a channel to or from the host.
-    pub(super) fn attributes(&self, host_type: i64) -> Result<Vec<(&'static str, Attribute)>> {
-        let mut attributes = vec![
-            ("channel_id", int(self.id)),
-            ("channel_type", int(if self.host { host_type } else { 1 })),
-            ("is_host_transfer", Attribute::Bool(self.host)),
-        ];
-        if !self.pairs.is_empty() {
-            attributes.push(("source_target_pairs", matrix(&self.pairs)?));
-        }
-        Ok(attributes)
+    /// The id and the type. `host_type` is the type of a channel to or from the host.
+    pub(super) fn handle(&self, host_type: i64) -> ChannelHandle {
+        ChannelHandle { id: self.id, channel_type: if self.host { host_type } else { 1 } }
     }
-}
 
-pub(super) fn ints(list: &[i64]) -> Attribute {
-    Attribute::Array(list.iter().map(|&value| int(value)).collect())
-}
-
-pub(super) fn index(value: usize) -> Attribute {
-    int(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-pub(super) fn indices(list: &[usize]) -> Attribute {
-    Attribute::Array(list.iter().map(|&value| index(value)).collect())
-}
-
-/// Rows of ids. Short rows are padded with -1.
-pub(super) fn matrix<R: AsRef<[i64]>>(rows: &[R]) -> Result<Attribute> {
-    let columns = rows.iter().map(|row| row.as_ref().len()).max().unwrap_or(0);
-    let extent = |n: usize| i64::try_from(n).map_err(|_| Error::new("a list of more than 2^63 groups"));
-    let ty = TensorType::new([extent(rows.len())?, extent(columns)?], ElementType::I64);
-    let padded = |row: &R| row.as_ref().iter().copied().chain(std::iter::repeat(-1)).take(columns).collect::<Vec<_>>();
-    let data: Vec<u8> = rows.iter().flat_map(padded).flat_map(i64::to_le_bytes).collect();
-    Ok(Attribute::Tensor(Literal::new(ty, data)?))
+    pub(super) fn pairs(&self) -> Vec<(i64, i64)> {
+        self.pairs.iter().map(|&[source, target]| (source, target)).collect()
+    }
 }

@@ -3,10 +3,9 @@
 use std::panic::Location;
 
 use super::function::FunctionBuilder;
-use super::options::{Scatter, WindowOptions, indices};
+use super::options::{Scatter, WindowOptions};
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -100,8 +99,7 @@ impl FunctionBuilder {
             let args = self.rebuilt("stablehlo.map", at, &operands, args)?;
             Ok((vec![body(args)?], ()))
         })?;
-        let dimensions: Vec<usize> = (0..rank).collect();
-        let kind = self.kind(at, "map", &[("dimensions", indices(&dimensions))], &values)?;
+        let kind = OpKind::Map { dimensions: (0..rank).collect() };
         self.single(at, &values, new_op(kind, vec![region.0]))
     }
 
@@ -290,8 +288,8 @@ impl FunctionBuilder {
             Ok((returned, types))
         })?;
         let future = Type::Other(format!("!stablehlo.future<{}>", crate::compatible::list(&types)));
-        let kind = self.kind(at, "async_start", &[], &values)?;
-        let new = NewOp { kind, regions: vec![region], attributes: Attributes::new(), types: Types::one(future) };
+        let types = Types::one(future);
+        let new = NewOp { kind: OpKind::AsyncStart, regions: vec![region], attributes: Attributes::new(), types };
         self.single(at, &values, new)
     }
 
@@ -303,8 +301,7 @@ impl FunctionBuilder {
     #[track_caller]
     pub fn async_done(&self, future: Value) -> Result<Vec<Value>> {
         let at = Location::caller();
-        let kind = self.kind(at, "async_done", &[], &[future])?;
-        let new = new_op(kind, Vec::new());
+        let new = new_op(OpKind::AsyncDone, Vec::new());
         Ok(self.push_op(at, &[future], new)?.into_vec())
     }
 
@@ -351,10 +348,5 @@ impl FunctionBuilder {
     ) -> Result<V> {
         let results = self.push_op(at, &operands, new)?;
         self.rebuilt(op, at, form, results.into_vec())
-    }
-
-    /// An attribute that contains the number of a dimension.
-    pub(super) fn dimension_attribute(name: &'static str, dimension: usize) -> (&'static str, Attribute) {
-        (name, int(i64::try_from(dimension).unwrap_or(i64::MAX)))
     }
 }

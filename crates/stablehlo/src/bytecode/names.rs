@@ -2,7 +2,7 @@
 
 use super::container::Container;
 use crate::error::{Error, Result};
-use crate::ops::{Names, Opcode, is_plain, shardy_attributes, vhlo_attributes};
+use crate::ops::{Names, Opcode, shardy_attributes, vhlo_attributes};
 
 /// Newest version of any op. A newer version could have attributes with unknown names.
 const NEWEST_OP: u32 = 2;
@@ -70,7 +70,7 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 }
                 let (code, attributes) = (Opcode::from_name(base), vhlo_attributes(base, version));
                 // Ops without attributes are not in the table.
-                let plain = version == 1 && (code != Opcode::Other || is_plain(base));
+                let plain = version == 1 && code != Opcode::Other;
                 if attributes.is_none() && !plain {
                     return Err(unknown(container, full));
                 }

@@ -1,11 +1,10 @@
-//! Attributes of collectives, in the same form as from the text reader.
+//! Collectives and their groups of devices.
 
 use bytes::Bytes;
 use prost::Message;
 
 use super::instruction::dimension;
 use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode};
-use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -14,48 +13,50 @@ const MAX_MEMBERS: usize = 1 << 16;
 /// Maximum rank of the array that is transposed.
 const MAX_RANK: usize = 64;
 
-/// The attributes of the StableHLO op that corresponds to the instruction, by name.
-pub(super) fn attributes(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
-    let mut list = vec![("channel_id", int(i.channel_id.max(0)))];
+/// The StableHLO op that corresponds to the instruction.
+pub(super) fn kind(i: &Instruction) -> Result<OpKind> {
+    let channel = channel(i);
     if i.opcode == "collective-permute" {
-        let pairs = i.source_target_pairs.iter().map(|pair| vec![pair.source, pair.target]).collect();
-        list.push(("source_target_pairs", matrix(pairs)?));
-        return Ok(list);
+        let source_target_pairs = i.source_target_pairs.iter().map(|pair| (pair.source, pair.target)).collect();
+        return Ok(OpKind::CollectivePermute { channel, source_target_pairs });
     }
     let groups = groups(i)?;
-    let dim = || dimension(i).and_then(|d| i64::try_from(d).map_err(|_| Error::new("a dimension out of range")));
     let members = groups.first().map_or(0, Vec::len);
-    match i.opcode.as_str() {
-        "all-gather" => list.push(("all_gather_dim", int(dim()?))),
-        "reduce-scatter" => list.push(("scatter_dimension", int(dim()?))),
+    let replica_groups = matrix(&groups)?;
+    let use_global_device_ids = i.use_global_device_ids;
+    Ok(match i.opcode.as_str() {
+        "all-reduce" => OpKind::AllReduce { channel, replica_groups, use_global_device_ids },
+        "all-gather" => {
+            OpKind::AllGather { all_gather_dim: dimension(i)?, channel, replica_groups, use_global_device_ids }
+        }
+        "reduce-scatter" => {
+            OpKind::ReduceScatter { channel, replica_groups, scatter_dimension: dimension(i)?, use_global_device_ids }
+        }
         "all-to-all" => {
-            let dim = dim()?;
+            let dimension = dimension(i)?;
             if members == 0 {
                 return Err(Error::new("an all-to-all must state its replica groups"));
             }
-            list.push(("concat_dimension", int(dim)));
-            list.push(("split_count", int(i64::try_from(members).unwrap_or(i64::MAX))));
-            list.push(("split_dimension", int(dim)));
+            OpKind::AllToAll {
+                channel,
+                concat_dimension: dimension,
+                replica_groups,
+                split_count: i64::try_from(members).unwrap_or(i64::MAX),
+                split_dimension: dimension,
+            }
         }
-        "collective-broadcast" => list.push(("has_dynamic_root", Attribute::Bool(false))),
-        _ => {}
-    }
-    list.push(("replica_groups", matrix(groups)?));
-    if matches!(i.opcode.as_str(), "all-reduce" | "reduce-scatter" | "all-gather") {
-        list.push(("use_global_device_ids", Attribute::Bool(i.use_global_device_ids)));
-    }
-    list.sort_by_key(|(name, _)| *name);
-    Ok(list)
+        _ => OpKind::CollectiveBroadcast { channel, has_dynamic_root: false, replica_groups },
+    })
 }
 
-/// The attributes of an all-to-all along the first dimension, without the count.
-pub(super) fn exchange(i: &Instruction) -> Result<Vec<(&'static str, Attribute)>> {
-    Ok(vec![
-        ("channel_id", int(i.channel_id.max(0))),
-        ("concat_dimension", int(0)),
-        ("replica_groups", matrix(groups(i)?)?),
-        ("split_dimension", int(0)),
-    ])
+fn channel(i: &Instruction) -> ChannelHandle {
+    ChannelHandle::new(i.channel_id.max(0))
+}
+
+/// An all-to-all along the first dimension, which is split into `split_count` parts.
+pub(super) fn exchange(i: &Instruction, split_count: i64) -> Result<OpKind> {
+    let replica_groups = matrix(&groups(i)?)?;
+    Ok(OpKind::AllToAll { channel: channel(i), concat_dimension: 0, replica_groups, split_count, split_dimension: 0 })
 }
 
 fn groups(i: &Instruction) -> Result<Vec<Vec<i64>>> {
@@ -131,15 +132,11 @@ fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
     Ok(ids.chunks(each).map(<[i64]>::to_vec).collect())
 }
 
-/// Rows of ids. Short rows are padded with -1.
-fn matrix(rows: Vec<Vec<i64>>) -> Result<Attribute> {
+/// Lists the groups, unless their sizes are so different that the padding takes too much memory.
+fn matrix(rows: &[Vec<i64>]) -> Result<ReplicaGroups> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {
         return Err(Error::new("replica groups of too different sizes"));
     }
-    let extent = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-    let ty = TensorType::new([extent(rows.len()), extent(columns)], ElementType::I64);
-    let padded = |row: Vec<i64>| row.into_iter().chain(std::iter::repeat(-1)).take(columns);
-    let data: Vec<u8> = rows.into_iter().flat_map(padded).flat_map(i64::to_le_bytes).collect();
-    Ok(Attribute::Tensor(Literal::new(ty, data)?))
+    Ok(ReplicaGroups::listed(rows))
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::proto::{Instruction, OutputOperandAliasing, Shape};
 use super::{collective, shape};
-use crate::attributes::{enumeration, int};
+use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::ops::fields::value_of;
@@ -49,10 +49,7 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         }
         "reverse" => OpKind::Reverse { dimensions: dims(&i.dimensions)? },
         "get-dimension-size" => OpKind::GetDimensionSize { dimension: dimension(i)? },
-        "set-dimension-size" => {
-            let dimension = i64::try_from(dimension(i)?).map_err(|_| negative("dimension"))?;
-            other(&i.opcode, vec![("dimension", int(dimension))])
-        }
+        "set-dimension-size" => OpKind::SetDimensionSize { dimension: dimension(i)? },
         "gather" => gather(i)?,
         "scatter" => scatter(i)?,
         "sort" => OpKind::Sort { dimension: dimension(i)?, is_stable: i.is_stable },
@@ -69,28 +66,19 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         "opt-barrier" | "optimization-barrier" => OpKind::OptimizationBarrier,
         "after-all" if i.operand_ids.is_empty() => OpKind::CreateToken,
         "after-all" => OpKind::AfterAll,
-        "batch-norm-training" | "batch-norm-inference" | "batch-norm-grad" => other(
-            &i.opcode,
-            vec![
-                ("epsilon", Attribute::Float(i.epsilon.into(), ElementType::F32)),
-                ("feature_index", int(i.feature_index)),
-            ],
-        ),
-        "map" => other("map", vec![("dimensions", Attribute::Array(i.dimensions.iter().map(|&d| int(d)).collect()))]),
-        "rng" => {
-            let word = match i.distribution {
-                1 => "UNIFORM",
-                2 => "NORMAL",
-                other => return Err(Error::new(format_args!("unknown distribution {other}"))),
-            };
-            other("rng", vec![("rng_distribution", enumeration("rng_distribution", word))])
+        "batch-norm-training" => OpKind::BatchNormTraining { epsilon: i.epsilon, feature_index: dim(i.feature_index)? },
+        "batch-norm-inference" => {
+            OpKind::BatchNormInference { epsilon: i.epsilon, feature_index: dim(i.feature_index)? }
         }
+        "batch-norm-grad" => OpKind::BatchNormGrad { epsilon: i.epsilon, feature_index: dim(i.feature_index)? },
+        "map" => OpKind::Map { dimensions: dims(&i.dimensions)? },
+        "rng" => OpKind::Rng { distribution: distribution(i.distribution)? },
         "all-reduce"
         | "reduce-scatter"
         | "all-gather"
         | "all-to-all"
         | "collective-permute"
-        | "collective-broadcast" => other(&i.opcode, collective::attributes(i)?),
+        | "collective-broadcast" => collective::kind(i)?,
         // In StableHLO these are calls of a target that all readers know.
         "topk" => {
             let fields = vec![("k".to_owned(), int(i.k)), ("largest".to_owned(), Attribute::Bool(i.largest))];
@@ -109,14 +97,6 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
         }
     };
     Ok((kind, extra))
-}
-
-/// An op without a kind of its own, under StableHLO's name.
-fn other(opcode: &str, attributes: Vec<(&str, Attribute)>) -> OpKind {
-    OpKind::Other {
-        name: format!("stablehlo.{}", opcode.replace('-', "_")),
-        attributes: attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-    }
 }
 
 fn target(name: &str) -> OpKind {
@@ -300,6 +280,14 @@ fn rng_algorithm(number: i32) -> Result<RngAlgorithm> {
         1 => RngAlgorithm::ThreeFry,
         2 => RngAlgorithm::Philox,
         other => return Err(Error::new(format_args!("unknown random number algorithm {other}"))),
+    })
+}
+
+fn distribution(number: i32) -> Result<RngDistribution> {
+    Ok(match number {
+        1 => RngDistribution::Uniform,
+        2 => RngDistribution::Normal,
+        other => return Err(Error::new(format_args!("unknown distribution {other}"))),
     })
 }
 

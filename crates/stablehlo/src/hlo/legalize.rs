@@ -5,7 +5,6 @@ use super::collective;
 use super::computation::{Body, Value, op};
 use super::proto::{Instruction, Shape};
 use super::shape;
-use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
@@ -163,12 +162,7 @@ impl Body<'_> {
             rows.push(self.emit(OpKind::Reshape, vec![operand], stacked(1), at)?);
         }
         let all = self.emit(OpKind::Concatenate { dimension: 0 }, rows, stacked(count), at)?;
-        let mut attributes = collective::exchange(i)?;
-        attributes.push(("split_count", int(count)));
-        attributes.sort_by_key(|(name, _)| *name);
-        let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let kind = OpKind::Other { name: "stablehlo.all_to_all".to_owned(), attributes };
-        let all = self.emit(kind, vec![all], stacked(count), at)?;
+        let all = self.emit(collective::exchange(i, count)?, vec![all], stacked(count), at)?;
         let rank = stacked(1).rank();
         let mut ids = Vec::new();
         for row in 0..count {

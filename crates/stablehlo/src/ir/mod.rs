@@ -10,6 +10,7 @@
 //! crate. The enums may grow with the specification.
 
 mod attribute;
+mod collectives;
 mod literal;
 mod locations;
 mod ops;
@@ -18,6 +19,7 @@ mod types;
 mod values;
 
 pub use attribute::{Attribute, Attributes};
+pub use collectives::{ChannelHandle, ReplicaGroups};
 pub use literal::Literal;
 #[cfg(feature = "hlo")]
 pub(crate) use literal::normalise;
@@ -26,7 +28,7 @@ pub use locations::{Location, LocationId, Locations};
 pub(crate) use ops::Enumeration;
 pub use ops::{
     Binary, ComparisonDirection, ComparisonType, ConvDimensions, DotDimensions, FftType, GatherDimensions, OpKind,
-    Precision, RngAlgorithm, ScatterDimensions, TransposeA, Unary, Window,
+    Precision, RngAlgorithm, RngDistribution, ScatterDimensions, TransposeA, Unary, Window,
 };
 pub use program::{Func, Module, Op, Region, Version};
 pub use types::{DYNAMIC, ElementType, TensorType, Type};

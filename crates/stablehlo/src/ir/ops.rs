@@ -1,6 +1,9 @@
 //! The operations and their attributes, generated from the tables in `op_table.rs`.
 
+use bytes::Bytes;
+
 use super::attribute::{Attribute, Attributes};
+use super::collectives::{ChannelHandle, ReplicaGroups};
 use super::literal::Literal;
 use super::values::Dims;
 
@@ -166,8 +169,8 @@ macro_rules! op_kinds {
             Binary(Binary),
             $( $(#[$doc])* $op $({ $($field: $ty),+ })?, )*
             $( $(#[$own_doc])* $own { $( $(#[$field_doc])* $own_field: $own_ty ),* }, )*
-            /// Any other op: full name without version suffix (`stablehlo.all_reduce`, `sdy.sharding_constraint`) and
-            /// attributes as they were read.
+            /// An op of another dialect, or one that this crate does not know: full name without version suffix, such as
+            /// `sdy.sharding_constraint`, and attributes as they were read.
             Other {
                 name: String,
                 attributes: Attributes,
@@ -177,3 +180,51 @@ macro_rules! op_kinds {
 }
 
 op_table!(op_kinds);
+
+impl OpKind {
+    /// The groups of devices of a collective. `None` for other ops.
+    #[must_use]
+    pub fn replica_groups(&self) -> Option<&ReplicaGroups> {
+        match self {
+            Self::AllGather { replica_groups, .. }
+            | Self::AllReduce { replica_groups, .. }
+            | Self::AllToAll { replica_groups, .. }
+            | Self::CollectiveBroadcast { replica_groups, .. }
+            | Self::CollectiveReduce { replica_groups, .. }
+            | Self::CrossReplicaSum { replica_groups }
+            | Self::ReduceScatter { replica_groups, .. } => Some(replica_groups),
+            _ => None,
+        }
+    }
+
+    /// The groups of devices of a collective, for writing. `None` for other ops.
+    pub fn replica_groups_mut(&mut self) -> Option<&mut ReplicaGroups> {
+        match self {
+            Self::AllGather { replica_groups, .. }
+            | Self::AllReduce { replica_groups, .. }
+            | Self::AllToAll { replica_groups, .. }
+            | Self::CollectiveBroadcast { replica_groups, .. }
+            | Self::CollectiveReduce { replica_groups, .. }
+            | Self::CrossReplicaSum { replica_groups }
+            | Self::ReduceScatter { replica_groups, .. } => Some(replica_groups),
+            _ => None,
+        }
+    }
+
+    /// The channel of a collective, `send` or `recv`. `None` for other ops.
+    #[must_use]
+    pub fn channel(&self) -> Option<ChannelHandle> {
+        match self {
+            Self::AllGather { channel, .. }
+            | Self::AllReduce { channel, .. }
+            | Self::AllToAll { channel, .. }
+            | Self::CollectiveBroadcast { channel, .. }
+            | Self::CollectivePermute { channel, .. }
+            | Self::CollectiveReduce { channel, .. }
+            | Self::Recv { channel, .. }
+            | Self::ReduceScatter { channel, .. }
+            | Self::Send { channel, .. } => Some(*channel),
+            _ => None,
+        }
+    }
+}

@@ -6,9 +6,7 @@ mod counts;
 pub(crate) mod fields;
 mod opcode;
 
-pub(crate) use artifact::{
-    Names, is_attribute, is_op, is_own, is_plain, second, shardy_attributes, since, vhlo_attributes,
-};
+pub(crate) use artifact::{Names, is_attribute, is_own, second, shardy_attributes, since, vhlo_attributes};
 pub(crate) use counts::{Count, counts};
 pub(crate) use opcode::Opcode;
 pub use opcode::op_names;

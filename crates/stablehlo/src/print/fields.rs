@@ -1,13 +1,21 @@
 //! Text for the codecs of `op_table!`: attributes of the generic form, and words of an op's own form.
 
-use super::generic::{dense, dims, signed};
+use bytes::Bytes;
+
+use super::generic::{channel, dense, dims, pairs, signed};
 use super::printer::Printer;
-use crate::attributes::{enumeration, int};
-use crate::ir::{Attribute, Dims, ElementType, Enumeration};
-use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
+use crate::attributes::{enumeration, float_attribute, int};
+use crate::ir::{Attribute, ChannelHandle, Dims, ElementType, Enumeration, ReplicaGroups};
+use crate::ops::fields::{
+    Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
+    List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
+};
 
 /// Converts a field to text.
 pub(super) trait TextField<T> {
+    /// The name of the attribute in text, if it is not that of the artifact.
+    const NAME: Option<&'static str> = None;
+
     /// Returns the attribute of the generic form, or `None` if text omits it.
     fn attribute(value: &T) -> Option<Attribute>;
 }
@@ -72,6 +80,78 @@ impl TextField<String> for Symbol {
     }
 }
 
+impl TextField<usize> for IndexOrZero {
+    fn attribute(value: &usize) -> Option<Attribute> {
+        Some(int(signed(*value)))
+    }
+}
+
+impl TextField<i64> for Count64 {
+    fn attribute(value: &i64) -> Option<Attribute> {
+        Some(int(*value))
+    }
+}
+
+impl TextField<f32> for Float {
+    fn attribute(value: &f32) -> Option<Attribute> {
+        Some(float_attribute(value.to_bits().into(), ElementType::F32))
+    }
+}
+
+impl TextField<bool> for UnitFlag {
+    fn attribute(value: &bool) -> Option<Attribute> {
+        value.then_some(Attribute::Unit)
+    }
+}
+
+impl TextField<Dims> for OptionalDims {
+    fn attribute(value: &Dims) -> Option<Attribute> {
+        (!value.is_empty()).then(|| dims(value))
+    }
+}
+
+impl TextField<Vec<Vec<i64>>> for Layouts {
+    fn attribute(value: &Vec<Vec<i64>>) -> Option<Attribute> {
+        let list = |layout: &Vec<i64>| Attribute::Array(layout.iter().map(|&d| int(d)).collect());
+        (!value.is_empty()).then(|| Attribute::Array(value.iter().map(list).collect()))
+    }
+}
+
+impl TextField<ReplicaGroups> for Groups {
+    fn attribute(value: &ReplicaGroups) -> Option<Attribute> {
+        Some(match value {
+            ReplicaGroups::Ids(literal) => Attribute::Tensor(literal.clone()),
+            ReplicaGroups::Mesh(text) => Attribute::Other(text.clone()),
+        })
+    }
+}
+
+impl TextField<Vec<(i64, i64)>> for IdPairs {
+    fn attribute(value: &Vec<(i64, i64)>) -> Option<Attribute> {
+        Some(pairs(value))
+    }
+}
+
+impl TextField<ChannelHandle> for Channel {
+    const NAME: Option<&'static str> = Some("channel_handle");
+
+    fn attribute(value: &ChannelHandle) -> Option<Attribute> {
+        (*value != ChannelHandle::default()).then(|| channel(*value))
+    }
+}
+
+impl TextField<String> for Text {
+    fn attribute(value: &String) -> Option<Attribute> {
+        Some(Attribute::String(value.clone().into_bytes().into()))
+    }
+}
+
+impl TextField<Bytes> for Config {
+    fn attribute(value: &Bytes) -> Option<Attribute> {
+        (!value.is_empty()).then(|| Attribute::String(value.clone()))
+    }
+}
+
 /// A field that an op's own form prints after a word.
 pub(super) trait Shown {
     /// Whether the form contains the word.
@@ -96,6 +176,12 @@ impl Shown for bool {
 impl Shown for usize {
     fn show(&self, printer: &mut Printer<'_>) {
         printer.integer(signed(*self));
+    }
+}
+
+impl Shown for String {
+    fn show(&self, printer: &mut Printer<'_>) {
+        printer.string(self.as_bytes());
     }
 }
 

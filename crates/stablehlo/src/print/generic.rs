@@ -2,19 +2,24 @@
 
 use std::fmt::Write;
 
+use bytes::Bytes;
+
 use super::fields::TextField;
 use crate::attributes::{enumeration, int};
 use crate::ir::*;
-use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
-use crate::ops::{is_op, is_own};
+use crate::ops::fields::{
+    Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
+    List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
+};
+use crate::ops::is_own;
 
 /// An op's attributes: its own ones, and the discardable ones.
 pub(super) fn attributes(op: &Op) -> (Attributes, Attributes) {
     let (mut own, rest): (Attributes, Attributes) =
         op.attributes.iter().cloned().partition(|(name, _)| is_own(&op.kind, name));
     own.extend(of_kind(&op.kind).into_iter().map(|(name, value)| (name.to_owned(), value)));
-    if let OpKind::Other { name, attributes } = &op.kind {
-        own.extend(of_other(name, attributes));
+    if let OpKind::Other { attributes, .. } = &op.kind {
+        own.extend(attributes.iter().cloned());
     }
     (own, rest)
 }
@@ -156,7 +161,10 @@ macro_rules! generic_attributes {
             match kind {
                 $(OpKind::$op { $($($field),+)? } => {
                     let attributes: &[(&'static str, Option<Attribute>)] =
-                        &[$($(($attribute, <$codec as TextField<$ty>>::attribute($field))),+)?];
+                        &[$($((
+                            <$codec as TextField<$ty>>::NAME.unwrap_or($attribute),
+                            <$codec as TextField<$ty>>::attribute($field),
+                        )),+)?];
                     Some(attributes.iter().filter_map(|(name, value)| Some((*name, value.clone()?))).collect())
                 })*
                 _ => None,
@@ -173,8 +181,11 @@ fn of_kind(kind: &OpKind) -> Named {
     }
     match kind {
         OpKind::Constant(literal) => vec![("value", Attribute::Tensor(literal.clone()))],
-        OpKind::Gather { .. } | OpKind::Scatter { .. } | OpKind::Sort { .. } => of_indexing(kind),
-        OpKind::DotGeneral { .. } | OpKind::Convolution { .. } => of_contraction(kind),
+        OpKind::Gather { .. } | OpKind::DynamicGather { .. } | OpKind::Scatter { .. } | OpKind::Sort { .. } => {
+            of_indexing(kind)
+        }
+        OpKind::DotGeneral { .. } | OpKind::Convolution { .. } | OpKind::DynamicConv { .. } => of_contraction(kind),
+        OpKind::CollectiveBroadcast { .. } | OpKind::Send { .. } | OpKind::Recv { .. } => of_communication(kind),
         OpKind::ReduceWindow { window: w } | OpKind::SelectAndScatter { window: w } => {
             let mut named = window(w, false);
             if matches!(kind, OpKind::ReduceWindow { .. }) || w.dimensions.iter().any(|&v| v != 1) {
@@ -202,6 +213,9 @@ fn of_indexing(kind: &OpKind) -> Named {
             vec![("dimension_numbers", gather(dimensions)), ("slice_sizes", dense(slice_sizes.iter().copied()))],
             vec![("indices_are_sorted", *indices_are_sorted)],
         ),
+        OpKind::DynamicGather { dimensions, indices_are_sorted } => {
+            (vec![("dimension_numbers", gather(dimensions))], vec![("indices_are_sorted", *indices_are_sorted)])
+        }
         OpKind::Scatter { dimensions: d, indices_are_sorted, unique_indices } => {
             let lists: [(&str, &[usize]); 5] = [
                 ("update_window_dims", &d.update_window_dims),
@@ -237,7 +251,8 @@ fn of_contraction(kind: &OpKind) -> Named {
             named.extend(precision(p));
             named
         }
-        OpKind::Convolution { dimensions, window: w, feature_group_count, batch_group_count, precision: p } => {
+        OpKind::Convolution { dimensions, window: w, feature_group_count, batch_group_count, precision: p }
+        | OpKind::DynamicConv { dimensions, window: w, feature_group_count, batch_group_count, precision: p } => {
             let numbers = Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(dimensions)));
             let mut named = vec![
                 ("dimension_numbers", numbers),
@@ -282,109 +297,32 @@ pub(super) fn custom_call(kind: &OpKind) -> Named {
     named
 }
 
-/// The attributes of an op without a kind of its own, which the readers keep under the artifact's names.
-fn of_other(name: &str, attributes: &Attributes) -> Attributes {
-    let Some(base) = name.strip_prefix("stablehlo.").filter(|base| is_op(base)) else {
-        return attributes.clone();
-    };
-    let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
-    let number = |name: &str| find(name).and_then(Attribute::as_integer).unwrap_or(0);
-    let list = |name: &str| {
-        let list = find(name).and_then(Attribute::as_integers).unwrap_or_default();
-        list.into_iter().map(|v| usize::try_from(v).unwrap_or(usize::MAX)).collect::<Vec<_>>()
-    };
-    let index = |name: &str| usize::try_from(number(name)).unwrap_or(usize::MAX);
-    let mut own = Attributes::new();
-    for (attribute, value) in attributes {
-        let off = matches!(value, Attribute::Bool(false));
-        let empty = value.as_integers().is_some_and(|l| l.is_empty());
-        let value = match attribute.as_str() {
-            "channel_id" | "channel_type" => continue,
-            "use_global_device_ids" | "has_dynamic_root" if off => continue,
-            "use_global_device_ids" | "has_dynamic_root" => Attribute::Unit,
-            "is_host_transfer" | "indices_are_sorted" if off => continue,
-            "known_expanding_dimensions" | "known_nonexpanding_dimensions" if empty => continue,
-            "source_target_pairs" if empty && base != "collective_permute" => continue,
-            "infeed_config" | "outfeed_config" if matches!(value, Attribute::String(text) if text.is_empty()) => {
-                continue;
-            }
-            "layout" if matches!(value, Attribute::Array(items) if items.is_empty()) => continue,
-            "window_strides" | "lhs_dilation" | "rhs_dilation" | "window_reversal"
-                if default_window(attribute, value) =>
-            {
-                continue;
-            }
-            "precision_config" if matches!(value, Attribute::Array(items) if items.iter().all(is_default_precision)) => {
-                continue;
-            }
-            name if base == "dynamic_gather"
-                && (name.ends_with("_dims") || name == "start_index_map" || name == "index_vector_dim") =>
-            {
-                continue;
-            }
-            name if base == "dynamic_conv"
-                && (name.ends_with("_dimension") || name.ends_with("_spatial_dimensions")) =>
-            {
-                continue;
-            }
-            _ => as_dense(attribute, value),
-        };
-        own.push((attribute.clone(), value));
-    }
-    let (id, ty) = (number("channel_id"), number("channel_type"));
-    if id != 0 || ty != 0 || matches!(base, "send" | "recv") {
-        let text = format!("#stablehlo.channel_handle<handle = {id}, type = {ty}>");
-        own.push(("channel_handle".into(), Attribute::Other(text)));
-    }
-    if base == "dynamic_gather" {
-        let d = GatherDimensions {
-            offset_dims: list("offset_dims"),
-            collapsed_slice_dims: list("collapsed_slice_dims"),
-            operand_batching_dims: list("operand_batching_dims"),
-            start_indices_batching_dims: list("start_indices_batching_dims"),
-            start_index_map: list("start_index_map"),
-            index_vector_dim: index("index_vector_dim"),
-        };
-        own.push(("dimension_numbers".into(), gather(&d)));
-    }
-    if base == "dynamic_conv" {
-        let d = ConvDimensions {
-            input_batch: index("input_batch_dimension"),
-            input_feature: index("input_feature_dimension"),
-            input_spatial: list("input_spatial_dimensions"),
-            kernel_input_feature: index("kernel_input_feature_dimension"),
-            kernel_output_feature: index("kernel_output_feature_dimension"),
-            kernel_spatial: list("kernel_spatial_dimensions"),
-            output_batch: index("output_batch_dimension"),
-            output_feature: index("output_feature_dimension"),
-            output_spatial: list("output_spatial_dimensions"),
-        };
-        own.push(("dimension_numbers".into(), Attribute::Other(format!("#stablehlo.conv<{}>", convolution_text(&d)))));
-    }
-    own
+/// `#stablehlo.channel_handle<handle = 1, type = 0>`.
+pub(super) fn channel(ChannelHandle { id, channel_type }: ChannelHandle) -> Attribute {
+    Attribute::Other(format!("#stablehlo.channel_handle<handle = {id}, type = {channel_type}>"))
 }
 
-fn is_default_precision(attribute: &Attribute) -> bool {
-    matches!(attribute, Attribute::Other(text) if text.ends_with("precision DEFAULT>"))
-}
-
-fn default_window(name: &str, value: &Attribute) -> bool {
-    let default = i64::from(name != "window_reversal");
-    value.as_integers().is_some_and(|list| list.iter().all(|&v| v == default))
-}
-
-/// Lists of numbers as StableHLO's dense arrays. The readers normalize such lists.
-fn as_dense(name: &str, value: &Attribute) -> Attribute {
-    match value {
-        Attribute::Array(items) if name != "layout" => {
-            if let (true, Some(list)) = (items.iter().all(|i| matches!(i, Attribute::Integer(..))), value.as_integers())
-            {
-                return dense(list);
+fn of_communication(kind: &OpKind) -> Named {
+    match kind {
+        OpKind::CollectiveBroadcast { channel, has_dynamic_root, replica_groups } => [
+            ("channel_handle", Channel::attribute(channel)),
+            ("has_dynamic_root", UnitFlag::attribute(has_dynamic_root)),
+            ("replica_groups", Groups::attribute(replica_groups)),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect(),
+        OpKind::Send { channel: handle, is_host_transfer, source_target_pairs }
+        | OpKind::Recv { channel: handle, is_host_transfer, source_target_pairs } => {
+            let mut named = vec![("channel_handle", channel(*handle))];
+            if *is_host_transfer {
+                named.push(("is_host_transfer", Attribute::Bool(true)));
             }
-            let flags: Option<Vec<bool>> =
-                items.iter().map(|i| if let Attribute::Bool(v) = i { Some(*v) } else { None }).collect();
-            flags.map_or_else(|| value.clone(), |flags| bools(&flags))
+            if !source_target_pairs.is_empty() {
+                named.push(("source_target_pairs", pairs(source_target_pairs)));
+            }
+            named
         }
-        _ => value.clone(),
+        _ => Named::new(),
     }
 }

@@ -105,11 +105,8 @@ impl Names {
                 }
             }
             OpKind::RngBitGenerator { .. } => &["output_state", "output"],
-            OpKind::Other { name, .. } => match name.as_str() {
-                "stablehlo.batch_norm_training" => &["output", "batch_mean", "batch_var"],
-                "stablehlo.batch_norm_grad" => &["grad_operand", "grad_scale", "grad_offset"],
-                _ => &[],
-            },
+            OpKind::BatchNormTraining { .. } => &["output", "batch_mean", "batch_var"],
+            OpKind::BatchNormGrad { .. } => &["grad_operand", "grad_scale", "grad_offset"],
             _ => &[],
         };
         if !suggestions.is_empty() && suggestions.len() == op.results.len() {

@@ -107,6 +107,9 @@ impl Printer<'_> {
             _ if op.results.len() != 1 => false,
             OpKind::Tuple | OpKind::GetTupleElement { .. } | OpKind::AfterAll => self.tuple_form(func, op),
             OpKind::Slice { .. } => self.slice_op(func, op),
+            OpKind::DynamicBroadcastInDim { broadcast_dimensions, .. } => {
+                self.dynamic_broadcast(func, op, broadcast_dimensions)
+            }
             _ => self.elementwise_form(func, op),
         }
     }
@@ -403,7 +406,20 @@ impl Printer<'_> {
         true
     }
 
-    /// Ops of StableHLO and Shardy without a kind of their own.
+    fn dynamic_broadcast(&mut self, func: &Func, op: &Op, dimensions: &[usize]) -> bool {
+        self.start(op);
+        self.word("dims");
+        self.dims(dimensions);
+        let (mut own, rest) = generic::attributes(op);
+        own.retain(|(name, _)| name != "broadcast_dimensions");
+        own.extend(rest);
+        self.dictionary_after_space(&own);
+        self.push(" : ");
+        self.signature(func, op);
+        true
+    }
+
+    /// Ops of Shardy.
     fn other(&mut self, func: &Func, op: &Op, name: &str, attributes: &Attributes) -> bool {
         let find = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value);
         if op.regions.len() == 1 && name == "sdy.manual_computation" {
@@ -422,54 +438,6 @@ impl Printer<'_> {
                 self.push(" ");
                 self.body(sharding);
                 Tail::Same
-            }
-            "stablehlo.dynamic_broadcast_in_dim" => {
-                let Some(dimensions) = find("broadcast_dimensions").and_then(Attribute::as_integers) else {
-                    return false;
-                };
-                self.start(op);
-                self.word("dims");
-                self.ints(&dimensions);
-                let (mut own, rest) = generic::attributes(op);
-                own.retain(|(name, _)| name != "broadcast_dimensions");
-                own.extend(rest);
-                self.dictionary_after_space(&own);
-                self.push(" : ");
-                self.signature(func, op);
-                return true;
-            }
-            "stablehlo.dynamic_iota" | "stablehlo.set_dimension_size" => {
-                let attribute = if name == "stablehlo.dynamic_iota" { "iota_dimension" } else { "dimension" };
-                let Some(dimension) = find(attribute).and_then(Attribute::as_integer) else { return false };
-                self.start(op);
-                self.word("dim");
-                self.integer(dimension);
-                Tail::Signature
-            }
-            "stablehlo.einsum" | "stablehlo.unary_einsum" => {
-                let Some(Attribute::String(config)) = find("einsum_config") else { return false };
-                self.start(op);
-                self.word("config");
-                self.string(config);
-                Tail::Signature
-            }
-            "stablehlo.rng" => {
-                let Some(Attribute::Other(text)) = find("rng_distribution") else { return false };
-                let word = text.trim_end_matches('>').rsplit(' ').next().unwrap_or_default();
-                self.start(op);
-                self.word("distribution");
-                self.push(word);
-                Tail::Signature
-            }
-            "stablehlo.dynamic_pad"
-            | "stablehlo.dynamic_reshape"
-            | "stablehlo.real_dynamic_slice"
-            | "stablehlo.uniform_quantize"
-            | "stablehlo.uniform_dequantize"
-                if attributes.is_empty() =>
-            {
-                self.start(op);
-                Tail::Signature
             }
             _ => return false,
         };

@@ -5,7 +5,7 @@ use super::parser::Parser;
 use crate::attributes::int;
 use crate::error::{Error, Result};
 use crate::ir::{Attribute, Attributes};
-use crate::ops::{Opcode, is_attribute, is_op, is_plain};
+use crate::ops::{Opcode, is_attribute};
 
 /// Splits an op's attributes into its own attributes, under the artifact's names, and discardable ones.
 ///
@@ -18,7 +18,8 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     };
     let mut own = Attributes::with_capacity(listed.len());
     let mut discardable = Attributes::new();
-    let known = opcode_of(name) != Opcode::Other || is_op(base) || is_plain(base);
+    let code = opcode_of(name);
+    let known = code != Opcode::Other;
     let listed = listed.into_iter().map(|entry| (entry, !known));
     for ((attribute, value), own_anyway) in listed.chain(rest.into_iter().map(|entry| (entry, false))) {
         match attribute.as_str() {
@@ -26,37 +27,30 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
             _ if !known && own_anyway => own.push((attribute, value)),
             _ if !known => discardable.push((attribute, value)),
             "operandSegmentSizes" | "resultSegmentSizes" | "operand_segment_sizes" | "result_segment_sizes" => {}
-            "dimension_numbers" if matches!(base, "convolution" | "dynamic_conv") => {
+            "dimension_numbers" if matches!(code, Opcode::Convolution | Opcode::DynamicConv) => {
                 let text = body(&value)?;
                 own.extend(match text.strip_prefix("raw") {
                     Some(fields) => Parser::new(fields).fields()?,
                     None => convolution(text)?,
                 });
             }
-            "dimension_numbers" if matches!(base, "gather" | "dynamic_gather") => {
+            "dimension_numbers" if matches!(code, Opcode::Gather | Opcode::DynamicGather) => {
                 own.extend(Parser::new(body(&value)?).fields()?)
             }
-            "dot_dimension_numbers" | "scatter_dimension_numbers" if matches!(base, "dot_general" | "scatter") => {
-                own.extend(Parser::new(body(&value)?).fields()?)
+            "dot_dimension_numbers" if code == Opcode::DotGeneral => own.extend(Parser::new(body(&value)?).fields()?),
+            "scatter_dimension_numbers" if code == Opcode::Scatter => {
+                own.extend(Parser::new(body(&value)?).fields()?);
             }
             "channel_handle" if is_attribute(base, "channel_id") => {
                 for (field, value) in Parser::new(body(&value)?).fields()? {
                     match field.as_str() {
                         "handle" => own.push(("channel_id".to_owned(), value)),
-                        // Only few ops of artifacts have a channel type. For other ops it is kept if it is not the
-                        // default.
-                        "type" if is_attribute(base, "channel_type") || value.as_integer() != Some(0) => {
-                            own.push(("channel_type".to_owned(), value));
-                        }
+                        "type" => own.push(("channel_type".to_owned(), value)),
                         _ => {}
                     }
                 }
             }
-            "algorithm" if base == "dot_general" => own.push((attribute, value)),
-            // Unit attributes of text are booleans in artifacts.
-            "use_global_device_ids" | "has_dynamic_root" | "is_host_transfer" if is_attribute(base, &attribute) => {
-                own.push((attribute, if value == Attribute::Unit { Attribute::Bool(true) } else { value }));
-            }
+            "algorithm" if code == Opcode::DotGeneral => own.push((attribute, value)),
             _ if is_attribute(base, &attribute) => own.push((attribute, value)),
             _ => discardable.push((attribute, value)),
         }

@@ -1,14 +1,22 @@
 //! The words of each op's own form. About forty forms share the loop in [`Parser::items`].
 
+use bytes::Bytes;
+
 use super::canonical::convolution;
 use super::ops::{GenericOp, canonical_name};
 use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::{enumeration, int};
 use crate::error::{Error, Result};
-use crate::ir::{Attribute, ComparisonDirection, ComparisonType, Dims, ElementType, FftType, RngAlgorithm, TransposeA};
+use crate::ir::{
+    Attribute, ChannelHandle, ComparisonDirection, ComparisonType, Dims, ElementType, FftType, ReplicaGroups,
+    RngAlgorithm, RngDistribution, TransposeA,
+};
 use crate::ops::Opcode;
-use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, ReadField, Symbol, Word};
+use crate::ops::fields::{
+    Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
+    List, OptionalDims, OptionalWord, ReadField, Symbol, Text, UnitFlag, Word,
+};
 
 impl<'a> Parser<'a> {
     /// An op in its own form.
@@ -212,8 +220,7 @@ impl<'a> Parser<'a> {
             op.list(attribute, value);
             return Ok(());
         }
-        let base = op.name.strip_prefix("stablehlo.").unwrap_or_default().to_owned();
-        let name = match (word, base.as_str()) {
+        let name = match (word, code) {
             ("batching_dims", _) => return self.crossed(op, "batching_dimensions"),
             ("contracting_dims", _) => return self.crossed(op, "contracting_dimensions"),
             ("precision", _) => {
@@ -221,7 +228,7 @@ impl<'a> Parser<'a> {
                 op.list("precision_config", Attribute::Array(words));
                 return Ok(());
             }
-            ("algorithm", "dot_general") => {
+            ("algorithm", Opcode::DotGeneral) => {
                 if self.peek() != b'<' {
                     return Err(self.expected("`<`"));
                 }
@@ -229,16 +236,14 @@ impl<'a> Parser<'a> {
                 op.list("algorithm", algorithm);
                 return Ok(());
             }
-            ("distribution", "rng") => return self.enumerated(op, "rng_distribution", "rng_distribution"),
-            ("format", "reduce_precision") => return self.format(op),
-            ("dim", "dynamic_iota") => "iota_dimension",
-            ("dim", "torch_index_select") => "dim",
-            ("dim", _) if !base.is_empty() => "dimension",
-            ("dims", "dynamic_broadcast_in_dim") => "broadcast_dimensions",
-            ("dims", "map") => "dimensions",
-            ("sizes", "broadcast") => "broadcast_sizes",
-            ("config", "einsum" | "unary_einsum") => "einsum_config",
-            ("batch_dims", "torch_index_select") => word,
+            ("format", Opcode::ReducePrecision) => return self.format(op),
+            ("dim", Opcode::TorchIndexSelect) => "dim",
+            ("dim", Opcode::Other) if !op.name.starts_with("stablehlo.") => word,
+            ("dim", _) => "dimension",
+            ("dims", Opcode::DynamicBroadcastInDim) => "broadcast_dimensions",
+            ("dims", Opcode::Map) => "dimensions",
+            ("sizes", Opcode::Broadcast) => "broadcast_sizes",
+            ("batch_dims", Opcode::TorchIndexSelect) => word,
             // Ops of other dialects keep their words.
             _ if code == Opcode::Other => word,
             _ => return Err(Error::at(start, format_args!("unknown word `{word}`"))),

@@ -5,19 +5,22 @@ use crate::compatible::{all_compatible, list};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// Ops that may run asynchronously.
-const IN_FLIGHT: [&str; 10] = [
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "collective_broadcast",
-    "collective_permute",
-    "collective_reduce",
-    "dynamic_slice",
-    "dynamic_update_slice",
-    "reduce_scatter",
-    "slice",
-];
+/// Whether the op may run asynchronously.
+fn runs_asynchronously(kind: &OpKind) -> bool {
+    matches!(
+        kind,
+        OpKind::AllGather { .. }
+            | OpKind::AllReduce { .. }
+            | OpKind::AllToAll { .. }
+            | OpKind::CollectiveBroadcast { .. }
+            | OpKind::CollectivePermute { .. }
+            | OpKind::CollectiveReduce { .. }
+            | OpKind::DynamicSlice { .. }
+            | OpKind::DynamicUpdateSlice
+            | OpKind::ReduceScatter { .. }
+            | OpKind::Slice { .. }
+    )
+}
 
 pub(super) fn start(site: &Site<'_>) -> Result<()> {
     let [region] = &site.op.regions[..] else {
@@ -26,9 +29,8 @@ pub(super) fn start(site: &Site<'_>) -> Result<()> {
     let [inner, _] = &region.ops[..] else {
         return Err(Error::new("its region must hold one op and a return"));
     };
-    let name = inner.kind.name();
-    let known = name.strip_prefix("stablehlo.").is_some_and(|base| IN_FLIGHT.contains(&base));
-    ensure!(known, "its region must hold a collective or a slice, not {name}");
+    let known = runs_asynchronously(&inner.kind);
+    ensure!(known, "its region must hold a collective or a slice, not {}", inner.kind.name());
     let args = region.args.iter().map(|&v| site.func.ty(v));
     ensure!(
         all_compatible(args.clone(), site.operands()),

@@ -43,18 +43,19 @@ pub(super) fn op(op: &Op) -> Result<()> {
         }
         OpKind::Composite { composite_attributes, .. } => dictionary(composite_attributes),
         OpKind::CustomCall { backend_config, .. } => attribute(backend_config),
-        _ => Ok(()),
+        kind => match kind.replica_groups() {
+            Some(ReplicaGroups::Mesh(text)) => structured(text).map_err(|e| e.in_attribute("replica_groups")),
+            _ => Ok(()),
+        },
     }
 }
 
 /// Checks the form of an attribute that belongs to the op but has no field in its kind.
 fn own(name: &str, value: &Attribute) -> Result<()> {
-    let structured = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
+    let begins = |prefix: &str| matches!(value, Attribute::Other(text) if text.starts_with(prefix));
     let (sound, form) = match name {
-        "result_accuracy" => {
-            (structured("#stablehlo.result_accuracy<"), "of the form `#stablehlo.result_accuracy<...>`")
-        }
-        "algorithm" => (structured("#stablehlo.dot_algorithm<"), "of the form `#stablehlo.dot_algorithm<...>`"),
+        "result_accuracy" => (begins("#stablehlo.result_accuracy<"), "of the form `#stablehlo.result_accuracy<...>`"),
+        "algorithm" => (begins("#stablehlo.dot_algorithm<"), "of the form `#stablehlo.dot_algorithm<...>`"),
         "version" => (matches!(value, Attribute::Integer(..)), "an integer"),
         _ => (matches!(value, Attribute::Array(_)), "a list"),
     };
@@ -64,14 +65,21 @@ fn own(name: &str, value: &Attribute) -> Result<()> {
 
 /// Whether an op has an attribute with this name, in the artifact's or in the text's spelling.
 fn is_of_op(kind: &OpKind, name: &str) -> bool {
-    let full = kind.name();
-    let Some(base) = full.strip_prefix("stablehlo.") else { return false };
-    is_attribute(base, name)
+    if matches!(kind, OpKind::Other { .. }) {
+        return false;
+    }
+    is_attribute(kind.base_name(), name)
         || match name {
-            "channel_handle" => is_attribute(base, "channel_id"),
-            "dimension_numbers" => matches!(base, "convolution" | "dynamic_conv" | "gather" | "dynamic_gather"),
-            "dot_dimension_numbers" => base == "dot_general",
-            "scatter_dimension_numbers" => base == "scatter",
+            "channel_handle" => kind.channel().is_some(),
+            "dimension_numbers" => matches!(
+                kind,
+                OpKind::Convolution { .. }
+                    | OpKind::DynamicConv { .. }
+                    | OpKind::Gather { .. }
+                    | OpKind::DynamicGather { .. }
+            ),
+            "dot_dimension_numbers" => matches!(kind, OpKind::DotGeneral { .. }),
+            "scatter_dimension_numbers" => matches!(kind, OpKind::Scatter { .. }),
             _ => false,
         }
 }
@@ -131,11 +139,16 @@ fn attribute(value: &Attribute) -> Result<()> {
         Attribute::Array(items) => items.iter().try_for_each(attribute),
         Attribute::Dictionary(entries) => dictionary(entries),
         Attribute::Type(ty) => own_type(ty),
-        Attribute::Other(text) => match crate::text::whole_attribute(text) {
-            Some(Attribute::Other(same)) if same == *text => Ok(()),
-            _ => Err(Error::new(format_args!("`{text}` is not an attribute as MLIR writes it"))),
-        },
+        Attribute::Other(text) => structured(text),
         _ => Ok(()),
+    }
+}
+
+/// Checks an attribute that is kept as text.
+fn structured(text: &str) -> Result<()> {
+    match crate::text::whole_attribute(text) {
+        Some(Attribute::Other(same)) if same == text => Ok(()),
+        _ => Err(Error::new(format_args!("`{text}` is not an attribute as MLIR writes it"))),
     }
 }
 

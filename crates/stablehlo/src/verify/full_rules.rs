@@ -2,13 +2,15 @@
 
 use super::level::{FullRules, VerifyLevel};
 use super::site::Site;
-use super::{attributes, chlo, custom_call, quantized, string_attributes, untyped_ops};
+use super::{
+    attributes, chlo, collectives, custom_call, dynamic, normalization, quantized, string_attributes, transfers,
+};
 use crate::error::{Error, Result};
 use crate::ir::*;
 
 impl VerifyLevel {
-    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, ops without their own
-    /// [`OpKind`], string attributes, and constants that are shapes.
+    /// All of the specification's rules: also those of quantized types, CHLO, custom calls, collectives, transfers,
+    /// normalizations, string attributes, and constants that are shapes.
     pub const FULL: Self =
         Self::with_rules(&FullRules { module: attributes::module, func: full_func, ty: full_type, op: full_op });
 }
@@ -34,5 +36,8 @@ fn full_op(site: &Site<'_>) -> Result<()> {
     string_attributes::verify(site)?;
     custom_call::verify(site)?;
     chlo::verify(site)?;
-    untyped_ops::verify(site)
+    collectives::verify(site)?;
+    transfers::verify(site)?;
+    normalization::verify(site)?;
+    dynamic::verify(site)
 }

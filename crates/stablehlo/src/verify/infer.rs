@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::level::VerifyLevel;
 use super::site::{Site, ensure, returned};
 use super::slot::{Partial, Wanted};
-use super::{contractions, shapes};
+use super::{collectives, contractions, dynamic, normalization, shapes, transfers};
 use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
@@ -163,26 +163,29 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         OpKind::Binary(binary) if *binary != Binary::Complex => {
             opaque(operands().next()).map_or_else(|| inferred(func, op), |ty| Ok(vec![ty]))
         }
-        OpKind::Other { name, attributes } => match name.strip_prefix("stablehlo.") {
-            Some("outfeed" | "send") => Ok(vec![Type::Token]),
-            // The results have the element type that the reducer returns.
-            Some("all_reduce" | "reduce_scatter" | "collective_reduce" | "map") if !op.regions.is_empty() => {
-                let element = region(0)?.first().and_then(element_of);
-                asked(func, op)?.into_iter().map(|(shape, usual)| tensor(shape, element.or(usual))).collect()
-            }
-            Some("set_dimension_size") => {
-                asked(func, op)?;
-                bounded(operands().next(), attributes)
-            }
-            Some("uniform_dequantize") => match operands().next().as_ref().and_then(super::quantized::expressed) {
-                Some(tensor) => Ok(vec![Type::Tensor(tensor)]),
-                None => Err(Error::new("the operand must be quantized")),
-            },
-            Some("async_done") => super::asynchronous::results(operands().next().as_ref()),
-            // The caller states what it receives.
-            Some("infeed" | "recv" | "async_start") => Err(unknown()),
-            _ => inferred(func, op),
+        OpKind::Outfeed { .. } | OpKind::Send { .. } => {
+            asked(func, op)?;
+            Ok(vec![Type::Token])
+        }
+        // The results have the element type that the reducer returns.
+        OpKind::AllReduce { .. }
+        | OpKind::ReduceScatter { .. }
+        | OpKind::CollectiveReduce { .. }
+        | OpKind::Map { .. } => {
+            let element = region(0)?.first().and_then(element_of);
+            asked(func, op)?.into_iter().map(|(shape, usual)| tensor(shape, element.or(usual))).collect()
+        }
+        OpKind::SetDimensionSize { dimension } => {
+            asked(func, op)?;
+            bounded(operands().next(), *dimension)
+        }
+        OpKind::UniformDequantize => match operands().next().as_ref().and_then(super::quantized::expressed) {
+            Some(tensor) => Ok(vec![Type::Tensor(tensor)]),
+            None => Err(Error::new("the operand must be quantized")),
         },
+        OpKind::AsyncDone => super::asynchronous::results(operands().next().as_ref()),
+        // The caller states what it receives.
+        OpKind::Infeed { .. } | OpKind::Recv { .. } | OpKind::AsyncStart => Err(unknown()),
         _ => inferred(func, op),
     }
 }
@@ -201,10 +204,8 @@ fn inferred(func: &Func, op: &Op) -> Result<Vec<Type>> {
 }
 
 /// The type of a tensor whose dimension gets a size at run time. Its extent so far becomes the bound.
-fn bounded(operand: Option<Type>, attributes: &Attributes) -> Result<Vec<Type>> {
-    let dimension = attributes.iter().find(|(name, _)| name == "dimension").and_then(|(_, value)| value.as_integer());
-    let dimension = dimension.and_then(|dimension| usize::try_from(dimension).ok());
-    let (Some(Type::Tensor(mut tensor)), Some(dimension)) = (operand, dimension) else {
+fn bounded(operand: Option<Type>, dimension: usize) -> Result<Vec<Type>> {
+    let Some(Type::Tensor(mut tensor)) = operand else {
         return Err(Error::new("the type of its result does not follow from an operand with bounds; state it"));
     };
     let Some(extent) = tensor.shape.get_mut(dimension) else {
@@ -251,6 +252,9 @@ fn asked(func: &Func, op: &Op) -> Result<Vec<Partial>> {
     shapes::verify(&site)?;
     contractions::verify(&site)?;
     super::quantized::verify(&site)?;
-    super::untyped_ops::verify(&site)?;
+    collectives::verify(&site)?;
+    transfers::verify(&site)?;
+    normalization::verify(&site)?;
+    dynamic::verify(&site)?;
     Ok(wanted.into_results())
 }

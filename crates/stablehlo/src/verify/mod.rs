@@ -10,6 +10,7 @@ mod asynchronous;
 mod attributes;
 mod calls;
 mod chlo;
+mod collectives;
 mod constants;
 mod contractions;
 mod control;
@@ -20,12 +21,13 @@ mod ensure;
 mod full_rules;
 mod infer;
 mod level;
+mod normalization;
 mod quantized;
 mod shapes;
 mod site;
 mod slot;
 mod string_attributes;
-mod untyped_ops;
+mod transfers;
 mod walk;
 
 #[cfg(feature = "builder")]

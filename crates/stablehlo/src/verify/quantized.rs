@@ -182,23 +182,40 @@ fn takes(kind: &OpKind) -> (bool, bool) {
         | OpKind::Tuple
         | OpKind::GetTupleElement { .. }
         | OpKind::Return => (true, true),
-        OpKind::Other { name, .. } => match name.strip_prefix("stablehlo.") {
-            Some(
-                "all_gather"
-                | "all_to_all"
-                | "all_reduce"
-                | "reduce_scatter"
-                | "collective_permute"
-                | "map"
-                | "reduce_window"
-                | "select_and_scatter"
-                | "sort"
-                | "batch_norm_grad"
-                | "batch_norm_inference"
-                | "batch_norm_training",
-            ) => (true, false),
-            _ => (true, true),
-        },
+        OpKind::AllGather { .. }
+        | OpKind::AllToAll { .. }
+        | OpKind::AllReduce { .. }
+        | OpKind::ReduceScatter { .. }
+        | OpKind::CollectivePermute { .. }
+        | OpKind::Map { .. }
+        | OpKind::BatchNormGrad { .. }
+        | OpKind::BatchNormInference { .. }
+        | OpKind::BatchNormTraining { .. } => (true, false),
+        OpKind::CrossReplicaSum { .. }
+        | OpKind::CollectiveBroadcast { .. }
+        | OpKind::CollectiveReduce { .. }
+        | OpKind::AsyncStart
+        | OpKind::AsyncDone
+        | OpKind::Infeed { .. }
+        | OpKind::Outfeed { .. }
+        | OpKind::Send { .. }
+        | OpKind::Recv { .. }
+        | OpKind::Rng { .. }
+        | OpKind::DynamicBroadcastInDim { .. }
+        | OpKind::DynamicConv { .. }
+        | OpKind::DynamicGather { .. }
+        | OpKind::DynamicIota { .. }
+        | OpKind::DynamicPad
+        | OpKind::DynamicReshape
+        | OpKind::RealDynamicSlice
+        | OpKind::SetDimensionSize { .. }
+        | OpKind::UniformDequantize
+        | OpKind::UniformQuantize
+        | OpKind::Einsum { .. }
+        | OpKind::UnaryEinsum { .. }
+        | OpKind::TorchIndexSelect { .. }
+        | OpKind::Trace
+        | OpKind::Other { .. } => (true, true),
         _ => (true, false),
     }
 }
@@ -256,28 +273,23 @@ fn rules(site: &Site<'_>) -> Result<()> {
         OpKind::Reduce { .. }
         | OpKind::ReduceWindow { .. }
         | OpKind::Scatter { .. }
-        | OpKind::SelectAndScatter { .. } => accumulates(site),
-        OpKind::Other { name, attributes } => match name.strip_prefix("stablehlo.") {
-            Some("dynamic_reshape") => reshape(first.as_ref(), out.as_ref()),
-            Some("dynamic_broadcast_in_dim") => {
-                let list = attributes.iter().find(|(n, _)| n == "broadcast_dimensions");
-                let list = list.and_then(|(_, list)| list.as_integers()).unwrap_or_default();
-                let list: Vec<usize> = list.iter().map(|&d| usize::try_from(d).unwrap_or(usize::MAX)).collect();
-                broadcast(first.as_ref(), out.as_ref(), &list)
-            }
-            Some("uniform_quantize") => {
-                let Some(out) = out else { return Ok(()) };
-                let from = match (&first, site.operand(0)?) {
-                    (Some(from), _) => from.expressed.to_owned(),
-                    (None, Type::Tensor(tensor)) => tensor.element.to_string(),
-                    _ => return Ok(()),
-                };
-                ensure!(from == out.expressed, "the result expresses {}, the operand {from}", out.expressed);
-                Ok(())
-            }
-            Some("all_reduce" | "reduce_scatter" | "reduce_window" | "select_and_scatter") => accumulates(site),
-            _ => Ok(()),
-        },
+        | OpKind::SelectAndScatter { .. }
+        | OpKind::AllReduce { .. }
+        | OpKind::ReduceScatter { .. } => accumulates(site),
+        OpKind::DynamicReshape => reshape(first.as_ref(), out.as_ref()),
+        OpKind::DynamicBroadcastInDim { broadcast_dimensions, .. } => {
+            broadcast(first.as_ref(), out.as_ref(), broadcast_dimensions)
+        }
+        OpKind::UniformQuantize => {
+            let Some(out) = out else { return Ok(()) };
+            let from = match (&first, site.operand(0)?) {
+                (Some(from), _) => from.expressed.to_owned(),
+                (None, Type::Tensor(tensor)) => tensor.element.to_string(),
+                _ => return Ok(()),
+            };
+            ensure!(from == out.expressed, "the result expresses {}, the operand {from}", out.expressed);
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

@@ -7,12 +7,12 @@ mod attributes;
 mod bytes;
 mod encoder;
 mod fields;
+mod foreign;
 mod locations;
 mod module;
 mod ops;
 mod texts;
 mod types;
-mod untyped_ops;
 mod versions;
 
 pub use module::write;

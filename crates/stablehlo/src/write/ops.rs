@@ -1,12 +1,17 @@
 //! Chooses the version of each op and writes all its attributes, because artifacts omit none.
 
+use bytes::Bytes;
+
 use super::attributes::{find, named};
 use super::encoder::Encoder;
 use super::fields::WriteField;
 use super::versions::needs;
 use crate::error::{Error, Result};
 use crate::ir::*;
-use crate::ops::fields::{Bits, Bool, DimList, Flag, Index, Index32, List, OptionalWord, Symbol, Word};
+use crate::ops::fields::{
+    Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
+    List, OptionalDims, OptionalWord, Symbol, Text, UnitFlag, Word,
+};
 use crate::ops::{second, since};
 
 /// An op under the artifact's name, with the numbers of its attributes, sorted by attribute name.
@@ -46,7 +51,12 @@ impl Encoder {
         self.check_types(func, op)?;
         let mut attributes = Named::new();
         let second = match &op.kind {
-            OpKind::Other { attributes: own, .. } => self.other(base, op, own, &mut attributes)?,
+            OpKind::Other { .. } => {
+                return Err(Error::new(format_args!(
+                    "no portable artifact of StableHLO {} holds this op",
+                    self.version
+                )));
+            }
             _ => self.own(base, func, op, &mut attributes)?,
         };
         attributes.sort_unstable_by_key(|&(name, _)| name);
@@ -59,25 +69,20 @@ impl Encoder {
         if matches!(op.kind, OpKind::Compare { compare_type: ComparisonType::WeakOrder, .. }) {
             needs(self.version, Version(1, 22, 0), || "comparison type WEAKORDER".to_owned())?;
         }
-        let reduces = match &op.kind {
+        let reduces = matches!(
+            op.kind,
             OpKind::Reduce { .. }
-            | OpKind::ReduceWindow { .. }
-            | OpKind::Scatter { .. }
-            | OpKind::SelectAndScatter { .. } => true,
-            OpKind::Other { name, .. } => {
-                matches!(name.as_str(), "stablehlo.all_reduce" | "stablehlo.reduce_scatter")
-            }
-            _ => false,
-        };
+                | OpKind::ReduceWindow { .. }
+                | OpKind::Scatter { .. }
+                | OpKind::SelectAndScatter { .. }
+                | OpKind::AllReduce { .. }
+                | OpKind::ReduceScatter { .. }
+        );
         let element = |v: &ValueId| func.ty(*v).as_tensor().map(|t| t.element);
         if reduces && op.results.iter().zip(&op.operands).any(|(r, o)| element(r) != element(o)) {
             needs(self.version, Version(0, 17, 0), || "reducing in another type than that of the operands".to_owned())?;
         }
-        let convolves = match &op.kind {
-            OpKind::Convolution { .. } => true,
-            OpKind::Other { name, .. } => name == "stablehlo.dynamic_conv",
-            _ => false,
-        };
+        let convolves = matches!(op.kind, OpKind::Convolution { .. } | OpKind::DynamicConv { .. });
         if let ([lhs, rhs, ..], true) = (&op.operands[..], convolves)
             && element(lhs) != element(rhs)
         {
@@ -98,8 +103,9 @@ impl Encoder {
 
     /// The attributes of an op with a kind of its own. Returns whether it has its second form.
     fn own(&mut self, base: &str, func: &Func, op: &Op, put: &mut Named) -> Result<bool> {
+        let variadic = (op.operands.len() != 1 || op.results.len() != 1).then_some("more than one operand or result");
         if self.table_attributes(&op.kind, put)? {
-            return Ok(false);
+            return self.has_second(base, variadic);
         }
         let extra = |name: &str| find(&op.attributes, name);
         match &op.kind {
@@ -142,16 +148,51 @@ impl Encoder {
                 put.push(("precision_config", self.precision(precision)?));
                 return self.dot_general(base, dimensions, extra("algorithm"), put);
             }
-            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, precision } => {
+            OpKind::DynamicGather { dimensions, indices_are_sorted } => {
+                return self.gather(base, dimensions, *indices_are_sorted, put);
+            }
+            OpKind::CollectiveBroadcast { channel, has_dynamic_root, replica_groups } => {
+                let second = self.has_second(base, has_dynamic_root.then_some("a dynamic root").or(variadic))?;
+                put.push(("channel_id", Channel::write(self, channel)?));
+                put.push(("replica_groups", Groups::write(self, replica_groups)?));
+                if second {
+                    put.push(("has_dynamic_root", self.vhlo_bool(*has_dynamic_root)));
+                }
+                return Ok(second);
+            }
+            OpKind::Send { channel, is_host_transfer, source_target_pairs }
+            | OpKind::Recv { channel, is_host_transfer, source_target_pairs } => {
+                let listed = (!source_target_pairs.is_empty()).then_some("attribute `source_target_pairs`");
+                let second = self.has_second(base, listed)?;
+                put.push(("channel_id", self.vhlo_integer(channel.id, ElementType::I64)?));
+                put.push(("channel_type", self.vhlo_integer(channel.channel_type, ElementType::I64)?));
+                put.push(("is_host_transfer", self.vhlo_bool(*is_host_transfer)));
+                if second && source_target_pairs.is_empty() {
+                    put.push(("source_target_pairs", self.vhlo_ints(&[])?));
+                } else if second {
+                    put.push(("source_target_pairs", self.vhlo_pairs(source_target_pairs)?));
+                }
+                return Ok(second);
+            }
+            OpKind::Convolution { dimensions, window, feature_group_count, batch_group_count, precision }
+            | OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, precision } => {
                 self.convolution(dimensions, put)?;
                 put.push(("window_strides", self.vhlo_ints(&window.strides)?));
-                put.push(("padding", self.vhlo_pairs(&window.padding)?));
+                let dynamic = matches!(op.kind, OpKind::DynamicConv { .. });
+                let second = self.has_second(base, None)?;
+                if dynamic && !second {
+                    // The first form has an attribute that must be zero.
+                    put.push(("padding", self.vhlo_pairs(&vec![(0, 0); dimensions.input_spatial.len()])?));
+                } else if !dynamic {
+                    put.push(("padding", self.vhlo_pairs(&window.padding)?));
+                }
                 put.push(("lhs_dilation", self.vhlo_ints(&window.base_dilations)?));
                 put.push(("rhs_dilation", self.vhlo_ints(&window.window_dilations)?));
                 put.push(("window_reversal", self.vhlo_bools(&window.reversal)?));
                 put.push(("feature_group_count", self.vhlo_integer(*feature_group_count, ElementType::I64)?));
                 put.push(("batch_group_count", self.vhlo_integer(*batch_group_count, ElementType::I64)?));
                 put.push(("precision_config", self.precision(precision)?));
+                return Ok(second);
             }
             OpKind::ReduceWindow { window } | OpKind::SelectAndScatter { window } => {
                 put.push(("window_dimensions", self.vhlo_ints(&window.dimensions)?));
@@ -309,7 +350,10 @@ macro_rules! write_ops {
             fn table_attributes(&mut self, kind: &OpKind, put: &mut Named) -> Result<bool> {
                 match kind {
                     $(OpKind::$op { $($($field),+)? } => {
-                        $($(put.push(($attribute, <$codec as WriteField<$ty>>::write(self, $field)?));)+)?
+                        $($(
+                            let number = <$codec as WriteField<$ty>>::write(self, $field);
+                            put.push(($attribute, number.map_err(|e| named(e, $attribute))?));
+                        )+)?
                     })*
                     _ => return Ok(false),
                 }

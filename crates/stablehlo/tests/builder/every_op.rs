@@ -10,6 +10,7 @@ use super::{build, expect_round_trip, floats, tensor};
 
 /// Ops that have no method, with the reason.
 const WITHOUT_METHOD: &[(&str, &str)] = &[
+    ("cross-replica-sum", "not in the specification; `all_reduce` computes it"),
     ("einsum", "not in the specification; `dot_general` computes it"),
     ("torch_index_select", "not in the specification; `gather` computes it"),
     ("trace", "not in the specification"),

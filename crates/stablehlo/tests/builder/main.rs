@@ -8,7 +8,7 @@ mod wrong_calls;
 
 use stablehlo::VerifyLevel;
 use stablehlo::builder::{FunctionBuilder, ModuleBuilder, Value, Values};
-use stablehlo::ir::{ElementType, Module, TensorType, Version};
+use stablehlo::ir::{ElementType, Module, OpKind, TensorType, Version};
 
 fn tensor(shape: &[i64], element: ElementType) -> TensorType {
     TensorType::new(shape, element)
@@ -36,6 +36,8 @@ fn expect_round_trip(module: &Module, what: &str) {
     assert_eq!(read.to_string(), text, "{what}");
     for (a, b) in module.funcs.iter().zip(&read.funcs) {
         for (a, b) in a.body.ops.iter().zip(&b.body.ops) {
+            let untyped = matches!(&b.kind, OpKind::Other { name, .. } if name.starts_with("stablehlo."));
+            assert!(!untyped, "{what} reads as an op without a variant of OpKind: {}", b.kind.name());
             assert_eq!(format!("{:?}", a.kind), format!("{:?}", b.kind), "{what}");
             assert_eq!(module.location(a.location), read.location(b.location), "{what}");
         }

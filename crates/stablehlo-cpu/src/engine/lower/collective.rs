@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use stablehlo::ir::{Attribute, Attributes, Region};
+use stablehlo::ir::{ChannelHandle, OpKind, Region, ReplicaGroups};
 
 use super::region::combine;
 use super::{LoweringContext, Result, TypedValue};
@@ -12,7 +12,6 @@ use crate::engine::kernels::collective::{AllToAll, Collective, Kind, ReduceScatt
 use crate::engine::kernels::combine::Body;
 use crate::engine::view::{View, strides_of};
 use crate::error::CompileError;
-use crate::op_names::op_name;
 use crate::sharding::mesh_groups;
 
 /// Flattened IDs of the members of each group.
@@ -27,19 +26,48 @@ enum Scope {
 }
 
 impl<'m> LoweringContext<'_, 'm> {
-    /// Lowers an op by its name. Returns `None` if it is not a collective.
-    pub(super) fn collective(&mut self, op: &str, attributes: &'m Attributes) -> Option<Result<()>> {
-        let a = Named { cx: op_name(&self.op.kind), attributes };
-        Some(match op {
-            "stablehlo.all_reduce" => self.all_reduce(&a),
-            "stablehlo.reduce_scatter" => self.reduce_scatter(&a),
-            "stablehlo.all_gather" => self.all_gather(&a),
-            "stablehlo.all_to_all" => self.all_to_all(&a),
-            "stablehlo.collective_permute" => self.collective_permute(&a),
-            "stablehlo.collective_broadcast" => self.collective_broadcast(&a),
-            "stablehlo.collective_reduce" => self.collective_reduce(&a),
-            _ => return None,
-        })
+    /// Lowers a collective.
+    pub(super) fn collective(&mut self) -> Result<()> {
+        match &self.op.kind {
+            OpKind::AllReduce { channel, replica_groups, use_global_device_ids } => {
+                let (groups, _) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+                self.all_reduce(groups)
+            }
+            OpKind::ReduceScatter { channel, replica_groups, scatter_dimension, use_global_device_ids } => {
+                let (groups, size) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+                self.even(&groups, size)?;
+                self.reduce_scatter(groups, size, *scatter_dimension)
+            }
+            OpKind::AllGather { all_gather_dim, channel, replica_groups, use_global_device_ids } => {
+                let (groups, size) = self.groups(replica_groups, *channel, Some(*use_global_device_ids), true)?;
+                self.even(&groups, size)?;
+                self.all_gather(groups, size, *all_gather_dim)
+            }
+            OpKind::AllToAll { channel, concat_dimension, replica_groups, split_count, split_dimension } => {
+                let (groups, size) = self.groups(replica_groups, *channel, None, true)?;
+                self.even(&groups, size)?;
+                let fits = usize::try_from(*split_count) == Ok(size);
+                self.ensure(fits, || format!("split_count = {split_count} in groups of {size}"))?;
+                self.all_to_all(groups, size, *split_dimension, *concat_dimension)
+            }
+            OpKind::CollectivePermute { channel, source_target_pairs } => {
+                self.collective_permute(*channel, source_target_pairs)
+            }
+            OpKind::CollectiveBroadcast { channel, has_dynamic_root, replica_groups } => {
+                let (operands, root) = self.rooted(*has_dynamic_root)?;
+                let (groups, _) = self.groups(replica_groups, *channel, None, false)?;
+                let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).chain(root).collect();
+                let kind = Kind::Broadcast { rooted: root.is_some() };
+                self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
+            }
+            OpKind::CollectiveReduce { channel, has_dynamic_root, replica_groups, use_global_device_ids } => {
+                // Unlike for `all_reduce`, groups with a channel consist of partitions by default.
+                let global = use_global_device_ids.then_some(true);
+                let (groups, _) = self.groups(replica_groups, *channel, global, false)?;
+                self.collective_reduce(groups, *has_dynamic_root)
+            }
+            _ => Err(self.unsupported()),
+        }
     }
 
     /// `partition_id` and `replica_id`.
@@ -136,23 +164,29 @@ impl<'m> LoweringContext<'_, 'm> {
         })
     }
 
-    /// The groups of an op that has `channel_id`. If `global` is set, the op also has `use_global_device_ids`.
+    /// The groups of an op that has `channel_id`. `global` is the op's `use_global_device_ids`, or `None` if it does not
+    /// have this attribute.
     ///
     /// Groups without a member of the launch are ignored, because programs may also list groups of other launches. If
     /// every group has one member, members without a group get a group of their own, because XLA removes such
     /// collectives.
-    pub(super) fn groups(&self, a: &Named<'_>, global: bool, covers: bool) -> Result<(Groups, usize)> {
-        let channel = a.int("channel_id")? > 0;
-        let scope = match (channel, global && a.int("use_global_device_ids")? != 0) {
-            (true, true) => Scope::FlattenedIds,
-            (true, false) if global => Scope::CrossReplicaAndPartition,
-            (true, false) => Scope::CrossPartition,
-            (false, false) => Scope::CrossReplica,
-            (false, true) => return Err(self.invalid("use_global_device_ids without a channel id")),
+    pub(super) fn groups(
+        &self,
+        groups: &ReplicaGroups,
+        channel: ChannelHandle,
+        global: Option<bool>,
+        covers: bool,
+    ) -> Result<(Groups, usize)> {
+        let scope = match (channel.id > 0, global) {
+            (true, Some(true)) => Scope::FlattenedIds,
+            (true, Some(false)) => Scope::CrossReplicaAndPartition,
+            (true, None) => Scope::CrossPartition,
+            (false, None | Some(false)) => Scope::CrossReplica,
+            (false, Some(true)) => return Err(self.invalid("use_global_device_ids without a channel id")),
         };
-        let mut lists = match a.find("replica_groups") {
-            Some(Attribute::Other(text)) => mesh_groups(text, self.graph.module)?,
-            _ => a.matrix("replica_groups")?,
+        let mut lists = match groups {
+            ReplicaGroups::Mesh(text) => mesh_groups(text, self.graph.module)?,
+            ids => self.members_of(ids)?,
         };
         if lists.iter().all(Vec::is_empty) {
             lists = vec![(0..self.ids(&scope).0).collect()];
@@ -168,6 +202,14 @@ impl<'m> LoweringContext<'_, 'm> {
         let groups = self.resolve(&lists, &scope)?;
         let size = groups.first().map_or(1, Vec::len);
         Ok((groups, size))
+    }
+
+    /// The listed groups.
+    fn members_of(&self, groups: &ReplicaGroups) -> Result<Groups> {
+        let wrong = || self.invalid("attribute `replica_groups` must be a matrix of ids");
+        let rows = groups.rows().ok_or_else(wrong)?;
+        let row = |row: Vec<i64>| row.into_iter().map(|id| usize::try_from(id).map_err(|_| wrong())).collect();
+        rows.into_iter().map(row).collect()
     }
 
     /// Checks that all groups have `size` members.
@@ -187,10 +229,9 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok(Body::Any(body))
     }
 
-    fn all_reduce(&mut self, a: &Named<'_>) -> Result<()> {
+    fn all_reduce(&mut self, groups: Groups) -> Result<()> {
         let operands = self.operands()?;
         self.ensure(!operands.is_empty(), || "must have an operand".to_owned())?;
-        let (groups, _) = self.groups(a, true, true)?;
         let region = self.body()?;
         let mixed = operands.iter().any(|x| x.ty.dtype != operands[0].ty.dtype);
         if mixed && combine(region).is_none() {
@@ -214,20 +255,18 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(results.into_iter().flatten().collect())
     }
 
-    fn reduce_scatter(&mut self, a: &Named<'_>) -> Result<()> {
+    fn reduce_scatter(&mut self, groups: Groups, size: usize, d: usize) -> Result<()> {
         let operands = self.operands()?;
-        let (groups, size) = self.groups(a, true, true)?;
-        self.even(&groups, size)?;
         let mut results = Vec::with_capacity(operands.len());
         for x in operands {
-            results.extend(self.scattered(a, x, groups.clone(), size)?);
+            results.extend(self.scattered(x, groups.clone(), size, d)?);
         }
         self.finish(results)
     }
 
     /// Lowers one of the tensors of a `reduce_scatter`.
-    fn scattered(&mut self, a: &Named<'_>, x: TypedValue, groups: Groups, size: usize) -> Result<Vec<TypedValue>> {
-        let d = self.dimension(a, "scatter_dimension", &x.ty)?;
+    fn scattered(&mut self, x: TypedValue, groups: Groups, size: usize, d: usize) -> Result<Vec<TypedValue>> {
+        self.has_dimension("scatter_dimension", d, &x.ty)?;
         self.ensure(x.ty.dims[d].is_multiple_of(size), || format!("dimension {d} of {} among {size} members", x.ty))?;
         let mut dims = x.ty.dims.to_vec();
         dims[d] /= size;
@@ -244,13 +283,11 @@ impl<'m> LoweringContext<'_, 'm> {
         self.add_collective(kind, groups, &ins, vec![ty])
     }
 
-    fn all_gather(&mut self, a: &Named<'_>) -> Result<()> {
+    fn all_gather(&mut self, groups: Groups, size: usize, d: usize) -> Result<()> {
         let operands = self.operands()?;
-        let (groups, size) = self.groups(a, true, true)?;
-        self.even(&groups, size)?;
         let (mut chunks, mut types) = (Vec::new(), Vec::new());
         for x in &operands {
-            let d = self.dimension(a, "all_gather_dim", &x.ty)?;
+            self.has_dimension("all_gather_dim", d, &x.ty)?;
             chunks.push(x.ty.dims[d..].iter().product::<usize>() * x.ty.dtype.size());
             let mut dims = x.ty.dims.to_vec();
             dims[d] = dims[d].checked_mul(size).ok_or_else(|| self.invalid("the result is too large"))?;
@@ -260,16 +297,12 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_collective(Kind::AllGather { chunks }, groups, &ins, types)
     }
 
-    fn all_to_all(&mut self, a: &Named<'_>) -> Result<()> {
+    fn all_to_all(&mut self, groups: Groups, size: usize, split: usize, concat: usize) -> Result<()> {
         let operands = self.operands()?;
-        let (groups, size) = self.groups(a, false, true)?;
-        self.even(&groups, size)?;
-        let count = a.int("split_count")?;
-        self.ensure(usize::try_from(count) == Ok(size), || format!("split_count = {count} in groups of {size}"))?;
         let (mut parts, mut types) = (Vec::new(), Vec::new());
         for x in &operands {
-            let split = self.dimension(a, "split_dimension", &x.ty)?;
-            let concat = self.dimension(a, "concat_dimension", &x.ty)?;
+            self.has_dimension("split_dimension", split, &x.ty)?;
+            self.has_dimension("concat_dimension", concat, &x.ty)?;
             let even = x.ty.dims[split] % size == 0;
             self.ensure(even, || format!("dimension {split} of {} in {size} parts", x.ty))?;
             let mut part = x.ty.dims.to_vec();
@@ -291,11 +324,14 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_collective(Kind::AllToAll(parts), groups, &ins, types)
     }
 
-    fn collective_permute(&mut self, a: &Named<'_>) -> Result<()> {
+    fn collective_permute(&mut self, channel: ChannelHandle, pairs: &[(i64, i64)]) -> Result<()> {
         let [x] = self.take()?;
-        let pairs = a.matrix("source_target_pairs")?;
-        self.ensure(pairs.iter().all(|p| p.len() == 2), || "source_target_pairs must be pairs".to_owned())?;
-        let scope = if a.int("channel_id")? > 0 { Scope::CrossPartition } else { Scope::CrossReplica };
+        let id = |id: i64| {
+            usize::try_from(id).map_err(|_| self.invalid(format!("source_target_pairs contains the id {id}")))
+        };
+        let pairs: Groups =
+            pairs.iter().map(|&(source, target)| Ok(vec![id(source)?, id(target)?])).collect::<Result<_>>()?;
+        let scope = if channel.id > 0 { Scope::CrossPartition } else { Scope::CrossReplica };
         let ends = |end: usize| pairs.iter().map(|p| p[end]).collect::<Vec<_>>();
         let repeats = |list: Vec<usize>| list.iter().enumerate().any(|(i, x)| list[..i].contains(x));
         self.ensure(!repeats(ends(0)) && !repeats(ends(1)), || "a source or a target is named twice".to_owned())?;
@@ -315,9 +351,9 @@ impl<'m> LoweringContext<'_, 'm> {
 
     /// The operands without the last one. If `has_dynamic_root` is set, the last operand holds a root for each of the
     /// others.
-    fn rooted(&mut self, a: &Named<'_>) -> Result<(Vec<TypedValue>, Option<ValueIndex>)> {
+    fn rooted(&mut self, has_dynamic_root: bool) -> Result<(Vec<TypedValue>, Option<ValueIndex>)> {
         let mut operands = self.operands()?;
-        if a.find("has_dynamic_root").is_none() || a.int("has_dynamic_root")? == 0 {
+        if !has_dynamic_root {
             return Ok((operands, None));
         }
         let root = operands.pop().ok_or_else(|| self.invalid("must have an operand"))?;
@@ -326,22 +362,12 @@ impl<'m> LoweringContext<'_, 'm> {
         Ok((operands, Some(root.value)))
     }
 
-    fn collective_broadcast(&mut self, a: &Named<'_>) -> Result<()> {
-        let (operands, root) = self.rooted(a)?;
-        let (groups, _) = self.groups(a, false, false)?;
-        let ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).chain(root).collect();
-        let kind = Kind::Broadcast { rooted: root.is_some() };
-        self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
-    }
-
-    fn collective_reduce(&mut self, a: &Named<'_>) -> Result<()> {
-        let (operands, root) = self.rooted(a)?;
+    fn collective_reduce(&mut self, groups: Groups, has_dynamic_root: bool) -> Result<()> {
+        let (operands, root) = self.rooted(has_dynamic_root)?;
         let first = operands.first().ok_or_else(|| self.invalid("must have an operand"))?.clone();
         if operands.iter().any(|x| x.ty.dtype != first.ty.dtype) {
             return Err(CompileError::unsupported("collective_reduce of tensors of several element types"));
         }
-        // Unlike for `all_reduce`, groups with a channel consist of partitions by default.
-        let (groups, _) = self.groups(a, a.int("use_global_device_ids")? != 0, false)?;
         let region = self.body()?;
         let mut ins: Vec<ValueIndex> = operands.iter().map(|x| x.value).collect();
         let body = self.reducer(region, first.ty.dtype, &mut ins)?;
@@ -351,57 +377,7 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_collective(kind, groups, &ins, operands.into_iter().map(|x| x.ty).collect())
     }
 
-    fn dimension(&self, a: &Named<'_>, name: &str, ty: &TensorType) -> Result<usize> {
-        let d = usize::try_from(a.int(name)?).unwrap_or(usize::MAX);
-        self.ensure(d < ty.rank(), || format!("{name} = {d} for a {ty}"))?;
-        Ok(d)
-    }
-}
-
-/// The raw attributes of a collective.
-pub(super) struct Named<'m> {
-    pub(super) cx: String,
-    pub(super) attributes: &'m Attributes,
-}
-
-impl<'m> Named<'m> {
-    fn find(&self, name: &str) -> Option<&'m Attribute> {
-        self.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
-    }
-
-    fn wrong(&self, name: &str, what: &str) -> CompileError {
-        CompileError::invalid(format!("{}: attribute `{name}` must be {what}", self.cx))
-    }
-
-    fn int(&self, name: &str) -> Result<i64> {
-        match self.find(name) {
-            Some(Attribute::Integer(value, _)) => Ok(*value),
-            Some(Attribute::Bool(value)) => Ok(i64::from(*value)),
-            Some(Attribute::Unit) => Ok(1),
-            None if matches!(name, "channel_id" | "use_global_device_ids") => Ok(0),
-            _ => Err(self.wrong(name, "an integer")),
-        }
-    }
-
-    /// A matrix of IDs. Short rows are padded with -1.
-    fn matrix(&self, name: &str) -> Result<Groups> {
-        let wrong = || self.wrong(name, "a matrix of ids");
-        let Some(Attribute::Tensor(literal)) = self.find(name) else { return Err(wrong()) };
-        let &[rows, columns] = &literal.ty.shape[..] else { return Err(wrong()) };
-        let (Ok(rows), Ok(columns)) = (usize::try_from(rows), usize::try_from(columns)) else { return Err(wrong()) };
-        if rows == 0 || columns == 0 {
-            return Ok(Vec::new());
-        }
-        let numbers = literal.integers().ok_or_else(wrong)?;
-        let row = |row: &[i64]| {
-            row.iter().filter(|&&id| id != -1).map(|&id| usize::try_from(id).map_err(|_| wrong())).collect()
-        };
-        // A splat stores only one element, so it cannot be divided into rows.
-        let numbers = if numbers.len() == rows * columns {
-            numbers
-        } else {
-            vec![*numbers.first().ok_or_else(wrong)?; rows * columns]
-        };
-        numbers.chunks_exact(columns).map(row).collect()
+    fn has_dimension(&self, name: &str, d: usize, ty: &TensorType) -> Result<()> {
+        self.ensure(d < ty.rank(), || format!("{name} = {d} for a {ty}"))
     }
 }

@@ -343,9 +343,38 @@ impl<'m> LoweringContext<'_, 'm> {
             OpKind::Other { name, .. } if name == "sdy.sharding_constraint" => self.pass_through(),
             OpKind::Other { name, .. } if name == "sdy.sharding_group" => self.finish(Vec::new()),
             OpKind::Other { name, attributes } => {
-                let known = self.other(name, attributes).or_else(|| self.chlo(name, attributes));
-                let known = known.or_else(|| self.collective(name, attributes));
-                known.unwrap_or_else(|| Err(self.unsupported()))
+                self.chlo(name, attributes).unwrap_or_else(|| Err(self.unsupported()))
+            }
+            OpKind::AllGather { .. }
+            | OpKind::AllReduce { .. }
+            | OpKind::AllToAll { .. }
+            | OpKind::CollectiveBroadcast { .. }
+            | OpKind::CollectivePermute { .. }
+            | OpKind::CollectiveReduce { .. }
+            | OpKind::ReduceScatter { .. } => self.collective(),
+            OpKind::BatchNormInference { epsilon, feature_index } => {
+                self.batch_norm_inference(*epsilon, *feature_index)
+            }
+            OpKind::BatchNormTraining { epsilon, feature_index } => self.batch_norm_training(*epsilon, *feature_index),
+            OpKind::BatchNormGrad { epsilon, feature_index } => self.batch_norm_grad(*epsilon, *feature_index),
+            OpKind::Map { .. } => self.map_region(),
+            OpKind::Einsum { einsum_config } | OpKind::UnaryEinsum { einsum_config } => self.einsum(einsum_config),
+            OpKind::TorchIndexSelect { dim, batch_dims } => self.torch_index_select(*dim, *batch_dims),
+            OpKind::Rng { distribution } => self.rng(*distribution),
+            OpKind::DynamicReshape => self.dynamic_reshape(),
+            OpKind::DynamicBroadcastInDim { broadcast_dimensions, .. } => {
+                self.dynamic_broadcast_in_dim(broadcast_dimensions)
+            }
+            OpKind::DynamicIota { iota_dimension } => self.dynamic_iota(*iota_dimension),
+            OpKind::DynamicPad => self.dynamic_pad(),
+            OpKind::DynamicGather { dimensions, .. } => self.dynamic_gather(dimensions),
+            OpKind::DynamicConv { dimensions, window, feature_group_count, batch_group_count, .. } => {
+                self.dynamic_conv(dimensions, window, *feature_group_count, *batch_group_count)
+            }
+            OpKind::RealDynamicSlice => self.real_dynamic_slice(),
+            OpKind::SetDimensionSize { dimension } => self.set_dimension_size(*dimension),
+            OpKind::Infeed { .. } | OpKind::Outfeed { .. } | OpKind::Send { .. } | OpKind::Recv { .. } => {
+                Err(self.no_host_queues())
             }
             _ => Err(self.unsupported()),
         }

@@ -1,8 +1,7 @@
 //! Ops with shapes as operands. They are resolved if these operands are constants or the result's type is static.
 
-use stablehlo::ir::{Attributes, ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
+use stablehlo::ir::{ConvDimensions, DYNAMIC, GatherDimensions, Type, Window};
 
-use super::other::find;
 use super::{LoweringContext, Result, TypedValue, dtype_of, type_of};
 use crate::engine::dtype::TensorType;
 use crate::engine::graph::{Constant, ValueIndex};
@@ -11,7 +10,7 @@ use crate::engine::pool::Buffer;
 use crate::error::CompileError;
 use crate::op_names::op_name;
 
-impl<'m> LoweringContext<'_, 'm> {
+impl LoweringContext<'_, '_> {
     /// The bytes of a value that is known at compile time, with splats expanded.
     pub(super) fn known(&self, v: ValueIndex) -> Option<Vec<u8>> {
         let value = &self.graph.values[v as usize];
@@ -64,18 +63,16 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish_one(x.value, ty)
     }
 
-    pub(super) fn dynamic_broadcast_in_dim(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn dynamic_broadcast_in_dim(&mut self, dimensions: &[usize]) -> Result<()> {
         let [x, shape] = self.take()?;
-        let dimensions = self.dims_of(attributes, "broadcast_dimensions")?;
         let dims = self.result_dims(&shape)?;
         let ty = self.typed(x.ty.dtype, &dims)?;
-        let y = self.broadcast(&x, ty, &dimensions)?;
+        let y = self.broadcast(&x, ty, dimensions)?;
         self.finish(vec![y])
     }
 
-    pub(super) fn dynamic_iota(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn dynamic_iota(&mut self, dimension: usize) -> Result<()> {
         let [shape] = self.take()?;
-        let dimension = self.size_of(attributes, "iota_dimension")?;
         let dims = self.result_dims(&shape)?;
         let ty = self.typed(self.result_dtype(0)?, &dims)?;
         let y = self.counted(ty, dimension)?;
@@ -91,50 +88,24 @@ impl<'m> LoweringContext<'_, 'm> {
         self.finish(vec![y])
     }
 
-    pub(super) fn dynamic_gather(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn dynamic_gather(&mut self, dimensions: &GatherDimensions) -> Result<()> {
         let [x, indices, sizes] = self.take()?;
-        let list = |name| self.dims_of(attributes, name);
-        let dimensions = GatherDimensions {
-            offset_dims: list("offset_dims")?,
-            collapsed_slice_dims: list("collapsed_slice_dims")?,
-            operand_batching_dims: list("operand_batching_dims")?,
-            start_indices_batching_dims: list("start_indices_batching_dims")?,
-            start_index_map: list("start_index_map")?,
-            index_vector_dim: self.size_of(attributes, "index_vector_dim")?,
-        };
         let sizes = self.needed_ints(&sizes, "slice sizes")?;
-        self.gather_from(x, indices, &dimensions, &sizes)
+        self.gather_from(x, indices, dimensions, &sizes)
     }
 
-    pub(super) fn dynamic_conv(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn dynamic_conv(
+        &mut self,
+        dimensions: &ConvDimensions,
+        window: &Window,
+        groups: i64,
+        batch_groups: i64,
+    ) -> Result<()> {
         let [x, kernel, padding] = self.take()?;
         let flat = self.needed_ints(&padding, "paddings")?;
-        let padding: Vec<(i64, i64)> = flat.as_chunks::<2>().0.iter().map(|&[low, high]| (low, high)).collect();
-        let size = |name| self.size_of(attributes, name);
-        let list = |name| self.dims_of(attributes, name);
-        let dimensions = ConvDimensions {
-            input_batch: size("input_batch_dimension")?,
-            input_feature: size("input_feature_dimension")?,
-            input_spatial: list("input_spatial_dimensions")?,
-            kernel_input_feature: size("kernel_input_feature_dimension")?,
-            kernel_output_feature: size("kernel_output_feature_dimension")?,
-            kernel_spatial: list("kernel_spatial_dimensions")?,
-            output_batch: size("output_batch_dimension")?,
-            output_feature: size("output_feature_dimension")?,
-            output_spatial: list("output_spatial_dimensions")?,
-        };
-        let reversal = self.ints_of(attributes, "window_reversal", Vec::new())?;
-        let window = Window {
-            dimensions: Vec::new(),
-            strides: self.ints_of(attributes, "window_strides", Vec::new())?,
-            base_dilations: self.ints_of(attributes, "lhs_dilation", Vec::new())?,
-            window_dilations: self.ints_of(attributes, "rhs_dilation", Vec::new())?,
-            padding,
-            reversal: reversal.iter().map(|&r| r != 0).collect(),
-        };
-        let count = |name| find(attributes, name).and_then(|a| a.as_integer()).unwrap_or(1);
-        let (groups, batch_groups) = (count("feature_group_count"), count("batch_group_count"));
-        self.convolution_of(x, kernel, &dimensions, &window, groups, batch_groups)
+        let padding = flat.as_chunks::<2>().0.iter().map(|&[low, high]| (low, high)).collect();
+        let window = Window { padding, ..window.clone() };
+        self.convolution_of(x, kernel, dimensions, &window, groups, batch_groups)
     }
 
     pub(super) fn real_dynamic_slice(&mut self) -> Result<()> {
@@ -161,9 +132,8 @@ impl<'m> LoweringContext<'_, 'm> {
 
     /// Supports only the size that the dimension already has, because the result would otherwise not have a static
     /// shape.
-    pub(super) fn set_dimension_size(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn set_dimension_size(&mut self, dimension: usize) -> Result<()> {
         let [x, size] = self.take()?;
-        let dimension = self.size_of(attributes, "dimension")?;
         self.ensure(dimension < x.ty.rank(), || format!("dimension {dimension} of {}", x.ty))?;
         let size = self.needed_ints(&size, "sizes")?;
         let full = i64::try_from(x.ty.dims[dimension]).unwrap_or(i64::MAX);

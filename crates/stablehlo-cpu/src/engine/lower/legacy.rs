@@ -1,9 +1,8 @@
 //! `einsum`, `unary_einsum` and `torch_index_select`. The specification no longer has them, but artifacts may contain
 //! them.
 
-use stablehlo::ir::{Attribute, Attributes, Binary, DotDimensions, GatherDimensions};
+use stablehlo::ir::{Binary, DotDimensions, GatherDimensions};
 
-use super::other::find;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::view::{View, strides_of};
 
@@ -16,11 +15,7 @@ enum Label {
 
 impl LoweringContext<'_, '_> {
     /// Lowers `"ab,bc->ac"` and similar expressions, with one or two operands.
-    pub(super) fn einsum(&mut self, attributes: &Attributes) -> Result<()> {
-        let config = match find(attributes, "einsum_config") {
-            Some(Attribute::String(text)) => String::from_utf8_lossy(text).into_owned(),
-            _ => return Err(self.invalid("attribute einsum_config is missing")),
-        };
+    pub(super) fn einsum(&mut self, config: &str) -> Result<()> {
         let (inputs, output) = config
             .split_once("->")
             .ok_or_else(|| self.invalid(format!("attribute einsum_config must contain `->`, but is {config:?}")))?;
@@ -129,9 +124,8 @@ impl LoweringContext<'_, '_> {
     }
 
     /// Selects rows of the operand by index, separately for each batch dimension.
-    pub(super) fn torch_index_select(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn torch_index_select(&mut self, dim: usize, batch: usize) -> Result<()> {
         let [x, indices] = self.take()?;
-        let (dim, batch) = (self.size_of(attributes, "dim")?, self.size_of(attributes, "batch_dims")?);
         let (rank, index_rank) = (x.ty.rank(), indices.ty.rank());
         self.ensure(dim < rank && batch <= dim && batch <= index_rank, || {
             format!("dim = {dim} and batch_dims = {batch} of {} by {}", x.ty, indices.ty)

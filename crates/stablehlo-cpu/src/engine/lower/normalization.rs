@@ -1,9 +1,8 @@
 //! `batch_norm_*`, lowered to the ops by which the specification defines them.
 
-use stablehlo::ir::{Attribute, Attributes, Binary, Unary};
+use stablehlo::ir::{Binary, Unary};
 
 use super::linear::rest;
-use super::other::find;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::view::{View, strides_of};
@@ -19,13 +18,8 @@ struct Norm {
 }
 
 impl LoweringContext<'_, '_> {
-    fn norm(&mut self, x: TypedValue, attributes: &Attributes) -> Result<Norm> {
-        let feature = self.size_of(attributes, "feature_index")?;
+    fn norm(&mut self, x: TypedValue, epsilon: f32, feature: usize) -> Result<Norm> {
         self.ensure(feature < x.ty.rank(), || format!("feature_index = {feature} of {}", x.ty))?;
-        let epsilon = match find(attributes, "epsilon") {
-            Some(Attribute::Float(epsilon, _)) => *epsilon,
-            _ => return Err(self.invalid("attribute epsilon is missing")),
-        };
         let dtype = x.ty.dtype;
         let wide = match dtype {
             DType::F64 => DType::F64,
@@ -33,7 +27,7 @@ impl LoweringContext<'_, '_> {
             _ => return Err(self.unsupported()),
         };
         let count = x.ty.elements().checked_div(x.ty.dims[feature]).unwrap_or(0);
-        Ok(Norm { x: self.converted(x, wide)?, feature, epsilon, count, dtype })
+        Ok(Norm { x: self.converted(x, wide)?, feature, epsilon: epsilon.into(), count, dtype })
     }
 
     /// Broadcasts one number per feature to every element.
@@ -91,17 +85,17 @@ impl LoweringContext<'_, '_> {
         self.bin(Binary::Add, &y, &offset)
     }
 
-    pub(super) fn batch_norm_inference(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn batch_norm_inference(&mut self, epsilon: f32, feature: usize) -> Result<()> {
         let [x, scale, offset, mean, variance] = self.take()?;
-        let n = self.norm(x, attributes)?;
+        let n = self.norm(x, epsilon, feature)?;
         let y = self.normalized(&n, &scale, &offset, &mean, &variance)?;
         let y = self.converted(y, n.dtype)?;
         self.finish(vec![y])
     }
 
-    pub(super) fn batch_norm_training(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn batch_norm_training(&mut self, epsilon: f32, feature: usize) -> Result<()> {
         let [x, scale, offset] = self.take()?;
-        let n = self.norm(x, attributes)?;
+        let n = self.norm(x, epsilon, feature)?;
         let sum = self.per_feature(&n, &n.x)?;
         let count = self.like(n.count as f64, &sum.ty)?;
         let mean = self.bin(Binary::Divide, &sum, &count)?;
@@ -115,10 +109,10 @@ impl LoweringContext<'_, '_> {
         self.finish(results.into_iter().collect::<Result<_>>()?)
     }
 
-    pub(super) fn batch_norm_grad(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn batch_norm_grad(&mut self, epsilon: f32, feature: usize) -> Result<()> {
         let [x, scale, mean, variance, gradient] = self.take()?;
         self.same(&x, &gradient)?;
-        let n = self.norm(x, attributes)?;
+        let n = self.norm(x, epsilon, feature)?;
         let gradient = self.converted(gradient, n.x.ty.dtype)?;
         let deviation = self.deviation(&n, &variance)?;
         let [scale, mean, deviation] =

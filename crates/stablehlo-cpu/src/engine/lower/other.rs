@@ -1,4 +1,4 @@
-//! Ops that the IR represents by name only, and `map`.
+//! `map`, and the attributes of ops of other dialects.
 
 use stablehlo::ir::{Attribute, Attributes};
 
@@ -7,68 +7,24 @@ use crate::engine::dtype::TensorType;
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::map::Mapped;
 use crate::error::CompileError;
+use crate::op_names::op_name;
 
 /// Finds an attribute of an op.
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
     attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }
 
-impl<'m> LoweringContext<'_, 'm> {
-    /// Lowers an op by its name. Returns `None` if the name is unknown.
-    pub(super) fn other(&mut self, name: &str, attributes: &'m Attributes) -> Option<Result<()>> {
-        let name = name.strip_prefix("stablehlo.")?;
-        Some(match name {
-            "batch_norm_inference" => self.batch_norm_inference(attributes),
-            "batch_norm_training" => self.batch_norm_training(attributes),
-            "batch_norm_grad" => self.batch_norm_grad(attributes),
-            "map" => self.map_region(),
-            "einsum" | "unary_einsum" => self.einsum(attributes),
-            "torch_index_select" => self.torch_index_select(attributes),
-            "rng" => self.rng(attributes),
-            "dynamic_reshape" => self.dynamic_reshape(),
-            "dynamic_broadcast_in_dim" => self.dynamic_broadcast_in_dim(attributes),
-            "dynamic_iota" => self.dynamic_iota(attributes),
-            "dynamic_pad" => self.dynamic_pad(),
-            "dynamic_gather" => self.dynamic_gather(attributes),
-            "dynamic_conv" => self.dynamic_conv(attributes),
-            "real_dynamic_slice" => self.real_dynamic_slice(),
-            "set_dimension_size" => self.set_dimension_size(attributes),
-            "infeed" | "outfeed" | "send" | "recv" => Err(CompileError::unsupported(format!(
-                "{name}: this device has no host queues; pass values as arguments and results, or through a custom_call"
-            ))),
-            _ => return None,
-        })
-    }
-
-    /// An attribute with a list of dimensions. Empty if the attribute is missing.
-    pub(super) fn dims_of(&self, attributes: &Attributes, name: &str) -> Result<Vec<usize>> {
-        let Some(list) = find(attributes, name) else {
-            return Ok(Vec::new());
-        };
-        let list =
-            list.as_integers().ok_or_else(|| self.invalid(format!("attribute {name} must be a list of integers")))?;
-        let count = list.len();
-        self.sizes(&list, count, name)
-    }
-
-    /// An attribute with a list of integers. Returns `default` if the attribute is missing.
-    pub(super) fn ints_of(&self, attributes: &Attributes, name: &str, default: Vec<i64>) -> Result<Vec<i64>> {
-        match find(attributes, name) {
-            Some(list) => {
-                list.as_integers().ok_or_else(|| self.invalid(format!("attribute {name} must be a list of integers")))
-            }
-            None => Ok(default),
-        }
-    }
-
-    /// An integer attribute, which must not be negative.
-    pub(super) fn size_of(&self, attributes: &Attributes, name: &str) -> Result<usize> {
-        let value = find(attributes, name).and_then(Attribute::as_integer).and_then(|i| usize::try_from(i).ok());
-        value.ok_or_else(|| self.invalid(format!("attribute {name} is missing or negative")))
+impl LoweringContext<'_, '_> {
+    /// The error for an op that exchanges data with the host.
+    pub(super) fn no_host_queues(&self) -> CompileError {
+        CompileError::unsupported(format!(
+            "{}: this device has no host queues; pass values as arguments and results, or through a custom_call",
+            op_name(&self.op.kind)
+        ))
     }
 
     /// `map`: applies the region to each element.
-    fn map_region(&mut self) -> Result<()> {
+    pub(super) fn map_region(&mut self) -> Result<()> {
         let inputs = self.operands()?;
         let Some(first) = inputs.first().cloned() else {
             return Err(self.invalid("must have an operand"));

@@ -1,8 +1,8 @@
 //! The custom call `ragged_all_to_all`, to which JAX lowers the collective of that name.
 
-use stablehlo::ir::{Attribute, OpKind};
+use stablehlo::ir::{Attribute, ChannelHandle, OpKind, ReplicaGroups};
 
-use super::collective::Named;
+use super::other::find;
 use super::{LoweringContext, Result};
 use crate::engine::dtype::DType;
 use crate::engine::graph::ValueIndex;
@@ -14,8 +14,13 @@ impl LoweringContext<'_, '_> {
         let OpKind::CustomCall { backend_config: Attribute::Dictionary(attributes), .. } = &self.op.kind else {
             return Err(self.invalid("backend_config must be a dictionary with `replica_groups`"));
         };
-        let attributes = Named { cx: "ragged_all_to_all".to_owned(), attributes };
-        let (groups, size) = self.groups(&attributes, false, true)?;
+        let groups = match find(attributes, "replica_groups") {
+            Some(Attribute::Tensor(literal)) => ReplicaGroups::Ids(literal.clone()),
+            Some(Attribute::Other(text)) => ReplicaGroups::Mesh(text.clone()),
+            _ => return Err(self.invalid("backend_config must be a dictionary with `replica_groups`")),
+        };
+        let channel = ChannelHandle::new(find(attributes, "channel_id").and_then(Attribute::as_integer).unwrap_or(0));
+        let (groups, size) = self.groups(&groups, channel, None, true)?;
         self.even(&groups, size)?;
         let operands = self.operands()?;
         let [operand, output, numbers @ ..] = &operands[..] else {

@@ -2,24 +2,20 @@
 
 use std::sync::atomic::AtomicU64;
 
-use stablehlo::ir::{Attribute, Attributes};
+use stablehlo::ir::RngDistribution;
 
-use super::other::find;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::DType;
 use crate::engine::kernels::random::{Distribution, Rng};
 
 impl LoweringContext<'_, '_> {
-    pub(super) fn rng(&mut self, attributes: &Attributes) -> Result<()> {
+    pub(super) fn rng(&mut self, distribution: RngDistribution) -> Result<()> {
         let [a, b, _] = self.take()?;
         self.same(&a, &b)?;
         let ty = self.result_type(0)?;
         let fits = a.ty.rank() == 0 && a.ty.dtype == ty.dtype;
         self.ensure(fits, || format!("bounds of type {} for {ty}", a.ty))?;
-        let normal = match find(attributes, "rng_distribution") {
-            Some(Attribute::Other(text)) => text.contains("NORMAL"),
-            _ => false,
-        };
+        let normal = distribution == RngDistribution::Normal;
         let float = ty.dtype.is_float() || ty.dtype.is_narrow_float();
         let (distribution, drawn) = match (normal, float) {
             (true, true) => (Distribution::Normal, DType::F64),

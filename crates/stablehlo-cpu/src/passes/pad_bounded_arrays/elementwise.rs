@@ -4,9 +4,8 @@ use stablehlo::ir::OpKind;
 
 use super::builder::Sizes;
 
-/// Elementwise ops without a kind of their own, and functions that readers express as calls of a target.
+/// Elementwise ops of other dialects, and functions that readers express as calls of a target.
 const NAMED: &[&str] = &[
-    "stablehlo.map",
     "chlo.acos",
     "chlo.acosh",
     "chlo.asin",
@@ -47,6 +46,7 @@ pub(super) fn is_elementwise(kind: &OpKind) -> bool {
         | OpKind::Clamp
         | OpKind::Convert
         | OpKind::BitcastConvert
+        | OpKind::Map { .. }
         | OpKind::ReducePrecision { .. } => true,
         OpKind::Other { name, .. } | OpKind::CustomCall { call_target_name: name, .. } => {
             NAMED.contains(&name.as_str())

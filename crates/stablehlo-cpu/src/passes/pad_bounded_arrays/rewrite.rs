@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Attribute, Attributes, Func, Module, Op, OpKind, Region, TensorType, Type};
+use stablehlo::ir::{Attributes, Func, Module, Op, OpKind, Region, TensorType, Type};
 
 use super::builder::{Rewrite, Sizes};
 use super::types::{Result, Signature, arrays, bounded, size_count, size_type};
@@ -87,7 +87,7 @@ impl Rewrite<'_> {
             op.regions.push(self.region(region, inner, at)?);
         }
         self.location = op.location;
-        if let Some(dimension) = sets_size(&op)? {
+        if let OpKind::SetDimensionSize { dimension } = op.kind {
             return self.set_size(op, dimension, sizes, &declared);
         }
         let returned = if matches!(op.kind, OpKind::Return) { returns } else { &[] };
@@ -194,11 +194,15 @@ impl Rewrite<'_> {
             }
             OpKind::DynamicSlice { .. } => self.dynamic_slice(op, &sizes[0]),
             OpKind::DynamicUpdateSlice => self.dynamic_update_slice(op, sizes),
-            OpKind::Other { name, .. } if name == "stablehlo.dynamic_broadcast_in_dim" => {
-                self.dynamic_broadcast(op, &sizes[0])
+            OpKind::DynamicBroadcastInDim { broadcast_dimensions, .. } => {
+                let dimensions = broadcast_dimensions.clone();
+                self.dynamic_broadcast(op, dimensions, &sizes[0])
             }
-            OpKind::Other { name, .. } if name == "stablehlo.dynamic_reshape" => self.dynamic_reshape(op, &sizes[0]),
-            OpKind::Other { name, .. } if name == "stablehlo.dynamic_iota" => self.dynamic_iota(op),
+            OpKind::DynamicReshape => self.dynamic_reshape(op, &sizes[0]),
+            OpKind::DynamicIota { iota_dimension } => {
+                let dimension = *iota_dimension;
+                self.dynamic_iota(op, dimension)
+            }
             kind => Err(CompileError::unsupported(format!(
                 "{} of an array of bounded size; give the array one size before it",
                 kind.name()
@@ -218,17 +222,4 @@ fn batches(op: &Op, sizes: &[Sizes], of: &TensorType, own: usize) -> Result<Size
         )));
     }
     Ok(all)
-}
-
-/// The dimension whose size the op sets. Returns `None` for other ops.
-fn sets_size(op: &Op) -> Result<Option<usize>> {
-    match &op.kind {
-        OpKind::Other { name, attributes } if name == "stablehlo.set_dimension_size" => {
-            let dimension = attributes.iter().find(|(name, _)| name == "dimension");
-            let dimension = dimension.and_then(|(_, value)| Attribute::as_integer(value));
-            let dimension = dimension.and_then(|dimension| usize::try_from(dimension).ok());
-            dimension.map(Some).ok_or_else(|| CompileError::invalid("attribute `dimension` is missing"))
-        }
-        _ => Ok(None),
-    }
 }

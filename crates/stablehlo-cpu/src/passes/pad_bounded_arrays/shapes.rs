@@ -1,6 +1,6 @@
 //! Ops that move elements: broadcast, transpose, slice, pad, concatenate and reverse.
 
-use stablehlo::ir::{Attribute, Attributes, Binary, Dims, ElementType, Op, OpKind, TensorType, ValueId};
+use stablehlo::ir::{Binary, Dims, ElementType, Op, OpKind, TensorType, ValueId};
 
 use super::builder::{Rewrite, Sizes};
 use super::elementwise::merged;
@@ -28,12 +28,12 @@ impl Rewrite<'_> {
     }
 
     /// A broadcast whose operand holds the extents of the result.
-    pub(super) fn dynamic_broadcast(&mut self, op: &mut Op, sizes: &Sizes) -> Result<Sizes> {
-        let OpKind::Other { attributes, .. } = &op.kind else { return Ok(Sizes::new()) };
-        let dimensions = find(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
-        let dimensions = dimensions.and_then(|list| list.into_iter().map(|d| usize::try_from(d).ok()).collect());
-        let broadcast_dimensions: Dims =
-            dimensions.ok_or_else(|| CompileError::invalid("attribute `broadcast_dimensions` is missing"))?;
+    pub(super) fn dynamic_broadcast(
+        &mut self,
+        op: &mut Op,
+        broadcast_dimensions: Dims,
+        sizes: &Sizes,
+    ) -> Result<Sizes> {
         let given = self.given_sizes(op, 1)?;
         op.kind = OpKind::BroadcastInDim { broadcast_dimensions };
         op.operands.truncate(1);
@@ -42,11 +42,7 @@ impl Rewrite<'_> {
     }
 
     /// `dynamic_iota`, whose operand holds the extents of the result.
-    pub(super) fn dynamic_iota(&mut self, op: &mut Op) -> Result<Sizes> {
-        let OpKind::Other { attributes, .. } = &op.kind else { return Ok(Sizes::new()) };
-        let dimension = find(attributes, "iota_dimension").and_then(Attribute::as_integer);
-        let dimension = dimension.and_then(|dimension| usize::try_from(dimension).ok());
-        let iota_dimension = dimension.ok_or_else(|| CompileError::invalid("attribute `iota_dimension` is missing"))?;
+    pub(super) fn dynamic_iota(&mut self, op: &mut Op, iota_dimension: usize) -> Result<Sizes> {
         let given = self.given_sizes(op, 0)?;
         op.kind = OpKind::Iota { iota_dimension };
         op.operands.clear();
@@ -188,8 +184,4 @@ impl Rewrite<'_> {
         let ty = TensorType::new(shape, ElementType::I32);
         self.add(OpKind::Iota { iota_dimension: dimension }, &[], ty)
     }
-}
-
-fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
-    attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }

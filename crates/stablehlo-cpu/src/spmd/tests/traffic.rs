@@ -1,14 +1,14 @@
 //! Checks the exchanged data, because a split that gathers everything is correct but useless.
 
-use stablehlo::ir::{OpKind, Region};
+use stablehlo::ir::Region;
 
 use super::{N, X, Y, dims, function, module, same};
 use crate::spmd::partition;
 
 pub(super) fn count(region: &Region, found: &mut Vec<String>) {
     for op in &region.ops {
-        if let OpKind::Other { name, .. } = &op.kind {
-            found.push(name.strip_prefix("stablehlo.").unwrap_or(name).to_owned());
+        if op.kind.channel().is_some() {
+            found.push(op.kind.name().replace("stablehlo.", ""));
         }
         op.regions.iter().for_each(|r| count(r, found));
     }
