@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod asan;
+mod burn;
 mod c;
 mod c_library;
 mod codegen;
@@ -37,6 +38,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   exports             build the shared libraries and check their exports, dependencies and constructors
   book                build the book into target/book
+  burn [--suite BURN_CHECKOUT [--plugin PATH]]
+                      build and test the Burn backend in examples/burn-pjrt on the embedded device and XLA's plugin;
+                      --suite runs Burn's own backend tests from a checkout of Burn
   deny [CHECK ...]    check licences, sources and bans of dependencies with cargo-deny, or the checks named
   fuzz [--seconds N] [TARGET ...]
                       run the fuzz targets for N seconds each (10), under libFuzzer on the stable toolchain
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["fuzz", args @ ..] => fuzz::arguments(args),
         ["book"] => tools::book(),
+        ["burn", args @ ..] => burn::arguments(args),
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),

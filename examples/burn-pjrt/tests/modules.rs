@@ -85,6 +85,13 @@ fn pools<B: Backend>(r: &mut Results, device: &B::Device) {
         });
         r.float("interpolate", interpolate(x.clone(), [9, 4], InterpolateOptions::new(mode.clone())));
     }
+    // Burn's CPU backend has no gradients of these.
+    for mode in [InterpolateMode::Bicubic, InterpolateMode::Lanczos3] {
+        for align in [false, true] {
+            let options = InterpolateOptions::new(mode.clone()).with_align_corners(align);
+            r.float("interpolate", interpolate(x.clone(), [9, 4], options));
+        }
+    }
 }
 
 fn layers<B: Backend>(r: &mut Results, device: &B::Device) {

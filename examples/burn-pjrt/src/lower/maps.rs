@@ -42,22 +42,40 @@ impl Matrix {
         matrix
     }
 
-    /// Linear interpolation.
-    fn linear(input: usize, output: usize, align_corners: bool) -> Self {
+    /// Interpolation with a kernel that reaches over this many elements on both sides of a position. Elements outside
+    /// the input are those at its edge, or are omitted and the others weighted more.
+    fn kernel(input: usize, output: usize, align_corners: bool, reach: i64, repeat_edge: bool) -> Self {
         let mut matrix = Self::new(output, input);
+        let last = input as i64 - 1;
         for row in 0..output {
             let at = if align_corners {
-                row as f64 * (input as f64 - 1.0) / (output.max(2) - 1) as f64
+                row as f64 * last as f64 / (output.max(2) - 1) as f64
             } else {
                 (row as f64 + 0.5) * input as f64 / output as f64 - 0.5
             };
-            let low = at.floor().max(0.0).min(input as f64 - 1.0) as usize;
-            let high = (low + 1).min(input - 1);
-            let weight = (at - low as f64).max(0.0);
-            matrix.add(row, low, 1.0 - weight);
-            matrix.add(row, high, weight);
+            let first = at.floor() as i64 - reach + 1;
+            let inside = |tap: &i64| repeat_edge || (0..=last).contains(tap);
+            let taps: Vec<(usize, f64)> = (first..first + 2 * reach)
+                .filter(inside)
+                .map(|tap| (tap.clamp(0, last) as usize, weight(at - tap as f64, reach)))
+                .collect();
+            let sum: f64 = taps.iter().map(|(_, weight)| weight).sum();
+            taps.into_iter().for_each(|(column, weight)| matrix.add(row, column, weight / sum));
         }
         matrix
+    }
+}
+
+/// The weight of an element at this distance: linear, cubic with the parameter -0.75, or Lanczos with three lobes.
+fn weight(distance: f64, reach: i64) -> f64 {
+    let t = distance.abs();
+    let sinc = |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
+    match reach {
+        1 => (1.0 - t).max(0.0),
+        2 if t < 1.0 => 1.0 - 2.25 * t.powi(2) + 1.25 * t.powi(3),
+        2 if t < 2.0 => -0.75 * (t.powi(3) - 5.0 * t.powi(2) + 8.0 * t - 4.0),
+        3 if t < 3.0 => sinc(t) * sinc(t / 3.0),
+        _ => 0.0,
     }
 }
 
@@ -69,7 +87,9 @@ fn nearest(input: usize, output: usize) -> Vec<i64> {
 fn interpolation(options: &InterpolateOptionsIr, input: usize, output: usize) -> Matrix {
     match options.mode {
         InterpolateModeIr::Nearest => Matrix::nearest(input, output),
-        _ => Matrix::linear(input, output, options.align_corners),
+        InterpolateModeIr::Bilinear => Matrix::kernel(input, output, options.align_corners, 1, true),
+        InterpolateModeIr::Bicubic => Matrix::kernel(input, output, options.align_corners, 2, true),
+        InterpolateModeIr::Lanczos3 => Matrix::kernel(input, output, options.align_corners, 3, false),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The operations that this backend does not support.
 
 use burn_backend::DType;
-use burn_ir::{FloatOperationIr, InterpolateModeIr, ModuleOperationIr, OperationIr};
+use burn_ir::{FloatOperationIr, ModuleOperationIr, OperationIr};
 
 use super::Result;
 use crate::dtype::Types;
@@ -36,20 +36,9 @@ fn missing(op: &OperationIr) -> Option<&'static str> {
             ModuleOperationIr::CtcLoss(_) | ModuleOperationIr::CtcLossBackward(_) => {
                 Some("use Burn's own composition of the loss")
             }
-            ModuleOperationIr::Interpolate(op) => interpolation(&op.options.mode),
-            ModuleOperationIr::InterpolateBackward(op) => interpolation(&op.options.mode),
             _ => None,
         },
         _ => None,
-    }
-}
-
-fn interpolation(mode: &InterpolateModeIr) -> Option<&'static str> {
-    match mode {
-        InterpolateModeIr::Nearest | InterpolateModeIr::Bilinear => None,
-        InterpolateModeIr::Bicubic | InterpolateModeIr::Lanczos3 => {
-            Some("only nearest and bilinear interpolation have a lowering")
-        }
     }
 }
 

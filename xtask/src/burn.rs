@@ -1,0 +1,82 @@
+//! `cargo xtask burn`: builds and tests the Burn backend in `examples/burn-pjrt`, which is a workspace of its own.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::package::PLUGINS;
+use crate::{Error, sh};
+
+/// Burn's tests of operations that the backend does not support. They must fail with an error, and no others may.
+const UNSUPPORTED: &str = "deform_conv2d";
+
+/// The tests that a plugin takes part in. The others use the embedded device.
+const PLUGIN_TESTS: [&str; 4] = ["floats", "integers", "modules", "training"];
+
+/// Runs `burn` with the arguments after it.
+pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
+    match args {
+        [] => run(),
+        ["--suite", checkout] => suite(Path::new(checkout), None),
+        ["--suite", checkout, "--plugin", plugin] => suite(Path::new(checkout), Some(plugin)),
+        _ => Err("usage: cargo xtask burn [--suite BURN_CHECKOUT [--plugin PATH]]".into()),
+    }
+}
+
+/// A command of cargo in the workspace of the backend.
+fn cargo(task: &str) -> Command {
+    let mut cargo = sh::cargo();
+    cargo.current_dir(sh::root().join("examples/burn-pjrt")).env("CARGO_TARGET_DIR", sh::target().join("burn"));
+    cargo.args([task, "--locked"]);
+    cargo
+}
+
+/// Checks the sources, and runs the tests on the embedded device and on the newest XLA CPU plugin.
+fn run() -> Result<(), Error> {
+    let mut format = sh::cargo();
+    format.current_dir(sh::root().join("examples/burn-pjrt")).args(["fmt", "--all", "--check"]);
+    sh::run(&mut format)?;
+    sh::run(&mut cargo("test"))?;
+    match PLUGINS.last().map(|plugin| (plugin.api, plugin.path())) {
+        Some((_, Ok(path))) => {
+            let mut tests = cargo("test");
+            PLUGIN_TESTS.iter().for_each(|name| {
+                tests.args(["--test", name]);
+            });
+            sh::run(tests.env("BURN_PJRT_PLUGIN", path))
+        }
+        Some((api, Err(error))) => {
+            println!("SKIPPED the Burn backend on XLA CPU {api}: {}", sh::reason(&error));
+            Ok(())
+        }
+        None => Err("there is no plugin to test with".into()),
+    }
+}
+
+/// Runs Burn's own backend tests, and fails if the failed tests are not those of unsupported operations.
+fn suite(checkout: &Path, plugin: Option<&str>) -> Result<(), Error> {
+    let folder: PathBuf = std::path::absolute(checkout)?.join("crates/burn-backend-tests");
+    if !folder.join("tests/tensor").is_dir() {
+        return Err(
+            format!("{} is not a checkout of Burn 0.21.0: it lacks {}", checkout.display(), folder.display()).into()
+        );
+    }
+    let mut tests = cargo("test");
+    tests.args(["-p", "burn-suite", "--tests", "--no-fail-fast"]).env("BURN_SUITE", folder);
+    if let Some(plugin) = plugin {
+        tests.env("BURN_PJRT_PLUGIN", plugin);
+    }
+    let (mut passed, mut unsupported, mut failed) = (0u64, 0u64, Vec::new());
+    // The command fails if a test does. The list decides.
+    let outcome = sh::run_watched(&mut tests, |line| match line.strip_prefix("test ") {
+        Some(test) if test.ends_with(" ... ok") => passed += 1,
+        Some(test) if test.ends_with("... FAILED") && test.contains(UNSUPPORTED) => unsupported += 1,
+        Some(test) if test.ends_with("... FAILED") => failed.push(test.to_owned()),
+        _ => {}
+    });
+    println!("{passed} of Burn's tests passed, {unsupported} of unsupported operations failed");
+    match (passed, failed.is_empty()) {
+        (0, _) => Err(outcome.err().unwrap_or_else(|| "no test ran".into())),
+        (_, true) => Ok(()),
+        (_, false) => Err(format!("tests of supported operations failed:\n{}", failed.join("\n")).into()),
+    }
+}
