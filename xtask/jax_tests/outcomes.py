@@ -6,6 +6,8 @@ import pathlib
 FORMAT = 1
 #: Outcomes that count as failures.
 BAD = ("failed", "crashed", "timeout")
+#: The outcome of a case whose file reached its time limit first. A resumed run runs it.
+NOT_RUN = "not_run"
 
 
 def read(path):
@@ -30,6 +32,11 @@ def cases_of(files):
     return {(file, case): record for file, cases in files.items() for case, record in cases.items()}
 
 
+def not_run(cases):
+    """The names of the cases that are left for a resumed run."""
+    return [case for case, record in cases.items() if record["outcome"] == NOT_RUN]
+
+
 def counts(cases):
     """The number of cases with each outcome."""
     found = {}
@@ -42,8 +49,8 @@ def compare(before, now):
     """Regressions, and cases that pass now and failed before.
 
     If a case passed before, any other outcome now is a regression. This includes a case that is now missing from its
-    file. If a case was skipped before or has no earlier outcome, it is a regression if it fails now. Files that were
-    not run now are ignored.
+    file. If a case was skipped before or has no earlier outcome, it is a regression if it fails now. Files and cases
+    that were not run now are ignored.
     """
     regressions, progress = {}, {}
     earlier = {key: record for key, record in cases_of(before).items() if key[0] in now}
@@ -52,6 +59,8 @@ def compare(before, now):
         was = earlier.get(key, {}).get("outcome")
         record = current.get(key, {"outcome": "missing", "reason": "the file no longer has this case"})
         is_now = record["outcome"]
+        if is_now == NOT_RUN:
+            continue
         if is_now == "passed":
             if was in BAD:
                 progress[key] = {**record, "was": was}
@@ -99,7 +108,7 @@ def listing(title, cases):
 
 def table(files):
     """The outcomes of each file, as text."""
-    names = ("passed", *BAD, "skipped")
+    names = ("passed", *BAD, "skipped", NOT_RUN)
     rows = [("file", *names)]
     rows += [(file, *(str(counts(cases).get(name, 0)) for name in names)) for file, cases in sorted(files.items())]
     total = counts(cases_of(files))

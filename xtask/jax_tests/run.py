@@ -3,7 +3,8 @@
 Each file runs in a worker process. If the worker crashes or a case takes too long, the case gets the outcome `crashed`
 or `timeout`, and a new worker runs the remaining cases. The outcomes are written as JSON. A later run compares its
 outcomes with them (`--baseline`). With `--reference`, the cases that did not pass run again on JAX's own CPU or on
-another plugin.
+another plugin. With `--file-timeout`, the cases that a file has left when its time is over get the outcome `not_run`,
+and a run with `--resume` runs them.
 
 `cargo xtask jax-tests` creates the environment and calls this program, which only needs the standard library.
 """
@@ -12,6 +13,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -45,7 +47,7 @@ class Target:
 class Worker:
     """A process that runs the cases of a file, and the pipe for its reports."""
 
-    def __init__(self, target, file, names, options, log):
+    def __init__(self, target, file, names, options, log_path, log):
         reports, writer = os.pipe()
         given = {
             "file": str(file),
@@ -54,7 +56,10 @@ class Worker:
             "device_under_test": target.device_under_test,
             "reports": writer,
         }
-        command = [options.python, str(WORKER), json.dumps(given)]
+        # The names of a large file are longer than an argument may be.
+        settings = log_path.with_suffix(".json")
+        settings.write_text(json.dumps(given), encoding="utf-8")
+        command = [options.python, str(WORKER), str(settings)]
         # The process has its own session, so that processes that a test starts end with it.
         self.process = subprocess.Popen(
             command, env=target.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -105,12 +110,13 @@ class Worker:
 def run_file(target, file, options, names=None):
     """Runs the cases of a file, all or those of the given names, and returns the record of each."""
     records, remaining = {}, names
+    deadline = time.monotonic() + options.file_timeout if options.file_timeout else math.inf
     log_path = options.logs / target.name / f"{file.stem}.log"
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("wb") as log:
         while True:
-            worker = Worker(target, file, remaining, options, log)
-            listed, fault = follow(worker, records, options)
+            worker = Worker(target, file, remaining, options, log_path, log)
+            listed, fault = follow(worker, records, options, deadline)
             if listed is None:
                 if fault is not None:
                     records[IMPORT] = {key: fault[key] for key in ("outcome", "reason", "seconds")}
@@ -118,13 +124,17 @@ def run_file(target, file, options, names=None):
             remaining = [name for name in listed if name not in records]
             if fault is None:
                 break
-            if fault.get("case") is None:
+            if fault["case"] is None and fault["outcome"] != outcomes.NOT_RUN:
                 # The worker ended between cases or after the last one. Record the fault for the file, and do not retry.
                 records[EXIT] = {"outcome": fault["outcome"], "reason": fault["reason"], "seconds": 0}
                 for name in remaining:
                     records[name] = {"outcome": "crashed", "reason": f"not reached: {fault['reason']}", "seconds": 0}
                 break
             if not remaining:
+                break
+            if time.monotonic() > deadline:
+                reason = f"the file ran longer than {options.file_timeout:g} s"
+                records.update({name: {"outcome": outcomes.NOT_RUN, "reason": reason, "seconds": 0} for name in remaining})
                 break
     return records
 
@@ -138,8 +148,11 @@ def overdue(listed, current, records, options):
     return {**record, "case": current}
 
 
-def follow(worker, records, options):
-    """Records the reports of a worker. Returns its cases, and how it failed if it did."""
+def follow(worker, records, options, deadline):
+    """Records the reports of a worker. Returns its cases, and how it failed if it did.
+
+    After the deadline, ends the worker before its next case.
+    """
     listed, current = None, None
     while True:
         try:
@@ -164,6 +177,9 @@ def follow(worker, records, options):
         elif "stop" in report:
             records[report["stop"]] = {key: report[key] for key in ("outcome", "reason", "seconds")}
             current = None
+            if time.monotonic() > deadline and any(name not in records for name in listed):
+                worker.end()
+                return listed, {"outcome": outcomes.NOT_RUN, "case": None}
         elif "skipped_file" in report or "broken_file" in report:
             worker.end(options.timeout)
             skipped = report.get("skipped_file")
@@ -176,17 +192,16 @@ def follow(worker, records, options):
             return listed, fault
 
 
-def run_all(target, jobs, options):
-    """Runs files, given as `(file, names)`, and returns their records by the file's name."""
-    files = {}
+def run_all(target, jobs, options, files, save=lambda: None):
+    """Runs files, given as `(file, names)`, adds their records to `files` by the file's name, and saves after each."""
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(run_file, target, file, options, names): file for file, names in jobs}
         for done in concurrent.futures.as_completed(running):
-            name = running[done].name
-            files[name] = done.result()
-            found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.counts(files[name]).items()))
+            name, records = running[done].name, done.result()
+            files.setdefault(name, {}).update(records)
+            save()
+            found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.counts(records).items()))
             print(f"{target.name}: {name}: {found or 'no cases'}", flush=True)
-    return files
 
 
 def tests_of(options):
@@ -259,6 +274,8 @@ def parse(arguments):
     parser.add_argument("--cases", type=int, default=1, help="generated cases per test (default: %(default)s)")
     parser.add_argument("--slow", action="store_true", help="run tests that JAX marks as slow")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for one case (default: %(default)g)")
+    parser.add_argument("--file-timeout", type=float, default=0, help="seconds for one file; 0 for no limit (default)")
+    parser.add_argument("--resume", action="store_true", help="run only the files and cases that --output lacks")
     parser.add_argument("--jobs", type=int, default=1, help="files to run at once (default: %(default)s)")
     parser.add_argument("--output", type=pathlib.Path, required=True, help="the JSON file to write")
     parser.add_argument("--baseline", type=pathlib.Path, help="outcomes of an earlier run to compare with")
@@ -281,6 +298,52 @@ def parse(arguments):
     return options
 
 
+def resumed(options, settings):
+    """The result of the run to continue, or an empty one."""
+    if not options.resume or not options.output.exists():
+        return {**settings, "files": {}}
+    try:
+        result = outcomes.read(options.output)
+    except ValueError as error:
+        raise SystemExit(f"--resume {error}") from None
+    for name, value in settings.items():
+        if result.get(name) != value:
+            raise SystemExit(
+                f"--resume {options.output}: that run has {name} {result.get(name)!r}, and this one {value!r}; "
+                "leave --resume out or name another --output"
+            )
+    return result
+
+
+def left(files, options, ran):
+    """The jobs for files and cases that did not run yet. Removes the records of the cases."""
+    jobs = []
+    for file in files:
+        if file.name not in ran:
+            jobs.append((file, None))
+            continue
+        matches = re.compile(options.filter or "").search
+        names = [name for name in outcomes.not_run(ran[file.name]) if matches(name)]
+        if names:
+            ran[file.name] = {name: record for name, record in ran[file.name].items() if name not in names}
+            jobs.append((file, names))
+    return jobs
+
+
+def run_references(files, bad, options, result, save):
+    """Runs cases that did not pass on each reference, except those that an earlier part of the run ran there."""
+    known = {reference["library"]: reference["files"] for reference in result.get("references", ())}
+    result["references"] = [{"library": name, "files": known.get(name, {})} for name in options.reference]
+    for reference in result["references"]:
+        names = {}
+        for file, case in bad:
+            if case not in reference["files"].get(file, {}):
+                names.setdefault(file, []).append(case)
+        # A file that could not be imported runs as a whole.
+        jobs = [(file, None if IMPORT in names[file.name] else names[file.name]) for file in files if file.name in names]
+        run_all(reference_of(reference["library"], options), jobs, options, reference["files"], save)
+
+
 def main(arguments):
     options = parse(arguments)
     options.logs = options.output.resolve().with_suffix(".logs")
@@ -295,28 +358,24 @@ def main(arguments):
         expected = outcomes.read_expected(options.expected) if options.expected else {}
     except ValueError as error:
         raise SystemExit(f"--expected {error}") from None
-    now = run_all(target_of(options), [(file, None) for file in files], options)
-    if not any(now.values()):
-        raise SystemExit("no case ran: the files have none" + (f" that matches --filter {options.filter}" if options.filter else ""))
-    result = {
+    settings = {
         "format": outcomes.FORMAT,
         "name": options.name,
         "library": str(options.library),
         "with_package": options.package is not None,
         "devices": options.devices,
         "cases": options.cases,
-        "files": now,
     }
+    result = resumed(options, settings)
+    now = result["files"]
+    save = lambda: outcomes.write(options.output, result)
+    run_all(target_of(options), left(files, options, now), options, now, save)
+    if not any(now.values()):
+        raise SystemExit("no case ran: the files have none" + (f" that matches --filter {options.filter}" if options.filter else ""))
     bad = {key: record for key, record in outcomes.cases_of(now).items() if record["outcome"] in outcomes.BAD}
     if options.reference and bad:
-        names = {}
-        for file, case in bad:
-            names.setdefault(file, []).append(case)
-        # A file that could not be imported runs as a whole.
-        jobs = [(file, None if IMPORT in names[file.name] else names[file.name]) for file in files if file.name in names]
-        ran = {reference: run_all(reference_of(reference, options), jobs, options) for reference in options.reference}
-        result["references"] = [{"library": reference, "files": files} for reference, files in ran.items()]
-    outcomes.write(options.output, result)
+        run_references(files, bad, options, result, save)
+    save()
     print(f"\n{outcomes.table(now)}\n")
     print(outcomes.listing("not passed", bad))
     if "references" in result:
@@ -326,9 +385,12 @@ def main(arguments):
     if options.expected:
         print(outcomes.listing("not passed, and not expected to fail", unexpected))
         print(outcomes.listing("passed, and expected to fail", mended))
+    waiting = sum(len(outcomes.not_run(records)) for records in now.values())
+    if waiting:
+        print(f"not run, because the time of their file was over: {waiting}; run again with --resume")
     print(f"outcomes: {options.output}\nlogs: {options.logs}")
     if baseline is None:
-        return 1 if unexpected else 0
+        return 1 if unexpected or waiting else 0
     if options.filter:
         # Cases that the filter excludes are not missing.
         matches = re.compile(options.filter).search
@@ -336,7 +398,7 @@ def main(arguments):
     regressions, progress = outcomes.compare(baseline, now)
     print(outcomes.listing("progress since the baseline", progress))
     print(outcomes.listing("regressions since the baseline", regressions))
-    return 1 if regressions else 0
+    return 1 if regressions or waiting else 0
 
 
 if __name__ == "__main__":

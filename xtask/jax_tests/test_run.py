@@ -56,6 +56,47 @@ class RunTest(unittest.TestCase):
         aborted = ("crashed", "when the process exited: signal 6 (SIGABRT)")
         self.assertEqual(self.records("exit_test.py"), {"ExitTest.test_passes": ("passed", ""), "(exit)": aborted})
 
+    def test_helpers_come_from_the_checkout(self):
+        self.assertEqual(self.records("helper_test.py"), {"HelperTest.test_passes": ("passed", "")})
+
+    def test_a_file_out_of_time_is_resumed(self):
+        # The limit has passed before the first case, and a case that has started runs to its end.
+        limits = ["--file-timeout", "0.000001", "odd_test", "--filter", "test_(01|02|04|10)"]
+        status, printed, found = self.run_it("limited", *limits)
+        self.assertEqual(status, 1)
+        self.assertIn("not run, because the time of their file was over: 3; run again with --resume", printed)
+        case = found["files"]["odd_test.py"]["OddTest.test_02_fails"]
+        self.assertEqual((case["outcome"], case["reason"]), ("not_run", "the file ran longer than 1e-06 s"))
+        # Each run with the same limit adds a case, and the earlier ones do not run again.
+        for outcome in ("failed", "skipped", "passed"):
+            status, printed, found = self.run_it("limited", *limits, "--resume")
+            self.assertRegex(printed, f"pjrt_cpu: odd_test.py: .*1 {outcome}")
+        self.assertNotIn("run again with --resume", printed)
+        outcome_of = {case: record["outcome"] for case, record in found["files"]["odd_test.py"].items()}
+        self.assertEqual(list(outcome_of.values()), ["passed", "failed", "skipped", "passed"])
+        # A complete run has nothing left, and its options are compared.
+        _, printed, again = self.run_it("limited", *limits, "--resume")
+        self.assertEqual(again, found)
+        self.assertNotIn("pjrt_cpu: odd_test.py", printed)
+        with self.assertRaisesRegex(SystemExit, "--resume .*limited.json: that run has devices 1, and this one 2; leave"):
+            self.run_it("limited", *limits, "--resume", "--devices", "2")
+
+    def test_a_resumed_run_runs_each_reference_once(self):
+        limits = ["--file-timeout", "0.000001", "odd_test", "--filter", "test_0[28]", "--reference", "cpu"]
+        self.run_it("both", *limits)
+        _, printed, found = self.run_it("both", *limits, "--resume")
+        self.assertEqual(list(found["references"][0]["files"]["odd_test.py"]), ["OddTest.test_02_fails", "OddTest.test_08_passes_unexpectedly"])
+        self.assertIn("reference-cpu: odd_test.py: 1 failed", printed)
+
+    def test_names_may_be_longer_than_an_argument(self):
+        folder = pathlib.Path(self.folder.name)
+        options = run.parse(["--jax-checkout", str(FAKE), "--library", "libnone.so", "--output", str(folder / "long.json")])
+        options.logs = options.scratch = folder / "long.logs"
+        options.scratch.mkdir()
+        file = FAKE / "tests" / "odd_test.py"
+        records = run.run_file(run.target_of(options), file, options, ["OddTest.test_01_passes", "x" * (1 << 20)])
+        self.assertEqual([(name, record["outcome"]) for name, record in records.items()], [("OddTest.test_01_passes", "passed")])
+
     def test_logs_hold_what_the_cases_printed(self):
         log = (pathlib.Path(self.folder.name) / "first.logs" / "pjrt_cpu" / "odd_test.log").read_text(errors="replace")
         self.assertIn("the reason why", log)
@@ -130,6 +171,7 @@ class OutcomesTest(unittest.TestCase):
         self.assertEqual([case for _, case in regressions], ["a", "d", "e", "g"])
         self.assertEqual(regressions["a_test.py", "e"]["outcome"], "missing")
         self.assertEqual([case for _, case in progress], ["b"])
+        self.assertEqual(outcomes.compare(of(a="passed"), of(a="not_run")), ({}, {}))
 
     def test_comparison_with_a_reference(self):
         of = lambda **cases: {"a_test.py": {case: {"outcome": outcome, "reason": ""} for case, outcome in cases.items()}}

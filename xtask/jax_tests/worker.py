@@ -1,12 +1,13 @@
 """Runs the cases of one test file, and reports when each of them starts and ends. `run.py` starts it, and continues if
 it crashes.
 
-The only argument is JSON: the file, the names of the cases to run (all if null), a regular expression that names must
-match, the value that `jax._src.test_util.device_under_test` returns (JAX's own value if null), and the file descriptor
-for reports. Each report is a line of JSON.
+The only argument is a file of JSON: the test file, the names of the cases to run (all if null), a regular expression
+that names must match, the value that `jax._src.test_util.device_under_test` returns (JAX's own value if null), and the
+file descriptor for reports. Each report is a line of JSON.
 """
 
 import faulthandler
+import importlib.abc
 import importlib.util
 import json
 import os
@@ -92,10 +93,26 @@ def flatten(suite):
             yield item
 
 
+class TestHelpers(importlib.abc.MetaPathFinder):
+    """Finds modules for tests in the checkout that the package of JAX lacks, such as `jax._src.hypothesis_test_util`."""
+
+    def __init__(self, checkout):
+        self.checkout = checkout
+
+    def find_spec(self, fullname, path, target=None):
+        package, _, module = fullname.rpartition(".")
+        file = self.checkout / "jax" / "_src" / f"{module}.py"
+        if package != "jax._src" or not file.is_file():
+            return None
+        return importlib.util.spec_from_file_location(fullname, file)
+
+
 def load(path, device_under_test):
     """Imports the file as `python FILE` would, without running it."""
     sys.argv = [str(path)]
     sys.path.insert(0, str(path.parent))
+    # It is the last finder, so the modules of the package come first.
+    sys.meta_path.append(TestHelpers(path.parent.parent))
     if device_under_test is not None:
         from jax._src import test_util
 
@@ -111,7 +128,7 @@ def load(path, device_under_test):
 
 
 def main():
-    given = json.loads(sys.argv[1])
+    given = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
     faulthandler.enable()
     pipe = os.fdopen(given["reports"], "w", buffering=1)
 

@@ -28,6 +28,9 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
   --filter REGEX        only cases whose `Class.method` matches
   --cases N             generated cases per test (default: 1); --slow runs tests that JAX marks as slow
   --timeout SECONDS     for one case (default: 120)
+  --file-timeout SECONDS
+                        for one file: the cases it has left when the time is over have the outcome `not_run`
+  --resume              continue an earlier run with the same --output: run only the files and cases that it lacks
   --jobs N              files to run at once (default: 1)
   --reference cpu|xla|FILE
                         run what did not pass on JAX's own CPU, XLA's CPU plugin or another plugin, too; may be repeated
@@ -36,7 +39,8 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
   --output FILE         the outcomes as JSON (default: target/jax-tests/outcomes.json); logs lie beside it
   --baseline FILE       the outcomes of an earlier run: lists regressions and progress
 
-Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass and is not expected to fail.
+Exit status: with --baseline 1 if a case regressed; without, 1 if a case did not pass and is not expected to fail. It is
+also 1 if cases are left to a resumed run.
 ";
 
 /// The options of this module. The runner receives the others unchanged.

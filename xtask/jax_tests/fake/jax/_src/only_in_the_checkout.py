@@ -1,0 +1,3 @@
+"""A module of tests that the package lacks."""
+
+VALUE = 7
