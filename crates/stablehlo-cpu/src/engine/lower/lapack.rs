@@ -3,7 +3,7 @@
 
 use stablehlo::ir::{Attribute, OpKind};
 
-use super::{LoweringContext, Result, TypedValue};
+use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::lapack::{Lapack, Precision, Routine};
@@ -42,7 +42,10 @@ impl LoweringContext<'_, '_> {
             "syevd" | "heevd" => Routine::Symmetric { lower },
             // The two routines only differ in their algorithms.
             "gesdd" | "gesvd" => {
-                Routine::Singular { full: letter("mode") == Some('A'), vectors: letter("mode") != Some('N') }
+                let vectors = letter("mode") != Some('N');
+                // LAPACK ignores the arrays of vectors that it does not compute. JAX passes arrays of both sizes.
+                let full = if vectors { letter("mode") == Some('A') } else { self.declares_all_vectors() };
+                Routine::Singular { full, vectors }
             }
             "geev" => Routine::General {
                 left: letter("compute_left") == Some('V'),
@@ -126,6 +129,15 @@ impl LoweringContext<'_, '_> {
         self.finish_narrow(dtype, outs, types)
     }
 
+    /// Whether the declared singular vectors are square matrices. Without this, there are as many vectors as values.
+    fn declares_all_vectors(&self) -> bool {
+        let is_square = |id| {
+            let ty = type_of(self.frame.func, id).and_then(tensor_type);
+            ty.is_ok_and(|ty| matches!(&ty.dims[..], [.., rows, columns] if rows == columns))
+        };
+        self.op.results.get(2..4).is_some_and(|vectors| vectors.iter().all(|&id| is_square(id)))
+    }
+
     /// Checks that the attributes of `gehrd` select all rows and columns of the matrix.
     fn check_whole_matrix(&self, n: usize) -> Result<()> {
         let has_value = |name: &str, expected: usize| {
@@ -150,9 +162,8 @@ impl LoweringContext<'_, '_> {
         let eigenvalues = if wide == DType::C128 { vec![(wide, vec![n])] } else { vec![(wide, vec![n]); 2] };
         let mut types = match routine {
             Routine::Symmetric { .. } => vec![(wide, vec![n, n]), (DType::F64, vec![n])],
-            Routine::Singular { full, vectors } => {
-                let square = full || !vectors;
-                let (rows, columns) = if square { (m, n) } else { (k, k) };
+            Routine::Singular { full, .. } => {
+                let (rows, columns) = if full { (m, n) } else { (k, k) };
                 vec![(wide, vec![m, n]), (DType::F64, vec![k]), (wide, vec![m, rows]), (wide, vec![columns, n])]
             }
             Routine::General { .. } => [eigenvalues, vec![(DType::C128, vec![n, n]); 2]].concat(),

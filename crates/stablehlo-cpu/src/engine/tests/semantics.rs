@@ -313,6 +313,23 @@ fn svd_by_qr_steps() {
 }
 
 #[test]
+fn svd_without_vectors() {
+    for (u, vt) in [("2x2", "2x3"), ("2x2", "3x3")] {
+        let svd = program(
+            "%a: tensor<2x3xf64>",
+            "tensor<2xf64>",
+            &format!(
+                "%0:5 = stablehlo.custom_call @lapack_dgesdd_ffi(%a)
+                   {{api_version = 4 : i32, mhlo.backend_config = {{mode = 78 : ui8}}}} : (tensor<2x3xf64>)
+                   -> (tensor<2x3xf64>, tensor<2xf64>, tensor<{u}xf64>, tensor<{vt}xf64>, tensor<i32>)
+                 return %0#1 : tensor<2xf64>"
+            ),
+        );
+        assert_eq!(run::<f64>(&svd, vec![tensor(DType::F64, &[2, 3], &[3.0, 0.0, 0.0, 0.0, 0.0, 2.0])]), [3.0, 2.0]);
+    }
+}
+
+#[test]
 fn cholesky_of_indefinite_matrix() {
     for (lower, outside) in [(true, 1), (false, 2)] {
         let ty = "tensor<2x2xf32>";
