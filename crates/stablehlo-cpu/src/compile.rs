@@ -32,6 +32,7 @@ const PASSES: &[Pass] = &[
     inline_async_ops,
     pad_bounded_arrays,
     partition,
+    combine_all_reduces,
     export_readable,
     decompose_quantized,
     expand_scans,
@@ -83,6 +84,15 @@ fn partition(program: &mut Compilation<'_>) -> Result<()> {
     program.module = Cow::Owned(split.module);
     if settings.partitions > 1 {
         program.shardings = Some((split.parameter_shardings, split.output_shardings));
+    }
+    Ok(())
+}
+
+/// Lets devices meet once for several reductions.
+fn combine_all_reduces(program: &mut Compilation<'_>) -> Result<()> {
+    if program.settings.replicas.saturating_mul(program.settings.partitions) > 1 {
+        let module = passes::combine_all_reduces(&program.module);
+        program.replace(module);
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Rewrites of whole programs before they are lowered. `compile` lists them in their order.
 
+mod combine_all_reduces;
 mod decompose_quantized;
 mod expand_scans;
 mod inline_async_ops;
@@ -7,6 +8,7 @@ mod layout_assignment;
 mod pad_bounded_arrays;
 mod quantized_type;
 
+pub(crate) use combine_all_reduces::combine_all_reduces;
 pub(crate) use decompose_quantized::decompose_quantized;
 pub(crate) use expand_scans::expand_scans;
 pub(crate) use inline_async_ops::inline_async_ops;

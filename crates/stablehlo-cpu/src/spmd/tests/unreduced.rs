@@ -1,7 +1,7 @@
 //! Values of which each device holds a summand.
 
 use super::traffic::{collectives, none};
-use super::{N, X, Y, dims, function, module};
+use super::{N, X, Y, dims, function, module, same};
 use crate::spmd::{OpSharding, partition};
 
 const MATRIX: &str = "tensor<8x8xf32>";
@@ -37,6 +37,20 @@ fn partial_products_are_added_first() {
     let rows = dims(&[X, N]);
     let found = collectives(&function(&args, (MATRIX, &rows), &body(unused_e)));
     assert_eq!(found.iter().filter(|name| *name == "reduce_scatter").count(), 1, "{found:?}");
+}
+
+#[test]
+fn independent_sums_are_joined() {
+    let (left, right, whole) = (dims(&[N, X]), dims(&[X, N]), dims(&[N, N]));
+    let body = [
+        dot("c", "a", "b"),
+        format!("%t = stablehlo.tanh %c : {MATRIX}\n%n = stablehlo.negate %b : {MATRIX}\n"),
+        dot("d", "a", "n"),
+        format!("%u = stablehlo.tanh %d : {MATRIX}\n%r = stablehlo.add %t, %u : {MATRIX}"),
+    ];
+    let program = same(&function(&[(MATRIX, &left), (MATRIX, &right)], (MATRIX, &whole), &body.concat()));
+    let text = String::from_utf8(program.readable_program().unwrap().to_vec()).unwrap();
+    assert_eq!(text.matches("stablehlo.all_reduce").count(), 1, "{text}");
 }
 
 #[test]

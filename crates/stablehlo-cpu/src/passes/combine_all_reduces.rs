@@ -1,0 +1,259 @@
+//! The pass `combine_all_reduces`: joins `all_reduce` ops of a block that do not depend on each other into one op with
+//! several operands.
+//!
+//! All members of a group meet in each collective. A training step that reduces every gradient on its own spends more
+//! time on the meetings than on the sums of small arrays. The ops between two joined ops keep their order, except that
+//! those that need the first result run after the joined op.
+
+use std::collections::HashSet;
+
+use stablehlo::ir::{Binary, Module, Op, OpKind, Region, Type, ValueId, ValueTypes};
+
+/// The most bytes of operands in a joined op. Operands stay in memory until the joined op runs, and a meeting costs
+/// little compared with the sum of a large array.
+const LARGEST: usize = 30 << 20;
+
+fn is_all_reduce(op: &Op) -> bool {
+    matches!(op.kind, OpKind::AllReduce { .. })
+}
+
+fn applies(region: &Region) -> bool {
+    region.ops.iter().filter(|op| is_all_reduce(op)).nth(1).is_some()
+        || region.ops.iter().any(|op| op.regions.iter().any(applies))
+}
+
+/// Returns the program with joined ops, or `None` if no block has several `all_reduce` ops. The module has passed the
+/// verifier.
+pub(crate) fn combine_all_reduces(module: &Module) -> Option<Module> {
+    if !module.funcs.iter().any(|func| applies(&func.body)) {
+        return None;
+    }
+    let mut module = module.clone();
+    for func in module.funcs.iter_mut().filter(|func| applies(&func.body)) {
+        combine(&mut func.body, &func.values);
+    }
+    Some(module)
+}
+
+/// An `all_reduce` that later ones may join.
+struct Waiting {
+    op: Op,
+    /// Size of its operands.
+    bytes: usize,
+    /// Ops that need its results, in order.
+    delayed: Vec<Op>,
+    /// Results of `op` and of the delayed ops.
+    results: HashSet<ValueId>,
+}
+
+impl Waiting {
+    fn new(op: Op, types: &ValueTypes) -> Self {
+        let results = op.results.iter().copied().collect();
+        Self { bytes: bytes(&op, types).unwrap_or(LARGEST), delayed: Vec::new(), results, op }
+    }
+
+    /// Whether the op or an op inside it uses a result.
+    fn is_used_by(&self, op: &Op) -> bool {
+        op.operands.iter().any(|operand| self.results.contains(operand))
+            || op.regions.iter().flat_map(|region| &region.ops).any(|op| self.is_used_by(op))
+    }
+
+    /// Delays an op that uses a result.
+    fn delay(&mut self, op: Op) {
+        self.results.extend(&op.results);
+        self.delayed.push(op);
+    }
+
+    /// Adds the operands of an `all_reduce` that uses no result. Returns the op if they cannot be joined.
+    fn join(&mut self, op: Op, types: &ValueTypes) -> Option<Op> {
+        let bytes = bytes(&op, types).and_then(|bytes| self.bytes.checked_add(bytes)).filter(|&bytes| bytes <= LARGEST);
+        let Some(bytes) = bytes.filter(|_| alike(&self.op, &op, types)) else { return Some(op) };
+        self.bytes = bytes;
+        self.results.extend(&op.results);
+        self.op.operands.extend(op.operands);
+        self.op.results.extend(op.results);
+        None
+    }
+
+    fn ops(self) -> impl Iterator<Item = Op> {
+        std::iter::once(self.op).chain(self.delayed)
+    }
+}
+
+fn combine(region: &mut Region, types: &ValueTypes) {
+    let mut waiting: Option<Waiting> = None;
+    let last = region.ops.len().saturating_sub(1);
+    for (index, mut op) in std::mem::take(&mut region.ops).into_iter().enumerate() {
+        op.regions.iter_mut().for_each(|region| combine(region, types));
+        let used = waiting.as_ref().is_some_and(|waiting| waiting.is_used_by(&op));
+        if index == last || (used && (is_all_reduce(&op) || has_effects(&op, types))) {
+            region.ops.extend(waiting.take().into_iter().flat_map(Waiting::ops));
+        }
+        match &mut waiting {
+            Some(waiting) if used => waiting.delay(op),
+            Some(first) if is_all_reduce(&op) => {
+                if let Some(op) = first.join(op, types) {
+                    region.ops.extend(waiting.replace(Waiting::new(op, types)).into_iter().flat_map(Waiting::ops));
+                }
+            }
+            None if is_all_reduce(&op) => waiting = Some(Waiting::new(op, types)),
+            _ => region.ops.push(op),
+        }
+    }
+}
+
+/// Whether the op may act on the world outside the program, so that its order matters.
+fn has_effects(op: &Op, types: &ValueTypes) -> bool {
+    let is_token = |id: &ValueId| index(*id).and_then(|index| types.get(index)) == Some(&Type::Token);
+    matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Other { .. })
+        || op.operands.iter().chain(&op.results).any(is_token)
+        || op.regions.iter().flat_map(|region| &region.ops).any(|op| has_effects(op, types))
+}
+
+/// Total size of the operands. Returns `None` if a size is not known.
+fn bytes(op: &Op, types: &ValueTypes) -> Option<usize> {
+    let mut sizes = op.operands.iter().map(|&id| types.get(index(id)?)?.as_tensor()?.byte_size());
+    sizes.try_fold(0, |sum: usize, size| sum.checked_add(size?))
+}
+
+/// Whether two ops reduce arrays of one element type by the same function over the same groups.
+fn alike(a: &Op, b: &Op, types: &ValueTypes) -> bool {
+    let element = |id: &ValueId| Some(types.get(index(*id)?)?.as_tensor()?.element);
+    let first = a.operands.first().and_then(element);
+    first.is_some()
+        && a.operands.iter().chain(&b.operands).all(|id| element(id) == first)
+        && groups(a) == groups(b)
+        && a.attributes == b.attributes
+        && function(a).is_some()
+        && function(a) == function(b)
+}
+
+/// The groups that meet, the channel, and what the ids of the groups number.
+fn groups(op: &Op) -> impl PartialEq + '_ {
+    match &op.kind {
+        OpKind::AllReduce { replica_groups, channel, use_global_device_ids } => {
+            Some((replica_groups, channel, use_global_device_ids))
+        }
+        _ => None,
+    }
+}
+
+/// The op's function if it is one binary op, and whether that op takes its arguments in order.
+fn function(op: &Op) -> Option<(Binary, bool)> {
+    let [region] = &op.regions[..] else { return None };
+    let (&[a, b], [inner, end]) = (&region.args[..], &region.ops[..]) else { return None };
+    let OpKind::Binary(binary) = inner.kind else { return None };
+    let in_order = inner.operands[..] == [a, b];
+    (end.operands == inner.results && (in_order || inner.operands[..] == [b, a])).then_some((binary, in_order))
+}
+
+fn index(id: ValueId) -> Option<usize> {
+    usize::try_from(id.0).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TYPE: &str = "tensor<4xf32>";
+
+    fn reduce(to: &str, from: &str, function: &str, ty: &str) -> String {
+        let scalar = ty.replace("4x", "");
+        format!(
+            "%{to} = \"stablehlo.all_reduce\"(%{from}) <{{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}}> ({{
+               ^bb0(%p: {scalar}, %q: {scalar}):
+                 %s = stablehlo.{function} %p, %q : {scalar}
+                 stablehlo.return %s : {scalar}
+             }}) : ({ty}) -> {ty}\n"
+        )
+    }
+
+    /// The number of operands of each `all_reduce`, after the pass and the verifier.
+    fn counts(body: &[String]) -> Vec<usize> {
+        fn count(region: &Region, found: &mut Vec<usize>) {
+            for op in &region.ops {
+                if is_all_reduce(op) {
+                    found.push(op.operands.len());
+                }
+                op.regions.iter().for_each(|region| count(region, found));
+            }
+        }
+        let text = format!(
+            "func.func @main(%a: {TYPE}, %b: {TYPE}, %i: tensor<4xi32>) -> {TYPE} {{ {} return %r : {TYPE} }}",
+            body.concat()
+        );
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
+        let module = combine_all_reduces(&module).unwrap_or(module);
+        stablehlo::verify(&module, stablehlo::VerifyLevel::FULL).unwrap();
+        let mut found = Vec::new();
+        count(&module.funcs[0].body, &mut found);
+        found
+    }
+
+    fn add(to: &str, a: &str, b: &str) -> String {
+        format!("%{to} = stablehlo.add %{a}, %{b} : {TYPE}\n")
+    }
+
+    #[test]
+    fn independent() {
+        let body = [
+            reduce("x", "a", "add", TYPE),
+            add("c", "b", "b"),
+            // This op waits for the joined one.
+            add("t", "x", "c"),
+            reduce("y", "c", "add", TYPE),
+            reduce("z", "b", "add", TYPE),
+            add("u", "t", "y"),
+            add("r", "u", "z"),
+        ];
+        assert_eq!(counts(&body), [3]);
+    }
+
+    #[test]
+    fn dependent() {
+        let body = [reduce("x", "a", "add", TYPE), add("c", "x", "b"), reduce("r", "c", "add", TYPE)];
+        assert_eq!(counts(&body), [1, 1]);
+        let direct = [reduce("x", "a", "add", TYPE), reduce("r", "x", "add", TYPE)];
+        assert_eq!(counts(&direct), [1, 1]);
+        let in_a_region = [
+            reduce("x", "a", "add", TYPE),
+            "%n = stablehlo.constant dense<true> : tensor<i1>\n".to_owned(),
+            format!(
+                "%c = \"stablehlo.if\"(%n) ({{ stablehlo.return %x : {TYPE} }}, {{ stablehlo.return %a : {TYPE} }}) \
+                 : (tensor<i1>) -> {TYPE}\n"
+            ),
+            reduce("r", "c", "add", TYPE),
+        ];
+        assert_eq!(counts(&in_a_region), [1, 1]);
+    }
+
+    #[test]
+    fn calls_are_not_delayed() {
+        let call = format!("%c = stablehlo.custom_call @f(%x) {{has_side_effect = true}} : ({TYPE}) -> {TYPE}\n");
+        let body = [reduce("x", "a", "add", TYPE), call, reduce("y", "b", "add", TYPE), add("r", "c", "y")];
+        assert_eq!(counts(&body), [1, 1]);
+    }
+
+    #[test]
+    fn different_functions_types_and_groups() {
+        let end = add("r", "x", "y");
+        assert_eq!(counts(&[reduce("x", "a", "add", TYPE), reduce("y", "b", "maximum", TYPE), end.clone()]), [1, 1]);
+        let integers = reduce("j", "i", "add", "tensor<4xi32>");
+        assert_eq!(counts(&[reduce("x", "a", "add", TYPE), integers, add("r", "x", "a")]), [1, 1]);
+        let others = reduce("y", "b", "add", TYPE).replace("[[0, 1]]", "[[1, 0]]");
+        assert_eq!(counts(&[reduce("x", "a", "add", TYPE), others, end]), [1, 1]);
+    }
+
+    #[test]
+    fn large_arrays() {
+        let large = "tensor<6291456xf32>";
+        let (a, b) = (reduce("x", "a", "add", TYPE), reduce("y", "b", "add", TYPE));
+        let text = format!(
+            "func.func @main(%a: {large}, %b: {large}) -> {large} {{ {} return %r : {large} }}",
+            [a, b, add("r", "x", "y")].concat().replace(TYPE, large)
+        );
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
+        let module = combine_all_reduces(&module).unwrap();
+        assert_eq!(module.funcs[0].body.ops.iter().filter(|op| is_all_reduce(op)).count(), 2);
+    }
+}
