@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_found_in_literals_assignments_and_macros() {
+    fn finds_fields() {
         let page = written(CALLER, WANTED);
         assert_eq!((page.missing, page.faults), (Vec::new(), Vec::new()));
         for row in [
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_function_makes_the_page_stale_and_is_missing() {
+    fn dropped_function_is_missing() {
         let committed = written(CALLER, WANTED).text;
         compare(&committed, &committed).unwrap();
         let less = CALLER.replace("call::<slot::PJRT_Drop>(&mut args)", "()").replace("PJRT_Drop_Args::new()", "0");
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_field_is_missing() {
+    fn dropped_field_is_missing() {
         let page = written(&CALLER.replace("limit: 3,", ""), WANTED);
         assert_eq!(page.missing, ["the caller's side does not use PJRT_Options::limit"]);
     }
 
     #[test]
-    fn a_reason_for_a_used_or_unknown_item_is_a_fault() {
+    fn unneeded_reason_is_fault() {
         let wanted = [
             NotWanted { side: Both, reason: "Nothing to drop.", items: &["PJRT_Drop", "PJRT_Gone"] },
             NotWanted { side: Both, reason: "Names are not used.", items: &["PJRT_Options::names"] },

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_declares_what_c_programs_call() {
+    fn header_declares_called_functions() {
         let declared = declared().unwrap();
         assert!(declared.len() > 50, "{declared:?}");
         assert!(declared.contains("dp_registry_select") && declared.contains("dp_plugin_load"), "{declared:?}");

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_matrix_tells_all() {
+    fn matrix_lists_outcomes() {
         let ran = |failed, result| Outcome::Ran { passed: 30, failed, skipped: vec!["x".to_owned()], result };
         let rows = [
             Row { version: "0.5.3", outcome: ran(0, Ok(())) },

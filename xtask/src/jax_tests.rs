@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runner_passes_its_tests() {
+    fn runner_passes_its_tests() {
         let mut tests = Command::new("python3");
         tests.arg("test_run.py").current_dir(sh::root().join("xtask/jax_tests")).env("PYTHONDONTWRITEBYTECODE", "1");
         match tests.output() {

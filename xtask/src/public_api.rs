@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn types_of_the_raw_crate_stay_in_the_raw_module() {
+    fn raw_types_stay_in_raw_module() {
         assert!(leaks("pub fn pjrt::Buffer::raw(&self) -> *mut pjrt_sys::bindings::PJRT_Buffer"));
         assert!(!leaks("pub fn pjrt::raw::Api::as_raw(&self) -> *const pjrt_sys::bindings::PJRT_Api"));
         assert!(!leaks("pub fn pjrt::Buffer::client(&self) -> pjrt::Client"));

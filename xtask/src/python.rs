@@ -54,11 +54,11 @@ impl Jax {
         eprintln!("creating a Python environment from {}", requirements.join(" and "));
         sh::output(Command::new(base).args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes"]);
+        pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]);
         for file in requirements {
             pip.arg("-r").arg(sh::root().join(file));
         }
-        sh::output(&mut pip)?;
+        sh::shown(&mut pip)?;
         fs::write(&done, wanted)?;
         Ok(python)
     }

@@ -41,6 +41,12 @@ pub(crate) fn output(command: &mut Command) -> Result<String, Error> {
     Err(format!("{} failed: {}\n{stdout}{stderr}", show(command), out.status).into())
 }
 
+/// Runs a command, and shows its output on our stderr, such as the progress of a download. Its stderr becomes part of
+/// the error.
+pub(crate) fn shown(command: &mut Command) -> Result<(), Error> {
+    stderr(command.stdout(std::io::stderr())).map(drop)
+}
+
 /// Runs a command and returns its stderr, which also becomes part of the error.
 pub(crate) fn stderr(command: &mut Command) -> Result<String, Error> {
     let out = command.stdin(Stdio::null()).output().map_err(|e| format!("cannot start {}: {e}", show(command)))?;

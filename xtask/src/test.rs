@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn output_of_failed_tests_is_kept_without_frames() {
+    fn failed_output_without_frames() {
         let output = "successes:\n---- a stdout ----\nfine\nfailures:\n---- b stdout ----\nthread 'b' panicked\n  \
                       12: core::panic\n         at src/lib.rs:3:5\nfailures:\n    b\ntest result: FAILED. 1 passed; 1 \
                       failed; 0 ignored\nother";

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_do_not_run_without_a_place_for_their_result() {
+    fn null_result_skips_body() {
         // SAFETY: null is allowed for both.
         let code = unsafe { call("dp_test", null_mut::<i32>(), null_mut(), || unreachable!("it ran")) };
         assert_eq!(code, 3);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn structs_are_copied_as_far_as_both_sides_know_them() {
+    fn copies_common_part_of_structs() {
         #[repr(C)]
         #[derive(Clone, Copy)]
         struct Two {

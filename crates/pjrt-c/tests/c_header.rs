@@ -28,28 +28,28 @@ fn compiles(test: &str, compiler: &str, arguments: &[&str], source: &str) {
 }
 
 #[test]
-fn it_compiles_as_c11() {
+fn compiles_as_c11() {
     let source = "#include \"device_plugin.h\"\n#include \"device_plugin.h\"\n\
                   int main(void) { return dp_abi_version() == DP_ABI_VERSION ? 0 : 1; }\n";
-    compiles("it_compiles_as_c11", "cc", &["-std=c11", "-xc"], source);
+    compiles("compiles_as_c11", "cc", &["-std=c11", "-xc"], source);
 }
 
 #[test]
-fn it_compiles_as_cpp17() {
+fn compiles_as_cpp17() {
     let source = "#include \"device_plugin.h\"\nint main() { return dp_version().data == nullptr; }\n";
-    compiles("it_compiles_as_cpp17", "c++", &["-std=c++17", "-xc++", "-Wconversion"], source);
+    compiles("compiles_as_cpp17", "c++", &["-std=c++17", "-xc++", "-Wconversion"], source);
 }
 
 #[test]
-fn the_cpp_header_compiles() {
+fn cpp_header_compiles() {
     let source = "#include \"device_plugin.hpp\"\n#include \"device_plugin.hpp\"\n\
                   int main() { return device_plugin::Registry::discover().plugins().empty(); }\n";
     let arguments = ["-std=c++17", "-xc++", "-Wconversion", "-Wsign-conversion", "-Wshadow"];
-    compiles("the_cpp_header_compiles", "c++", &arguments, source);
+    compiles("cpp_header_compiles", "c++", &arguments, source);
 }
 
 #[test]
-fn the_name_of_the_descriptors_function_is_the_one_read() {
+fn descriptor_function_name() {
     let header = std::fs::read_to_string(include().join("device_plugin.h")).unwrap();
     let name = plugin_manifest::describe::descriptor::DP_GET_DESCRIPTOR;
     assert!(header.contains(&format!("#define DP_GET_DESCRIPTOR \"{name}\"\n")), "cbindgen.toml has another name");

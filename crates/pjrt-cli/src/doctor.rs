@@ -13,6 +13,7 @@ use crate::paint::{Meaning, paint};
 use crate::probe::Task;
 use crate::progress::Progress;
 use crate::table::Table;
+use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
 #[command(after_help = "Ends with 1 if a plugin has a fault.
@@ -25,9 +26,8 @@ pub(crate) struct Args {
     /// found.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: Option<String>,
-    /// How long a plugin may take to load and create a client, such as `500ms`, `10s` or `2m`.
-    #[arg(long, default_value = "10s", value_parser = duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    limit: TimeLimit,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let progress = Progress::of(entries.len());
     let check = |entry: PluginEntry| {
         progress.step(format!("checking {}", list::shown(entry.name())));
-        examine(entry, named, args.timeout)
+        examine(entry, named, args.limit.timeout)
     };
     let plugins: Vec<Examined> = entries.into_iter().map(check).collect();
     drop(progress);
@@ -259,38 +259,4 @@ fn as_json(examined: &[Examined], faulty: usize) -> String {
         })
         .collect();
     format!("{:#}\n", json!({ "plugins": plugins, "faulty": faulty }))
-}
-
-/// A time such as `500ms`, `10s` or `2m`.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let fault = || format!("{text:?} is not a time; write a number and ms, s or m, such as 10s");
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let number: f64 = number.parse().map_err(|_| fault())?;
-    let seconds = match unit {
-        "ms" => number / 1e3,
-        "s" | "" => number,
-        "m" => number * 60.0,
-        _ => return Err(fault()),
-    };
-    match Duration::try_from_secs_f64(seconds) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err(fault()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_units() {
-        assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("3"), Ok(Duration::from_secs(3)));
-        for wrong in ["", "s", "0s", "-1s", "1h", "1.2.3s", "99999999999999999999999s"] {
-            assert!(duration(wrong).unwrap_err().contains("such as 10s"), "{wrong}");
-        }
-    }
 }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_library_is_refused() {
+    fn rejects_other_files() {
         let own = Path::new(env!("CARGO_MANIFEST_DIR"));
         assert_eq!(exports(&own.join("Cargo.toml")), Err("not a library".to_owned()));
         assert_eq!(exports(own), Err("not a file".to_owned()));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_without_a_manifest_needs_a_name() {
+    fn library_without_manifest_needs_name() {
         let args = |name: Option<&str>| Args {
             library: None,
             crate_dir: None,

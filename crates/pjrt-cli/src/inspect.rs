@@ -1,18 +1,16 @@
 //! `pjrt inspect`: describes a plugin without creating a client.
 
-use std::time::Duration;
-
 use device_plugin::{Capabilities, Manifest, OptionSchema};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
 use crate::child::{Probe, probe};
-use crate::doctor::duration;
 use crate::list;
 use crate::open::PluginArgs;
 use crate::probe::Task;
 use crate::progress::Progress;
 use crate::table::Table;
+use crate::time_limit::TimeLimit;
 use crate::{Report, list::status};
 
 #[derive(clap::Args)]
@@ -22,9 +20,8 @@ use crate::{Report, list::status};
 pub(crate) struct Args {
     #[command(flatten)]
     plugin: PluginArgs,
-    /// How long the plugin may take to load, such as `500ms`, `10s` or `2m`.
-    #[arg(long, default_value = "30s", value_parser = duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    limit: TimeLimit,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -37,7 +34,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
         return Err(entry.load().err().map_or_else(|| "it cannot be used".to_owned(), |error| error.to_string()));
     }
     let progress = Progress::one(format!("loading {}", list::shown(entry.name())));
-    let probe = probe(&entry, &Task::Load, args.timeout)?;
+    let probe = probe(&entry, &Task::Load, args.limit.timeout)?;
     drop(progress);
     let loaded = probe.step("load");
     let fault = match loaded.map(|loaded| &loaded["error"]) {

@@ -37,6 +37,7 @@ mod signature;
 mod suggest;
 mod supports;
 mod table;
+mod time_limit;
 mod verbose;
 
 use std::borrow::Cow;

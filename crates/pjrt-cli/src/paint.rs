@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn painted_text_is_the_text_without_its_colours() {
+    fn colours_do_not_change_text() {
         for meaning in [Meaning::Good, Meaning::Notable, Meaning::Bad, Meaning::Heading] {
             let painted = paint(meaning, "ok");
             assert!(painted.starts_with('\u{1b}') && painted.ends_with("\u{1b}[0m"), "{painted:?}");

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_that_of_the_name_unless_the_content_says_otherwise() {
+    fn format_from_name_and_content() {
         assert_eq!(format_of(Path::new("a.mlir"), b"func.func"), "mlir");
         assert_eq!(format_of(Path::new("a.hlo"), b"\x0a\x04main"), "hlo");
         assert_eq!(format_of(Path::new("a.pb"), b"\x0a\x04main"), "hlo");

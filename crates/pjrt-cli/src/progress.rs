@@ -23,6 +23,24 @@ impl Progress {
         line
     }
 
+    /// A line for a number of bytes.
+    pub(crate) fn bytes(total: u64, what: impl Into<Cow<'static, str>>) -> Self {
+        let line = Self(ProgressBar::new(total).with_style(style("{spinner} {bytes}/{total_bytes} {msg}")));
+        line.say(what);
+        line
+    }
+
+    /// Counts bytes.
+    pub(crate) fn advance(&self, bytes: u64) {
+        self.0.inc(bytes);
+    }
+
+    /// The number of bytes or steps so far.
+    #[cfg(test)]
+    pub(crate) fn position(&self) -> u64 {
+        self.0.position()
+    }
+
     /// Shows the next step.
     pub(crate) fn step(&self, what: impl Into<Cow<'static, str>>) {
         self.0.inc(1);

@@ -1,7 +1,5 @@
 //! `pjrt supports`: reports whether a plugin supports a program.
 
-use std::time::Duration;
-
 use device_plugin::Manifest;
 use device_plugin::support::{Depth, Reason, Support};
 use plugin_registry::PluginEntry;
@@ -9,10 +7,12 @@ use serde_json::json;
 
 use crate::Report;
 use crate::child::probe;
-use crate::doctor::duration;
+use crate::list;
 use crate::open::PluginArgs;
 use crate::probe::Task;
 use crate::program::ProgramArgs;
+use crate::progress::Progress;
+use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
 #[command(after_help = "Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are errors.
@@ -31,9 +31,8 @@ pub(crate) struct Args {
     /// Create a client in a child process if the plugin compiles only with one. The device must be free.
     #[arg(long)]
     with_client: bool,
-    /// How long the plugin may take to compile the program, such as `500ms`, `10s` or `2m`.
-    #[arg(long, default_value = "60s", value_parser = duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    limit: TimeLimit,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -42,7 +41,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let program = args.program.read()?;
     let entry = args.plugin.find()?;
-    let (name, mut support) = match described(&entry)? {
+    let (name, mut support) = match described(&entry, &args.limit)? {
         Some(manifest) => {
             let support = manifest.supports(&program, args.depth).map_err(|faults| faults.to_string())?;
             (manifest.name, support)
@@ -87,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
 fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, String> {
     let path = &args.program.path;
     let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let probe = probe(entry, &Task::Compile { path: &path, format, with_client: args.with_client }, args.timeout)?;
+    let _progress = Progress::one(format!("compiling with {}", list::shown(entry.name())));
+    let probe =
+        probe(entry, &Task::Compile { path: &path, format, with_client: args.with_client }, args.limit.timeout)?;
     if let Some(told) = probe.step("compile") {
         return serde_json::from_value(told["support"].clone())
             .map_err(|error| format!("the answer of the probe is not valid: {error}"));
@@ -103,17 +104,15 @@ fn compiled(entry: &PluginEntry, args: &Args, format: &str) -> Result<Support, S
     Ok(support)
 }
 
-/// How long a library may take to load and describe itself.
-const LIMIT: Duration = Duration::from_secs(10);
-
 /// Returns the description in a library that has no manifest. A separate process loads the library, so nothing is
 /// loaded here. Returns `None` if there is a manifest, or if the library has no description.
-fn described(entry: &PluginEntry) -> Result<Option<Manifest>, String> {
+fn described(entry: &PluginEntry, limit: &TimeLimit) -> Result<Option<Manifest>, String> {
     let candidate = entry.candidate();
     if candidate.manifest.is_some() || candidate.location.path().is_none() || !candidate.is_usable() {
         return Ok(None);
     }
-    let probe = probe(entry, &Task::Load, LIMIT)?;
+    let _progress = Progress::one(format!("loading {}", list::shown(entry.name())));
+    let probe = probe(entry, &Task::Load, limit.timeout)?;
     let text = probe.step("load").and_then(|loaded| loaded["manifest"].as_str().map(str::to_owned));
     Ok(text.and_then(|text| Manifest::from_json(&text).ok()))
 }

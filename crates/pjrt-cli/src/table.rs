@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_one_line_without_control_characters() {
+    fn cell_is_one_clean_line() {
         let mut table = Table::plain();
         table.row(["a\nb\u{1b}[2J".to_owned(), "c\0".to_owned()]);
         assert_eq!(table.text(""), "a\\nb\\u{1b}[2J  c\\u{0}\n");

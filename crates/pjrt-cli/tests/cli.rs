@@ -118,9 +118,9 @@ fn plugins_are_inspected() {
 }
 
 #[test]
-fn a_library_opened_by_its_path_says_what_it_is() {
+fn library_by_path_has_its_description() {
     let Some(library) = std::env::var_os("PJRT_CPU_PLUGIN") else {
-        println!("SKIPPED a_library_opened_by_its_path_says_what_it_is: PJRT_CPU_PLUGIN names no library");
+        println!("SKIPPED library_by_path_has_its_description: PJRT_CPU_PLUGIN names no library");
         return;
     };
     let library = library.to_str().unwrap();
@@ -132,11 +132,9 @@ fn a_library_opened_by_its_path_says_what_it_is() {
 }
 
 #[test]
-fn a_library_that_does_not_describe_itself_is_not_loaded_for_a_header() {
+fn header_needs_description() {
     let Ok(libraries) = std::env::var("PJRT_TEST_PLUGINS") else {
-        println!(
-            "SKIPPED a_library_that_does_not_describe_itself_is_not_loaded_for_a_header: PJRT_TEST_PLUGINS is not set"
-        );
+        println!("SKIPPED header_needs_description: PJRT_TEST_PLUGINS is not set");
         return;
     };
     for library in libraries.split(':') {

@@ -13,9 +13,9 @@ fn pjrt(args: &[&str]) -> Output {
 }
 
 #[test]
-fn the_committed_header_is_that_of_the_library() {
+fn committed_header_is_up_to_date() {
     let Some(library) = std::env::var_os("PJRT_CPU_PLUGIN") else {
-        println!("SKIPPED the_committed_header_is_that_of_the_library: PJRT_CPU_PLUGIN names no library");
+        println!("SKIPPED committed_header_is_up_to_date: PJRT_CPU_PLUGIN names no library");
         return;
     };
     let library = library.to_str().unwrap();
@@ -45,7 +45,7 @@ fn c_and_cpp_take_the_committed_header() {
 }
 
 #[test]
-fn misuse_says_what_to_give() {
+fn misuse_has_remedy() {
     for (args, says) in [
         (&[][..], "--library"),
         (&["--library", "x", "--check"], "--output"),

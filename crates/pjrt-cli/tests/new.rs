@@ -47,7 +47,7 @@ fn package(manifest: &Path) -> Value {
 }
 
 #[test]
-fn a_project_depends_on_the_checkout_that_wrote_it() {
+fn project_depends_on_checkout() {
     let folder = Folder::new("new");
     let (told, project) = new(&folder, "acme_npu", &[]);
     assert!(told.contains("wrote the plugin acme_npu to") && !told.contains("warning"), "{told}");
@@ -86,7 +86,7 @@ fn a_project_depends_on_the_checkout_that_wrote_it() {
 }
 
 #[test]
-fn the_sdk_may_be_elsewhere() {
+fn sdk_in_another_folder() {
     let dependencies = |more: &[&str]| {
         let folder = Folder::new("sdk");
         let (told, project) = new(&folder, "acme", more);
@@ -138,7 +138,7 @@ fn known_names_are_warned_of() {
 }
 
 #[test]
-fn what_is_wrong_is_told_and_nothing_is_written() {
+fn errors_write_no_files() {
     let folder = Folder::new("wrong");
     for (args, said) in [
         (&[][..], "<NAME>"),

@@ -29,7 +29,7 @@ fn contents(wheel: &std::path::Path) -> BTreeMap<String, (Vec<u8>, u32)> {
 }
 
 #[test]
-fn a_wheel_holds_what_pip_and_the_frameworks_look_for() {
+fn wheel_contents() {
     let folder = Folder::new("wheel");
     let library = folder.library("libexample.so", PLUGIN);
     folder.write("libmore.so.1", "data");
@@ -123,7 +123,7 @@ fn a_wheel_holds_what_pip_and_the_frameworks_look_for() {
 }
 
 #[test]
-fn the_same_input_makes_the_same_bytes() {
+fn wheel_is_reproducible() {
     let folder = Folder::new("same");
     let library = folder.library("libexample.so", PLUGIN);
     let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
@@ -136,7 +136,7 @@ fn the_same_input_makes_the_same_bytes() {
 }
 
 #[test]
-fn a_framework_can_be_left_out() {
+fn without_one_framework() {
     let folder = Folder::new("without");
     let library = folder.library("libexample.so", PLUGIN);
     let args = ["--library", library.to_str().unwrap(), "--name", "example", "--version", "1"];
@@ -151,7 +151,7 @@ fn a_framework_can_be_left_out() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_a_remedy() {
+fn errors_have_remedies() {
     let folder = Folder::new("refused");
     let library = folder.library("libexample.so", PLUGIN);
     let plain = folder.library("libplain.so", "#[unsafe(no_mangle)]\npub extern \"C\" fn other() {}");
@@ -243,7 +243,7 @@ fn what_is_wrong_is_told_with_a_remedy() {
 }
 
 #[test]
-fn a_crate_is_built_and_packaged() {
+fn package_of_crate() {
     let folder = Folder::new("crate");
     folder.write(
         "Cargo.toml",
@@ -271,7 +271,7 @@ fn a_crate_is_built_and_packaged() {
 }
 
 #[test]
-fn help_tells_what_there_is() {
+fn help_lists_options() {
     let help = pjrt(&["package", "--help"]);
     assert!(help.status.success());
     let help = String::from_utf8(help.stdout).unwrap();
@@ -281,7 +281,7 @@ fn help_tells_what_there_is() {
 }
 
 #[test]
-fn programs_without_python_find_an_installed_wheel() {
+fn wheel_is_found_without_python() {
     let folder = Folder::new("found");
     let library = folder.library("libexample.so", PLUGIN);
     let manifest = json!({
@@ -313,7 +313,7 @@ fn programs_without_python_find_an_installed_wheel() {
 }
 
 #[test]
-fn a_name_is_refused_as_for_a_new_plugin() {
+fn name_rules_match_pjrt_new() {
     let folder = Folder::new("names");
     let library = folder.library("libexample.so", PLUGIN);
     let manifest = json!({ "format_version": "1.0", "name": "example", "version": "1", "aliases": ["cpu", "other"] });

@@ -343,7 +343,7 @@ fn options_are_converted_as_in_rust() {
 }
 
 #[test]
-fn the_shutdown_function_runs_once_when_python_has_ended() {
+fn shutdown_function_runs_once_after_python() {
     let folder = Folder::new("shutdown");
     let source = format!(
         "{PLUGIN}#[unsafe(no_mangle)]\npub extern \"C\" fn example_shutdown() {{ eprintln!(\"shut down\"); }}\n"
@@ -360,7 +360,7 @@ atexit.register(lambda: print('Python ends', file=sys.stderr))
 shutdown.register()
 shutdown.register()
 ";
-    let test = "the_shutdown_function_runs_once_when_python_has_ended";
+    let test = "shutdown_function_runs_once_after_python";
     let Some(output) = python(test, &folder, &wheel, script, "") else { return };
     assert!(output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr), "Python ends\nshut down\n");

@@ -82,7 +82,7 @@ fn odd(test: &str, mode: &str) -> Machine {
 /// A folder whose name is not UTF-8 does not cause any plugin to fail.
 #[cfg(unix)]
 #[test]
-fn a_path_may_be_no_utf8() {
+fn non_utf8_path() {
     use std::os::unix::ffi::OsStrExt;
 
     let mut machine = Machine::new("bytes");
@@ -126,7 +126,7 @@ fn plugins_are_listed_with_what_cannot_be_used() {
 }
 
 #[test]
-fn a_healthy_plugin_is_healthy() {
+fn healthy_plugin() {
     let (verdict, found, code) = odd("healthy", "").check(&[], "client");
     assert_eq!((verdict.as_str(), code), ("ok", Some(0)), "{found}");
     assert!(found.contains("platform odd, 1 device, odd"), "{found}");
@@ -152,7 +152,7 @@ fn real_plugins_are_healthy_beside_each_other() {
 
 #[cfg(unix)]
 #[test]
-fn a_crash_is_a_line_with_its_signal() {
+fn crash_reports_signal() {
     let machine = odd("abort", "abort");
     let (verdict, found, code) = machine.check(&[], "client");
     assert_eq!((verdict.as_str(), code), ("fault", Some(1)));
@@ -164,7 +164,7 @@ fn a_crash_is_a_line_with_its_signal() {
 }
 
 #[test]
-fn a_hang_is_a_line_after_the_time() {
+fn hang_reports_time_limit() {
     for (mode, check) in [("hang", "client"), ("hang_in_initialize", "load")] {
         let start = Instant::now();
         let (verdict, found, code) = odd(mode, mode).check(&["--timeout", "700ms"], check);
@@ -189,7 +189,7 @@ fn other_ends_are_lines_too() {
 
 #[cfg(unix)]
 #[test]
-fn a_plugin_that_throws_is_a_line() {
+fn uncaught_exception() {
     let machine = Machine::new("throws");
     let (source, library) = (machine.folder.join("throws.cc"), machine.folder.join("libthrows.so"));
     let code =
@@ -197,7 +197,7 @@ fn a_plugin_that_throws_is_a_line() {
     fs::write(&source, code).unwrap();
     let built = Command::new("c++").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).status();
     if !built.is_ok_and(|status| status.success()) {
-        println!("SKIPPED a_plugin_that_throws_is_a_line: no C++ compiler `c++`");
+        println!("SKIPPED uncaught_exception: no C++ compiler `c++`");
         return;
     }
     machine.install("throws", &library, |_| {});
@@ -210,7 +210,7 @@ fn a_plugin_that_throws_is_a_line() {
 }
 
 #[test]
-fn a_plugin_is_inspected_with_its_manifest() {
+fn inspect_shows_manifest() {
     let machine = Machine::new("inspect");
     machine.install("odd", &odd_plugin(), |manifest| {
         manifest.vendor = "Example".to_owned();
@@ -231,7 +231,7 @@ fn a_plugin_is_inspected_with_its_manifest() {
 }
 
 #[test]
-fn a_command_runs_with_what_a_plugin_needs() {
+fn env_runs_command() {
     let machine = Machine::new("env").with("ODD_SET", "mine");
     machine.install("odd", &odd_plugin(), |manifest| {
         manifest.process = ProcessPlan::new()
@@ -313,7 +313,7 @@ fn one_long_name_hides_no_other_plugin() {
 }
 
 #[test]
-fn no_control_character_of_a_manifest_reaches_the_terminal() {
+fn control_characters_are_escaped() {
     let machine = Machine::new("escapes");
     let hostile = "x\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}1m\nFORGED";
     machine.install("odd", &odd_plugin(), |manifest| {
@@ -343,14 +343,14 @@ fn no_control_character_of_a_manifest_reaches_the_terminal() {
 }
 
 #[test]
-fn a_library_for_another_system_is_refused_before_it_is_loaded() {
+fn rejects_library_of_another_system() {
     let machine = Machine::new("foreign");
     let library = machine.folder.join("libforeign.so");
     let mut bytes = fs::read(odd_plugin()).unwrap();
     // The machine field in the header of an ELF file: aarch64, or x86_64 if this machine is aarch64.
     let other: u16 = if cfg!(target_arch = "aarch64") { 62 } else { 183 };
     if bytes[..4] != *b"\x7fELF" {
-        return println!("SKIPPED a_library_for_another_system_is_refused_before_it_is_loaded: not an ELF system");
+        return println!("SKIPPED rejects_library_of_another_system: not an ELF system");
     }
     bytes[18..20].copy_from_slice(&other.to_le_bytes());
     fs::write(&library, bytes).unwrap();
@@ -365,7 +365,7 @@ fn a_library_for_another_system_is_refused_before_it_is_loaded() {
 }
 
 #[test]
-fn a_package_without_a_library_is_not_linked_in() {
+fn package_without_library() {
     let machine = Machine::new("empty");
     fs::write(machine.folder.join("broken.json"), "{").unwrap();
     let text = machine.text(&["doctor"]);
@@ -398,7 +398,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 #[cfg(target_os = "linux")]
 #[test]
-fn nothing_a_plugin_started_outlives_doctor() {
+fn child_processes_end_with_doctor() {
     let machine = Machine::new("children");
     let (pipe, told) = watched(&machine);
     let output = Command::new(env!("CARGO_BIN_EXE_pjrt"))
@@ -423,7 +423,7 @@ fn ignores_interrupts() -> bool {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn nothing_a_plugin_started_outlives_a_doctor_that_is_ended() {
+fn child_processes_end_with_killed_doctor() {
     for signal in ["INT", "TERM", "HUP", "KILL"] {
         if signal == "INT" && ignores_interrupts() {
             // A shell starts background jobs like this, and the command leaves it so.

@@ -80,10 +80,10 @@ impl Drop for Setup {
 }
 
 #[test]
-fn an_ordinary_copy_takes_the_users_library() {
+fn ordinary_copy_loads_users_library() {
     let setup = match setup("ordinary") {
         Ok(setup) => setup,
-        Err(reason) => return println!("SKIPPED an_ordinary_copy_takes_the_users_library: {reason}"),
+        Err(reason) => return println!("SKIPPED ordinary_copy_loads_users_library: {reason}"),
     };
     let (listed, named) = setup.answers();
     assert!(listed.contains("libmine.so"), "{listed}");
@@ -91,26 +91,26 @@ fn an_ordinary_copy_takes_the_users_library() {
 }
 
 #[test]
-fn a_copy_with_file_capabilities_refuses_the_users_library() {
+fn file_capabilities_reject_users_library() {
     let setup = match setup("setcap") {
         Ok(setup) => setup,
         Err(reason) => {
-            return println!("SKIPPED a_copy_with_file_capabilities_refuses_the_users_library: {reason}");
+            return println!("SKIPPED file_capabilities_reject_users_library: {reason}");
         }
     };
     let set = Command::new("setcap").arg("cap_net_raw+ep").arg(&setup.command).output().unwrap();
     if !set.status.success() {
         let reason = String::from_utf8_lossy(&set.stderr).into_owned();
-        return println!("SKIPPED a_copy_with_file_capabilities_refuses_the_users_library: {}", reason.trim());
+        return println!("SKIPPED file_capabilities_reject_users_library: {}", reason.trim());
     }
     setup.refuses_the_users_library();
 }
 
 #[test]
-fn a_set_user_id_copy_refuses_the_users_library() {
+fn set_user_id_rejects_users_library() {
     let setup = match setup("setuid") {
         Ok(setup) => setup,
-        Err(reason) => return println!("SKIPPED a_set_user_id_copy_refuses_the_users_library: {reason}"),
+        Err(reason) => return println!("SKIPPED set_user_id_rejects_users_library: {reason}"),
     };
     fs::set_permissions(&setup.command, fs::Permissions::from_mode(0o4755)).unwrap();
     setup.refuses_the_users_library();

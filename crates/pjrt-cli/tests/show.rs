@@ -32,7 +32,7 @@ fn folder(test: &str) -> PathBuf {
 }
 
 #[test]
-fn the_signature_and_the_ops_are_shown() {
+fn signature_and_ops() {
     let text = stdout(&["show", AXPY]);
     for part in ["StableHLO text", "input 0   tensor<f32>", "input 2   tensor<4xf32>", "output 0  tensor<4xf32>"] {
         assert!(text.contains(part), "{part}: {text}");
@@ -60,13 +60,13 @@ fn versions_and_donation_are_shown() {
 }
 
 #[test]
-fn inputs_without_a_type_have_that_of_the_program() {
+fn untyped_inputs() {
     let text = stdout(&["run", AXPY, "2", "[0,1,2,3]", "10"]);
     assert!(text.contains("out0 f32[4] [10.0, 12.0, 14.0, 16.0]"), "{text}");
 }
 
 #[test]
-fn results_of_two_dimensions_are_rows_and_archives_hold_all_outputs() {
+fn matrices_and_archives() {
     let folder = folder("show-rows");
     let program = folder.join("transpose.mlir");
     let text = "func.func @main(%x: tensor<2x3xi32>) -> (tensor<3x2xi32>, tensor<2x3xi32>) {
@@ -89,7 +89,7 @@ fn hlo_is_shown() {
 }
 
 #[test]
-fn other_files_and_misspelt_ops_get_a_suggestion() {
+fn suggestions() {
     let program = folder("show-misspelt").join("ad.mlir");
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(AXPY)).unwrap();
     std::fs::write(&program, text.replace("stablehlo.add", "stablehlo.ad")).unwrap();

@@ -53,7 +53,7 @@ fn answer(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_table_answers_with_reasons_and_loads_nothing() {
+fn table_answers_without_loading() {
     let folder = folder("check-table");
     let ask = |depth: &str| answer(&folder, &["program.mlir", "-p", "board", "--depth", depth]);
     assert_eq!(ask("names"), (Some(0), "board, by names: yes\n".to_owned()));
@@ -72,7 +72,7 @@ fn a_table_answers_with_reasons_and_loads_nothing() {
 }
 
 #[test]
-fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
+fn library_without_manifest_is_loaded_in_child() {
     let folder = folder("check-library");
     let ask = |mode: &str, depth: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
@@ -87,7 +87,7 @@ fn a_library_without_a_manifest_is_asked_in_a_process_of_its_own() {
 }
 
 #[test]
-fn the_embedded_device_answers_for_itself() {
+fn embedded_device() {
     let folder = folder("check-cpu");
     for depth in ["names", "attributes", "types", "compile"] {
         let (code, text) = answer(&folder, &["program.mlir", "--depth", depth]);
@@ -100,7 +100,7 @@ fn the_embedded_device_answers_for_itself() {
 }
 
 #[test]
-fn what_cannot_be_asked_is_an_error() {
+fn errors() {
     let folder = folder("check-wrong");
     let (code, text) = answer(&folder, &["none.mlir"]);
     assert_eq!(code, Some(1));
@@ -119,7 +119,7 @@ fn what_cannot_be_asked_is_an_error() {
 
 /// The version of StableHLO in the header of an artifact decides, regardless of its body.
 #[test]
-fn supports_and_run_agree_on_an_artifact_of_a_version_to_come() {
+fn future_artifact_version() {
     let folder = folder("check-version");
     let module = stablehlo::parse(PROGRAM.as_bytes().to_vec(), stablehlo::VerifyLevel::FULL).unwrap();
     let mut artifact = stablehlo::write(&module, "1.9.0".parse().unwrap()).unwrap();
@@ -188,7 +188,7 @@ fn real_plugins_are_asked_to_compile() {
 }
 
 #[test]
-fn a_plugin_without_a_topology_says_why_it_may_be() {
+fn plugin_without_topology() {
     let folder = folder("check-maybe");
     let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
     fs::write(folder.join("program.mlir"), PROGRAM.replace("f64", "f32")).unwrap();

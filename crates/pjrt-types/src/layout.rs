@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn the_notation_is_read() {
+    fn parses_notation() {
         let order = |minor_to_major: &[i64]| Layout::new(minor_to_major);
         let parse = |text: &str| text.parse::<Layout>();
         assert_eq!(parse("{}").unwrap(), order(&[]));

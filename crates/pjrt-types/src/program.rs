@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_an_artifact_names_its_version() {
+    fn version_of_artifact() {
         let version = |number: &[u8], producer| artifact(number, producer).stablehlo_version();
         assert_eq!(version(&[0x0d], "StableHLO_v1.9.0"), Some([1, 9, 0]));
         assert_eq!(version(&[0x02, 0x01], "StableHLO_v0.14.12"), Some([0, 14, 12]));

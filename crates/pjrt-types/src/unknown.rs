@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_of_every_wire_type_are_kept_and_found() {
+    fn every_wire_type_is_kept() {
         let mut bytes = vec![0x58, 0x96, 0x01];
         bytes.extend([0x61, 1, 2, 3, 4, 5, 6, 7, 8]);
         bytes.extend([0x6d, 1, 2, 3, 4]);
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_left_out() {
+    fn truncated_field_is_left_out() {
         let whole = [0x5a, 3, b'a', b'b', b'c', 0x61, 1, 2, 3, 4, 5, 6, 7, 8];
         for cut in 0..whole.len() {
             let unknown = UnknownFields::of(&whole[..cut]);

@@ -325,7 +325,7 @@ pub(crate) fn contain(f: impl FnOnce()) {
         std::mem::forget(again);
     }
     if entered.is_ok() {
-        // This cannot fail, because the thread had its count before.
+        // The thread-local counter still exists, because the thread increased it above.
         let _left = enter(-1);
     }
 }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_that_both_know() {
+    fn newest_common_version() {
         for (current, expected) in [(Version(1, 9, 3), [1, 9, 3]), (Version(1, 99, 0), [1, 22, 0])] {
             let program = write(&tangent(), reads(Some(Version(0, 9, 0)), Some(current))).unwrap();
             assert_eq!(program.stablehlo_version(), Some(expected));
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_version_if_the_plugin_reports_none() {
+    fn oldest_version_without_report() {
         let sine = module(|f| f.sine(f.argument(TensorType::new([2], ElementType::F32))?));
         assert_eq!(write(&sine, Versions::default()).unwrap().stablehlo_version(), Some([1, 0, 0]));
         // `tan` came with 1.4.0.
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_that_is_too_old_or_too_new() {
+    fn plugin_too_old_or_too_new() {
         let error = write(&tangent(), reads(None, Some(Version(1, 0, 0)))).unwrap_err();
         assert_eq!(error.kind(), crate::ErrorKind::Unsupported);
         assert!(error.message().contains("stablehlo.tan: the op needs StableHLO 1.4.0"), "{error}");

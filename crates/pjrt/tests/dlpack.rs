@@ -119,8 +119,7 @@ fn scalars_empty_tensors_and_element_types() {
             }
             Err(error) => {
                 assert!(ty.bits() < 8, "{error}");
-                assert_eq!(error.kind(), ErrorKind::Unsupported);
-                assert!(error.message().contains(ty.name()), "{error}");
+                assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
             }
         }
     }

@@ -101,7 +101,7 @@ fn memory_returns_the_same_executable() {
 }
 
 #[test]
-fn different_options_formats_and_clients_are_not_shared() {
+fn key_covers_options_formats_and_clients() {
     let (client, cache) = (embedded(), ExecutableCache::in_memory());
     compile(&cache, &client, 2);
     let options = CompileOptions::default().with_portable_executable(true);
@@ -121,7 +121,7 @@ fn deleted_executables_are_compiled_again() {
 }
 
 #[test]
-fn memory_drops_the_executables_used_least_recently() {
+fn memory_drops_least_recently_used() {
     let client = embedded();
     let cache = ExecutableCache::in_memory().with_max_executables(2);
     for factor in [1, 2, 1, 3, 1, 2] {
@@ -188,13 +188,13 @@ fn directory_serves_a_later_cache(client: &Client) {
 }
 
 #[test]
-fn a_directory_serves_later_caches() {
+fn directory_serves_later_caches() {
     directory_serves_a_later_cache(&embedded());
 }
 
 #[test]
-fn a_directory_serves_later_caches_on_real_plugins() {
-    each_client("a_directory_serves_later_caches_on_real_plugins", directory_serves_a_later_cache);
+fn directory_serves_later_caches_on_real_plugins() {
+    each_client("directory_serves_later_caches_on_real_plugins", directory_serves_a_later_cache);
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn files_of_other_programs_are_refused() {
 }
 
 #[test]
-fn a_directory_stays_within_its_limit() {
+fn directory_stays_within_limit() {
     let (client, folder) = (embedded(), Folder::new());
     compile(&folder.cache(), &client, 1);
     let size = fs::metadata(&folder.files()[0]).unwrap().len();
@@ -262,23 +262,22 @@ fn a_directory_stays_within_its_limit() {
 
 #[cfg(unix)]
 #[test]
-fn directories_that_others_may_write_to_are_refused() {
+fn rejects_directories_others_can_write() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     drop(folder.cache());
     assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
     let error = ExecutableCache::in_directory(&folder.0).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.message().contains("chmod go-w"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let file = folder.0.join("file");
     fs::write(&file, "").unwrap();
-    assert!(ExecutableCache::in_directory(&file).unwrap_err().message().contains(file.to_str().unwrap()));
+    assert_eq!(ExecutableCache::in_directory(&file).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 /// A directory that vanishes costs only the files.
 #[test]
-fn a_removed_directory_is_no_error() {
+fn removed_directory_is_tolerated() {
     let (client, folder) = (embedded(), Folder::new());
     let cache = folder.cache();
     fs::remove_dir_all(&folder.0).unwrap();

@@ -91,7 +91,7 @@ mod synchronize {
         let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
         let (sender, receiver) = channel();
         event.on_ready(move |_| sender.send(client.synchronize(LONG)).unwrap()).unwrap();
-        assert!(receiver.recv().unwrap().unwrap_err().message().contains("a callback cannot wait"));
+        assert_eq!(receiver.recv().unwrap().unwrap_err().kind(), ErrorKind::InvalidArgument);
     }
 }
 
@@ -110,7 +110,7 @@ mod shutdown {
         let client = Fake::new().client();
         let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
         let error = client.shutdown(LONG).unwrap_err();
-        assert!(error.message().contains("kept alive by 1 other handles"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         buffer.client();
     }
 
@@ -130,8 +130,7 @@ mod shutdown {
         let fake = Fake::new();
         let client = fake.client_of(&plugin_of(table).unwrap());
         let error = client.shutdown(NOW).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout);
-        assert!(error.message().contains("still destroying"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
         sender.send(()).unwrap();
         assert!(fake.all_gone());
     }

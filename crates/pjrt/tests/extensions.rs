@@ -168,7 +168,7 @@ fn streams_are_those_of_a_device() {
     let second = plugin().client(&ClientOptions::new()).unwrap();
     let theirs = second.buffer_from_host(&[1i32, 2], &[2]).unwrap();
     let refused = streams.wait_until_buffer_ready_on_stream(&own, &theirs).unwrap_err();
-    assert!(refused.message().contains("another client"), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     buffer.delete().unwrap();
     let refused = streams.wait_until_buffer_ready_on_stream(&own, &buffer).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
@@ -195,7 +195,7 @@ fn raw_buffer_keeps_memory() {
     assert_eq!(unsafe { host.read_unaligned() }, [1, 9]);
     for (offset, len) in [(0, 9), (8, 1), (usize::MAX, 2), (0, usize::MAX)] {
         let error = raw.read_async(offset, len).map(drop).unwrap_err();
-        assert!(error.message().contains("8 bytes"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         if len < 100 {
             // SAFETY: it is refused.
             let error = unsafe { raw.write(offset, vec![0; len]) }.map(drop).unwrap_err();
@@ -203,7 +203,7 @@ fn raw_buffer_keeps_memory() {
         }
     }
     let refused = raw_buffers.alias(&stranger().buffer_from_host(&[0i32; 2], &[2]).unwrap()).map(drop).unwrap_err();
-    assert!(refused.message().contains("different plugins"), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     buffer.delete().unwrap();
     assert_eq!(raw_buffers.alias(&buffer).map(drop).unwrap_err().kind(), ErrorKind::InvalidArgument);
     drop((buffer, client));
@@ -237,7 +237,7 @@ fn custom_calls_and_their_data() {
     let id = ffi.register_type("tests.data", None).unwrap();
     assert_eq!(ffi.register_type("tests.data", Some(id)).unwrap(), id);
     assert_eq!(ffi.register_type("tests.data", Some(id + 1)).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
-    assert!(ffi.register_type("tests.data", Some(0)).unwrap_err().message().contains("not a valid id"));
+    assert_eq!(ffi.register_type("tests.data", Some(0)).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let handler = NonNull::from(&DATA).cast::<c_void>();
     // SAFETY: the device calls no handler.
     let register = |target: &str| unsafe {
@@ -267,14 +267,14 @@ fn custom_calls_and_their_data() {
     let other = stranger();
     let theirs = other.buffer_from_host(&[5i32, 6], &[2]).unwrap();
     let refused = compile(&other, "echo").execute_with([Input::from(&theirs)], &options).unwrap_err();
-    assert!(refused.message().contains("another plugin"), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     let context = ExecuteContext::new(&other.plugin()).unwrap();
     // SAFETY: it is refused.
     assert!(unsafe { ffi.add_user_data(&context, id, data) }.is_err());
 }
 
 #[test]
-fn shardings_and_memories_are_told() {
+fn shardings_and_memories() {
     let client = client();
     let shardings = plugin().extension::<Shardings>().unwrap();
     let (sharded, echo) = (compile(&client, "sharded"), compile(&client, "echo"));
@@ -326,7 +326,7 @@ fn profile_records_activities() {
 fn groups_outlive_their_objects() {
     let layouts = plugin().extension::<Layouts>().unwrap();
     let refused = layouts.buffer_layout(&stranger().buffer_from_host(&[1i32], &[1]).unwrap()).unwrap_err();
-    assert!(refused.message().contains("the extension and the object belong to different plugins"), "{refused}");
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
     fn shared<T: Send + Sync + Clone + std::fmt::Debug>(value: Option<T>) {
         assert!(!format!("{:?}", value.clone().unwrap()).is_empty());
     }

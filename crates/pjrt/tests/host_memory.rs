@@ -63,7 +63,7 @@ fn uploads_tell_whether_they_copied() {
 }
 
 #[test]
-fn every_element_type_is_uploaded_and_read_into_memory() {
+fn every_element_type_round_trips() {
     let client = embedded();
     let mut types = 0;
     for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
@@ -103,8 +103,7 @@ fn reads_return_the_callers_memory() {
         dropped(&drops);
         let drops = Arc::new(AtomicUsize::new(0));
         let error = buffer.to_host_into_async(bytes(0, 23, &drops)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert!(error.message().ends_with("has 24 bytes on the host, but the destination 23"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         dropped(&drops);
     });
 }
@@ -122,10 +121,10 @@ fn strided_bytes_of_any_type() {
         assert_eq!(read(11, [-6, -2]).unwrap(), [11, 9, 7, 5, 3, 1]);
         for (offset, strides) in [(0, [6, 3]), (12, [-6, -2]), (3, [-6, -2]), (0, [i64::MAX, i64::MAX])] {
             let error = read(offset, strides).unwrap_err();
-            assert!(error.message().contains("lie outside the data"), "{error}");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
         }
         let error = client.buffer_from_strided_bytes(&bytes, 0, &shape, &[1], Placement::Default).unwrap_err();
-        assert!(error.message().contains("2 dimensions, but 1 strides"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     });
 }
 

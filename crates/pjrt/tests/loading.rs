@@ -52,7 +52,6 @@ fn plugin_source(major: i32, minor: i32, initialize: &str) -> String {
 fn rejects_files_that_are_not_plugins() {
     let error = load(directory().join("absent.so")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::File(_)), "{error}");
-    assert!(error.to_string().contains("absent.so: cannot open the file: No such file"), "{error}");
     assert_eq!(error.path(), Some(directory().join("absent.so").as_path()));
     let cause = std::error::Error::source(error.kind()).and_then(|cause| cause.downcast_ref::<Arc<std::io::Error>>());
     assert_eq!(cause.map(|cause| cause.kind()), Some(std::io::ErrorKind::NotFound));
@@ -64,7 +63,6 @@ fn rejects_files_that_are_not_plugins() {
     let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<LoaderError>());
     assert!(cause.is_some_and(|cause| error.to_string().ends_with(&cause.to_string())), "{error}");
     assert!(cause.is_some_and(|cause| std::error::Error::source(cause).is_some()), "the loader's own error is kept");
-    assert!(error.to_string().contains("file too short") || error.to_string().contains("invalid ELF"), "{error}");
     assert!(matches!(load(directory()).unwrap_err().kind(), LoadErrorKind::Library(_)));
 
     let error = load(build(
@@ -73,16 +71,16 @@ fn rejects_files_that_are_not_plugins() {
         void (*p)(void) = undefined_elsewhere;",
     ));
     let error = error.unwrap_err();
-    assert!(error.to_string().contains("undefined_elsewhere"), "the loader's words are kept: {error}");
+    let LoadErrorKind::Library(cause) = error.kind() else { panic!("{error}") };
+    assert!(cause.to_string().contains("undefined_elsewhere"), "the loader's message is kept: {cause}");
 
     let error = load(build("no_entry", "int something_else;")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NoEntryPoint(_)), "{error}");
-    assert!(error.to_string().contains("GetPjrtApi"), "{error}");
 
     let error = load(build("null", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
 
-    assert!(error.to_string().contains("null.so"), "{error}");
+    assert_eq!(error.path(), Some(directory().join("null.so").as_path()));
     let error = load(build("null_too", "void *GetPjrtApi(void) { return 0; }")).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::NullTable), "{error}");
     assert_eq!(error.path(), Some(directory().join("null_too.so").as_path()), "its own path");
@@ -94,13 +92,13 @@ fn rejects_files_that_are_not_plugins() {
     let error = load(build("major", &plugin_source(1, 0, "return 0;"))).unwrap_err();
     assert!(matches!(error.kind(), LoadErrorKind::MajorVersion { .. }), "{error}");
     let error = load(build("minor", &plugin_source(0, 45, "return 0;"))).unwrap_err();
-    assert!(matches!(error.kind(), LoadErrorKind::MinorVersion { .. }), "{error}");
-    assert!(error.to_string().contains("API 0.45"), "{error}");
+    let LoadErrorKind::MinorVersion { found } = error.kind() else { panic!("{error}") };
+    assert_eq!((found.major, found.minor), (0, 45));
 
     let error = load(build("failing", &plugin_source(0, 80, "return \"error\";"))).unwrap_err();
     let LoadErrorKind::Initialize(why) = error.kind() else { panic!("{error}") };
     assert_eq!(why.code(), pjrt::ErrorCode::NOT_FOUND);
-    assert!(error.to_string().ends_with("PJRT_Plugin_Initialize: NOT_FOUND: no such card"), "{error}");
+    assert_eq!((why.function(), why.message()), (Some("PJRT_Plugin_Initialize"), "no such card"));
     let as_error = pjrt::Error::from(error);
     assert_eq!(as_error.kind(), pjrt::ErrorKind::Load);
     assert!(as_error.load_error().is_some());

@@ -126,7 +126,6 @@ fn ignores_compiler_without_destructors() {
         e.phase_compile_c_buffers_destroy = None
     }] {
         let error = plugin(change).extension::<PhaseCompile>().unwrap().compiler().unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
-        assert!(error.message().contains("in its PJRT_PhaseCompile_Extension"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::extensions::{Ffi, Layouts, Profiler, RawBuffers, Streams};
-use pjrt::{ErrorKind, Function, LoadErrorKind, Plugin, StaticApi};
+use pjrt::{ApiVersion, ErrorKind, Function, LoadErrorKind, Plugin, StaticApi};
 use pjrt_sys::*;
 
 unsafe extern "C" {
@@ -114,8 +114,6 @@ fn null_slots_are_unsupported() {
     let error = client.platform_name().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert_eq!(error.function(), Some("PJRT_Client_PlatformName"));
-    assert!(error.to_string().contains("API 0.114"), "{error}");
-    assert!(error.to_string().contains("every API version has it"), "{error}");
     assert!(client.plugin().attributes().unwrap().is_empty(), "attributes may be missing");
 }
 
@@ -133,9 +131,11 @@ fn rejects_unusable_tables() {
     let error = change(|table| table.struct_size = 24);
     assert!(matches!(error, LoadErrorKind::TruncatedTable { struct_size: 24, .. }), "{error:?}");
     let error = change(|table| table.pjrt_api_version.major_version = 1);
-    assert!(error.to_string().contains("API 1.114"), "{error}");
+    let found = ApiVersion { major: 1, minor: 114 };
+    assert!(matches!(&error, LoadErrorKind::MajorVersion { found: major } if *major == found), "{error:?}");
     let error = change(|table| table.pjrt_api_version.minor_version = 56);
-    assert!(error.to_string().contains("too old"), "{error}");
+    let found = ApiVersion { major: 0, minor: 56 };
+    assert!(matches!(&error, LoadErrorKind::MinorVersion { found: minor } if *minor == found), "{error:?}");
     let error = change(|table| table.struct_size = slot::PJRT_Error_GetCode::OFFSET);
     assert!(matches!(error, LoadErrorKind::MissingFunction { function: "PJRT_Error_GetCode" }), "{error:?}");
     let error = change(|table| table.PJRT_Error_Destroy = None);

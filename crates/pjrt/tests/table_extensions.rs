@@ -284,7 +284,7 @@ mod custom_partitioner {
     }
 
     #[test]
-    fn answers_in_the_plugins_memory_and_is_destroyed_once() {
+    fn answer_is_destroyed_once() {
         let mut extension = PJRT_Custom_Partitioner_Extension::new();
         extension.register_custom_partitioner = Some(register);
         extension.register_batch_partitionable = Some(batch);
@@ -387,7 +387,7 @@ mod xla_transform {
     }
 
     #[test]
-    fn programs_are_changed_until_the_transformation_is_cleared() {
+    fn transforms_programs_until_cleared() {
         let mut extension = PJRT_Xla_Transform_Extension::new();
         extension.register_xla_transform = Some(register);
         extension.clear_xla_transform = Some(clear);

@@ -44,8 +44,7 @@ fn rejects_element_types_newer_than_plugin() {
     let client = Fake::new().client_of(&plugin_of(old).unwrap());
     let shape = Shape::new(ElementType::F6E2M3FN, [1]);
     let error = client.buffer_from_bytes(&[1], &shape, Placement::Default).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("requires API 0.114"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
 }
 
 #[test]
@@ -135,8 +134,7 @@ fn rejects_tiled_layout_of_other_order() {
     assert_eq!(tiled(&[2, 2]).to_host::<u8>().unwrap(), [1, 2, 3, 4], "row-major, whatever the tiles");
     fake.column_major.store(true, SeqCst);
     let error = tiled(&[2, 2]).to_host::<u8>().unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains("u8[2,2] has the tiled layout {0,1:T(8,128)}"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
     assert_eq!(tiled(&[4]).to_host::<u8>().unwrap(), [1, 2, 3, 4]);
 }
 
@@ -256,7 +254,7 @@ fn places_of_another_client_are_refused() {
     let (client, other) = (Fake::new().client(), Fake::new().client());
     let device = other.default_device().unwrap();
     let error = client.buffer_from_host_to(&[1u8], &[1], &device).unwrap_err();
-    assert!(error.to_string().contains("another client"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
-    assert!(buffer.copy_to_device(&device).unwrap_err().to_string().contains("another client"));
+    assert_eq!(buffer.copy_to_device(&device).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }

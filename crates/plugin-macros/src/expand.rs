@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_addition_is_as_conditional_as_the_plugin() {
+    fn additions_keep_cfg() {
         let text = expanded(
             quote!(export),
             quote!(
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_library_is_one_fault() {
+    fn faulty_library_is_one_fault() {
         let text = expanded(
             quote!(export),
             quote!(
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_faulty_plugin_is_not_linked() {
+    fn faulty_plugin_is_not_linked() {
         let text = expanded(
             quote!(export, exprt),
             quote!(

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_functions_are_those_of_the_trait() {
+    fn functions_match_trait() {
         let functions: Vec<syn::Signature> = declared()
             .items
             .into_iter()
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_added() {
+    fn adds_missing_items() {
         let mut errors = Errors::default();
         let item = quote! {
             impl a::DevicePlugin for b::Example {

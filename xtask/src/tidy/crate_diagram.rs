@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn a_generator_in_a_library_is_found() {
+    fn finds_generator() {
         let metadata = serde_json::json!({ "packages": [package("a", &[on("bindgen", Some("build"), false)])] });
         assert_eq!(tasks_only(&metadata), [("a".to_owned(), "bindgen".to_owned())]);
     }
 
     #[test]
-    fn a_text_without_the_lines_around_the_diagram_is_rejected() {
+    fn missing_diagram_is_rejected() {
         assert!(replaced("# Architecture", "").is_err());
         let text = format!("a {BEGIN}old\n{END} b");
         assert_eq!(replaced(&text, "new\n").unwrap(), format!("a {BEGIN}new\n{END} b"));

@@ -56,7 +56,7 @@ fn number(out: &mut Vec<u8>, field: u8, value: u64) {
     out.push(low);
 }
 
-/// Numbers names, starting at 1.
+/// The numbers that stand for names, which start at 1.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_is_taken_whole() {
+    fn writes_whole_example() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/minimal-plugin");
         let mut found = Vec::new();
         let mut folders = vec![folder.clone()];
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_keeps_the_examples_name() {
+    fn replaces_name_everywhere() {
         for (path, text, _) in FILES {
             let text = renamed(text, "acme_x");
             assert!(!text.to_lowercase().contains(EXAMPLE), "{path}");
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tutorial_stays_small_and_safe() {
+    fn tutorial_is_small_and_safe() {
         let source = example!("src/lib.rs");
         assert!(source.lines().count() <= 150, "{} lines", source.lines().count());
         assert!(source.contains("#![forbid(unsafe_code)]"));

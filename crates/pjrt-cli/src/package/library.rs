@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_library_is_named() {
+    fn rejects_other_files() {
         let folder = std::env::temp_dir().join(format!("pjrt-package-library-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert!(read(&folder).unwrap_err().ends_with("not a file"));

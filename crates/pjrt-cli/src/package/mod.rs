@@ -15,7 +15,9 @@ use device_plugin::manifest::LibraryFile;
 use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
 
+use crate::list::shown as escaped;
 use crate::new::name;
+use crate::progress::Progress;
 pub(crate) use args::Args;
 use library::Library;
 use python::Frameworks;
@@ -100,7 +102,9 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     }
     name::check(&manifest.name).map_err(|error| format!("name: {error}"))?;
     let shown = source.library.display();
+    let progress = Progress::one(format!("computing the SHA-256 of {}", escaped(&shown.to_string())));
     let sha256 = wheel::sha256(&source.library)?;
+    drop(progress);
     let architecture = library.architectures.first().copied().unwrap_or_default();
     if let Some(file) = manifest.library_for(library.os, architecture)
         && let Some(expected) = &file.sha256

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_wheel_does_not_hold_is_named() {
+    fn names_missing_dependencies() {
         let library = linux(&["libc.so.6", "libmpi.so.12"], &["GLIBC_2.17"]);
         let tag = of(&library, &[]);
         assert_eq!(tag.tag, "linux_x86_64");

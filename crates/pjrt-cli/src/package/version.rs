@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn the_option_precedes_the_manifest_and_the_crate() {
+    fn option_overrides_manifest_and_crate() {
         assert_eq!(of(Some("3"), "2", Some("1")).unwrap(), "3");
         assert_eq!(of(None, "2", Some("1")).unwrap(), "2");
         assert_eq!(of(None, "", Some("1")).unwrap(), "1");

@@ -12,6 +12,8 @@ use sha2::{Digest, Sha256};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, DateTime, System, ZipWriter};
 
+use crate::progress::Progress;
+
 /// The contents of a file of the wheel.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
@@ -58,9 +60,10 @@ impl Wheel {
         // Write to another file and rename it, so that a wheel of that name is always complete.
         let unfinished = folder.join(format!(".{}.{}", self.file_name(), std::process::id()));
         // Require a new file, because another user of a shared folder may have put a link there.
+        let progress = Progress::bytes(self.size(), format!("writing {}", self.file_name()));
         let written = File::create_new(&unfinished)
             .map_err(|error| error.to_string())
-            .and_then(|file| self.write_to(file))
+            .and_then(|file| self.write_to(file, &progress))
             .and_then(|()| std::fs::rename(&unfinished, &path).map_err(|error| error.to_string()));
         if let Err(error) = written {
             // Report the first error, not one from the clean-up.
@@ -70,8 +73,18 @@ impl Wheel {
         Ok(path)
     }
 
-    fn write_to(&self, file: File) -> Result<(), String> {
-        let mut archive = Archive { zip: ZipWriter::new(file), record: String::new() };
+    /// The size of the files from disk, which are most of the wheel.
+    fn size(&self) -> u64 {
+        let size = |content: &Content| match content {
+            Content::Text(_) => 0,
+            // If the file cannot be read, writing it reports the error.
+            Content::File { path, .. } => path.metadata().map_or(0, |metadata| metadata.len()),
+        };
+        self.files.values().map(size).sum()
+    }
+
+    fn write_to(&self, file: File, progress: &Progress) -> Result<(), String> {
+        let mut archive = Archive { zip: ZipWriter::new(file), record: String::new(), progress };
         for (name, content) in &self.files {
             archive.add(name, content)?;
         }
@@ -89,12 +102,13 @@ impl Wheel {
     }
 }
 
-struct Archive {
+struct Archive<'a> {
     zip: ZipWriter<File>,
     record: String,
+    progress: &'a Progress,
 }
 
-impl Archive {
+impl Archive<'_> {
     fn start(&mut self, name: &str, executable: bool, size: u64) -> Result<(), String> {
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Deflated)
@@ -128,7 +142,9 @@ impl Archive {
                     }
                     hash.update(&part[..read]);
                     self.zip.write_all(&part[..read]).map_err(|error| error.to_string())?;
-                    size += u64::try_from(read).map_err(|error| error.to_string())?;
+                    let read = u64::try_from(read).map_err(|error| error.to_string())?;
+                    size += read;
+                    self.progress.advance(read);
                 }
             }
         }
@@ -156,4 +172,36 @@ pub(crate) fn sha256(path: &Path) -> Result<String, String> {
     let mut hash = Sha256::new();
     std::io::copy(&mut File::open(path).map_err(fault)?, &mut hash).map_err(fault)?;
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::path::Path;
+
+    use super::{Content, Wheel};
+    use crate::progress::Progress;
+
+    #[test]
+    fn progress_reaches_the_size() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let size = path.metadata().unwrap().len();
+        let files = [
+            ("example/library.so".to_owned(), Content::File { path, executable: true }),
+            ("example/__init__.py".to_owned(), Content::Text("one = 1\n".to_owned())),
+        ];
+        let wheel = Wheel {
+            name: "example".to_owned(),
+            version: "1".to_owned(),
+            platform: "any".to_owned(),
+            files: files.into(),
+            records: [].into(),
+        };
+        assert_eq!(wheel.size(), size);
+        let progress = Progress::bytes(wheel.size(), "writing");
+        let output = std::env::temp_dir().join(format!("pjrt-wheel-{}.whl", std::process::id()));
+        wheel.write_to(File::create(&output).unwrap(), &progress).unwrap();
+        assert_eq!(progress.position(), size);
+        std::fs::remove_file(output).unwrap();
+    }
 }

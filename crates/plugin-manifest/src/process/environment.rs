@@ -61,7 +61,8 @@ impl From<BTreeMap<String, String>> for Environment {
     }
 }
 
-/// Access to files and metadata, which some sources need in addition to environment variables. Tests pass their own.
+/// Access to files and metadata, which some sources need in addition to environment variables. Tests implement it
+/// without a file system.
 pub trait Host {
     /// The text of a file. Returns `None` if it cannot be read.
     fn file(&self, path: &str) -> Option<String>;

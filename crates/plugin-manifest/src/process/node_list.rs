@@ -99,6 +99,6 @@ mod tests {
         for list in ["", "a,,b", "a[1", "a]1[", "a[[1]]", "a[2-1]", "a[x]", "a[]", "a[1-]", "a[1-99999999]", "a[+1]"] {
             assert!(expand(list).is_err(), "{list:?}");
         }
-        assert!(expand("a[0-1023]b[0-1023]c[0-1023]").unwrap_err().contains("more than"));
+        assert!(expand("a[0-1023]b[0-1023]c[0-1023]").is_err());
     }
 }

@@ -42,8 +42,7 @@ fn listed_operations() {
     for depth in [Depth::Names, Depth::Attributes, Depth::Types] {
         assert_eq!(ask(TABLE, ADD, depth), Support::Yes, "{depth}");
     }
-    let Support::Maybe(reasons) = ask(TABLE, ADD, Depth::Compile) else { panic!() };
-    assert!(reasons[0].message.contains("compiling"), "{reasons:?}");
+    assert!(matches!(ask(TABLE, ADD, Depth::Compile), Support::Maybe(_)));
 }
 
 #[test]
@@ -68,10 +67,10 @@ fn types_at_each_depth() {
     assert_eq!((reasons[0].ty.as_deref(), reasons[0].count), (Some("tensor<2xf64>"), 3));
     let deep = ADD.replace("2xf32", "1x1x1x2xf32");
     let Support::No(reasons) = ask(TABLE, &deep, Depth::Types) else { panic!() };
-    assert!(reasons[0].message.contains("at most 3 dimensions"), "{reasons:?}");
+    assert_eq!(reasons[0].ty.as_deref(), Some("tensor<1x1x1x2xf32>"));
     let dynamic = ADD.replace("2xf32", "?xf32");
     let Support::No(reasons) = ask(TABLE, &dynamic, Depth::Types) else { panic!() };
-    assert!(reasons[0].message.contains("dynamic shapes"), "{reasons:?}");
+    assert_eq!(reasons[0].ty.as_deref(), Some("tensor<?xf32>"));
     assert_eq!(
         ask(&TABLE.replace("\"max_rank\": 3", "\"dynamic_shapes\": true"), &dynamic, Depth::Types),
         Support::Yes
@@ -140,16 +139,13 @@ fn attribute_values_and_ranges() {
 
 #[test]
 fn unreadable_programs() {
-    let Support::No(reasons) = ask(TABLE, "func.func @main(", Depth::Names) else { panic!() };
-    assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
+    assert!(matches!(ask(TABLE, "func.func @main(", Depth::Names), Support::No(_)));
     let checker = Checker::new(&table(TABLE)).unwrap();
     let onnx = Program::new("onnx", vec![1, 2, 3]);
-    let Support::Maybe(reasons) = checker.program(&onnx, Depth::Names) else { panic!() };
-    assert!(reasons[0].message.contains("mlir, hlo, hlo_with_config"), "{reasons:?}");
+    assert!(matches!(checker.program(&onnx, Depth::Names), Support::Maybe(_)));
     for format in ["hlo", "hlo_with_config"] {
         let broken = Program::new(format.to_owned(), vec![1, 2, 3]);
-        let Support::No(reasons) = checker.program(&broken, Depth::Names) else { panic!() };
-        assert!(reasons[0].message.contains("cannot be read"), "{reasons:?}");
+        assert!(matches!(checker.program(&broken, Depth::Names), Support::No(_)));
     }
 }
 

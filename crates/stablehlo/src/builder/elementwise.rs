@@ -98,7 +98,7 @@ unary_methods! {
 }
 
 binary_methods! {
-    /// The sum. That of booleans is their disjunction.
+    /// The sum. For booleans, the logical disjunction.
     add Add;
     /// The logical conjunction of booleans, or the bitwise one of integers.
     and And;

@@ -47,7 +47,7 @@ const SINCE: [(&str, Version); 6] = [
     ("async_done", Version(1, 15, 0)),
 ];
 
-/// Ops that have a second form, and the version that added it. All but these have one form.
+/// Ops that have a second form, and the version that added it. The other ops have one form.
 const SECOND: [(&str, Version); 25] = [
     ("all_gather", Version(1, 5, 0)),
     ("all_reduce", Version(1, 5, 0)),

@@ -176,7 +176,7 @@ impl CForm<2> for ProgramFormats {
     }
 }
 
-/// Types, the default type, and the kind, which is 0 for `None`.
+/// The pointer to the types, their number, the default type, and the kind, which is 0 for `None`.
 impl CForm<4> for Option<Autocast> {
     type Raw = (*const u32, usize, u32, u32);
 

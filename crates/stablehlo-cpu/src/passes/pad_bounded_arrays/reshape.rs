@@ -131,7 +131,7 @@ impl Rewrite<'_> {
             return Ok(());
         }
         let count = from.num_elements().and_then(|count| i64::try_from(count).ok()).unwrap_or(i64::MAX);
-        // The number of each element of the result in the order of the valid ones.
+        // For each element of the result, its position among the valid elements in row-major order.
         let all: Vec<usize> = (0..to.rank()).collect();
         let mut number = None;
         for d in 0..to.rank() {
