@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 use std::fmt;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use pjrt_sys::*;
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::Owner;
+use crate::handle::{Foreign, Owner};
 use crate::loan::Loan;
 
 /// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. It is
@@ -16,6 +17,8 @@ use crate::loan::Loan;
 pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static> {
     /// `None` only within `drop`.
     data: Option<Loan<D>>,
+    /// The registered memory, which belongs to `data`.
+    registered: Foreign<NonNull<[u8]>>,
     client: Arc<ClientInner>,
 }
 
@@ -41,7 +44,11 @@ impl Client {
             unsafe { self.api().call::<slot::PJRT_Client_DmaMap>(&mut args) }
         };
         match mapped {
-            Ok(()) => Ok(DmaMapping { data: Some(data), client: self.inner().clone() }),
+            Ok(()) => {
+                // Remember the memory, because `as_ref` may return other memory at the next call.
+                let registered = Foreign(NonNull::from(bytes));
+                Ok(DmaMapping { data: Some(data), registered, client: self.inner().clone() })
+            }
             Err(error) => {
                 data.give_back();
                 Err(error)
@@ -52,7 +59,8 @@ impl Client {
 
 impl<D: AsRef<[u8]> + Send + Sync + 'static> AsRef<[u8]> for DmaMapping<D> {
     fn as_ref(&self) -> &[u8] {
-        self.data.as_ref().map_or(&[], |data| data.data().as_ref())
+        // SAFETY: the loan keeps the memory until the mapping is dropped, and lends it as bytes that do not change.
+        unsafe { self.registered.0.as_ref() }
     }
 }
 
@@ -60,10 +68,9 @@ impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for DmaMapping<D> {
     #[doc(alias = "PJRT_Client_DmaUnmap")]
     fn drop(&mut self) {
         let Some(data) = self.data.take() else { return };
-        let bytes: &[u8] = data.data().as_ref();
         let mut args = PJRT_Client_DmaUnmap_Args::new();
         args.client = self.client.raw().as_ptr();
-        args.data = bytes.as_ptr().cast::<c_void>().cast_mut();
+        args.data = self.registered.0.as_ptr().cast::<c_void>();
         // SAFETY: C2: the client is live, and the memory is registered with it.
         match unsafe { self.client.api().call::<slot::PJRT_Client_DmaUnmap>(&mut args) } {
             Ok(()) => data.give_back(),

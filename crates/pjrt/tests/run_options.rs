@@ -289,6 +289,42 @@ fn failed_run_drops_callbacks() {
     assert_eq!(Arc::strong_count(&held), 1);
 }
 
+/// A chunk whose destructor panics, and a callback that panics while it holds the stream.
+#[test]
+fn panics_end_the_stream() {
+    let _turn = turn();
+    struct Bomb(Vec<u8>);
+    impl AsRef<[u8]> for Bomb {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            saw("chunk dropped");
+            panic!("the destructor of a test");
+        }
+    }
+    let options = ExecuteOptions::new().with_recv_callback(1, |_, mut stream| {
+        stream.add_chunk(Bomb(vec![1, 2, 3, 4])).unwrap().wait().unwrap();
+        assert_eq!(stream.current_bytes().unwrap(), 4);
+        panic!("a callback of a test");
+    });
+    run(&client(Fake::new(), 117), &options).unwrap().done.wait().unwrap();
+    assert_eq!(seen(), ["received [1, 2, 3, 4]", "chunk dropped", "stream destroyed"]);
+}
+
+/// The plugin keeps the stream. Its client and the run may end before.
+#[test]
+fn leaked_stream_is_not_destroyed() {
+    let _turn = turn();
+    let options = ExecuteOptions::new().with_recv_callback(1, |_, stream| std::mem::forget(stream));
+    let execution = run(&client(Fake::new(), 117), &options).unwrap();
+    execution.done.wait().unwrap();
+    drop((execution, options));
+    assert_eq!(seen(), [""; 0]);
+}
+
 /// Configurations of slices that exist, and those that a run received.
 static SLICES: Mutex<(isize, Vec<i32>)> = Mutex::new((0, Vec::new()));
 
