@@ -1,0 +1,13 @@
+//! An event is completed once, and a deferred copy starts once.
+
+use pjrt::{DeferredCopy, Error, SettableEvent};
+
+fn complete(event: SettableEvent, copy: DeferredCopy) -> Result<(), Error> {
+    event.set()?;
+    event.set()?;
+    copy.start(vec![0; 4])?.wait()?;
+    copy.start(vec![0; 4])?.wait()?;
+    Ok(())
+}
+
+fn main() {}

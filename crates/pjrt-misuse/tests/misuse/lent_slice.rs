@@ -1,0 +1,10 @@
+//! A plugin may use lent memory after the function has returned.
+
+use pjrt::{Buffer, Client, Error, Placement};
+
+fn upload(client: &Client) -> Result<Buffer, Error> {
+    let data = vec![1.0f32; 4];
+    client.buffer_from_owned::<f32, &[f32]>(&data, &[4], Placement::Default)
+}
+
+fn main() {}
