@@ -287,7 +287,7 @@ mod panicking {
     }
 }
 
-/// Values that are forgotten instead of dropped. What they hold stays allocated.
+/// Values that are forgotten instead of dropped. Their memory stays allocated.
 mod leaked {
     use std::mem::forget;
 
