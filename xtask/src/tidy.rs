@@ -6,6 +6,7 @@ mod crate_diagram;
 mod language;
 mod prose;
 mod rooms;
+mod test_names;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -188,6 +189,7 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
         return;
     }
     rooms::check(name, text, faults);
+    test_names::check(name, text, faults);
     let lines = text.lines().count();
     if lines > MAX_LINES {
         faults.push(format!("{name}: {lines} lines, more than {MAX_LINES}; split the file"));

@@ -117,7 +117,7 @@ fn c_entry_points_elsewhere_and_a_third_package() {
 }
 
 #[test]
-fn d_elsewhere_in_the_distribution_and_below_the_module() {
+fn d_elsewhere_in_distribution() {
     let machine = venv("py-d");
     let files = [
         ("jax_plugins/iree_metal/__init__.py", Text("register_plugin(f'iree_{x}')")),
@@ -320,7 +320,7 @@ fn interpreters_on_path() {
 }
 
 #[test]
-fn eggs_editable_installations_and_manifests_in_wheels() {
+fn eggs_and_editable_installations() {
     let machine = venv("py-eggs");
     // An old installation, with a metadata folder that has its own list of files.
     machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/entry_points.txt"), "[jax_plugins]\nold = oldpkg\n");

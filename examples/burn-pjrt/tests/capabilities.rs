@@ -121,7 +121,7 @@ fn random_bits_use_the_declared_generator() {
 }
 
 #[test]
-fn last_uses_are_donated_if_the_plugin_can_reuse_memory() {
+fn last_uses_are_donated_if_memory_is_reusable() {
     let (expected, kept) = run(&described("kept", plain()));
     let device = described("donated", plain().into_builder().donation(true).build());
     let (found, donated) = run(&device);

@@ -55,7 +55,7 @@ fn scalars_constants_and_empty_arrays() {
 }
 
 #[test]
-fn what_the_device_cannot_do_is_an_error_that_says_so() {
+fn unsupported_operations_are_errors() {
     let client = client();
     let refused = |ty: &str, lines: &str| compile(&client, &program(ty, lines)).expect_err("a program to refuse");
 
@@ -89,7 +89,7 @@ fn what_the_device_cannot_do_is_an_error_that_says_so() {
 }
 
 #[test]
-fn what_the_plugin_says_of_itself_is_valid() {
+fn description_is_valid() {
     use device_plugin::DevicePlugin;
 
     assert_eq!(plugin::Plugin::capabilities().validate(), Ok(()));

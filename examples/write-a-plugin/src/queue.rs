@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dropped_queue_has_done_its_work() {
+    fn drop_finishes_queued_work() {
         for _ in 0..100 {
             let (queue, done) = (Queue::start(0).expect("a thread"), Arc::new(AtomicUsize::new(0)));
             for _ in 0..100 {

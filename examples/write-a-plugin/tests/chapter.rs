@@ -48,7 +48,7 @@ fn shown() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_chapter_shows_what_is_compiled() {
+fn chapter_matches_code() {
     let (parts, shown) = (parts(), shown());
     assert!(parts.len() > 10, "{} parts", parts.len());
     for (name, text) in &shown {

@@ -285,8 +285,8 @@ fn topologies_survive_serialization() {
         assert_eq!(there.0, "toy");
         assert_eq!((&there.0, &there.1, &there.2, there.4.len()), (&here.0, &here.1, &here.2, devices));
         toy().ask::<slot::PJRT_TopologyDescription_Destroy>(|args| args.topology = copy).unwrap();
-        assert!(back(&bytes[..bytes.len() - 1]).unwrap_err().message.contains("damaged"));
-        assert!(back(b"junk").unwrap_err().message.contains("not a topology"));
+        assert_eq!(back(&bytes[..bytes.len() - 1]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+        assert_eq!(back(b"junk").unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
     // The client's own topology lives until the client is destroyed, even if the framework destroys it.
     for topology in [pair, own] {

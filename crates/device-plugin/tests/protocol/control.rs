@@ -111,7 +111,7 @@ fn backend_receives_process_updates() {
     first[5] = 1;
     update(first.as_mut_ptr().cast(), 2).unwrap();
     update(null_mut(), 0).unwrap();
-    assert!(update(null_mut(), 1).unwrap_err().message.contains("process_infos is null"));
+    assert_eq!(update(null_mut(), 1).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy_client(client);
 }
 
@@ -166,7 +166,7 @@ fn host_memory_is_mapped_once() {
     map(at(32), 32).unwrap();
     assert_eq!(unmap(at(1)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     unmap(at(0)).unwrap();
-    assert!(unmap(at(0)).unwrap_err().message.contains("no mapping"));
+    assert_eq!(unmap(at(0)).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     // A failed call maps nothing.
     assert_eq!(map(at(0), 13).unwrap_err().code, ErrorCode::RESOURCE_EXHAUSTED);
     map(at(0), 12).unwrap();
@@ -211,7 +211,6 @@ fn unmaps_memory_once() {
         // The backend is already unmapping the memory. Further calls to unmap or map it fail.
         let fault = shared.unmap().unwrap_err();
         assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
-        assert!(fault.message.contains("already being unmapped by another call"), "{fault:?}");
         assert_eq!(shared.map().unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
         assert_eq!(unmapped(), 1);
         open_gate(name);

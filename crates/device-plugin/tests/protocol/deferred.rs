@@ -68,9 +68,9 @@ fn raw_copy_awaits_buffer() {
     assert_eq!(to, [5, 0, 0, 0, 6, 0, 0, 0]);
     toy().wait(event).unwrap();
     let fault = copy_later(buffer, 4, 8).map(drop).unwrap_err();
-    assert!(fault.message.contains("8 bytes at offset 4"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().delete(buffer);
-    assert!(copy_later(buffer, 0, 8).map(drop).unwrap_err().message.contains("deleted"));
+    assert_eq!(copy_later(buffer, 0, 8).map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy(&[buffer]);
     toy().destroy_loaded(later);
     toy().destroy_client(client);
@@ -111,7 +111,7 @@ fn donation_awaits_dependency() {
     let (good, bad) = (toy().ints(client, &[1, 2]), toy().ints(client, &[3]));
     let moved = donate(good).unwrap();
     assert!(toy().is_deleted(good));
-    assert!(donate(good).map(drop).unwrap_err().message.contains("deleted or donated"));
+    assert_eq!(donate(good).map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     let ready = toy().ready_event(moved.out_buffer);
     assert!(!toy().is_ready(ready));
     end(&moved, 0);

@@ -39,7 +39,7 @@ fn uninitialized_buffer_has_shape() {
     let device = toy().ask::<slot::PJRT_Buffer_Device>(|args| args.buffer = by_device).unwrap().device;
     assert_eq!(device, devices[1]);
     assert!(make(&Shape::new(ElementType::S32, [-1]), devices[0], null_mut()).is_err());
-    assert!(make(&shape, null_mut(), null_mut()).unwrap_err().message.contains("device is null"));
+    assert_eq!(make(&shape, null_mut(), null_mut()).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy(&[by_device, by_memory]);
     toy().destroy_client(client);
 }
@@ -77,7 +77,7 @@ fn error_buffer_with_device_layout() {
         })
     };
     let fault = create(&[0, 0]).map(drop).unwrap_err();
-    assert!(fault.message.contains("layout {0,0} does not list"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     let buffer = create(&[0, 1]).unwrap().buffer;
     let args = toy().ask::<slot::PJRT_Buffer_GetMemoryLayout>(|args| args.buffer = buffer).unwrap();
     let tiled = unsafe { args.layout.__bindgen_anon_1.tiled };
@@ -126,7 +126,7 @@ fn error_buffers_fail_what_uses_them() {
     assert_eq!(seen, ["where", "there"]);
     assert!(toy().check(error).is_err());
     toy().destroy_event(args.event);
-    assert!(error_buffer(client, &shape, 0, &[]).unwrap_err().message.contains("error_code is OK"));
+    assert_eq!(error_buffer(client, &shape, 0, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().delete(buffer);
     toy().destroy(&[buffer]);
     toy().destroy_loaded(echo);
@@ -251,7 +251,7 @@ fn bitcast_keeps_bytes() {
     assert_eq!(toy().read(float).unwrap(), [1, 0, 0, 0, 255, 255, 255, 255]);
     toy().wait(event).unwrap();
     toy().delete(buffer);
-    assert!(cast(buffer, &Shape::new(ElementType::U8, [8])).unwrap_err().message.contains("deleted"));
+    assert_eq!(cast(buffer, &Shape::new(ElementType::U8, [8])).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy(&outputs);
     toy().destroy(&[buffer, bytes, float]);
     toy().destroy_loaded(later);

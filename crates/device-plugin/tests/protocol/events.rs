@@ -78,7 +78,6 @@ fn destroy_while_pending_runs_callback() {
     assert!(!toy().is_ready(ready));
     let fault = toy().ask::<slot::PJRT_Event_Error>(|args| args.event = ready).map(drop).unwrap_err();
     assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
-    assert!(fault.message.starts_with("PJRT_Event_Error: the event is not ready"), "{fault:?}");
     open_gate("destroyed-pending");
     for _ in 0..2 {
         let (answer, thread) = seen.recv().unwrap();

@@ -118,7 +118,7 @@ fn returns_original_program() {
     ask(&mut program).unwrap();
     assert_eq!(bytes, code.as_bytes());
     program.code_size = 3;
-    assert!(ask(&mut program).unwrap_err().message.contains("the program has 17 bytes"));
+    assert_eq!(ask(&mut program).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     assert!(
         toy()
             .ask::<slot::PJRT_Executable_OptimizedProgram>(|args| (args.executable, args.program) = (held, null_mut()))
@@ -195,7 +195,7 @@ fn executables_survive_serialization() {
         assert_eq!(devices, [toy().devices(client)[device]]);
         toy().destroy_loaded(loaded);
     }
-    assert!(load(b"junk", &[]).unwrap_err().message.contains("not an executable"));
+    assert_eq!(load(b"junk", &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     for cut in 1..bytes.len() {
         assert!(load(&bytes[..cut], &[]).is_err(), "{cut}");
     }
@@ -223,8 +223,8 @@ fn executables_survive_serialization() {
     let mut older = bytes.clone();
     older[25] = b'1';
     seal(&mut older);
-    assert!(load(&older, &[]).unwrap_err().message.contains("this version of the plugin serialized"));
-    assert!(load(&bytes, &[0xff; 3]).unwrap_err().message.contains("compile options"));
+    assert_eq!(load(&older, &[]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(load(&bytes, &[0xff; 3]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy_client(client);
 }
 

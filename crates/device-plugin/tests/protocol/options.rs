@@ -82,7 +82,7 @@ fn custom_options_reach_the_backend() {
     options.struct_size = PJRT_ExecuteOptions::STRUCT_SIZE;
     (options.custom_options, options.num_custom_options) = (null(), 1);
     let fault = seen("null", &mut options).map(drop).unwrap_err();
-    assert!(fault.message.contains("options->custom_options is null"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
 }
 
 #[test]
@@ -119,18 +119,17 @@ fn rejects_objects_of_absent_extensions() {
     options.multi_slice_config = garbage_pointer();
     let fault = seen("slices", &mut options).map(drop).unwrap_err();
     assert_eq!(fault.code, ErrorCode::UNIMPLEMENTED);
-    assert!(fault.message.starts_with("PJRT_LoadedExecutable_Execute: options->multi_slice_config"), "{fault:?}");
 
     let mut options = execute_options(&[]);
     options.num_tasks = 2;
     (options.task_ids, options.incarnation_ids) = (null_mut(), null_mut());
     let fault = seen("tasks", &mut options).map(drop).unwrap_err();
-    assert!(fault.message.contains("options->task_ids is null, but its length is 2"), "{fault:?}");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
 
     let mut info = PJRT_HloOutputCallbackInfo { user_arg: null_mut(), callback: None, callback_id: 5, num_operands: 2 };
     let mut options = execute_options(&[]);
     (options.hlo_output_callbacks, options.num_hlo_output_callbacks) = (&raw mut info, 1);
-    assert!(seen("callback", &mut options).map(drop).unwrap_err().message.contains("is null"));
+    assert_eq!(seen("callback", &mut options).map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
 }
 
 type Came = Mutex<Vec<(i64, i64, Vec<u8>, Vec<i64>, u32, i64)>>;

@@ -60,7 +60,6 @@ fn late_contents_of_smaller_size() {
     go_on();
     let fault = rich().wait(beyond).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-    assert!(fault.message.contains("8 bytes at offset 0"), "{fault:?}");
     assert_eq!(all, [0xAA; 8]);
     rich().wait(within).unwrap();
     assert_eq!((half, size(raw)), ([7, 0, 0, 0], 4));
@@ -271,5 +270,5 @@ fn rejects_invalid_custom_call_names() {
     let none = ask::<extension_slot::PJRT_FFI_Type_Register>(|args| {
         (args.type_name, args.type_name_size, args.type_id) = (std::ptr::null(), 4, 0);
     });
-    assert!(none.map(drop).unwrap_err().message.contains("type_name"));
+    assert_eq!(none.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
 }

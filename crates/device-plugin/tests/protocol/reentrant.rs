@@ -261,7 +261,6 @@ fn sixteen_threads_do_everything_at_once() {
                     for _ in 0..60 {
                         if let Err(fault) = use_shared(&shared, &mut random) {
                             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
-                            assert!(fault.message.contains("deleted or donated"), "{fault:?}");
                         }
                     }
                 });

@@ -76,7 +76,6 @@ fn concurrent_use_and_delete() {
                     loop {
                         if let Err(fault) = one() {
                             assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-                            assert!(fault.message.contains("deleted"), "{fault:?}");
                             break;
                         }
                     }
@@ -138,7 +137,7 @@ fn deleted_argument_lives_until_execution_ends() {
         pass_gate("deleted-meanwhile-begun");
         toy().delete(buffer);
         assert!(toy().is_deleted(buffer) && !toy().is_ready(done));
-        assert!(toy().execute(hold, &[buffer], 1).unwrap_err().message.contains("deleted"));
+        assert_eq!(toy().execute(hold, &[buffer], 1).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
         open_gate("deleted-meanwhile");
         std::ptr::with_exposed_provenance_mut(run.join().unwrap())
     });

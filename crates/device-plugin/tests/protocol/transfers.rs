@@ -181,7 +181,7 @@ fn reads_requested_layout() {
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));
     let small = toy().read_into(buffer, [0u8; 24].as_mut_ptr(), 23).unwrap_err();
-    assert!(small.message.contains("dst_size is 23, but s32[2,3] needs 24"), "{small:?}");
+    assert_eq!(small.code, ErrorCode::INVALID_ARGUMENT, "{small:?}");
     toy().destroy(&[buffer]);
     toy().destroy_client(client);
 }
@@ -204,7 +204,7 @@ fn raw_copies_take_any_range() {
     assert_eq!(copy(3, 2).unwrap(), [4, 5]);
     assert_eq!(copy(8, 0).unwrap(), [0u8; 0]);
     for (offset, size) in [(0, 9), (8, 1), (-1, 2), (0, -1), (i64::MAX, i64::MAX)] {
-        assert!(copy(offset, size).unwrap_err().message.contains("buffer's 8 bytes"), "{offset} {size}");
+        assert_eq!(copy(offset, size).unwrap_err().code, ErrorCode::INVALID_ARGUMENT, "{offset} {size}");
     }
     toy().destroy(&[buffer]);
     toy().destroy_client(client);
@@ -229,7 +229,7 @@ fn buffers_move_between_devices_and_memories() {
     }
     let fault =
         toy().ask::<slot::PJRT_Buffer_CopyToDevice>(|args| (args.buffer, args.dst_device) = (buffer, null_mut()));
-    assert!(fault.map(drop).unwrap_err().message.contains("device is null"));
+    assert_eq!(fault.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy(&[buffer, there, host]);
     toy().destroy_client(client);
 }
@@ -298,7 +298,7 @@ fn pieces_arrive_for_used_buffers() {
     };
     assert_eq!((of(0).unwrap(), of(3).unwrap()), (16, 12));
     for index in [4, -1] {
-        assert!(of(index).unwrap_err().message.contains("4 buffers"));
+        assert_eq!(of(index).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     }
     let count =
         toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_BufferCount>(|args| args.transfer_manager = manager);
@@ -316,8 +316,8 @@ fn pieces_arrive_for_used_buffers() {
     let mut early = [0i32; 4];
     let (read, _) = toy().read_into(buffer, early.as_mut_ptr().cast(), 16).unwrap();
     transfer(manager, 0, 8, &[3, 4], false).unwrap();
-    assert!(transfer(manager, 0, 12, &[3, 4], false).unwrap_err().message.contains("buffer's 16 bytes"));
-    assert!(transfer(manager, 0, -4, &[3], false).unwrap_err().message.contains("exceeds"));
+    assert_eq!(transfer(manager, 0, 12, &[3, 4], false).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(transfer(manager, 0, -4, &[3], false).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     assert!(!toy().is_ready(read));
     transfer(manager, 0, 0, &[1, 2], true).unwrap();
     toy().wait(read).unwrap();
@@ -339,7 +339,7 @@ fn pieces_arrive_for_used_buffers() {
             })
             .and_then(|args| toy().wait(args.done_with_h2d_transfer))
     };
-    assert!(literal(&[4]).unwrap_err().message.contains("the literal is s32[4], but the buffer is s32[2,2]"));
+    assert_eq!(literal(&[4]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     literal(&[2, 2]).unwrap();
     let turned = retrieve(manager, 1).unwrap();
     assert_eq!(toy().read_ints(turned).unwrap(), [1, 3, 2, 4]);
@@ -365,7 +365,7 @@ fn pieces_arrive_for_used_buffers() {
     toy().ask::<slot::PJRT_AsyncHostToDeviceTransferManager_Destroy>(|args| args.transfer_manager = manager).unwrap();
     assert_eq!(toy().read(empty).unwrap_err().code, ErrorCode::CANCELLED);
     toy().destroy(&[empty]);
-    assert!(self::manager(client, &[&[-1]]).unwrap_err().message.contains("negative extent"));
+    assert_eq!(self::manager(client, &[&[-1]]).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy_client(client);
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn run_error(error: RunError, device: usize) -> Error {
             config::readable(bytes)
         )),
         RunError::LimitReached { wanted, in_use, limit } => Error::resource_exhausted(format!(
-            "device {device}: {} wanted ({wanted} bytes), but {} of its {} are in use; free or donate buffers, or raise \
+            "device {device}: {} requested ({wanted} bytes), but {} of its {} are in use; free or donate buffers, or raise \
              the option {} ({})",
             config::readable(wanted),
             config::readable(in_use),
