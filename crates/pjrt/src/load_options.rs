@@ -119,9 +119,13 @@ impl Client {
         args.client = self.inner().raw().as_ptr();
         args.serialized_executable = bytes.as_ptr().cast::<c_char>();
         args.serialized_executable_size = bytes.len();
-        // SAFETY: C2, P2: the client is live; bytes and options live through the call; the bytes are an executable of the
-        // plugin.
-        unsafe { self.api().call::<Function>(&mut args) }?;
+        let call = || {
+            args.loaded_executable = std::ptr::null_mut();
+            // SAFETY: C2, P2: the client is live; bytes and options live through the call; the bytes are an executable of
+            // the plugin.
+            unsafe { self.api().call::<Function>(&mut args) }
+        };
+        self.inner().allocating(|| self.addressable_devices().unwrap_or_default(), call)?;
         // SAFETY: C3: the plugin created the executable for this caller.
         unsafe { LoadedExecutable::new(args.loaded_executable, self, Function::NAME) }
     }
