@@ -68,6 +68,7 @@ mod inline;
 pub mod ir;
 mod limits;
 mod location;
+pub mod lower;
 mod ops;
 mod print;
 // Without the feature, the text reader is unused. `write` needs the module for types that are kept as text.
@@ -147,6 +148,34 @@ pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> R
     let module = hlo::parse_with_config(program.into())?;
     verify(&module, level)?;
     Ok(module)
+}
+
+/// Writes a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT. Use it for plugins that
+/// do not read StableHLO.
+///
+/// Values that the regions of a loop or a branch use from outside become elements of the tuple that they take. The
+/// numbers of replicas and partitions are not part of this form. They are options of the compiler.
+///
+/// ```
+/// use stablehlo::VerifyLevel;
+///
+/// let module = stablehlo::parse("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+///   %0 = stablehlo.tanh %x : tensor<2xf32>
+///   return %0 : tensor<2xf32>
+/// }", VerifyLevel::FULL)?;
+/// let hlo = stablehlo::write_hlo(&module)?;
+/// let again = stablehlo::parse_hlo(hlo, VerifyLevel::FULL)?;
+/// assert_eq!(again.entry().expect("a function named main").results, module.entry().expect("the same").results);
+/// # Ok::<(), stablehlo::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// If an op, an attribute or a type has no form in HLO: ops of other dialects, dynamic and quantized ops, transfers,
+/// shardings, and reducers that use values from outside. The error names the op and its location.
+#[cfg(feature = "hlo")]
+pub fn write_hlo(module: &ir::Module) -> Result<Vec<u8>> {
+    hlo::write(module)
 }
 
 /// Tests the examples of the package's README.

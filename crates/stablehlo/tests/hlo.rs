@@ -124,3 +124,72 @@ fn mutated_protos_never_panic() {
         }
     }
 }
+
+/// The programs of `tests/data` that have a form in HLO are read again with the same types.
+#[cfg(feature = "text")]
+#[test]
+fn written_programs_are_read_again() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut written = Vec::new();
+    for file in std::fs::read_dir(folder).expect("the data") {
+        let path = file.expect("a file").path();
+        if path.extension().is_none_or(|extension| extension != "mlir") {
+            continue;
+        }
+        let module = stablehlo::parse(std::fs::read(&path).expect("a program"), stablehlo::VerifyLevel::FULL);
+        let module = module.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
+        match stablehlo::write_hlo(&module) {
+            Ok(hlo) => {
+                let again = stablehlo::parse_hlo(hlo, stablehlo::VerifyLevel::FULL);
+                let again = again.unwrap_or_else(|e| panic!("{name}: {e}"));
+                let (old, new) = (module.entry().expect("main"), again.entry().expect("main"));
+                assert_eq!(new.results, old.results, "{name}");
+                let types =
+                    |func: &stablehlo::ir::Func| func.args().iter().map(|&v| func.ty(v).clone()).collect::<Vec<_>>();
+                assert_eq!(types(new), types(old), "{name}");
+                assert_eq!(new.arg_attribute(0, "tf.aliasing_output"), old.arg_attribute(0, "tf.aliasing_output"));
+                written.push(name);
+            }
+            Err(error) => {
+                let names_it =
+                    error.op().is_some() || error.message().contains("argument") || error.message().contains("type");
+                assert!(names_it, "{name}: {error}");
+            }
+        }
+    }
+    written.sort();
+    for name in ["branches", "convolution", "gather_scatter", "train_step"] {
+        assert!(written.iter().any(|known| known == name), "{name} was not written: {written:?}");
+    }
+}
+
+#[cfg(feature = "text")]
+#[test]
+fn an_op_without_a_form_is_named() {
+    for (body, op, message) in [
+        ("%0 = chlo.erf_inv %x : tensor<2xf32> -> tensor<2xf32>", "chlo.erf_inv", "has no form in HLO"),
+        (
+            "%i = stablehlo.constant dense<2> : tensor<1xi32>
+             %0 = stablehlo.dynamic_reshape %x, %i : (tensor<2xf32>, tensor<1xi32>) -> tensor<2xf32>",
+            "stablehlo.dynamic_reshape",
+            "has no form in HLO",
+        ),
+        (
+            "%0 = \"stablehlo.map\"(%x) ({ ^bb0(%a: tensor<f32>):
+               %1 = stablehlo.add %a, %s : tensor<f32>
+               stablehlo.return %1 : tensor<f32>
+             }) {dimensions = array<i64: 0>} : (tensor<2xf32>) -> tensor<2xf32>",
+            "stablehlo.add",
+            "defined outside",
+        ),
+    ] {
+        let text = format!(
+            "func.func @main(%x: tensor<2xf32>, %s: tensor<f32>) -> tensor<2xf32> {{\n{body}\nreturn %0 : tensor<2xf32> }}"
+        );
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("a program");
+        let error = stablehlo::write_hlo(&module).expect_err("no form");
+        assert_eq!(error.op(), Some(op), "{error}");
+        assert!(error.message().contains(message), "{error}");
+    }
+}

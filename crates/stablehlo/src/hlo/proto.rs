@@ -1,4 +1,4 @@
-//! The fields of XLA's `hlo.proto` and `xla_data.proto` that this crate reads.
+//! The fields of XLA's `hlo.proto` and `xla_data.proto` that this crate reads or writes.
 //!
 //! Instructions, computations and parts of literals stay encoded until they are used. Otherwise a message of two bytes
 //! would grow to the size of its struct. Lists of floats are read as bits, so that NaNs keep their bits.
@@ -38,8 +38,14 @@ pub(super) struct Config {
 pub(super) struct Module {
     #[prost(string, tag = "1")]
     pub(super) name: String,
+    /// Written for XLA. The reader finds the computation by its id.
+    #[prost(string, tag = "2")]
+    pub(super) entry_computation_name: String,
     #[prost(bytes = "bytes", repeated, tag = "3")]
     pub(super) computations: Vec<Bytes>,
+    /// Written for XLA. The reader takes the types from the instructions.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub(super) program_shape: Option<Bytes>,
     #[prost(int64, tag = "6")]
     pub(super) entry_computation_id: i64,
     #[prost(message, optional, tag = "8")]
@@ -57,6 +63,9 @@ pub(super) struct Computation {
     pub(super) name: String,
     #[prost(bytes = "bytes", repeated, tag = "2")]
     pub(super) instructions: Vec<Bytes>,
+    /// Written for XLA. The reader takes the types from the instructions.
+    #[prost(bytes = "bytes", optional, tag = "4")]
+    pub(super) program_shape: Option<Bytes>,
     #[prost(int64, tag = "5")]
     pub(super) id: i64,
     #[prost(int64, tag = "6")]
@@ -77,6 +86,9 @@ pub(super) struct AliasEntry {
     pub(super) parameter_number: i64,
     #[prost(int64, repeated, tag = "3")]
     pub(super) parameter_shape_index: Vec<i64>,
+    /// 1 if the memory may be shared, 2 if it must be.
+    #[prost(int32, tag = "4")]
+    pub(super) kind: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -99,6 +111,8 @@ pub(super) struct ProgramShape {
     pub(super) parameters: Vec<Shape>,
     #[prost(message, optional, tag = "2")]
     pub(super) result: Option<Shape>,
+    #[prost(string, repeated, tag = "3")]
+    pub(super) parameter_names: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

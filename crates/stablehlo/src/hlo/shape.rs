@@ -80,39 +80,74 @@ pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     Ok(TensorType::new(shape.dimensions.as_slice(), element))
 }
 
-fn element(number: i32) -> Result<ElementType> {
+/// XLA's numbers of the element types.
+const ELEMENTS: [(i32, ElementType); 28] = {
     use ElementType::*;
-    Ok(match number {
-        1 => Bool,
-        2 => I8,
-        3 => I16,
-        4 => I32,
-        5 => I64,
-        6 => Ui8,
-        7 => Ui16,
-        8 => Ui32,
-        9 => Ui64,
-        10 => F16,
-        11 => F32,
-        12 => F64,
-        15 => ComplexF32,
-        16 => Bf16,
-        18 => ComplexF64,
-        19 => F8E5M2,
-        20 => F8E4M3FN,
-        21 => I4,
-        22 => Ui4,
-        23 => F8E4M3B11FNUZ,
-        24 => F8E5M2FNUZ,
-        25 => F8E4M3FNUZ,
-        26 => I2,
-        27 => Ui2,
-        28 => F8E4M3,
-        29 => F8E3M4,
-        32 => F4E2M1FN,
-        33 => F8E8M0FNU,
-        other => return Err(Error::new(format_args!("StableHLO does not support element type {other}"))),
+    [
+        (1, Bool),
+        (2, I8),
+        (3, I16),
+        (4, I32),
+        (5, I64),
+        (6, Ui8),
+        (7, Ui16),
+        (8, Ui32),
+        (9, Ui64),
+        (10, F16),
+        (11, F32),
+        (12, F64),
+        (15, ComplexF32),
+        (16, Bf16),
+        (18, ComplexF64),
+        (19, F8E5M2),
+        (20, F8E4M3FN),
+        (21, I4),
+        (22, Ui4),
+        (23, F8E4M3B11FNUZ),
+        (24, F8E5M2FNUZ),
+        (25, F8E4M3FNUZ),
+        (26, I2),
+        (27, Ui2),
+        (28, F8E4M3),
+        (29, F8E3M4),
+        (32, F4E2M1FN),
+        (33, F8E8M0FNU),
+    ]
+};
+
+fn element(number: i32) -> Result<ElementType> {
+    let row = ELEMENTS.iter().find(|row| row.0 == number);
+    row.map(|row| row.1).ok_or_else(|| Error::new(format_args!("StableHLO does not support element type {number}")))
+}
+
+/// The shape of values of this type, in the default layout.
+pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
+    match ty {
+        Type::Tensor(ty) => of_tensor(ty),
+        Type::Token => Ok(proto::Shape { element_type: TOKEN, ..proto::Shape::default() }),
+        Type::Tuple(types) => Ok(tuple(types.iter().map(of_type).collect::<Result<_>>()?)),
+        Type::Other(text) => Err(Error::new(format_args!("HLO has no type {text}"))),
+    }
+}
+
+/// The shape of an array in the default layout.
+pub(super) fn of_tensor(ty: &TensorType) -> Result<proto::Shape> {
+    let number = ELEMENTS.iter().find(|row| row.1 == ty.element).map(|row| row.0);
+    let number = number.filter(|_| ty.shape.iter().all(|&extent| extent >= 0));
+    let number = number.ok_or_else(|| Error::new(format_args!("HLO has no type {ty}")))?;
+    let rank = i64::try_from(ty.rank()).unwrap_or(i64::MAX);
+    Ok(proto::Shape {
+        element_type: number,
+        dimensions: ty.shape.clone(),
+        tuple_shapes: Vec::new(),
+        layout: Some(proto::Layout { minor_to_major: (0..rank).rev().collect() }),
+        is_dynamic_dimension: vec![false; ty.rank()],
     })
+}
+
+/// A tuple of these shapes.
+pub(super) fn tuple(tuple_shapes: Vec<proto::Shape>) -> proto::Shape {
+    proto::Shape { element_type: TUPLE, tuple_shapes, ..proto::Shape::default() }
 }
 
 /// The dimensions in memory order from minor to major, unless the layout is the default one. The position of a
@@ -233,4 +268,57 @@ fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes
         }
     }
     Ok(out.into())
+}
+
+/// The literal of a constant. A splat holds one element, as a scalar.
+pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
+    use ElementType::*;
+    fn each<T, const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
+        data.as_chunks::<N>().0.iter().map(|chunk| read(*chunk)).collect()
+    }
+    let element = constant.ty.element;
+    let ty = if constant.splat { &TensorType::new([], element) } else { &constant.ty };
+    let mut literal = proto::Literal { shape: Some(of_tensor(ty)?), ..proto::Literal::default() };
+    let data = &constant.data;
+    match element {
+        Bool => literal.preds = data.iter().map(|&byte| byte != 0).collect(),
+        I2 => literal.s2s = packed(data, element),
+        I4 => literal.s4s = packed(data, element),
+        Ui2 => literal.u2s = packed(data, element),
+        Ui4 => literal.u4s = packed(data, element),
+        F4E2M1FN => literal.f4e2m1fns = packed(data, element),
+        I8 => literal.s8s = data.clone(),
+        Ui8 => literal.u8s = data.clone(),
+        I16 => literal.s16s = data.clone(),
+        Ui16 => literal.u16s = data.clone(),
+        I32 => literal.s32s = each(data, i32::from_le_bytes),
+        Ui32 => literal.u32s = each(data, u32::from_le_bytes),
+        I64 => literal.s64s = each(data, i64::from_le_bytes),
+        Ui64 => literal.u64s = each(data, u64::from_le_bytes),
+        F8E3M4 => literal.f8e3m4s = data.clone(),
+        F8E4M3 => literal.f8e4m3s = data.clone(),
+        F8E4M3FN => literal.f8e4m3fns = data.clone(),
+        F8E4M3FNUZ => literal.f8e4m3fnuzs = data.clone(),
+        F8E4M3B11FNUZ => literal.f8e4m3b11fnuzs = data.clone(),
+        F8E5M2 => literal.f8e5m2s = data.clone(),
+        F8E5M2FNUZ => literal.f8e5m2fnuzs = data.clone(),
+        F8E8M0FNU => literal.f8e8m0fnus = data.clone(),
+        Bf16 => literal.bf16s = data.clone(),
+        F16 => literal.f16s = data.clone(),
+        F32 => literal.f32s = each(data, u32::from_le_bytes),
+        F64 => literal.f64s = each(data, u64::from_le_bytes),
+        ComplexF32 => literal.c64s = each(data, u32::from_le_bytes),
+        ComplexF64 => literal.c128s = each(data, u64::from_le_bytes),
+        other => return Err(Error::new(format_args!("HLO does not support literals of {other}"))),
+    }
+    Ok(literal)
+}
+
+/// Packs as many elements into a byte as fit, the first one in the low bits.
+fn packed(data: &[u8], element: ElementType) -> Bytes {
+    let width = usize::try_from(element.bit_width()).unwrap_or(8).clamp(1, 8);
+    let mask = u8::MAX >> (8 - width);
+    let join =
+        |chunk: &[u8]| chunk.iter().enumerate().fold(0, |byte, (i, element)| byte | (element & mask) << (i * width));
+    data.chunks(8 / width).map(join).collect::<Vec<u8>>().into()
 }

@@ -1,0 +1,178 @@
+//! Gathers and scatters along one dimension as products with a mask, which has a one where an index selects an element.
+
+use super::rewrite::Rewrite;
+use crate::ir::*;
+
+/// The exact product of floats. The mask holds only zeros and ones.
+const EXACT: [Precision; 2] = [Precision::Highest; 2];
+
+/// The elements of a gather or scatter along one dimension.
+struct Along {
+    dimension: usize,
+    /// The type of the indices without the dimension of index vectors.
+    indices: TensorType,
+}
+
+/// The only indexed dimension, if index vectors have one component.
+fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usize) -> Option<Along> {
+    let &[dimension] = map else { return None };
+    let mut shape = indices.shape.clone();
+    if vector_dim < shape.len() {
+        if shape[vector_dim] != 1 {
+            return None;
+        }
+        shape.remove(vector_dim);
+    }
+    let one = removed == [dimension] && indices.element.is_integer() && indices.is_static();
+    one.then(|| Along { dimension, indices: TensorType::new(shape, indices.element) })
+}
+
+/// Whether products with a mask are exact for elements of this type.
+fn multiplies(ty: &TensorType) -> bool {
+    ty.is_static() && (ty.element.is_float() || ty.element.is_integer())
+}
+
+fn product(shape: &[i64]) -> u64 {
+    shape.iter().map(|&extent| u64::try_from(extent).unwrap_or(0)).fold(1, u64::saturating_mul)
+}
+
+/// The permutation that puts dimension `from[i]` of the result at place `i` of a product. `from` lists each dimension.
+fn inverse(from: &[usize]) -> Dims {
+    let mut places = vec![0; from.len()];
+    for (place, &dimension) in from.iter().enumerate() {
+        places[dimension] = place;
+    }
+    places.into()
+}
+
+impl Rewrite<'_> {
+    fn tensor(&self, value: ValueId) -> Option<TensorType> {
+        self.values[value].as_tensor().cloned()
+    }
+
+    /// The mask: for each index, a row of `extent` elements with a one at the index.
+    fn mask(
+        &mut self,
+        indices: ValueId,
+        of: &Along,
+        (extent, element, clamped): (i64, ElementType, bool),
+        at: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> ValueId {
+        let (ty, rank) = (of.indices.clone(), of.indices.rank());
+        let mut indices = self.add(OpKind::Reshape, &[indices], ty.clone(), at, ops);
+        if clamped {
+            let scalar = TensorType::new([], ty.element);
+            let number = |value: i64| {
+                let data = value.to_le_bytes()[..ty.element.byte_size()].to_vec();
+                OpKind::Constant(Literal { ty: scalar.clone(), data: data.into(), splat: false })
+            };
+            let low = self.add(number(0), &[], scalar.clone(), at, ops);
+            let high = self.add(number(extent - 1), &[], scalar.clone(), at, ops);
+            indices = self.add(OpKind::Clamp, &[low, indices, high], ty.clone(), at, ops);
+        }
+        let mut shape = ty.shape.clone();
+        shape.push(extent);
+        let wide = TensorType::new(shape.clone(), ty.element);
+        let broadcast = OpKind::BroadcastInDim { broadcast_dimensions: (0..rank).collect() };
+        let rows = self.add(broadcast, &[indices], wide.clone(), at, ops);
+        let columns = self.add(OpKind::Iota { iota_dimension: rank }, &[], wide, at, ops);
+        let equal = OpKind::Compare { compare_type: ComparisonType::NoType, direction: ComparisonDirection::Eq };
+        let equal = self.add(equal, &[rows, columns], TensorType::new(shape.clone(), ElementType::Bool), at, ops);
+        self.add(OpKind::Convert, &[equal], TensorType::new(shape, element), at, ops)
+    }
+}
+
+/// The last op of a product that replaces the gather, or `None` if the gather stays. Adds the ops before it.
+pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
+    let OpKind::Gather { dimensions: d, slice_sizes, .. } = &op.kind else { return None };
+    let (operand, indices) = (rewrite.tensor(op.operands[0])?, rewrite.tensor(op.operands[1])?);
+    let of = along(&indices, &d.start_index_map, &d.collapsed_slice_dims, d.index_vector_dim)?;
+    let extent = *operand.shape.get(of.dimension)?;
+    let whole = |(at, (&size, &extent)): (usize, (&i64, &i64))| at == of.dimension || size == extent;
+    let fits = d.operand_batching_dims.is_empty()
+        && multiplies(&operand)
+        && slice_sizes.iter().zip(&operand.shape).enumerate().all(whole)
+        && extent > 0
+        && u64::try_from(extent).ok()? <= rewrite.rules.dense_gather?
+        // The largest index must be a number of the type of the indices.
+        && fits_in(extent - 1, of.indices.element);
+    if !fits {
+        return None;
+    }
+    let at = op.location;
+    let mask = rewrite.mask(op.operands[1], &of, (extent, operand.element, true), at, ops);
+    // The product has the dimensions of the indices, then those of the operand without the indexed one.
+    let result = rewrite.tensor(op.results[0])?;
+    let batch: Vec<usize> = (0..result.rank()).filter(|dimension| !d.offset_dims.contains(dimension)).collect();
+    let order: Vec<usize> = batch.iter().chain(&d.offset_dims).copied().collect();
+    let made: Vec<i64> = order.iter().map(|&dimension| result.shape[dimension]).collect();
+    let dimensions = DotDimensions {
+        lhs_contracting: [of.indices.rank()].into_iter().collect(),
+        rhs_contracting: [of.dimension].into_iter().collect(),
+        ..DotDimensions::default()
+    };
+    let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
+    let made = TensorType::new(made, result.element);
+    let product = rewrite.add(dot, &[mask, op.operands[0]], made, at, ops);
+    let transpose = OpKind::Transpose { permutation: inverse(&order) };
+    Some(Op { kind: transpose, operands: [product].into_iter().collect(), ..op.clone() })
+}
+
+/// The last op of a product that replaces the scatter, or `None` if the scatter stays. Adds the ops before it.
+pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
+    let OpKind::Scatter { dimensions: d, .. } = &op.kind else { return None };
+    let (&[input, indices, updates], [region]) = (&op.operands[..], &op.regions[..]) else { return None };
+    if !adds(region) || !d.input_batching_dims.is_empty() {
+        return None;
+    }
+    let (ty, index_type) = (rewrite.tensor(input)?, rewrite.tensor(indices)?);
+    let update_type = rewrite.tensor(updates)?;
+    let of = along(&index_type, &d.scatter_dims_to_operand_dims, &d.inserted_window_dims, d.index_vector_dim)?;
+    let extent = *ty.shape.get(of.dimension)?;
+    let window: Vec<i64> = d.update_window_dims.iter().map(|&dimension| update_type.shape[dimension]).collect();
+    let others: Vec<usize> = (0..ty.rank()).filter(|&dimension| dimension != of.dimension).collect();
+    let factor = rewrite.rules.dense_scatter?;
+    let fits = multiplies(&ty)
+        && window.iter().eq(others.iter().map(|&dimension| &ty.shape[dimension]))
+        && product(&index_type.shape).saturating_mul(factor) >= product(&ty.shape)
+        && fits_in(extent - 1, of.indices.element);
+    if !fits {
+        return None;
+    }
+    let at = op.location;
+    // An index outside of the input selects no element, as the scatter ignores it.
+    let mask = rewrite.mask(indices, &of, (extent, ty.element, false), at, ops);
+    let batch = (0..update_type.rank()).filter(|dimension| !d.update_window_dims.contains(dimension)).collect();
+    let dimensions = DotDimensions {
+        lhs_contracting: batch,
+        rhs_contracting: (0..of.indices.rank()).collect(),
+        ..DotDimensions::default()
+    };
+    // The product has the dimensions of the window, then the indexed one.
+    let order: Vec<usize> = others.iter().copied().chain([of.dimension]).collect();
+    let made: Vec<i64> = order.iter().map(|&dimension| ty.shape[dimension]).collect();
+    let dot = OpKind::DotGeneral { dimensions, precision: EXACT };
+    let sums = rewrite.add(dot, &[updates, mask], TensorType::new(made, ty.element), at, ops);
+    let transpose = OpKind::Transpose { permutation: inverse(&order) };
+    let sums = rewrite.add(transpose, &[sums], ty, at, ops);
+    Some(Op {
+        kind: OpKind::Binary(Binary::Add),
+        operands: [input, sums].into_iter().collect(),
+        regions: Vec::new(),
+        ..op.clone()
+    })
+}
+
+/// Whether the region returns the sum of its arguments.
+fn adds(region: &Region) -> bool {
+    let ([sum, end], [a, b]) = (&region.ops[..], &region.args[..]) else { return false };
+    let operands = sum.operands[..] == [*a, *b] || sum.operands[..] == [*b, *a];
+    matches!(sum.kind, OpKind::Binary(Binary::Add)) && operands && end.operands == sum.results
+}
+
+/// Whether an integer type has the number.
+fn fits_in(number: i64, element: ElementType) -> bool {
+    let bits = element.bit_width() - u32::from(element.is_signed_integer());
+    bits >= 63 || number < 1 << bits
+}

@@ -1,0 +1,13 @@
+//! Adapts a program to a device: the element types that it lacks, its random bits, automatic mixed precision, dense
+//! products instead of gathers and scatters, and donation.
+//!
+//! `rules` describes the device, `rewrite` walks over the program, `dense` replaces gathers and scatters, and `elements`
+//! replaces element types.
+
+mod dense;
+mod elements;
+mod rewrite;
+mod rules;
+
+pub use rewrite::lower;
+pub use rules::DeviceRules;
