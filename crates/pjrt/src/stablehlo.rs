@@ -24,6 +24,7 @@
 //! Element types and shapes of both crates convert with `TryFrom`: [`ElementType`](crate::ElementType) to and from
 //! [`ir::ElementType`], [`Shape`](crate::Shape) from [`ir::Type`], and [`ir::TensorType`] from [`Shape`](crate::Shape).
 
+pub use ::stablehlo::lower::DeviceRules;
 pub use ::stablehlo::{Error as ProgramError, builder, ir};
 
 use ir::{Module, Version};
@@ -46,11 +47,92 @@ pub trait ForPlugin: Sized {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the program has an op, an attribute or a type that
     /// is newer than the plugin's version. The message names it and the version that it needs.
     fn for_plugin(module: &Module, plugin: &Plugin) -> Result<Self, Error>;
+
+    /// Changes the module as the plugin's devices need, and writes it in a format that its compiler reads: like
+    /// [`Self::for_plugin`] if it reads StableHLO, and otherwise as HLO. `plugin_registry::LoadedPlugin::target` creates
+    /// the target from the capabilities that a plugin declares.
+    ///
+    /// ```
+    /// use pjrt::Program;
+    /// use pjrt::stablehlo::builder::ModuleBuilder;
+    /// use pjrt::stablehlo::ir::{ElementType, TensorType};
+    /// use pjrt::stablehlo::{DeviceRules, ForPlugin, Target};
+    ///
+    /// let module = ModuleBuilder::new("root");
+    /// module.function("main", |f| f.sqrt(f.argument(TensorType::new([2], ElementType::F64))?))?;
+    /// let rules = DeviceRules::new().replaced(ElementType::F64, ElementType::F32);
+    /// let target = Target::new().formats(["hlo"]).rules(rules);
+    /// let plugin = plugin_registry::open("cpu")?.plugin().clone();
+    /// let program = Program::for_target(&module.build()?, &plugin, &target)?;
+    /// assert_eq!(program.format(), "hlo");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::for_plugin`]. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) also if the devices lack
+    /// an element type, if an op has no form in HLO and the compiler reads nothing else, or if it reads neither format.
+    /// The message names the op.
+    fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error>;
+}
+
+/// The formats that a plugin's compiler reads, and what programs must look like for its devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Target {
+    formats: Vec<String>,
+    rules: DeviceRules,
+}
+
+impl Target {
+    /// A compiler that reads StableHLO, and devices that need no change.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the formats that the compiler reads, such as `mlir` and `hlo`.
+    #[must_use]
+    pub fn formats<F: Into<String>>(mut self, formats: impl IntoIterator<Item = F>) -> Self {
+        self.formats = formats.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets the rules of the devices.
+    #[must_use]
+    pub fn rules(mut self, rules: DeviceRules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// The rules of the devices.
+    #[must_use]
+    pub fn device_rules(&self) -> &DeviceRules {
+        &self.rules
+    }
+
+    fn reads(&self, format: &str) -> bool {
+        self.formats.iter().any(|known| known == format)
+    }
 }
 
 impl ForPlugin for Program {
     fn for_plugin(module: &Module, plugin: &Plugin) -> Result<Self, Error> {
         write(module, versions(plugin)?)
+    }
+
+    fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error> {
+        let unsupported = |error: ProgramError| Error::unsupported(error.to_string());
+        let lowered = ::stablehlo::lower::lower(module, &target.rules).map_err(unsupported)?;
+        if target.formats.is_empty() || target.reads("mlir") {
+            return Self::for_plugin(&lowered, plugin);
+        }
+        if target.reads("hlo") {
+            return ::stablehlo::write_hlo(&lowered).map(Self::hlo).map_err(unsupported);
+        }
+        Err(Error::unsupported(format!(
+            "the plugin reads programs as {}; this build writes mlir and hlo",
+            target.formats.join(", ")
+        )))
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! From the bottom up: `library` holds the process-wide state of each loaded library. `record` and `table` hold the
 //! state of one registry, and `core` holds the handle that shares it. `entry` and `loaded` are the public views.
-//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use.
+//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives from a plugin's
+//! capabilities what programs must look like.
 
 mod builder;
 mod core;
@@ -25,6 +26,8 @@ pub(crate) mod record;
 mod register;
 mod setup;
 mod table;
+#[cfg(feature = "stablehlo")]
+mod target;
 
 pub use self::core::PluginRegistry;
 pub use builder::RegistryBuilder;
