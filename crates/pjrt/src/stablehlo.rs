@@ -76,7 +76,7 @@ pub trait ForPlugin: Sized {
     fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error>;
 }
 
-/// The formats that a plugin's compiler reads, and what programs must look like for its devices.
+/// The formats that a plugin's compiler reads, and the form that its devices need programs to have.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Target {
     formats: Vec<String>,

@@ -6,8 +6,8 @@
 //!
 //! From the bottom up: `library` holds the process-wide state of each loaded library. `record` and `table` hold the
 //! state of one registry, and `core` holds the handle that shares it. `entry` and `loaded` are the public views.
-//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives from a plugin's
-//! capabilities what programs must look like.
+//! `register`, `merge` and `lifecycle` add plugins, refresh them, and end their use. `target` derives the
+//! rules for programs from a plugin's capabilities.
 
 mod builder;
 mod core;

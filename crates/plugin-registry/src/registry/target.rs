@@ -1,4 +1,4 @@
-//! What a plugin's capabilities mean for programs.
+//! The rules for programs that follow from a plugin's capabilities.
 
 use pjrt::stablehlo::ir::{self, Module};
 use pjrt::stablehlo::{DeviceRules, ForPlugin, Target};

@@ -269,10 +269,10 @@ fn custom_call(op: &Op) -> Result<Instruction> {
         return Ok(Instruction::default());
     };
     // The reader converts these opcodes to calls.
-    if let Some(name) = call_target_name.strip_prefix("mhlo.") {
-        if matches!(name, "erf" | "acos" | "acosh" | "asin" | "asinh" | "atanh" | "cosh" | "sinh") {
-            return Ok(opcode(name));
-        }
+    if let Some(name) = call_target_name.strip_prefix("mhlo.")
+        && matches!(name, "erf" | "acos" | "acosh" | "asin" | "asinh" | "atanh" | "cosh" | "sinh")
+    {
+        return Ok(opcode(name));
     }
     let unwritten = ["called_computations", "operand_layouts", "result_layouts", "output_operand_aliases"];
     if let Some((name, _)) = op.attributes.iter().find(|(name, _)| unwritten.contains(&name.as_str())) {

@@ -22,6 +22,7 @@ fn calling(mut instruction: Instruction, computations: &[i64]) -> Instruction {
 
 fn computation(id: i64, instructions: &[Instruction]) -> Computation {
     Computation {
+        program_shape: None,
         id,
         name: format!("c{id}"),
         root_id: instructions.last().map_or(0, |i| i.id),
@@ -134,7 +135,7 @@ fn entry_layout_must_be_default() {
     let mut shape = array(&[2, 3]);
     shape.layout = Some(Layout { minor_to_major: vec![0, 1] });
     let module = module(&[computation(7, &[instruction(1, "parameter", array(&[2, 3]), &[])])]);
-    let layout = ProgramShape { parameters: vec![shape], result: None };
+    let layout = ProgramShape { parameters: vec![shape], ..ProgramShape::default() };
     let config = Config { entry_computation_layout: Some(layout), replica_count: 2, num_partitions: 1 };
     let mut whole = ModuleWithConfig { module: Some(module.encode_to_vec().into()), config: Some(config) };
     let error = crate::parse_hlo_with_config(whole.encode_to_vec(), VerifyLevel::FULL).unwrap_err();

@@ -1,6 +1,6 @@
 //! Gathers and scatters along one dimension as products with a mask, which has a one where an index selects an element.
 
-use super::rewrite::Rewrite;
+use super::function::Rewrite;
 use crate::ir::*;
 
 /// The exact product of floats. The mask holds only zeros and ones.

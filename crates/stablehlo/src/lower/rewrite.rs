@@ -1,5 +1,6 @@
 //! The walk over a program.
 
+use super::function::Rewrite;
 use super::rules::DeviceRules;
 use super::{dense, elements};
 use crate::error::{Error, Result};
@@ -53,13 +54,6 @@ pub fn lower(module: &Module, rules: &DeviceRules) -> Result<Module> {
     }
     verify(&lowered, VerifyLevel::FULL)?;
     Ok(lowered)
-}
-
-/// The rewrite of one function.
-pub(super) struct Rewrite<'f> {
-    pub(super) rules: &'f DeviceRules,
-    pub(super) values: &'f mut ValueTypes,
-    module: &'f Module,
 }
 
 impl Rewrite<'_> {
@@ -118,22 +112,5 @@ impl Rewrite<'_> {
                 *operand = self.add(OpKind::Convert, &[*operand], ty, location, ops);
             }
         }
-    }
-
-    /// Adds an op. Returns its result.
-    pub(super) fn add(
-        &mut self,
-        kind: OpKind,
-        operands: &[ValueId],
-        ty: TensorType,
-        location: LocationId,
-        ops: &mut Vec<Op>,
-    ) -> ValueId {
-        let result = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        self.values.push(Type::Tensor(ty));
-        let mut op = Op::new(kind, operands, vec![result]);
-        op.location = location;
-        ops.push(op);
-        result
     }
 }

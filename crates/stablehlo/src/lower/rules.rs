@@ -1,8 +1,8 @@
-//! What a device needs.
+//! The needs of a device.
 
 use crate::ir::{ElementType, RngAlgorithm};
 
-/// What a program must look like for a device. The default changes nothing.
+/// The form that a device needs programs to have. The default changes nothing.
 ///
 /// The type does not depend on PJRT. `plugin_registry::LoadedPlugin::rules` creates it from the capabilities that a
 /// plugin declares.

@@ -1,0 +1,30 @@
+//! A function while it is rewritten.
+
+use super::rules::DeviceRules;
+use crate::ir::*;
+
+/// The rewrite of one function.
+pub(super) struct Rewrite<'f> {
+    pub(super) rules: &'f DeviceRules,
+    pub(super) values: &'f mut ValueTypes,
+    pub(super) module: &'f Module,
+}
+
+impl Rewrite<'_> {
+    /// Adds an op. Returns its result.
+    pub(super) fn add(
+        &mut self,
+        kind: OpKind,
+        operands: &[ValueId],
+        ty: TensorType,
+        location: LocationId,
+        ops: &mut Vec<Op>,
+    ) -> ValueId {
+        let result = ValueId(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(Type::Tensor(ty));
+        let mut op = Op::new(kind, operands, vec![result]);
+        op.location = location;
+        ops.push(op);
+        result
+    }
+}
