@@ -166,7 +166,7 @@ fn written_programs_are_read_again() {
 
 #[cfg(feature = "text")]
 #[test]
-fn an_op_without_a_form_is_named() {
+fn op_without_form_is_named() {
     for (body, op, message) in [
         ("%0 = chlo.erf_inv %x : tensor<2xf32> -> tensor<2xf32>", "chlo.erf_inv", "has no form in HLO"),
         (
