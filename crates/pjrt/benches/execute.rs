@@ -7,13 +7,15 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
 
 use pjrt::raw::slot;
 use pjrt::{ClientOptions, CompileOptions, ElementType, ExecuteOptions, Input, Plugin, Program};
-use pjrt_sys::{PJRT_Api, Slot};
 
-const BATCH: usize = 200;
+use support::function;
+
+mod support;
+
+const BATCH: u32 = 200;
 const BATCHES: usize = 400;
 
 const PROGRAM: &str = "
@@ -38,16 +40,6 @@ fn build() -> PathBuf {
     let status = Command::new(&cc).args(["-O2", "-Wall", "-shared", "-fPIC", "-o"]).arg(&target).arg(&source).status();
     assert!(status.unwrap_or_else(|error| panic!("{cc}: {error}")).success(), "{cc} failed");
     target
-}
-
-/// The pointer in a slot of the plugin's own table.
-fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
-    assert!(plugin.api().supports::<S>(), "{}", S::NAME);
-    let table = plugin.api().as_raw().cast::<u8>();
-    // SAFETY: C1: the slot is within the table, as `supports` checked.
-    let place = unsafe { table.add(S::OFFSET) };
-    // SAFETY: C1: a slot holds a function pointer.
-    unsafe { place.cast::<*const u8>().read() }
 }
 
 impl Baseline {
@@ -80,30 +72,9 @@ impl Baseline {
 
     fn run(&self, mode: i32, keep: bool) {
         // SAFETY: `new` has initialized the library.
-        let rc = unsafe { (self.run)(BATCH, mode, i32::from(keep)) };
+        let rc = unsafe { (self.run)(BATCH as usize, mode, i32::from(keep)) };
         assert_eq!(rc, 0, "bench_run");
     }
-}
-
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples[samples.len() / 2]
-}
-
-/// Runs the candidates alternately. Returns the nanoseconds for one repetition of each.
-fn in_turns(candidates: &[&dyn Fn()]) -> Vec<f64> {
-    let mut samples = vec![Vec::new(); candidates.len()];
-    for batch in 0..BATCHES {
-        for turn in 0..candidates.len() {
-            // Each turn begins with another candidate, so that none always follows the same one.
-            let which = (turn + batch) % candidates.len();
-            let start = Instant::now();
-            candidates[which]();
-            let nanoseconds = start.elapsed().as_secs_f64() * 1e9 / f64::from(u32::try_from(BATCH).expect("small"));
-            samples[which].push(nanoseconds);
-        }
-    }
-    samples.into_iter().map(median).collect()
 }
 
 fn main() -> ExitCode {
@@ -137,10 +108,11 @@ fn main() -> ExitCode {
             let run = executable.execute_with([Input::Borrow(&x)], &options).expect("execute");
             run.done.wait().expect("run");
         };
-        let times =
-            in_turns(&[&|| c.run(1, true), &|| repeat(&ready), &|| c.run(0, true), &|| repeat(&event), &|| {
-                c.run(1, false)
-            }]);
+        let times = support::in_turns(
+            BATCHES,
+            BATCH,
+            &[&|| c.run(1, true), &|| repeat(&ready), &|| c.run(0, true), &|| repeat(&event), &|| c.run(1, false)],
+        );
         let [c_ready, rust_ready, c_event, rust_event, c_unlisted] = times[..] else { unreachable!("five candidates") };
         println!("{path}, API {}", plugin.api_version());
         let line = |name: &str, c: f64, rust: f64| {

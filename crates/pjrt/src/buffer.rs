@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
@@ -10,6 +10,7 @@ use pjrt_types::{ElementType, Layout, Shape};
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
+use crate::direct_read::References;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
@@ -35,8 +36,8 @@ pub struct Buffer {
     non_default: OnceLock<Option<Layout>>,
     device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
     deleted: AtomicBool,
-    /// Number of external references to the memory.
-    external: AtomicUsize,
+    /// External references to the memory.
+    external: References,
 }
 
 impl Buffer {
@@ -55,7 +56,7 @@ impl Buffer {
             non_default: OnceLock::new(),
             device: device.map_or_else(OnceLock::new, OnceLock::from),
             deleted: AtomicBool::new(false),
-            external: AtomicUsize::new(0),
+            external: References::default(),
         }
     }
 
@@ -76,8 +77,8 @@ impl Buffer {
         Ok(&self.raw)
     }
 
-    /// Number of external references, which keep the buffer from being deleted.
-    pub(crate) fn external(&self) -> &AtomicUsize {
+    /// External references, which keep the buffer from being deleted.
+    pub(crate) fn external(&self) -> &References {
         &self.external
     }
 
@@ -247,7 +248,7 @@ impl Buffer {
             return Ok(());
         }
         // The order matters: `external_reference` counts first and then checks whether the buffer is deleted.
-        if self.external.load(Ordering::SeqCst) > 0 {
+        if !self.external.wait_for_copies() {
             self.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
         }

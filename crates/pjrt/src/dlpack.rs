@@ -9,6 +9,7 @@ use pjrt_types::{ElementType, HostBufferSemantics, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
+use crate::direct_read::Holder;
 use crate::error::Error;
 use crate::external_reference::Reference;
 use crate::upload::{HostData, Placement};
@@ -98,7 +99,7 @@ impl Buffer {
         })?;
         let elements = self.row_major_elements(shape)?;
         self.wait()?;
-        let reference = Reference::new(Arc::clone(self))?;
+        let reference = Reference::new(Arc::clone(self), Holder::Caller)?;
         // DLPack requires null for a tensor without elements.
         let address = if elements == 0 { std::ptr::null_mut() } else { reference.address()? };
         let tensor = Dynamic::compact(&shape.dimensions[..]).initialize_as::<M>(Box::new(reference));

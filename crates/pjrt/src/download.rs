@@ -57,6 +57,10 @@ impl Buffer {
         if len != data.len() {
             return Err(Error::invalid(format!("{shape} has {len} elements, but the destination {}", data.len())));
         }
+        if let Some(contents) = self.direct_read(size_of_val(data))? {
+            contents.copy_to(data);
+            return Ok(());
+        }
         let api = self.handle().api();
         if !(api.supports::<slot::PJRT_Event_Await>() && api.supports::<slot::PJRT_Event_IsReady>()) {
             // This plugin may not be able to report the end of the copy, so use memory that can be leaked.
@@ -174,6 +178,9 @@ impl Buffer {
 
     /// Copies the contents into new memory and waits for the copy. Each element has `unit` items.
     fn fetch<B: AnyBitPattern>(&self, len: usize, unit: usize) -> Result<Vec<B>, Error> {
+        if let Some(contents) = self.direct_read(len.saturating_mul(size_of::<B>()))? {
+            return Ok(contents.to_vec(len));
+        }
         let mut memory = zeroed::<B>(len);
         // SAFETY: the memory is valid until the event is ready, or is leaked.
         let started = unsafe { self.start(memory.as_mut_ptr().cast::<u8>(), size_of_val(memory.as_slice())) };

@@ -3,13 +3,13 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::Ordering;
 
 use bytemuck::AnyBitPattern;
 use pjrt_sys::*;
 use pjrt_types::{Element, Shape};
 
 use crate::buffer::Buffer;
+use crate::direct_read::Holder;
 use crate::element;
 use crate::error::Error;
 use crate::read;
@@ -23,7 +23,7 @@ impl Buffer {
     /// A deleted buffer.
     #[doc(alias = "PJRT_Buffer_IncreaseExternalReferenceCount")]
     pub fn external_reference(&self) -> Result<ExternalReference<'_>, Error> {
-        Reference::new(self).map(ExternalReference)
+        Reference::new(self, Holder::Caller).map(ExternalReference)
     }
 
     /// Address of the buffer's memory as a number. It is only valid while the memory is: prefer
@@ -115,15 +115,15 @@ pub(crate) struct Reference<B: Deref<Target = Buffer>> {
 }
 
 impl<B: Deref<Target = Buffer>> Reference<B> {
-    pub(crate) fn new(buffer: B) -> Result<Self, Error> {
+    pub(crate) fn new(buffer: B, holder: Holder) -> Result<Self, Error> {
         // The order matters: `delete` marks the buffer first and then checks for references.
-        let counted = Counted::new(buffer);
-        counted.0.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
+        let counted = Counted::new(buffer, holder);
+        counted.buffer.live()?.query::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()?;
         Ok(Self { counted })
     }
 
     fn buffer(&self) -> &Buffer {
-        &self.counted.0
+        &self.counted.buffer
     }
 
     pub(crate) fn address(&self) -> Result<*mut c_void, Error> {
@@ -141,18 +141,21 @@ impl<B: Deref<Target = Buffer>> Drop for Reference<B> {
 }
 
 /// A buffer whose external references include this value.
-struct Counted<B: Deref<Target = Buffer>>(B);
+struct Counted<B: Deref<Target = Buffer>> {
+    buffer: B,
+    holder: Holder,
+}
 
 impl<B: Deref<Target = Buffer>> Counted<B> {
-    fn new(buffer: B) -> Self {
-        buffer.external().fetch_add(1, Ordering::SeqCst);
-        Self(buffer)
+    fn new(buffer: B, holder: Holder) -> Self {
+        buffer.external().add(holder);
+        Self { buffer, holder }
     }
 }
 
 impl<B: Deref<Target = Buffer>> Drop for Counted<B> {
     fn drop(&mut self) {
-        self.0.external().fetch_sub(1, Ordering::SeqCst);
+        self.buffer.external().remove(self.holder);
     }
 }
 

@@ -59,6 +59,7 @@ mod derived_buffer;
 mod device;
 mod device_memory;
 mod device_view;
+mod direct_read;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod dma;

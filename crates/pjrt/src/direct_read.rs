@@ -1,0 +1,164 @@
+//! Copies of buffers in memory of the host's processor, without `PJRT_Buffer_ToHostBuffer`.
+//!
+//! XLA's CPU plugins run that function on another thread. To start the thread takes longer than to copy a small buffer.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytemuck::AnyBitPattern;
+use pjrt_sys::*;
+use pjrt_types::{ApiVersion, ElementType};
+
+use crate::buffer::Buffer;
+use crate::element;
+use crate::error::Error;
+use crate::external_reference::Reference;
+
+/// External references of a buffer, which keep it from being deleted.
+#[derive(Default)]
+pub(crate) struct References(AtomicUsize);
+
+/// Who holds an external reference.
+#[derive(Clone, Copy)]
+pub(crate) enum Holder {
+    /// The caller. [`Buffer::delete`] is refused meanwhile.
+    Caller,
+    /// A copy that runs now. [`Buffer::delete`] waits for its end.
+    Copy,
+}
+
+impl Holder {
+    /// References of callers are counted in the lower half of the number, and copies in the upper half.
+    const fn unit(self) -> usize {
+        match self {
+            Self::Caller => 1,
+            Self::Copy => 1 << (usize::BITS / 2),
+        }
+    }
+}
+
+impl References {
+    pub(crate) fn add(&self, holder: Holder) {
+        self.0.fetch_add(holder.unit(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn remove(&self, holder: Holder) {
+        self.0.fetch_sub(holder.unit(), Ordering::SeqCst);
+    }
+
+    /// Waits for copies that run now. Returns whether callers have no reference.
+    pub(crate) fn wait_for_copies(&self) -> bool {
+        loop {
+            let count = self.0.load(Ordering::SeqCst);
+            if count % Holder::Copy.unit() != 0 {
+                return false;
+            }
+            if count == 0 {
+                return true;
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The contents of a buffer in memory of the host's processor.
+pub(crate) struct DirectRead<'a> {
+    data: *const u8,
+    size: usize,
+    _reference: Reference<&'a Buffer>,
+}
+
+impl Buffer {
+    /// Waits for the contents and returns them if they are `size` bytes that the host can read, row-major. `None` if
+    /// the plugin has to copy them.
+    ///
+    /// # Errors
+    ///
+    /// A deleted buffer, or the error of the operation that computes the contents.
+    pub(crate) fn direct_read(&self, size: usize) -> Result<Option<DirectRead<'_>>, Error> {
+        if !self.is_directly_readable(size) {
+            return Ok(None);
+        }
+        self.wait()?;
+        let Ok(reference) = Reference::new(self, Holder::Copy) else { return Ok(None) };
+        match reference.address() {
+            Ok(data) if !data.is_null() => {
+                Ok(Some(DirectRead { data: data.cast::<u8>().cast_const(), size, _reference: reference }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn is_directly_readable(&self, size: usize) -> bool {
+        let api = self.handle().api();
+        let is_supported = api.supports::<slot::PJRT_Event_Await>()
+            && api.supports::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()
+            && api.supports::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>()
+            && api.supports::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>();
+        // A buffer with dynamic dimensions is larger than its elements.
+        is_supported
+            && size > 0
+            && self.shape().is_ok_and(|shape| has_whole_bytes(shape.element_type, api.version()))
+            && self.is_on_cpu().unwrap_or(false)
+            && self.non_default_layout().is_none()
+            && self.on_device_size().is_ok_and(|on_device| on_device == size)
+    }
+}
+
+/// Whether elements of this type have the same bytes on the device and on the host.
+fn has_whole_bytes(element_type: ElementType, version: ApiVersion) -> bool {
+    element_type.bits() == 8 * element_type.host_size() && element::check_data(element_type, version).is_ok()
+}
+
+impl DirectRead<'_> {
+    /// Copies the contents to `target`, which has their size.
+    pub(crate) fn copy_to<B: AnyBitPattern>(&self, target: &mut [B]) {
+        assert_eq!(size_of_val(target), self.size, "the size of the copy");
+        // SAFETY: C3: the memory has this size while the reference lives, and no program writes it, because the buffer
+        // is borrowed and cannot be donated. The target is borrowed exclusively, and any bytes are valid elements.
+        unsafe { std::ptr::copy_nonoverlapping(self.data, target.as_mut_ptr().cast::<u8>(), self.size) };
+    }
+
+    /// Copies the contents to a new vector of `len` items, which have their size.
+    pub(crate) fn to_vec<B: AnyBitPattern>(&self, len: usize) -> Vec<B> {
+        assert_eq!(len.checked_mul(size_of::<B>()), Some(self.size), "the size of the copy");
+        let mut copy = Vec::<B>::with_capacity(len);
+        // SAFETY: C3: the memory has this size while the reference lives, and no program writes it, because the buffer
+        // is borrowed and cannot be donated. The vector has room for `len` items, which have the same size.
+        unsafe { std::ptr::copy_nonoverlapping(self.data, copy.as_mut_ptr().cast::<u8>(), self.size) };
+        // SAFETY: the copy initialized `len` items, and any bytes are valid items.
+        unsafe { copy.set_len(len) };
+        copy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_of_callers_prevent_deletion() {
+        let references = References::default();
+        assert!(references.wait_for_copies());
+        references.add(Holder::Copy);
+        references.add(Holder::Caller);
+        assert!(!references.wait_for_copies());
+        references.remove(Holder::Caller);
+        references.remove(Holder::Copy);
+        assert!(references.wait_for_copies());
+    }
+
+    #[test]
+    fn deletion_waits_for_copies() {
+        let (references, ended) = (References::default(), AtomicUsize::new(0));
+        references.add(Holder::Copy);
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| {
+                assert!(references.wait_for_copies());
+                ended.load(Ordering::SeqCst)
+            });
+            ended.store(1, Ordering::SeqCst);
+            references.remove(Holder::Copy);
+            assert_eq!(waiter.join().unwrap(), 1);
+        });
+    }
+}
