@@ -110,6 +110,7 @@ impl Api {
     }
 
     /// Whether the plugin's table contains the function `S`. The function may still return `UNIMPLEMENTED`.
+    #[inline]
     pub fn supports<S: Slot<Table = PJRT_Api>>(&self) -> bool {
         S::get(&self.table.0).is_some()
     }

@@ -1,8 +1,8 @@
 //! `PJRT_Buffer_*`: an array on a device.
 
 use std::fmt;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pjrt_sys::*;
@@ -34,7 +34,8 @@ pub struct Buffer {
     shape: OnceLock<Shape>,
     /// The layout, if it is known and its order is not row-major.
     non_default: OnceLock<Option<Layout>>,
-    device: OnceLock<Foreign<NonNull<PJRT_Device>>>,
+    /// Null if it has not been queried yet.
+    device: AtomicPtr<PJRT_Device>,
     deleted: AtomicBool,
     /// External references to the memory.
     external: References,
@@ -44,6 +45,7 @@ impl Buffer {
     /// # Safety
     ///
     /// `raw` is a live buffer of that client that the caller owns.
+    #[inline]
     pub(crate) unsafe fn new(
         raw: NonNull<PJRT_Buffer>,
         client: Arc<ClientInner>,
@@ -54,7 +56,7 @@ impl Buffer {
             raw: unsafe { Owned::new(raw, client) },
             shape: OnceLock::new(),
             non_default: OnceLock::new(),
-            device: device.map_or_else(OnceLock::new, OnceLock::from),
+            device: AtomicPtr::new(device.map_or(ptr::null_mut(), |device| device.0.as_ptr())),
             deleted: AtomicBool::new(false),
             external: References::default(),
         }
@@ -65,11 +67,13 @@ impl Buffer {
         self.raw.release().raw()
     }
 
+    #[inline]
     pub(crate) fn handle(&self) -> &Handle<PJRT_Buffer, Arc<ClientInner>> {
         &self.raw
     }
 
     /// Returns the handle for an operation on the contents, or an error if the buffer has been deleted.
+    #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
         if self.deleted.load(Ordering::SeqCst) {
             return Err(Error::invalid("the buffer has been deleted"));
@@ -94,10 +98,15 @@ impl Buffer {
     /// An element type that this crate does not know.
     #[doc(alias = "PJRT_Buffer_ElementType")]
     #[doc(alias = "PJRT_Buffer_Dimensions")]
+    #[inline]
     pub fn shape(&self) -> Result<&Shape, Error> {
-        if let Some(shape) = self.shape.get() {
-            return Ok(shape);
+        match self.shape.get() {
+            Some(shape) => Ok(shape),
+            None => self.query_shape(),
         }
+    }
+
+    fn query_shape(&self) -> Result<&Shape, Error> {
         let live = self.live()?;
         let raw = live.query::<slot::PJRT_Buffer_ElementType>()?.0;
         let element_type = ElementType::from_raw(raw).ok_or_else(|| {
@@ -220,12 +229,14 @@ impl Buffer {
         Ok(unsafe { Device::new(raw.0, self.raw.owner().clone()) })
     }
 
+    #[inline]
     pub(crate) fn device_raw(&self) -> Result<Foreign<NonNull<PJRT_Device>>, Error> {
-        if let Some(device) = self.device.get() {
-            return Ok(*device);
+        if let Some(device) = NonNull::new(self.device.load(Ordering::Relaxed)) {
+            return Ok(Foreign(device));
         }
-        let device = Foreign(self.live()?.query::<slot::PJRT_Buffer_Device>()?);
-        Ok(*self.device.get_or_init(|| device))
+        let device = self.live()?.query::<slot::PJRT_Buffer_Device>()?;
+        self.device.store(device.as_ptr(), Ordering::Relaxed);
+        Ok(Foreign(device))
     }
 
     /// The memory that holds the buffer.
@@ -278,7 +289,7 @@ impl Buffer {
         args.buffer = self.live()?.as_ptr();
         args.dst_device = device.handle().as_ptr();
         let call = || {
-            args.dst_buffer = std::ptr::null_mut();
+            args.dst_buffer = ptr::null_mut();
             // SAFETY: C2: buffer and device are live and belong to one client.
             unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
         };
@@ -303,7 +314,7 @@ impl Buffer {
         args.buffer = self.live()?.as_ptr();
         args.dst_memory = memory.handle().as_ptr();
         let call = || {
-            args.dst_buffer = std::ptr::null_mut();
+            args.dst_buffer = ptr::null_mut();
             // SAFETY: C2: buffer and memory are live and belong to one client.
             unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
         };
@@ -337,6 +348,7 @@ impl Buffer {
     /// # Errors
     ///
     /// The error of the operation that computes them.
+    #[inline]
     pub fn wait(&self) -> Result<(), Error> {
         if !self.raw.api().supports::<slot::PJRT_Event_Await>() {
             return self.ready_event()?.wait();

@@ -73,6 +73,7 @@ struct Parts {
 }
 
 impl Owner for ClientInner {
+    #[inline]
     fn api(&self) -> &Api {
         self.parts.raw.api()
     }

@@ -74,6 +74,16 @@ pub struct ShardedExecution {
 /// Arguments or outputs of one device. Up to eight of them need no allocation.
 type Pointers = SmallVec<[*mut PJRT_Buffer; 8]>;
 
+/// Returns `len` null pointers.
+#[inline]
+fn nulls(len: usize) -> Pointers {
+    const INLINE: usize = 8;
+    match len {
+        0..=INLINE => Pointers::from_buf_and_len([ptr::null_mut(); INLINE], len),
+        _ => smallvec![ptr::null_mut(); len],
+    }
+}
+
 /// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
 static INDICES: [i64; 128] = {
     let mut indices = [0; 128];
@@ -185,12 +195,12 @@ impl LoadedExecutable {
         options: Option<&ExecuteOptions>,
     ) -> Result<(Vec<Buffer>, Option<Event>), Error> {
         self.check_count(num_args)?;
-        let mut arguments: Pointers = smallvec![ptr::null_mut(); num_args];
+        let mut arguments = nulls(num_args);
         for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
             *argument = self.check(index, input, device)?;
         }
         let launch = Launch { num_args, keep, options };
-        let mut outputs: Pointers = smallvec![ptr::null_mut(); self.num_outputs()];
+        let mut outputs = nulls(self.num_outputs());
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };

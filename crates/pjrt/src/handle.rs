@@ -29,12 +29,14 @@ pub(crate) trait Owner {
 }
 
 impl<O: Owner> Owner for Arc<O> {
+    #[inline]
     fn api(&self) -> &Api {
         (**self).api()
     }
 }
 
 impl<O: Owner> Owner for &O {
+    #[inline]
     fn api(&self) -> &Api {
         (**self).api()
     }
@@ -60,20 +62,24 @@ impl<T, O> Handle<T, O> {
         Self { raw: Foreign(raw), owner }
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *mut T {
         self.raw.0.as_ptr()
     }
 
+    #[inline]
     pub(crate) fn raw(&self) -> Foreign<NonNull<T>> {
         self.raw
     }
 
+    #[inline]
     pub(crate) fn owner(&self) -> &O {
         &self.owner
     }
 }
 
 impl<T, O: Owner> Handle<T, O> {
+    #[inline]
     pub(crate) fn api(&self) -> &Api {
         self.owner.api()
     }
@@ -102,6 +108,7 @@ macro_rules! destroy {
         $(
             // SAFETY: the body is one call of the object's destroy function.
             unsafe impl<O: Owner> Destroy<O> for $object {
+                #[inline]
                 unsafe fn destroy(owner: &O, raw: *mut Self) -> Result<(), Error> {
                     let mut args = $args::new();
                     args.$field = raw;
@@ -137,6 +144,7 @@ impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     /// # Safety
     ///
     /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is owned by the caller.
+    #[inline]
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
         Self(Handle { raw: Foreign(raw), owner })
     }
@@ -195,6 +203,7 @@ impl<T: Destroy<O>, O: Owner> Drop for MaybeOwned<T, O> {
 impl<T: Destroy<O>, O: Owner> std::ops::Deref for Owned<T, O> {
     type Target = Handle<T, O>;
 
+    #[inline]
     fn deref(&self) -> &Handle<T, O> {
         &self.0
     }
@@ -207,6 +216,7 @@ impl<T: Destroy<O>, O: Owner> fmt::Debug for Owned<T, O> {
 }
 
 impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
         if let Err(error) = unsafe { T::destroy(self.0.owner(), self.0.as_ptr()) } {

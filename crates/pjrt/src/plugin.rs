@@ -51,6 +51,7 @@ impl PluginInner {
 }
 
 impl Owner for PluginInner {
+    #[inline]
     fn api(&self) -> &Api {
         &self.api
     }
