@@ -10,8 +10,7 @@ use std::process::{Command, ExitCode};
 
 use pjrt::raw::slot;
 use pjrt::{ClientOptions, CompileOptions, ElementType, ExecuteOptions, Input, Plugin, Program};
-
-use support::function;
+use pjrt_sys::{PJRT_Api, Slot};
 
 mod support;
 
@@ -40,6 +39,12 @@ fn build() -> PathBuf {
     let status = Command::new(&cc).args(["-O2", "-Wall", "-shared", "-fPIC", "-o"]).arg(&target).arg(&source).status();
     assert!(status.unwrap_or_else(|error| panic!("{cc}: {error}")).success(), "{cc} failed");
     target
+}
+
+/// The function in the slot `S`, for C.
+fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
+    // SAFETY: the type is a pointer.
+    unsafe { support::function::<S, *const u8>(plugin) }
 }
 
 impl Baseline {

@@ -31,9 +31,8 @@ struct Raw {
 
 /// The function in the slot `S`.
 fn function<S: Slot<Table = PJRT_Api, Return = *mut PJRT_Error>>(plugin: &Plugin) -> Function<S::Args> {
-    let raw = support::function::<S>(plugin);
     // SAFETY: C1: the slot holds a function of this type.
-    unsafe { std::mem::transmute::<*const u8, Function<S::Args>>(raw) }
+    unsafe { support::function::<S, Function<S::Args>>(plugin) }
 }
 
 /// Calls a function with arguments that are valid for it.

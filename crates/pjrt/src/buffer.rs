@@ -10,7 +10,6 @@ use pjrt_types::{ElementType, Layout, Shape};
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
-use crate::direct_read::References;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
@@ -18,6 +17,7 @@ use crate::handle::{Foreign, Handle, Owned};
 use crate::layout;
 use crate::memory::Memory;
 use crate::read;
+use crate::references::References;
 
 /// An array on a device. Its contents may not be ready yet. Operations on the buffer wait for them.
 ///

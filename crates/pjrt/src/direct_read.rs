@@ -2,8 +2,6 @@
 //!
 //! XLA's CPU plugins run that function on another thread. To start the thread takes longer than to copy a small buffer.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use bytemuck::AnyBitPattern;
 use pjrt_sys::*;
 use pjrt_types::{ApiVersion, ElementType};
@@ -12,53 +10,7 @@ use crate::buffer::Buffer;
 use crate::element;
 use crate::error::Error;
 use crate::external_reference::Reference;
-
-/// External references of a buffer, which keep it from being deleted.
-#[derive(Default)]
-pub(crate) struct References(AtomicUsize);
-
-/// Who holds an external reference.
-#[derive(Clone, Copy)]
-pub(crate) enum Holder {
-    /// The caller. [`Buffer::delete`] is refused meanwhile.
-    Caller,
-    /// A copy that runs now. [`Buffer::delete`] waits for its end.
-    Copy,
-}
-
-impl Holder {
-    /// References of callers are counted in the lower half of the number, and copies in the upper half.
-    const fn unit(self) -> usize {
-        match self {
-            Self::Caller => 1,
-            Self::Copy => 1 << (usize::BITS / 2),
-        }
-    }
-}
-
-impl References {
-    pub(crate) fn add(&self, holder: Holder) {
-        self.0.fetch_add(holder.unit(), Ordering::SeqCst);
-    }
-
-    pub(crate) fn remove(&self, holder: Holder) {
-        self.0.fetch_sub(holder.unit(), Ordering::SeqCst);
-    }
-
-    /// Waits for copies that run now. Returns whether callers have no reference.
-    pub(crate) fn wait_for_copies(&self) -> bool {
-        loop {
-            let count = self.0.load(Ordering::SeqCst);
-            if count % Holder::Copy.unit() != 0 {
-                return false;
-            }
-            if count == 0 {
-                return true;
-            }
-            std::thread::yield_now();
-        }
-    }
-}
+use crate::references::Holder;
 
 /// The contents of a buffer in memory of the host's processor.
 pub(crate) struct DirectRead<'a> {
@@ -113,8 +65,8 @@ impl DirectRead<'_> {
     /// Copies the contents to `target`, which has their size.
     pub(crate) fn copy_to<B: AnyBitPattern>(&self, target: &mut [B]) {
         assert_eq!(size_of_val(target), self.size, "the size of the copy");
-        // SAFETY: C3: the memory has this size while the reference lives, and no program writes it, because the buffer
-        // is borrowed and cannot be donated. The target is borrowed exclusively, and any bytes are valid elements.
+        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it, because
+        // the buffer is borrowed and cannot be donated. The target is borrowed exclusively, and any bytes are valid elements.
         unsafe { std::ptr::copy_nonoverlapping(self.data, target.as_mut_ptr().cast::<u8>(), self.size) };
     }
 
@@ -122,43 +74,11 @@ impl DirectRead<'_> {
     pub(crate) fn to_vec<B: AnyBitPattern>(&self, len: usize) -> Vec<B> {
         assert_eq!(len.checked_mul(size_of::<B>()), Some(self.size), "the size of the copy");
         let mut copy = Vec::<B>::with_capacity(len);
-        // SAFETY: C3: the memory has this size while the reference lives, and no program writes it, because the buffer
-        // is borrowed and cannot be donated. The vector has room for `len` items, which have the same size.
+        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it, because
+        // the buffer is borrowed and cannot be donated. The vector has room for `len` items, which have the same size.
         unsafe { std::ptr::copy_nonoverlapping(self.data, copy.as_mut_ptr().cast::<u8>(), self.size) };
         // SAFETY: the copy initialized `len` items, and any bytes are valid items.
         unsafe { copy.set_len(len) };
         copy
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn references_of_callers_prevent_deletion() {
-        let references = References::default();
-        assert!(references.wait_for_copies());
-        references.add(Holder::Copy);
-        references.add(Holder::Caller);
-        assert!(!references.wait_for_copies());
-        references.remove(Holder::Caller);
-        references.remove(Holder::Copy);
-        assert!(references.wait_for_copies());
-    }
-
-    #[test]
-    fn deletion_waits_for_copies() {
-        let (references, ended) = (References::default(), AtomicUsize::new(0));
-        references.add(Holder::Copy);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| {
-                assert!(references.wait_for_copies());
-                ended.load(Ordering::SeqCst)
-            });
-            ended.store(1, Ordering::SeqCst);
-            references.remove(Holder::Copy);
-            assert_eq!(waiter.join().unwrap(), 1);
-        });
     }
 }

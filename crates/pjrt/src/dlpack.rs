@@ -9,9 +9,9 @@ use pjrt_types::{ElementType, HostBufferSemantics, Shape};
 
 use crate::buffer::Buffer;
 use crate::client::Client;
-use crate::direct_read::Holder;
 use crate::error::Error;
 use crate::external_reference::Reference;
+use crate::references::Holder;
 use crate::upload::{HostData, Placement};
 
 /// The element types of at least one byte that both PJRT and DLPack support.

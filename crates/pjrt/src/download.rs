@@ -23,7 +23,8 @@ use crate::layout::Reorder;
 use crate::read;
 
 impl Buffer {
-    /// Waits for the contents and copies them to the host, row-major.
+    /// Waits for the contents and copies them to the host, row-major. Contents that the host can read are copied without
+    /// a call of the plugin's function.
     ///
     /// The result has as many elements as the [shape](Buffer::shape). If the buffer has [dynamic
     /// dimensions](Buffer::dynamic_dimension_indices), it begins with the elements of an array of the [actual

@@ -9,10 +9,10 @@ use pjrt_sys::*;
 use pjrt_types::{Element, Shape};
 
 use crate::buffer::Buffer;
-use crate::direct_read::Holder;
 use crate::element;
 use crate::error::Error;
 use crate::read;
+use crate::references::Holder;
 
 impl Buffer {
     /// Keeps the plugin from freeing, moving or donating the buffer's memory, so that code outside PJRT can use its
@@ -63,7 +63,7 @@ impl Buffer {
         self.wait()?;
         let reference = self.external_reference()?;
         let address = reference.address()?.cast::<T>().cast_const();
-        // SAFETY: C3: memory of this size is at the address while the reference lives, and no program writes it, because
+        // SAFETY: C5: the host can read memory of this size while the reference lives, and no program writes it, because
         // the buffer cannot be donated meanwhile. Any bytes are valid elements.
         let elements =
             unsafe { read::slice(address, elements) }.map_err(|broken| Error::malformed(Function::NAME, broken))?;

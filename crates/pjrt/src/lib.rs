@@ -109,6 +109,7 @@ mod process_info;
 mod program;
 mod query;
 mod read;
+mod references;
 mod run_callbacks;
 mod serialized;
 mod settable_event;

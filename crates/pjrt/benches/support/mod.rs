@@ -1,18 +1,22 @@
-//! What the benchmarks of this crate share.
+//! Functions of a plugin's table and timings, for the benchmarks of this crate.
 
 use std::time::Instant;
 
 use pjrt::Plugin;
 use pjrt_sys::{PJRT_Api, Slot};
 
-/// The pointer in a slot of the plugin's own table.
-pub(crate) fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
+/// The function in the slot `S` of the plugin's own table, as a value of the pointer type `F`.
+///
+/// # Safety
+///
+/// `F` is a pointer, or the type of the slot's function.
+pub(crate) unsafe fn function<S: Slot<Table = PJRT_Api>, F: Copy>(plugin: &Plugin) -> F {
     assert!(plugin.api().supports::<S>(), "{}", S::NAME);
     let table = plugin.api().as_raw().cast::<u8>();
     // SAFETY: C1: the slot is within the table, as `supports` checked.
     let place = unsafe { table.add(S::OFFSET) };
-    // SAFETY: C1: a slot holds a function pointer.
-    unsafe { place.cast::<*const u8>().read() }
+    // SAFETY: C1: a slot holds a function pointer, which has the type `F` by this function's contract.
+    unsafe { place.cast::<F>().read() }
 }
 
 fn median(mut samples: Vec<f64>) -> f64 {
