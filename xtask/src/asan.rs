@@ -59,7 +59,11 @@ impl Nightly {
         cargo.args(arguments).args(["--target", &self.target]).current_dir(sh::root());
         cargo.env("CARGO_TARGET_DIR", self.target()).env("RUSTFLAGS", "-Zsanitizer=address -Cforce-frame-pointers=yes");
         // An allocation larger than memory is an error of the caller, so it must not end the process.
-        cargo.env("ASAN_OPTIONS", "allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1");
+        // Suppressions match a frame of the test, which the default of 30 frames may cut off.
+        cargo.env(
+            "ASAN_OPTIONS",
+            "allocator_may_return_null=1:detect_leaks=1:strict_string_checks=1:malloc_context_size=60",
+        );
         cargo.env("LSAN_OPTIONS", format!("suppressions={}:print_suppressions=0", suppressions.display()));
         // These tests catch thousands of panics. Without this, each would be symbolized.
         cargo.env("RUST_BACKTRACE", "0");
