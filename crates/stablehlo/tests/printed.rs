@@ -213,6 +213,9 @@ fn unprintable_modules_are_rejected() {
         "attribute `permutation` is given twice",
     );
     refused(&with_op("\"a.\\00b\"() : () -> ()"), "is not the name of an op");
+    // As in MLIR, brackets of all kinds are balanced within the text of an unknown type.
+    refused("func.func @a(o<} {\">\"}) -> >)", "`}` closes no bracket behind `<`");
+    refused("func.func @a(!o.o<(]>)", "`]` closes no bracket behind `<`");
     refused("\"sdy.mesh\"() {mesh = 1 : i32, sym_name = \"m\"} : () -> ()", "attribute `mesh` must be of the form");
     refused("\"sdy.mesh\"() {stablehlo.mesh = {axes = []}} : () -> ()", "attribute `sym_name` must be a string");
     refused("\"func.func\"() <{function_type = () -> ()}> ({}) : () -> ()", "attribute `sym_name` must be a string");

@@ -314,11 +314,20 @@ impl<'a> Parser<'a> {
     /// Takes a balanced `<...>` and returns it with the brackets. Brackets in strings and arrows do not count.
     pub(super) fn angle_body(&mut self) -> Result<&'a str> {
         let start = self.pos;
-        let mut depth = 0usize;
+        // The brackets that are open, as their closing counterparts.
+        let mut open = Vec::new();
         loop {
             match self.here() {
-                b'<' => depth += 1,
-                b'>' => depth -= 1,
+                b'<' => open.push(b'>'),
+                b'(' => open.push(b')'),
+                b'[' => open.push(b']'),
+                b'{' => open.push(b'}'),
+                closing @ (b'>' | b')' | b']' | b'}') => {
+                    if open.pop() != Some(closing) {
+                        let closing = char::from(closing);
+                        return Err(Error::at(self.pos, format_args!("`{closing}` closes no bracket behind `<`")));
+                    }
+                }
                 b'"' => {
                     self.raw_string()?;
                     continue;
@@ -328,7 +337,7 @@ impl<'a> Parser<'a> {
                 _ => {}
             }
             self.pos += 1;
-            if depth == 0 {
+            if open.is_empty() {
                 return Ok(&self.text[start..self.pos]);
             }
         }
