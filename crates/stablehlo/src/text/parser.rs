@@ -322,11 +322,10 @@ impl<'a> Parser<'a> {
                 b'(' => open.push(b')'),
                 b'[' => open.push(b']'),
                 b'{' => open.push(b'}'),
-                closing @ (b'>' | b')' | b']' | b'}') => {
-                    if open.pop() != Some(closing) {
-                        let closing = char::from(closing);
-                        return Err(Error::at(self.pos, format_args!("`{closing}` closes no bracket behind `<`")));
-                    }
+                // Removes the innermost open bracket, which must be of the same kind.
+                closing @ (b'>' | b')' | b']' | b'}') if open.pop() != Some(closing) => {
+                    let closing = char::from(closing);
+                    return Err(Error::at(self.pos, format_args!("`{closing}` closes no bracket behind `<`")));
                 }
                 b'"' => {
                     self.raw_string()?;
