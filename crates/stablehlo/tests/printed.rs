@@ -201,6 +201,32 @@ fn unprintable_artifacts_are_rejected() {
 }
 
 #[test]
+fn integers_fit_their_type() {
+    let attribute = |text: &str| format!("module attributes {{i = {text}}} {{\n}}\n");
+    // MLIR accepts the unsigned spelling of a negative number, and prints the signed one.
+    for (written, printed) in [
+        ("2 : i2", "-2 : i2"),
+        ("255 : i8", "-1 : i8"),
+        ("0xff : i8", "-1 : i8"),
+        ("-128 : i8", "-128 : i8"),
+        ("255 : ui8", "255 : ui8"),
+        ("18446744073709551615 : i64", "-1 : i64"),
+        ("18446744073709551615 : ui64", "18446744073709551615 : ui64"),
+        ("-1 : index", "-1 : index"),
+        ("1 : i1", "true"),
+        ("-1 : i1", "true"),
+        ("0 : i1", "false"),
+    ] {
+        let module = read(&attribute(written));
+        assert_eq!(module.to_string(), attribute(printed));
+        survives(&module);
+    }
+    for wrong in ["4 : i2", "-3 : i2", "256 : i8", "-129 : i8", "256 : ui8", "-1 : ui8", "2 : i1"] {
+        refused(&attribute(wrong), "is out of range");
+    }
+}
+
+#[test]
 fn unprintable_modules_are_rejected() {
     refused(
         &with_op("%0 = stablehlo.abs %x {a = 1 : i32, a = 2 : i32} : tensor<4xf32>"),

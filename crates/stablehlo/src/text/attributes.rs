@@ -1,6 +1,6 @@
 //! Attributes and locations.
 
-use super::dense::float_bits;
+use super::dense::{float_bits, integer_bits};
 use super::parser::{Parser, parse_integer};
 use crate::attributes::{float_attribute, weight};
 use crate::error::{Error, Result};
@@ -111,7 +111,11 @@ impl<'a> Parser<'a> {
         }
         let value = parse_integer(text).ok_or_else(wrong)?;
         match (element, ty) {
-            (Some(element), _) => Ok(Attribute::Integer(value, element)),
+            (Some(ElementType::Bool), _) if (-1..=1).contains(&value) => Ok(Attribute::Bool(value != 0)),
+            (Some(element), _) => {
+                let bits = integer_bits(text, element).ok_or_else(wrong)?;
+                Ok(Attribute::Integer(bits.cast_signed(), element))
+            }
             (None, None) => Ok(Attribute::Integer(value, ElementType::I64)),
             // No element type has this width.
             (None, Some(ty)) => Ok(Attribute::Other(format!("{text} : {}", ty.into_type()))),

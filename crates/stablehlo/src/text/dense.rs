@@ -166,7 +166,7 @@ fn fits(bits: u64, width: u32) -> bool {
 }
 
 /// The value, sign- or zero-extended to 64 bits, if the type can represent it.
-fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
+pub(super) fn integer_bits(text: &str, element: ElementType) -> Option<u64> {
     let width = element.bit_width();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |d| (true, d));
     let magnitude = match digits.strip_prefix("0x") {
