@@ -5,14 +5,17 @@
 #![allow(clippy::unwrap_used, reason = "a test program")]
 #![allow(clippy::disallowed_methods, reason = "a test of panics")]
 
+#[path = "common/drops.rs"]
+mod drops;
 #[path = "common/real.rs"]
 mod real;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::Duration;
 
+use drops::{Drops, Reporter, reporter};
 use pjrt::{
     AsyncHostToDeviceTransferManager, Buffer, Client, ElementType, ErrorCode, HostBufferSemantics, Memory, Placement,
     Shape, UploadOptions,
@@ -48,37 +51,21 @@ fn check(client: &Client) {
 #[repr(align(64))]
 struct Aligned([f32; COUNT]);
 
-/// Host data whose destructor panics after it has counted.
+/// Host data whose destructor panics.
 struct Bomb {
     data: Box<Aligned>,
-    dropped: Arc<AtomicUsize>,
-    signal: mpsc::Sender<()>,
+    _reporter: Reporter,
 }
 
-/// How often the data was dropped.
-struct Drops {
-    count: Arc<AtomicUsize>,
-    signal: mpsc::Receiver<()>,
-}
-
-impl Drops {
-    /// Waits until the data was dropped, once.
-    fn wait(&self) {
-        self.signal.recv_timeout(LONG).unwrap();
-        assert_eq!(self.count.load(SeqCst), 1);
-    }
-
-    fn none(&self) {
-        assert_eq!(self.count.load(SeqCst), 0, "the plugin may still use the data");
-    }
+/// Checks that the data was not dropped.
+fn kept(drops: &Drops) {
+    assert_eq!(drops.count(), 0, "the plugin may still use the data");
 }
 
 impl Bomb {
     fn new() -> (Self, Drops) {
-        let count = Arc::new(AtomicUsize::new(0));
-        let (signal, received) = mpsc::channel();
-        let data = Box::new(Aligned([2.0; COUNT]));
-        (Self { data, dropped: count.clone(), signal }, Drops { count, signal: received })
+        let (reporter, drops) = reporter();
+        (Self { data: Box::new(Aligned([2.0; COUNT])), _reporter: reporter }, drops)
     }
 }
 
@@ -97,8 +84,6 @@ impl AsRef<[u8]> for Bomb {
 
 impl Drop for Bomb {
     fn drop(&mut self) {
-        self.dropped.fetch_add(1, SeqCst);
-        let _ = self.signal.send(());
         if !std::thread::panicking() {
             panic!("the destructor of a test");
         }
@@ -190,7 +175,7 @@ mod panicking {
             let (bomb, drops) = Bomb::new();
             let Some(mapping) = survive(|| client.dma_map(bomb)) else { return };
             let Some(mapping) = supported(client, "dma_map", mapping) else { return };
-            drops.none();
+            kept(&drops);
             survive(|| drop(mapping));
             drops.wait();
             check(client);
@@ -203,7 +188,7 @@ mod panicking {
             let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
             let (bomb, drops) = Bomb::new();
             pending.event().on_ready(move |_| drop(bomb)).unwrap();
-            drops.none();
+            kept(&drops);
             pending.set().unwrap().wait().unwrap();
             drops.wait();
             client.synchronize(LONG).unwrap();
@@ -302,12 +287,12 @@ mod leaked {
             };
             let buffer = buffer.unwrap();
             let address = buffer.unsafe_pointer().ok();
-            let in_place = drops.count.load(SeqCst) == 0;
+            let in_place = drops.count() == 0;
             forget(buffer);
             client.synchronize(LONG).unwrap();
             if in_place && address.is_some() {
                 assert!(client.wait_for_lent_memory(Duration::ZERO).is_err());
-                drops.none();
+                kept(&drops);
             }
             check(client);
         });
@@ -359,7 +344,7 @@ mod leaked {
             let Some(view) = supported(client, "create_view_of_device_buffer", view) else { return };
             forget(view);
             client.synchronize(LONG).unwrap();
-            drops.none();
+            kept(&drops);
             check(client);
         });
     }

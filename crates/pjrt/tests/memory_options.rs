@@ -3,13 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+#[path = "common/drops.rs"]
+mod drops;
 #[path = "common/real.rs"]
 mod real;
 
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use drops::{Drops, Reporter, reporter};
 use pjrt::{
     CompileOptions, ElementType, ErrorCode, ErrorKind, ExecuteOptions, HostBufferSemantics, Input, Layout, LoadOptions,
     NamedValue, ProcessInfo, ProcessState, Shape, UploadOptions,
@@ -26,26 +27,7 @@ fn f32s(dims: &[i64]) -> Shape {
 /// Host data that reports when it is dropped, aligned for views.
 struct Counted {
     data: Aligned,
-    dropped: Arc<AtomicUsize>,
-    signal: mpsc::Sender<()>,
-}
-
-/// How often the data was dropped.
-struct Drops {
-    count: Arc<AtomicUsize>,
-    signal: mpsc::Receiver<()>,
-}
-
-impl Drops {
-    fn count(&self) -> usize {
-        self.count.load(SeqCst)
-    }
-
-    /// Waits until the data was dropped once, which a thread of the plugin may do.
-    fn wait(&self) {
-        self.signal.recv_timeout(LONG).unwrap();
-        assert_eq!(self.count(), 1);
-    }
+    _reporter: Reporter,
 }
 
 #[repr(align(64))]
@@ -53,20 +35,10 @@ struct Aligned([f32; 64]);
 
 impl Counted {
     fn new() -> (Self, Drops) {
-        let dropped = Arc::new(AtomicUsize::new(0));
-        let (signal, received) = mpsc::channel();
-        let drops = Drops { count: dropped.clone(), signal: received };
+        let (reporter, drops) = reporter();
         let mut data = Aligned([0.0; 64]);
         data.0.iter_mut().zip(0u8..).for_each(|(value, i)| *value = i.into());
-        (Self { data, dropped, signal }, drops)
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.dropped.fetch_add(1, SeqCst);
-        // The test may have stopped listening.
-        let _ = self.signal.send(());
+        (Self { data, _reporter: reporter }, drops)
     }
 }
 
