@@ -1,8 +1,9 @@
-//! The memory of a device, as an error reports it.
+//! Memory statistics of a device, which an error carries.
 
 use pjrt_types::MemoryStats;
 
-/// The memory of a device when an operation failed; see [`Error::device_memory`](crate::Error::device_memory).
+/// Memory statistics of a device at the time an operation failed, returned by
+/// [`Error::device_memory`](crate::Error::device_memory).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceMemory {

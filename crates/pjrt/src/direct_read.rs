@@ -1,6 +1,6 @@
-//! Copies of buffers in memory of the host's processor, without `PJRT_Buffer_ToHostBuffer`.
+//! Copies buffers that the host can read directly, without `PJRT_Buffer_ToHostBuffer`.
 //!
-//! XLA's CPU plugins run that function on another thread. To start the thread takes longer than to copy a small buffer.
+//! XLA's CPU plugins run that function on another thread. Starting the thread takes longer than copying a small buffer.
 
 use bytemuck::AnyBitPattern;
 use pjrt_sys::*;
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::external_reference::Reference;
 use crate::references::Holder;
 
-/// The contents of a buffer in memory of the host's processor.
+/// The contents of a buffer in memory that the host can read.
 pub(crate) struct DirectRead<'a> {
     data: *const u8,
     size: usize,
@@ -20,12 +20,12 @@ pub(crate) struct DirectRead<'a> {
 }
 
 impl Buffer {
-    /// Waits for the contents and returns them if they are `size` bytes that the host can read, row-major. `None` if
-    /// the plugin has to copy them.
+    /// Waits for the contents, and returns them if the host can read them as `size` bytes in row-major order. Returns `None`
+    /// if the plugin has to copy them.
     ///
     /// # Errors
     ///
-    /// A deleted buffer, or the error of the operation that computes the contents.
+    /// If the buffer is deleted, or if the operation that computes the contents failed.
     pub(crate) fn direct_read(&self, size: usize) -> Result<Option<DirectRead<'_>>, Error> {
         if !self.is_directly_readable(size) {
             return Ok(None);
@@ -46,7 +46,7 @@ impl Buffer {
             && api.supports::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>()
             && api.supports::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>()
             && api.supports::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>();
-        // A buffer with dynamic dimensions is larger than its elements.
+        // A buffer with dynamic dimensions contains more than its elements.
         is_supported
             && size > 0
             && self.shape().is_ok_and(|shape| has_whole_bytes(shape.element_type, api.version()))

@@ -11,12 +11,12 @@ use crate::api::in_callback;
 use crate::error::Error;
 use crate::event::{Completion, Event};
 
-/// Bounds the work in flight on a device: the number of operations, and the bytes that they hold.
+/// Limits the work in flight on a device: the number of operations, and the bytes that they hold.
 ///
 /// A caller that never waits can start runs faster than a device completes them. Each run holds its inputs and outputs,
 /// so memory grows. Some plugins block when too much is in flight, and others do not. A limiter works with all of them.
-/// Create one for each device, and clone it to share it between threads. It does not know what the operations are: the
-/// caller acquires a permit before it starts one, and the permit is released when the operation has ended.
+/// Create one for each device, and clone it to share it between threads. The caller acquires a permit before it starts an
+/// operation. The permit is released when the operation has ended.
 ///
 /// ```
 /// # use pjrt::{ClientOptions, CompileOptions, ExecuteOptions, Input, Program};
@@ -42,8 +42,8 @@ use crate::event::{Completion, Event};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Permits are granted in the order of the calls. If the first waiting caller needs many bytes, later ones wait behind it,
-/// so that it is not delayed forever.
+/// Permits are granted in the order of the requests. If the first waiting caller needs many bytes, later callers wait until
+/// it has its permit. Otherwise, small requests could delay it forever.
 #[derive(Clone)]
 pub struct InFlightLimiter(Arc<Shared>);
 
@@ -57,7 +57,7 @@ struct Shared {
 struct State {
     operations: usize,
     bytes: u64,
-    /// Callers that wait, the first one first.
+    /// Waiting callers, in the order of their requests.
     waiting: VecDeque<Waiting>,
 }
 
@@ -71,7 +71,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an operation, if there is room for it.
+    /// Admits an operation if there is room for it.
     fn admit(&self, state: &mut State, bytes: u64) -> bool {
         let fits = state.bytes.checked_add(bytes).is_some_and(|sum| sum <= self.max_bytes);
         // An operation that exceeds the limit runs alone. Otherwise it could never run.
@@ -83,7 +83,7 @@ impl Shared {
         is_admitted
     }
 
-    /// Counts the first waiting operations that there is room for, and unlocks the state before it wakes their callers.
+    /// Admits waiting operations in order while there is room, and unlocks the state before it wakes their callers.
     fn grant(&self, mut state: MutexGuard<'_, State>) {
         let mut granted = Vec::new();
         while let Some(bytes) = state.waiting.front().map(|first| first.bytes)
@@ -125,8 +125,8 @@ impl InFlightLimiter {
         Self::new(usize::MAX, max_bytes)
     }
 
-    /// Requests a permit for one operation that holds `bytes` of memory, such as the sum of its outputs. The caller takes
-    /// its place in the queue now, and waits by [`Acquire::wait`] or `.await`.
+    /// Requests a permit for one operation that holds `bytes` of memory, such as the sum of its outputs. The request
+    /// joins the queue now. To wait for the permit, call [`Acquire::wait`] or use `.await`.
     pub fn acquire(&self, bytes: u64) -> Acquire {
         let granted = Arc::new(Completion::default());
         let mut state = self.0.lock();
@@ -157,10 +157,10 @@ impl InFlightLimiter {
     }
 }
 
-/// A request for a permit. It may be dropped, which gives up its place in the queue.
+/// A request for a permit. Dropping it removes the request from the queue.
 #[must_use = "a request that is dropped is not granted"]
 pub struct Acquire {
-    /// `None` once the permit was taken.
+    /// `None` after the permit was taken.
     shared: Option<Arc<Shared>>,
     granted: Arc<Completion>,
     bytes: u64,
@@ -171,7 +171,7 @@ impl Acquire {
     ///
     /// # Errors
     ///
-    /// A call from within a callback of a plugin, which must not block.
+    /// If it is called within a callback of a plugin, which must not block.
     pub fn wait(mut self) -> Result<InFlightPermit, Error> {
         if !self.granted.is_complete() && in_callback() {
             return Err(Error::invalid("a callback cannot wait for a permit; use `try_acquire`, or another thread"));
@@ -202,7 +202,7 @@ impl Drop for Acquire {
         match place {
             Some(place) => {
                 state.waiting.remove(place);
-                // The next ones may need less.
+                // The requests behind it may need less.
                 shared.grant(state);
             }
             None => {
@@ -222,10 +222,10 @@ pub struct InFlightPermit {
 
 impl InFlightPermit {
     /// Releases the permit when the operation of `event` has ended, such as a run ([`Execution::done`]) or the computation
-    /// of a buffer ([`Buffer::ready_event`]). [`Client::synchronize`] waits for it.
+    /// of a buffer ([`Buffer::ready_event`]). [`Client::synchronize`] waits for this release.
     ///
-    /// If the plugin can neither call back nor be waited for, the permit is never released, because the end of the
-    /// operation is unknown.
+    /// If the plugin supports neither callbacks nor waiting for events, the end of the operation is unknown, and the permit is
+    /// never released.
     ///
     /// [`Execution::done`]: crate::Execution::done
     /// [`Buffer::ready_event`]: crate::Buffer::ready_event

@@ -1,4 +1,4 @@
-//! Exhausted memory: the statistics that an error carries, and the caller's hook that may free memory for another attempt.
+//! Handles out-of-memory errors: adds memory statistics to them, and retries after the caller's hook has freed memory.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -24,16 +24,16 @@ thread_local! {
 struct Running;
 
 impl Running {
-    /// Returns `None` if the thread runs a hook already.
+    /// Returns `None` if the thread already runs a hook.
     fn start() -> Option<Self> {
-        // A thread that is ending has no mark, and runs no hook.
+        // The flag is not accessible while the thread is ending. Do not run a hook then.
         (!IN_HOOK.try_with(|running| running.replace(true)).unwrap_or(true)).then_some(Self)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // This cannot fail, because the thread had its mark before.
+        // This cannot fail, because `start` accessed the flag on the same thread.
         let _ = IN_HOOK.try_with(|running| running.set(false));
     }
 }
@@ -42,7 +42,7 @@ impl ClientInner {
     /// Calls a function of the plugin. If memory is exhausted, adds statistics of `devices` to the error, and calls the
     /// function once more if the client's hook has freed memory.
     ///
-    /// `call` must leave nothing behind if it fails.
+    /// A failed `call` must not have side effects, because it may be repeated.
     #[inline]
     pub(crate) fn allocating(
         self: &Arc<Self>,
@@ -69,9 +69,9 @@ impl ClientInner {
         call().map_err(|error| if error.is_out_of_memory() { with_memory(error, devices) } else { error })
     }
 
-    /// Runs the client's hook. Returns whether it has freed memory.
+    /// Runs the client's hook. Returns whether the hook has freed memory.
     fn free_memory(&self, error: &Error) -> bool {
-        // A hook may wait for operations of the client. A callback must not.
+        // A hook may wait for operations of the client, but a callback must not block.
         let Some(hook) = self.out_of_memory_hook().filter(|_| !in_callback()) else { return false };
         // The hook itself may run out of memory.
         let Some(_running) = Running::start() else { return false };
@@ -116,7 +116,7 @@ impl LoadedExecutable {
     /// more if the client's hook has freed memory.
     ///
     /// A run on several devices is not repeated, because it may have started on some of them. A run with callbacks is not
-    /// repeated, because it may have called them. Neither is a run whose donated inputs the plugin has consumed.
+    /// repeated, because it may have called them. A run whose donated inputs the plugin has consumed is not repeated either.
     ///
     /// # Safety
     ///
@@ -141,7 +141,7 @@ impl LoadedExecutable {
             return Err(with_memory(error, &devices));
         }
         let error = with_memory(error, &devices);
-        // The hook may delete buffers, so look at the donated inputs again.
+        // The hook may delete buffers, so check the inputs again.
         // SAFETY: as above.
         if !client.free_memory(&error) || !unsafe { self.is_repeatable(args) } {
             return Err(error);

@@ -2,21 +2,21 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// External references of a buffer, which keep it from being deleted.
+/// The number of external references to a buffer. While there are any, the buffer cannot be deleted.
 #[derive(Default)]
 pub(crate) struct References(AtomicUsize);
 
 /// The purpose of an external reference.
 #[derive(Clone, Copy)]
 pub(crate) enum Holder {
-    /// The caller. [`Buffer::delete`] is refused meanwhile.
+    /// The caller holds the reference. Until it is released, [`Buffer::delete`] returns an error.
     Caller,
-    /// A copy that runs now. [`Buffer::delete`] waits for its end.
+    /// A copy in progress holds the reference. [`Buffer::delete`] waits until the copy ends.
     Copy,
 }
 
 impl Holder {
-    /// References of callers are counted in the lower half of the number, and copies in the upper half.
+    /// The lower half of the number counts the references of callers, and the upper half counts those of copies.
     const fn unit(self) -> usize {
         match self {
             Self::Caller => 1,
@@ -34,7 +34,7 @@ impl References {
         self.0.fetch_sub(holder.unit(), Ordering::SeqCst);
     }
 
-    /// Waits for copies that run now. Returns whether callers have no reference.
+    /// Returns `false` if a caller holds a reference. Otherwise, waits for the copies in progress and returns `true`.
     pub(crate) fn wait_for_copies(&self) -> bool {
         loop {
             let count = self.0.load(Ordering::SeqCst);

@@ -50,7 +50,7 @@ impl RunnerChannel for PjrtChannel {
 
     /// # Panics
     ///
-    /// If the tensor cannot be computed or read. Burn's function has no result.
+    /// If the tensor cannot be computed or read. Burn's function does not return a `Result`.
     fn get_tensor_handle(tensor: &TensorIr, client: &PjrtClient) -> TensorData {
         client.read(tensor).unwrap_or_else(|error| panic!("cannot move a tensor to another device: {error}"))
     }

@@ -57,7 +57,8 @@ impl RunnerClient for PjrtClient {
 
     /// # Panics
     ///
-    /// If the device does not support the element type, or if the transfer fails. Burn's function has no result.
+    /// If the device does not support the element type, or if the transfer fails. Burn's function does not return a
+    /// `Result`.
     fn register_tensor_data(&self, data: TensorData) -> RouterTensor<Self> {
         let (shape, dtype) = (data.shape.clone(), data.dtype);
         match self.0.upload(data) {

@@ -1,4 +1,4 @@
-//! Devices: handles of clients that stay open for the life of the process.
+//! Handles to devices, whose clients stay open for the lifetime of the process.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -11,9 +11,9 @@ use crate::engine::{Engine, Statistics};
 use crate::error::Error;
 use crate::settings::Settings;
 
-/// A device of a PJRT plugin: the first addressable one of a client.
+/// The first addressable device of a client of a PJRT plugin.
 ///
-/// Burn identifies devices by numbers and keeps them for the life of the process, so an opened device is never closed.
+/// Burn identifies devices by number and keeps them for the lifetime of the process, so an opened device is never closed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PjrtDevice {
     index: u32,
@@ -23,8 +23,8 @@ pub struct PjrtDevice {
 static DEVICES: Mutex<Vec<Arc<Engine>>> = Mutex::new(Vec::new());
 
 impl PjrtDevice {
-    /// Opens a plugin by its name or the path of its library, as [`plugin_registry::open`] does. `cpu` is the embedded
-    /// device. Each call creates a client.
+    /// Opens a plugin by name or by the path of its library, like [`plugin_registry::open`]. The name `cpu` opens the
+    /// embedded device. Each call creates a client.
     ///
     /// # Errors
     ///
@@ -50,12 +50,12 @@ impl PjrtDevice {
         Ok(device)
     }
 
-    /// Counts of compiled programs and runs.
+    /// Returns the numbers of compiled programs and runs.
     pub fn statistics(&self) -> Statistics {
         self.engine().statistics()
     }
 
-    /// The text of the program that was compiled last, for diagnostics.
+    /// Returns the text of the most recently compiled program, for diagnostics.
     pub fn last_program(&self) -> String {
         self.engine().last_program()
     }
@@ -63,7 +63,7 @@ impl PjrtDevice {
     /// # Panics
     ///
     /// If the device is the default one, and the plugin that `BURN_PJRT_PLUGIN` names cannot be opened. Burn creates
-    /// default devices in functions without a result.
+    /// default devices in functions that do not return a `Result`.
     pub(crate) fn engine(&self) -> Arc<Engine> {
         let find = || DEVICES.lock().unwrap_or_else(PoisonError::into_inner).get(self.index as usize).cloned();
         match find() {
@@ -73,7 +73,7 @@ impl PjrtDevice {
     }
 }
 
-/// The plugin that the variable `BURN_PJRT_PLUGIN` names, or else the embedded device.
+/// Opens the plugin that the environment variable `BURN_PJRT_PLUGIN` names. If it is not set, opens the embedded device.
 impl Default for PjrtDevice {
     fn default() -> Self {
         static DEFAULT: OnceLock<Result<PjrtDevice, Error>> = OnceLock::new();

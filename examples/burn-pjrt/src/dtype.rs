@@ -9,14 +9,14 @@ use stablehlo::ir::{ElementType as IrElement, TensorType};
 
 use crate::error::Error;
 
-/// Which types the device stores for the types of Burn, by the plugin's capabilities.
+/// Maps Burn's element types to those that the device stores, according to the plugin's capabilities.
 #[derive(Clone, Debug)]
 pub(crate) struct Types {
     plugin: String,
     capabilities: Capabilities,
 }
 
-/// The type of buffers with the values of a type of Burn, if the device has all types.
+/// The buffer type that corresponds to a Burn type on a device that supports all types.
 fn plain(dtype: DType) -> Option<ElementType> {
     Some(match dtype {
         DType::F64 => ElementType::F64,
@@ -36,7 +36,7 @@ fn plain(dtype: DType) -> Option<ElementType> {
     })
 }
 
-/// The type of Burn whose values a buffer holds.
+/// The Burn type that corresponds to a buffer type.
 fn host_type(element: ElementType) -> Option<DType> {
     Some(match element {
         ElementType::F64 => DType::F64,
@@ -65,7 +65,7 @@ impl Types {
         &self.capabilities
     }
 
-    /// The type in which the device stores a type of Burn.
+    /// The type in which the device stores values of a Burn type.
     pub(crate) fn stored(&self, dtype: DType) -> Result<ElementType, Error> {
         let Some(declared) = plain(dtype) else {
             return Err(Error::unsupported("quantized tensors", format!("{dtype:?}")));
@@ -81,14 +81,14 @@ impl Types {
         }
     }
 
-    /// The type in programs.
+    /// The element type that programs use for a Burn type.
     pub(crate) fn element(&self, dtype: DType) -> Result<IrElement, Error> {
         let stored = self.stored(dtype)?;
         IrElement::try_from(stored)
             .map_err(|error| Error::unsupported(&format!("elements of type {dtype:?}"), error.to_string()))
     }
 
-    /// The type of a tensor in programs.
+    /// The tensor type that programs use for a Burn tensor.
     pub(crate) fn tensor(&self, tensor: &TensorIr) -> Result<TensorType, Error> {
         Ok(TensorType::new(extents(tensor), self.element(tensor.dtype)?))
     }
@@ -98,12 +98,12 @@ impl Types {
         if self.stored(dtype).is_ok() { DTypeUsage::Storage | DTypeUsage::Arithmetic } else { DTypeUsageSet::empty() }
     }
 
-    /// Copies data to the device, in the type in which it stores them.
+    /// Copies data to the device, and converts it to the type in which the device stores it.
     pub(crate) fn upload(&self, client: &Client, data: TensorData) -> Result<Buffer, Error> {
         let stored = self.stored(data.dtype)?;
         let dims: Vec<i64> = data.shape.iter().map(|&extent| extent as i64).collect();
         let data = match host_type(stored) {
-            // The other ways to store booleans may hold other bytes than 0 and 1.
+            // Other representations of booleans may contain bytes other than 0 and 1.
             Some(DType::Bool(_)) => data.convert_dtype(DType::Bool(BoolStore::Native)),
             Some(host) if host != data.dtype => data.convert_dtype(host),
             _ => data,
@@ -112,7 +112,7 @@ impl Types {
         Ok(client.buffer_from_bytes(data.as_bytes(), &Shape::new(stored, dims), &device)?)
     }
 
-    /// Copies a buffer to the host, in the type that the tensor has in Burn.
+    /// Copies a buffer to the host, and converts it to the tensor's type in Burn.
     pub(crate) fn download(&self, buffer: &Buffer, tensor: &TensorIr) -> Result<TensorData, Error> {
         let shape = tensor.shape.clone();
         let element = buffer.element_type()?;

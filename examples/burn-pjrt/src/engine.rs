@@ -1,4 +1,4 @@
-//! A device: its tensors, the operations that are recorded and not yet run, and the compiled programs.
+//! The state of a device: its tensors, the recorded operations that have not run yet, and the compiled programs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,20 +20,20 @@ use crate::lower;
 use crate::scalars::Scalars;
 use crate::settings::Settings;
 
-/// Programs that a device keeps. Beyond it, the one that was not used for the longest time is dropped.
+/// Maximum number of compiled programs that a device keeps. The least recently used program is dropped first.
 const MAX_PROGRAMS: usize = 2048;
 
-/// Counts of a device, from [`PjrtDevice::statistics`].
+/// Counters of a device, returned by [`PjrtDevice::statistics`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Programs that were compiled.
+    /// Number of compiled programs.
     pub compiled: u64,
-    /// Runs of programs.
+    /// Number of program runs.
     pub runs: u64,
-    /// Buffers that were donated to runs.
+    /// Number of buffers that were donated to runs.
     pub donated: u64,
-    /// Tensors on the device or recorded.
+    /// Number of tensors, both on the device and recorded.
     pub tensors: usize,
 }
 
@@ -54,12 +54,12 @@ struct State {
     recorded: Vec<OperationIr>,
     /// The tensors that `recorded` reads.
     read: HashSet<TensorId>,
-    /// Buffers that only `recorded` still uses.
+    /// Buffers that only the operations in `recorded` still use.
     last_uses: HashMap<TensorId, Arc<Buffer>>,
     programs: HashMap<Vec<u8>, Compiled>,
     last_module: Option<Arc<Module>>,
     seed: u64,
-    /// Random numbers drawn since the seed was set.
+    /// Number of random numbers drawn since the seed was set.
     drawn: u64,
     statistics: Statistics,
 }
@@ -156,7 +156,7 @@ impl Engine {
         }
         recorded?;
         if state.recorded.len() >= self.settings.max_operations {
-            // The results keep the error, and reads of them return it.
+            // Store the error in the results, so that reading them returns it.
             let _ = self.run(&mut state);
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Engine {
     pub(crate) fn read(&self, tensor: &TensorIr) -> Result<TensorData, Error> {
         let mut state = self.state();
         if matches!(state.tensors.get(&tensor.id), Some(Tensor::Recorded)) {
-            // The tensor keeps the error.
+            // Store the error in the tensor.
             let _ = self.run(&mut state);
         }
         let found = match state.tensors.get(&tensor.id) {
@@ -246,7 +246,7 @@ impl Engine {
         Ok(executable.execute_with(inputs, &ExecuteOptions::default())?.outputs)
     }
 
-    /// The executable of an equal graph, or a new one.
+    /// Returns the cached executable of an equal graph, or compiles a new one.
     fn compiled(&self, state: &mut State, graph: &Graph, scalars: &Scalars) -> Result<Arc<LoadedExecutable>, Error> {
         let key = graph.key();
         let now = state.statistics.runs;
@@ -282,7 +282,7 @@ impl Engine {
         let mut generators = Vec::new();
         for output in graph.ops.iter().filter_map(lower::random_output) {
             generators.extend([state.seed, state.drawn]);
-            // An element takes at most 64 bits, and some distributions take two numbers for an element.
+            // An element has at most 64 bits, and some distributions draw two numbers for each element.
             state.drawn = state.drawn.wrapping_add(2 * output.shape.num_elements() as u64 + 16);
         }
         if !generators.is_empty() {

@@ -9,7 +9,7 @@ pub enum Error {
     Unsupported {
         /// The operation, by its name in `burn-ir`.
         operation: String,
-        /// Which part of it, or what to use instead.
+        /// The unsupported part of the operation, or an alternative.
         reason: String,
     },
     /// The plugin declares that its device does not support an element type.
@@ -17,9 +17,9 @@ pub enum Error {
     DType {
         /// The name of the plugin.
         plugin: String,
-        /// The type in Burn.
+        /// The element type in Burn.
         dtype: String,
-        /// The types that it supports.
+        /// The types that the plugin supports.
         supported: String,
     },
     /// The registry did not find or load the plugin, or could not create a client.
@@ -28,7 +28,7 @@ pub enum Error {
     /// The plugin failed to transfer data, or to compile or run a program.
     #[error("{0}")]
     Plugin(#[from] pjrt::Error),
-    /// The program of an operation is not valid. This is a bug of this backend.
+    /// The program of an operation is not valid. This is a bug in this backend.
     #[error("lowering {operation} failed: {message}")]
     Lowering {
         /// The operation, by its name in `burn-ir`.

@@ -22,7 +22,7 @@ pub(crate) struct Graph {
 }
 
 impl Graph {
-    /// Keeps the operations on which a tensor that is in use depends.
+    /// Removes the operations that do not contribute to a tensor in use.
     pub(crate) fn new(recorded: Vec<OperationIr>, in_use: impl Fn(TensorId) -> bool) -> Self {
         let mut needed: HashSet<TensorId> = HashSet::new();
         let mut outputs = Vec::new();
@@ -54,7 +54,7 @@ impl Graph {
         Self { ops, inputs, outputs, donations }
     }
 
-    /// Assigns each input that nothing uses later to an output of the same type.
+    /// Assigns each input that no later operation uses to an output of the same type.
     pub(crate) fn donate(&mut self, last_use: impl Fn(TensorId) -> bool) {
         let form = |tensor: &TensorIr| (tensor.shape.clone(), tensor.dtype);
         let mut free: Vec<Option<(burn_backend::Shape, DType)>> =

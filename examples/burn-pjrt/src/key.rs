@@ -1,8 +1,8 @@
 //! Keys of graphs: bytes that are equal for graphs with the same program.
 //!
-//! A key contains the operations with their parameters, shapes and element types. Tensors have numbers in the order of
-//! their first use instead of Burn's ids, which are different in each step. `serde` visits the operations, so that a new
-//! parameter of an operation is part of the key without a change here.
+//! A key contains the operations with their parameters, shapes and element types. Tensors are
+//! numbered in the order of their first use, because Burn's ids differ in each step. The key is written with `serde`, so a new
+//! parameter of an operation becomes part of the key without a change here.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct KeyWriter {
     numbers: HashMap<u64, u32>,
     /// Omits the values of scalars, which are arguments of the program.
     omit_scalars: bool,
-    /// The next number is the id of a tensor.
+    /// Whether the next number is the id of a tensor.
     id_follows: bool,
 }
 
@@ -24,7 +24,7 @@ impl KeyWriter {
     /// Appends an operation.
     pub(crate) fn op(&mut self, op: &OperationIr, omit_scalars: bool) {
         self.omit_scalars = omit_scalars;
-        // The writer does not fail.
+        // The writer never returns an error.
         let _ = op.serialize(&mut *self);
     }
 
@@ -45,7 +45,7 @@ impl KeyWriter {
     }
 }
 
-/// The error that a serializer must have.
+/// The error type that `serde` requires of a serializer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Never(String);
@@ -72,7 +72,7 @@ macro_rules! words {
 /// A structure that is being written.
 pub(crate) struct Fields<'a> {
     writer: &'a mut KeyWriter,
-    /// Whether the structure is a tensor, whose status is not part of the program.
+    /// Whether the structure is a tensor. The status of a tensor is not part of the program.
     tensor: bool,
     /// Whether the structure is a tensor's id.
     id: bool,

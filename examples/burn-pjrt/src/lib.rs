@@ -1,11 +1,11 @@
 //! A backend of the [Burn](https://burn.dev) framework that runs on any PJRT plugin.
 //!
 //! [`Pjrt`] implements Burn's `Backend` through `burn-router`, which describes each operation as data instead of running
-//! it. A [`PjrtDevice`] records the operations. When the program reads a tensor, the device
+//! it. A [`PjrtDevice`] records the operations. When the program reads a tensor, the device does the following:
 //!
-//! 1. removes operations whose results are not in use,
-//! 2. looks for an executable of an equal graph, and otherwise lowers the graph to StableHLO and compiles it,
-//! 3. executes it on the plugin, and keeps the results that are still in use on the device.
+//! 1. It removes operations whose results are not in use.
+//! 2. It looks up the executable of an equal graph. If there is none, it lowers the graph to StableHLO and compiles it.
+//! 3. It runs the executable on the plugin. Results that are still in use stay on the device.
 //!
 //! ```
 //! use burn_pjrt::{Pjrt, PjrtDevice};
@@ -37,5 +37,5 @@ pub use engine::Statistics;
 pub use error::Error;
 pub use settings::Settings;
 
-/// The backend. Its device is [`PjrtDevice`], its default types are `f32`, `i32` and `bool`.
+/// The Burn backend. Its device is [`PjrtDevice`], and its default types are `f32`, `i32` and `bool`.
 pub type Pjrt = burn_router::BackendRouter<PjrtChannel>;

@@ -1,7 +1,7 @@
-//! Scalars that are arguments of a program, so that other values do not require another program.
+//! Scalars that are arguments of a program, so that a new value does not require a new program.
 //!
-//! The scalar of an addition, subtraction, multiplication or division of floats is an argument: learning rates and the
-//! bias corrections of an optimizer change in each step. Other scalars, such as exponents, bounds and fill values, are
+//! The scalar of an addition, subtraction, multiplication or division of floats is an argument, because learning rates
+//! and the bias corrections of an optimizer change in each step. Other scalars, such as exponents, bounds and fill values, are
 //! constants of the program and part of its key.
 
 use burn_ir::{NumericOperationIr, OperationIr, ScalarIr, ScalarOpIr};
@@ -10,7 +10,7 @@ use crate::dtype::Types;
 use crate::error::Error;
 use stablehlo::ir::ElementType;
 
-/// The scalar of an operation that is an argument.
+/// Returns the scalar of an operation if it is an argument of the program.
 pub(crate) fn argument(op: &OperationIr) -> Option<&ScalarOpIr> {
     match op {
         OperationIr::NumericFloat(

@@ -4,13 +4,13 @@
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The number of recorded operations at which the device runs them without a read. Default: 2048.
+    /// The number of recorded operations after which the device runs them even without a read. Default: 2048.
     ///
-    /// Set it above the number of operations of a training step. If it is lower, graphs are cut at different places in
-    /// each step and must be compiled again.
+    /// Set it above the number of operations of a training step. If it is lower, each step is split at a different place
+    /// and must be compiled again.
     pub max_operations: usize,
-    /// Whether matrix products and convolutions of `f32` run in the plugin's autocast type. Default: no. Ignored if the
-    /// plugin does not declare such a type.
+    /// Whether matrix products and convolutions of `f32` run in the plugin's autocast type. Default: `false`. The
+    /// device ignores it if the plugin does not declare such a type.
     pub autocast: bool,
 }
 

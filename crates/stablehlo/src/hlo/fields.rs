@@ -1,4 +1,4 @@
-//! Converts an [`OpKind`] to the opcode and the fields of an instruction. The inverse of `instruction`.
+//! Converts an [`OpKind`] to the opcode and the fields of an instruction. This is the inverse of `instruction`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::attributes::Named;
 use crate::error::{Error, Result};
 use crate::ir::*;
 
-/// The version of the typed foreign-function interface, whose configuration is text of a dictionary.
+/// The version of the typed foreign-function interface, whose configuration is the text of a dictionary.
 const TYPED_FFI: i64 = 4;
 
 pub(super) fn long(value: usize) -> i64 {
@@ -23,8 +23,8 @@ pub(super) fn opcode(name: &str) -> Instruction {
     Instruction { opcode: name.to_owned(), ..Instruction::default() }
 }
 
-/// The instruction without its shape, its operands and the computations that it calls. Returns `None` if HLO has no
-/// instruction for the op, or if the op needs other instructions beside it.
+/// Returns the instruction without its shape, its operands and the computations that it calls. Returns `None` if HLO has no
+/// instruction for the op, or if the op needs more than one instruction.
 pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
     let named = |name: &str| opcode(&name.replace('_', "-"));
     Ok(Some(match &op.kind {
@@ -169,7 +169,7 @@ fn compare(direction: ComparisonDirection, compare_type: ComparisonType) -> Inst
     match compare_type {
         ComparisonType::TotalOrder => compare.comparison_type = "TOTALORDER".to_owned(),
         ComparisonType::WeakOrder => compare.comparison_order = "WEAK".to_owned(),
-        // The others follow from the element type.
+        // The element type determines the other comparison types.
         _ => {}
     }
     compare
@@ -294,7 +294,7 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     })
 }
 
-/// The op's `mhlo.frontend_attributes`, if all of them are strings.
+/// Returns the op's `mhlo.frontend_attributes` if all of them are strings.
 pub(super) fn frontend(attributes: &Attributes) -> Option<proto::FrontendAttributes> {
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let Some(Attribute::Dictionary(entries)) = Named(&named).find("mhlo.frontend_attributes") else { return None };

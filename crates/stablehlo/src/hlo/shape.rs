@@ -120,7 +120,7 @@ fn element(number: i32) -> Result<ElementType> {
     row.map(|row| row.1).ok_or_else(|| Error::new(format_args!("StableHLO does not support element type {number}")))
 }
 
-/// The shape of values of this type, in the default layout.
+/// Returns the shape of values of this type, in the default layout.
 pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
     match ty {
         Type::Tensor(ty) => of_tensor(ty),
@@ -270,7 +270,7 @@ fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes
     Ok(out.into())
 }
 
-/// The literal of a constant. A splat holds one element, as a scalar.
+/// Converts a constant to a literal. A splat becomes a scalar.
 pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
     use ElementType::*;
     fn each<T, const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {

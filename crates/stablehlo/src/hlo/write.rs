@@ -1,7 +1,8 @@
-//! Writes programs as `HloModuleProto`. The inverse of `computation` and `module`.
+//! Writes programs as `HloModuleProto`. This is the inverse of `computation` and `module`.
 //!
-//! A function and each region become a computation. HLO's computations do not see the values around them, so the values
-//! that the regions of a loop or a branch use become elements of the tuple that they take. Constants are repeated.
+//! Each function and each region becomes a computation. A computation cannot use values that are defined outside of it. The
+//! regions of a loop or a branch therefore receive such values as elements of their tuple argument. Constants are copied
+//! into each computation that uses them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -33,8 +34,8 @@ pub(crate) fn write(module: &Module) -> Result<Vec<u8>> {
     Ok(out.encode_to_vec())
 }
 
-/// The attributes of arguments that concern their memory. Programs with shardings are rejected, because the partitioner
-/// would otherwise not see them.
+/// Writes the donation attributes of arguments. Rejects programs with shardings, because the partitioner would not receive
+/// them.
 fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
     let (mut aliases, mut donors) = (Vec::new(), Vec::new());
     let single = main.results.len() == 1;
@@ -88,7 +89,7 @@ struct Writer<'m> {
 struct Written {
     id: i64,
     result: Shape,
-    /// Encoded.
+    /// The encoded signature.
     program_shape: Bytes,
 }
 
@@ -98,7 +99,7 @@ struct Computation<'a> {
     /// The constants of the function.
     constants: &'a HashMap<ValueId, &'a Literal>,
     instructions: Vec<Bytes>,
-    /// The instruction of each value.
+    /// The id of the instruction that defines each value.
     values: HashMap<ValueId, i64>,
     parameters: Vec<Shape>,
 }
@@ -106,13 +107,13 @@ struct Computation<'a> {
 /// How the computation of a region takes and returns values.
 #[derive(Clone, Copy)]
 enum Form<'a> {
-    /// It has a parameter for each argument, and returns a tuple unless there is one result.
+    /// It has one parameter for each argument. It returns a single result directly, and several results as a tuple.
     Plain,
-    /// It takes one tuple of the arguments and of these outer values, and returns like `Plain`.
+    /// It takes one tuple of the arguments and these outer values, and returns results like `Plain`.
     Condition(&'a [ValueId]),
     /// It takes the same tuple, and returns a tuple of the results.
     Branch(&'a [ValueId]),
-    /// It takes the same tuple, and returns a tuple of the results and of the outer values.
+    /// It takes the same tuple, and returns a tuple of the results and the outer values.
     Body(&'a [ValueId]),
 }
 
@@ -192,7 +193,7 @@ impl<'m> Writer<'m> {
         Ok(Written { id, result, program_shape })
     }
 
-    /// Adds an instruction. Returns its id.
+    /// Adds an instruction and returns its id.
     fn add(&mut self, to: &mut Computation<'_>, shape: Shape, operands: Vec<i64>, mut i: Instruction) -> i64 {
         i.id = self.id();
         i.name = format!("{}.{}", i.opcode, i.id);
@@ -208,7 +209,7 @@ impl<'m> Writer<'m> {
         self.add(to, shape, Vec::new(), i)
     }
 
-    /// An element of a tuple.
+    /// Adds an instruction that returns an element of a tuple.
     fn element(&mut self, to: &mut Computation<'_>, tuple: i64, index: usize, shape: Shape) -> i64 {
         let i = Instruction { tuple_index: long(index), ..opcode("get-tuple-element") };
         self.add(to, shape, vec![tuple], i)
@@ -221,7 +222,7 @@ impl<'m> Writer<'m> {
         Ok((self.add(to, shape.clone(), ids, opcode("tuple")), shape))
     }
 
-    /// The instruction of a value. Repeats a constant that is defined outside of the computation.
+    /// Returns the id of the instruction that defines a value. Copies a constant from outside into the computation.
     fn value(&mut self, to: &mut Computation<'_>, value: ValueId) -> Result<i64> {
         if let Some(&id) = to.values.get(&value) {
             return Ok(id);
@@ -281,7 +282,7 @@ impl<'m> Writer<'m> {
         }
         let i = match &op.kind {
             OpKind::Select | OpKind::Clamp => {
-                // HLO's operands all have the shape of the result.
+                // In HLO, all operands of these ops have the shape of the result.
                 let shape = shape::of_type(func.ty(op.results[0]))?;
                 for (id, &operand) in operands.iter_mut().zip(&op.operands) {
                     let own = shape::of_type(func.ty(operand))?;
@@ -297,7 +298,7 @@ impl<'m> Writer<'m> {
                 kernel.and_then(|kernel| fields::convolution(&op.kind, kernel)).ok_or_else(no_form)?
             }
             OpKind::Rng { .. } => {
-                // The shape of the result is not an operand in HLO.
+                // HLO takes the shape from the result instead of an operand.
                 operands.truncate(2);
                 fields::instruction(op)?.ok_or_else(no_form)?
             }
@@ -351,7 +352,8 @@ impl<'m> Writer<'m> {
         Ok(())
     }
 
-    /// HLO's broadcast does not repeat dimensions of one element, and takes the dimensions in ascending order.
+    /// Writes a broadcast. HLO's `broadcast` does not expand dimensions of one element, and requires ascending dimensions, so a
+    /// `reshape` and a `transpose` may precede it.
     fn broadcast_in_dim(&mut self, to: &mut Computation<'_>, op: &Op, dimensions: &[usize]) -> Result<()> {
         let func = to.func;
         let (Some(from), Some(result)) = (func.ty(op.operands[0]).as_tensor(), func.ty(op.results[0]).as_tensor())
@@ -424,7 +426,7 @@ fn no_form() -> Error {
     Error::new("the op has no form in HLO here; send the program as StableHLO")
 }
 
-/// The constants of a region and of the regions inside it.
+/// Collects the constants of a region and of its nested regions.
 fn collect_constants<'a>(region: &'a Region, constants: &mut HashMap<ValueId, &'a Literal>) {
     for op in &region.ops {
         if let OpKind::Constant(literal) = &op.kind {
@@ -434,7 +436,7 @@ fn collect_constants<'a>(region: &'a Region, constants: &mut HashMap<ValueId, &'
     }
 }
 
-/// The values that the regions use and do not define, except constants.
+/// Returns the values that the regions use but do not define, except constants.
 fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<ValueId> {
     fn walk(region: &Region, defined: &mut HashSet<ValueId>, used: &mut Vec<ValueId>) {
         defined.extend(&region.args);
@@ -451,7 +453,7 @@ fn captures(regions: &[Region], constants: &HashMap<ValueId, &Literal>) -> Vec<V
     used
 }
 
-/// The name that the framework gave the op, and its place in a source file.
+/// Returns the name that the framework gave the op, and its position in a source file.
 fn metadata(module: &Module, location: LocationId) -> Option<proto::Metadata> {
     let mut metadata = proto::Metadata::default();
     let mut next = Some(location);

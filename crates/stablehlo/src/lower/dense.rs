@@ -6,14 +6,14 @@ use crate::ir::*;
 /// The exact product of floats. The mask holds only zeros and ones.
 const EXACT: [Precision; 2] = [Precision::Highest; 2];
 
-/// The elements of a gather or scatter along one dimension.
+/// A gather or scatter that indexes one dimension.
 struct Along {
     dimension: usize,
     /// The type of the indices without the dimension of index vectors.
     indices: TensorType,
 }
 
-/// The only indexed dimension, if index vectors have one component.
+/// Returns the indexed dimension if the index vectors have only one component.
 fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usize) -> Option<Along> {
     let &[dimension] = map else { return None };
     let mut shape = indices.shape.clone();
@@ -36,7 +36,7 @@ fn product(shape: &[i64]) -> u64 {
     shape.iter().map(|&extent| u64::try_from(extent).unwrap_or(0)).fold(1, u64::saturating_mul)
 }
 
-/// The permutation that puts dimension `from[i]` of the result at place `i` of a product. `from` lists each dimension.
+/// The transposition of a product whose dimension `i` is dimension `from[i]` of the result. `from` lists each dimension once.
 fn inverse(from: &[usize]) -> Dims {
     let mut places = vec![0; from.len()];
     for (place, &dimension) in from.iter().enumerate() {
@@ -50,7 +50,7 @@ impl Rewrite<'_> {
         self.values[value].as_tensor().cloned()
     }
 
-    /// The mask: for each index, a row of `extent` elements with a one at the index.
+    /// Adds a mask with a row of `extent` elements for each index. The row has a one at the index and zeros elsewhere.
     fn mask(
         &mut self,
         indices: ValueId,
@@ -83,7 +83,8 @@ impl Rewrite<'_> {
     }
 }
 
-/// The last op of a product that replaces the gather, or `None` if the gather stays. Adds the ops before it.
+/// Returns the last op of a product that replaces the gather, and adds the ops before it. Returns `None` if the gather is
+/// not replaced.
 pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
     let OpKind::Gather { dimensions: d, slice_sizes, .. } = &op.kind else { return None };
     let (operand, indices) = (rewrite.tensor(op.operands[0])?, rewrite.tensor(op.operands[1])?);
@@ -95,7 +96,7 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
         && slice_sizes.iter().zip(&operand.shape).enumerate().all(whole)
         && extent > 0
         && u64::try_from(extent).ok()? <= rewrite.rules.dense_gather?
-        // The largest index must be a number of the type of the indices.
+        // The index type must represent the largest index.
         && fits_in(extent - 1, of.indices.element);
     if !fits {
         return None;
@@ -119,7 +120,8 @@ pub(super) fn gather(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> O
     Some(Op { kind: transpose, operands: [product].into_iter().collect(), ..op.clone() })
 }
 
-/// The last op of a product that replaces the scatter, or `None` if the scatter stays. Adds the ops before it.
+/// Returns the last op of a product that replaces the scatter, and adds the ops before it. Returns `None` if the scatter is
+/// not replaced.
 pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> Option<Op> {
     let OpKind::Scatter { dimensions: d, .. } = &op.kind else { return None };
     let (&[input, indices, updates], [region]) = (&op.operands[..], &op.regions[..]) else { return None };
@@ -141,7 +143,7 @@ pub(super) fn scatter(rewrite: &mut Rewrite<'_>, op: &Op, ops: &mut Vec<Op>) -> 
         return None;
     }
     let at = op.location;
-    // An index outside of the input selects no element, as the scatter ignores it.
+    // An index outside of the input does not select an element, because a scatter ignores it.
     let mask = rewrite.mask(indices, &of, (extent, ty.element, false), at, ops);
     let batch = (0..update_type.rank()).filter(|dimension| !d.update_window_dims.contains(dimension)).collect();
     let dimensions = DotDimensions {
@@ -171,7 +173,7 @@ fn adds(region: &Region) -> bool {
     matches!(sum.kind, OpKind::Binary(Binary::Add)) && operands && end.operands == sum.results
 }
 
-/// Whether an integer type has the number.
+/// Whether an integer type represents the number.
 fn fits_in(number: i64, element: ElementType) -> bool {
     let bits = element.bit_width() - u32::from(element.is_signed_integer());
     bits >= 63 || number < 1 << bits

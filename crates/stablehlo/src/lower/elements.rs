@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::float::{decode, encode};
 use crate::ir::{ElementType, Literal, TensorType, Type};
 
-/// The type with replaced element types.
+/// Returns the type with its element types replaced.
 pub(super) fn replaced(ty: &Type, rules: &DeviceRules) -> Type {
     match ty {
         Type::Tensor(tensor) => {
@@ -16,7 +16,7 @@ pub(super) fn replaced(ty: &Type, rules: &DeviceRules) -> Type {
     }
 }
 
-/// Checks that the device has the element type.
+/// Checks that the device supports the element type.
 pub(super) fn check(ty: &Type, rules: &DeviceRules) -> Result<()> {
     let Some(supported) = &rules.supported else { return Ok(()) };
     match ty {
@@ -30,7 +30,7 @@ pub(super) fn check(ty: &Type, rules: &DeviceRules) -> Result<()> {
     }
 }
 
-/// The constant with elements of another type. Integers keep their low bits, and floats are rounded.
+/// Converts a constant to another element type. Integers keep their low bits, and floats are rounded.
 pub(super) fn converted(literal: &Literal, to: ElementType) -> Result<Literal> {
     let from = literal.ty.element;
     if from == to {

@@ -1,4 +1,4 @@
-//! A function while it is rewritten.
+//! The state of a function during the rewrite.
 
 use super::rules::DeviceRules;
 use crate::ir::*;
@@ -11,7 +11,7 @@ pub(super) struct Rewrite<'f> {
 }
 
 impl Rewrite<'_> {
-    /// Adds an op. Returns its result.
+    /// Appends an op to `ops` and returns its result.
     pub(super) fn add(
         &mut self,
         kind: OpKind,

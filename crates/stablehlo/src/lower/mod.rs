@@ -1,8 +1,8 @@
-//! Adapts a program to a device: the element types that it lacks, its random bits, automatic mixed precision, dense
-//! products instead of gathers and scatters, and donation.
+//! Adapts a program to a device: replaces element types that the device lacks, selects the algorithm for random bits,
+//! applies automatic mixed precision, replaces gathers and scatters with dense products, and removes donation.
 //!
-//! `rules` describes the device, `rewrite` walks over the program, `function` is a function that it rewrites, `dense` replaces gathers and scatters, and `elements`
-//! replaces element types.
+//! `rules` describes the device. `rewrite` visits every op of the program, and `function` holds the state for one function.
+//! `dense` replaces gathers and scatters, and `elements` replaces element types.
 
 mod dense;
 mod elements;

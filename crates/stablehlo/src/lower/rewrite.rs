@@ -1,4 +1,4 @@
-//! The walk over a program.
+//! Rewrites every op of a program.
 
 use super::function::Rewrite;
 use super::rules::DeviceRules;
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::ir::*;
 use crate::verify::{VerifyLevel, verify};
 
-/// Returns the program in the form that the device needs.
+/// Returns the program with the changes that the device requires.
 ///
 /// ```
 /// use stablehlo::VerifyLevel;
@@ -96,7 +96,7 @@ impl Rewrite<'_> {
         Ok(())
     }
 
-    /// Converts the operands of a product to the type of autocast. Only wider floats are converted.
+    /// Converts the operands of a product or a convolution to the autocast type if all of them are wider floats.
     fn cast_operands(&mut self, op: &mut Op, ops: &mut Vec<Op>) {
         let Some(short) = self.rules.autocast else { return };
         let location = op.location;

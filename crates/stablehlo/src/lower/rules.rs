@@ -1,8 +1,8 @@
-//! The needs of a device.
+//! Rules that describe the programs that a device accepts.
 
 use crate::ir::{ElementType, RngAlgorithm};
 
-/// The form that a device needs programs to have. The default changes nothing.
+/// The changes that a device requires in programs. The default value leaves programs unchanged.
 ///
 /// The type does not depend on PJRT. `plugin_registry::LoadedPlugin::rules` creates it from the capabilities that a
 /// plugin declares.
@@ -18,24 +18,24 @@ pub struct DeviceRules {
 }
 
 impl DeviceRules {
-    /// No rules.
+    /// Returns rules that leave programs unchanged.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Replaces a gather along a dimension of at most this many elements by a product with a mask.
+    /// Replaces a gather along a dimension of at most this many elements with a product with a mask.
     ///
-    /// The product multiplies elements that are not gathered by 0. It is not a number if such an element is infinite or
-    /// not a number.
+    /// The product multiplies the elements that are not gathered by 0. The result is NaN if such an element is infinite or
+    /// NaN.
     #[must_use]
     pub fn dense_gather(mut self, elements: u64) -> Self {
         self.dense_gather = Some(elements);
         self
     }
 
-    /// Replaces a scatter that adds by a product with a mask, if the indices have at least one element for this many
-    /// elements of the input. The restriction of [`Self::dense_gather`] applies to the updates.
+    /// Replaces an additive scatter with a product with a mask, if the input has at most this many elements for each
+    /// element of the indices. The restriction of [`Self::dense_gather`] applies to the updates.
     #[must_use]
     pub fn dense_scatter(mut self, factor: u64) -> Self {
         self.dense_scatter = Some(factor);
@@ -49,21 +49,21 @@ impl DeviceRules {
         self
     }
 
-    /// Replaces an element type by another one in the whole program, also in its arguments and results.
+    /// Replaces an element type with another one in the whole program, including its arguments and results.
     #[must_use]
     pub fn replaced(mut self, from: ElementType, to: ElementType) -> Self {
         self.replaced.push((from, to));
         self
     }
 
-    /// Rejects programs with other element types than these. [`Self::replaced`] applies first.
+    /// Rejects programs with element types other than these. [`Self::replaced`] is applied first.
     #[must_use]
     pub fn supported(mut self, elements: impl IntoIterator<Item = ElementType>) -> Self {
         self.supported = Some(elements.into_iter().collect());
         self
     }
 
-    /// Uses this algorithm for random bits where the program leaves the choice to the compiler.
+    /// Sets the algorithm of random-bit ops that leave the choice to the compiler.
     #[must_use]
     pub fn rng(mut self, algorithm: RngAlgorithm) -> Self {
         self.rng = Some(algorithm);

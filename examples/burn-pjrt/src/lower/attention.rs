@@ -9,8 +9,8 @@ use super::{Lower, Result};
 use crate::dtype::extents;
 
 impl Lower<'_> {
-    /// The softmax of the products of queries and keys, times the values. A query whose keys are all masked has the
-    /// result 0.
+    /// Multiplies the softmax of the products of queries and keys by the values. The result for a query whose keys are all
+    /// masked is 0.
     pub(super) fn attention(&mut self, op: &AttentionOpIr) -> Result<()> {
         let f = self.f;
         let (queries, keys) = (extents(&op.query), extents(&op.key));
@@ -45,7 +45,7 @@ impl Lower<'_> {
         self.set(&op.out, result)
     }
 
-    /// The softmax along the last dimension. A row of negative infinities has the result 0.
+    /// Computes the softmax along the last dimension. The result for a row of negative infinities is 0.
     fn softmax(&self, scores: Value) -> Result<Value> {
         let f = self.f;
         let mut row = self.shape(scores)?;

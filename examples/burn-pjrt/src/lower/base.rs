@@ -1,4 +1,4 @@
-//! Operations that move, cut, join and select elements.
+//! Operations that move, slice, concatenate and select elements.
 
 use burn_backend::Slice;
 use burn_ir::{BaseOperationIr as B, SliceAssignOpIr, SliceOpIr, TensorIr};
@@ -8,7 +8,7 @@ use stablehlo::ir::{ComparisonDirection, ElementType};
 use super::{Lower, Result};
 use crate::dtype::extents;
 
-/// A range of a dimension: the elements from `start` up to `end` in steps, from the last one if `reversed`.
+/// A range of a dimension: the elements from `start` up to `end`, in steps. If `reversed`, the last element comes first.
 struct Range {
     start: i64,
     end: i64,
@@ -59,7 +59,7 @@ impl Lower<'_> {
                 let mut shape = extents(&op.input);
                 shape.splice(op.dim..=op.dim, [windows as i64, op.size as i64]);
                 let split = f.reshape(taken, &shape)?;
-                // The elements of a window are the last dimension.
+                // The last dimension holds the elements of a window.
                 let mut permutation: Vec<usize> = (0..shape.len()).filter(|&d| d != op.dim + 1).collect();
                 permutation.push(op.dim + 1);
                 self.set(&op.out, f.transpose(split, &permutation)?)
@@ -166,7 +166,7 @@ impl Lower<'_> {
             let starts: Vec<Value> = ranges.iter().map(|range| Ok(f.constant(range.start)?)).collect::<Result<_>>()?;
             return self.set(&op.out, f.dynamic_update_slice(x, value, &starts)?);
         }
-        // Spread the value over the tensor, and keep the elements of the tensor between its elements.
+        // Move the elements of the value to their positions in the tensor. Keep the tensor's own elements elsewhere.
         let shape = extents(&op.tensor);
         let mut mask = f.splat(true, &shape)?;
         for (d, range) in ranges.iter().enumerate() {
@@ -183,7 +183,7 @@ impl Lower<'_> {
         self.set(&op.out, f.select(mask, value, x)?)
     }
 
-    /// A comparison with the positions along a dimension, of the shape `[indices…, extent]`.
+    /// Compares indices with the positions along a dimension. The result has the shape `[indices…, extent]`.
     pub(super) fn one_hot(&self, indices: Value, extent: i64) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -195,7 +195,7 @@ impl Lower<'_> {
         Ok(f.compare(indices, ComparisonDirection::Eq, positions)?)
     }
 
-    /// Indices of a type that represents every position. Shorter types may not.
+    /// Converts indices to a type that represents every position, because a shorter type may not.
     pub(super) fn index(&self, indices: Value) -> Result<Value> {
         if self.element(indices)?.bit_width() < 32 { self.converted(indices, ElementType::I32) } else { Ok(indices) }
     }

@@ -31,7 +31,7 @@ macro_rules! window {
     }};
 }
 
-/// Lowers an operation whose structures for one to three dimensions have the same fields.
+/// Lowers an operation whose structs for one to three dimensions have the same fields.
 macro_rules! convolve {
     ($self:ident, $op:ident) => {
         $self.convolve(&$op.x, &$op.weight, $op.bias.as_ref(), &window!($op.options), &$op.out)
@@ -91,7 +91,7 @@ impl Lower<'_> {
         self.set(out, result)
     }
 
-    /// Adds a number to each channel, the second dimension.
+    /// Adds a number to each channel. The channels are the second dimension.
     fn biased(&self, x: Value, bias: Option<&TensorIr>) -> Result<Value> {
         let Some(bias) = bias else { return Ok(x) };
         let bias = self.f.broadcast_in_dim(self.value(bias)?, &[1], &self.shape(x)?)?;
@@ -107,8 +107,8 @@ impl Lower<'_> {
         self.converted(self.f.convolution(x, kernel, options)?, element)
     }
 
-    /// A transposed convolution, which is also the gradient of a convolution for its input. `weight` has the features of
-    /// `x` first.
+    /// Computes a transposed convolution, which is also the gradient of a convolution with respect to its input. The first
+    /// dimension of `weight` is the features of `x`.
     fn transposed(
         &mut self,
         x: &TensorIr,
@@ -122,7 +122,7 @@ impl Lower<'_> {
         let spatial = window.stride.len();
         let mut weights = self.value(weight)?;
         if window.groups > 1 {
-            // [groups * in, out, …] to [in, groups * out, …].
+            // Reshape [groups * in, out, …] to [in, groups * out, …].
             let (inner, outer) = (kernel[0] / window.groups, kernel[1]);
             let mut split = vec![window.groups, inner, outer];
             split.extend(&kernel[2..]);
@@ -153,8 +153,8 @@ impl Lower<'_> {
         self.set(out, result)
     }
 
-    /// The gradient of a convolution for its weights: the convolution of the input with the gradient of the output,
-    /// where the batch is what is summed over.
+    /// Computes the gradient of a convolution with respect to its weights. It is the convolution of the input with the
+    /// gradient of the output, which sums over the batch.
     fn weight_gradient(
         &mut self,
         x: &TensorIr,
@@ -192,7 +192,7 @@ impl Lower<'_> {
     }
 }
 
-/// Batches and features first; kernels with the output features first.
+/// Dimension numbers with batches and features first, and kernels with output features first.
 fn dimensions(spatial: usize) -> ConvDimensions {
     let last: Vec<usize> = (2..spatial + 2).collect();
     ConvDimensions {

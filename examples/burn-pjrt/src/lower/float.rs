@@ -97,7 +97,7 @@ impl Lower<'_> {
         self.set(&op.out, result)
     }
 
-    /// `(1 - x) * (1 + x)`, which is accurate near 1.
+    /// Computes `1 - x²` as `(1 - x) * (1 + x)`, which is accurate near 1.
     fn one_minus_square(&self, x: Value) -> Result<Value> {
         let (f, one) = (self.f, self.number_like(1.0, x)?);
         Ok(f.multiply(f.subtract(one, x)?, f.add(one, x)?)?)
@@ -125,7 +125,7 @@ impl Lower<'_> {
         Ok(f.multiply(f.sign(x)?, logarithm)?)
     }
 
-    /// The error function, by Kummer's series, whose terms are all positive:
+    /// Computes the error function with Kummer's series, whose terms all have the same sign:
     /// `2x / sqrt(π) * exp(-x²) * Σ (2x²)^n / (1 * 3 * … * (2n + 1))`. Beyond the limit, the result rounds to 1 or -1.
     pub(super) fn erf(&self, x: Value) -> Result<Value> {
         let f = self.f;
@@ -141,11 +141,11 @@ impl Lower<'_> {
         }
         let scale = f.multiply(bounded, self.number_like(std::f64::consts::FRAC_2_SQRT_PI, x)?)?;
         let product = f.multiply(f.multiply(scale, f.exponential(f.negate(square)?)?)?, sum)?;
-        // Rounding of the series may exceed 1.
+        // The rounded sum of the series may exceed 1.
         Ok(f.clamp(self.number_like(-1.0, x)?, product, one)?)
     }
 
-    /// Multiplies the matrices in the last two dimensions. The others are broadcast.
+    /// Multiplies the matrices in the last two dimensions. The other dimensions are broadcast.
     pub(super) fn matmul(&mut self, op: &MatmulOpIr) -> Result<()> {
         let product = self.matrix_product(self.value(&op.lhs)?, self.value(&op.rhs)?)?;
         self.set(&op.out, product)

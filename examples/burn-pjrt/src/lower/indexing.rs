@@ -1,4 +1,4 @@
-//! Gathers and scatters, in the sparse form and in the dense form that some devices ask for.
+//! Gathers and scatters, in the sparse form and in the dense form that some plugins request.
 
 use burn_backend::tensor::IndexingUpdateOp as Update;
 use stablehlo::builder::{DotGeneral, Gather, Scatter, Value};
@@ -14,8 +14,8 @@ fn count(shape: &[i64]) -> u64 {
 impl Lower<'_> {
     /// Takes slices along a dimension, at these positions (one dimension).
     ///
-    /// If the plugin asks for a dense gather, the result is the product of a one-hot matrix with the operand. A product
-    /// with an infinite number or a NaN in the operand is NaN, so this form is for finite operands.
+    /// If the plugin requests dense gathers, the result is the product of a one-hot matrix with the operand. This form
+    /// requires finite operands, because an infinite number or a NaN in the operand makes other elements of the product NaN.
     pub(super) fn take(&self, x: Value, dimension: usize, rows: Value) -> Result<Value> {
         let (shape, element) = (self.shape(x)?, self.element(x)?);
         let extent = shape[dimension];
@@ -26,7 +26,7 @@ impl Lower<'_> {
         let options =
             DotGeneral::new().contracting([1], [dimension]).precision([Precision::Highest, Precision::Highest]);
         let product = self.f.dot_general(mask, x, options)?;
-        // The product has the positions first.
+        // The first dimension of the product is the positions.
         let mut permutation: Vec<usize> = (1..shape.len()).collect();
         permutation.insert(dimension, 0);
         Ok(self.f.transpose(product, &permutation)?)
@@ -46,14 +46,15 @@ impl Lower<'_> {
         Ok(self.f.gather(x, rows, options)?)
     }
 
-    /// For each element of `indices`, takes the element of the operand with the same position, apart from `dimension`.
+    /// For each element of `indices`, takes an element of the operand. The element of `indices` is the position along
+    /// `dimension`, and the positions along the other dimensions are equal.
     pub(super) fn gather(&self, x: Value, dimension: usize, indices: Value) -> Result<Value> {
         let f = self.f;
         let (shape, chosen) = (self.shape(x)?, self.shape(indices)?);
         let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
         let dense = self.types.capabilities().gathers_densely(shape[dimension].unsigned_abs());
         if dense && others_match && self.element(x)? != ElementType::Bool {
-            // The sum over the last dimension of the operand's elements where the index is the position.
+            // Sum the operand's elements whose position equals the index, over the last dimension.
             let mask = self.one_hot(indices, shape[dimension])?;
             let all = self.shape(mask)?;
             let rank = shape.len();
@@ -66,7 +67,7 @@ impl Lower<'_> {
         self.gather_points(x, points)
     }
 
-    /// Takes the slices at points. The last dimension of `points` holds the positions in the leading dimensions of the
+    /// Takes the slices at `points`. The last dimension of `points` holds the positions in the leading dimensions of the
     /// operand.
     pub(super) fn gather_points(&self, x: Value, points: Value) -> Result<Value> {
         let (shape, form) = (self.shape(x)?, self.shape(points)?);
@@ -83,7 +84,7 @@ impl Lower<'_> {
         Ok(self.f.gather(x, points, options)?)
     }
 
-    /// The positions of the elements of `indices`, with the elements themselves as the position along `dimension`.
+    /// Returns the positions of the elements of `indices`, where the elements replace the positions along `dimension`.
     fn points(&self, indices: Value, dimension: usize) -> Result<Value> {
         let f = self.f;
         let indices = self.index(indices)?;
@@ -113,7 +114,7 @@ impl Lower<'_> {
         let others_match = (0..shape.len()).all(|d| d == dimension || shape[d] == chosen[d]);
         let dense = self.types.capabilities().scatters_densely(count(&chosen), count(&shape));
         if dense && others_match && update == Update::Add && self.element(x)? != ElementType::Bool {
-            // For each position of the result, the sum of the values whose index is the position.
+            // For each position of the result, sum the values whose index equals the position.
             let mask = self.one_hot(indices, shape[dimension])?;
             let all = self.shape(mask)?;
             let rank = shape.len();
@@ -121,7 +122,7 @@ impl Lower<'_> {
             let zero = f.broadcast_to(self.number_like(0.0, x)?, &all)?;
             let spread = f.select(mask, f.broadcast_in_dim(values, &dims, &all)?, zero)?;
             let sums = self.sum(spread, &[dimension])?;
-            // The position is the last dimension.
+            // The last dimension is the position.
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(dimension, rank - 1);
             return Ok(f.add(x, f.transpose(sums, &permutation)?)?);

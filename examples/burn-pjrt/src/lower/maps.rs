@@ -25,7 +25,7 @@ impl Matrix {
         self.numbers[row * self.columns + column] += number;
     }
 
-    /// Averages of adaptive pooling.
+    /// Returns the matrix that computes the averages of adaptive pooling.
     fn averages(input: usize, output: usize) -> Self {
         let mut matrix = Self::new(output, input);
         for row in 0..output {
@@ -35,15 +35,16 @@ impl Matrix {
         matrix
     }
 
-    /// The nearest elements.
+    /// Returns the matrix that selects the nearest elements.
     fn nearest(input: usize, output: usize) -> Self {
         let mut matrix = Self::new(output, input);
         nearest(input, output).into_iter().enumerate().for_each(|(row, column)| matrix.add(row, column as usize, 1.0));
         matrix
     }
 
-    /// Interpolation with a kernel that reaches over this many elements on both sides of a position. Elements outside
-    /// the input are those at its edge, or are omitted and the others weighted more.
+    /// Returns the matrix that interpolates with a kernel, which covers this many elements on both sides of a position. An
+    /// element outside the input is either replaced by the element at the edge, or omitted. If it is omitted, the weights of
+    /// the others increase.
     fn kernel(input: usize, output: usize, align_corners: bool, reach: i64, repeat_edge: bool) -> Self {
         let mut matrix = Self::new(output, input);
         let last = input as i64 - 1;
@@ -66,7 +67,7 @@ impl Matrix {
     }
 }
 
-/// The weight of an element at this distance: linear, cubic with the parameter -0.75, or Lanczos with three lobes.
+/// Returns the weight of an element at this distance: linear, cubic with the parameter -0.75, or Lanczos with three lobes.
 fn weight(distance: f64, reach: i64) -> f64 {
     let t = distance.abs();
     let sinc = |x: f64| if x == 0.0 { 1.0 } else { (std::f64::consts::PI * x).sin() / (std::f64::consts::PI * x) };
@@ -140,7 +141,7 @@ impl Lower<'_> {
             let contracted = usize::from(!gradient);
             let options =
                 DotGeneral::new().contracting([d], [contracted]).precision([Precision::Highest, Precision::Highest]);
-            // The product has the new dimension last.
+            // The last dimension of the product is the new one.
             let product = f.dot_general(x, constant, options)?;
             let mut permutation: Vec<usize> = (0..rank - 1).collect();
             permutation.insert(d, rank - 1);
@@ -157,7 +158,7 @@ impl Lower<'_> {
         Ok(self.f.transpose(x, &permutation)?)
     }
 
-    /// Cuts or extends the last dimension with zeros.
+    /// Truncates the last dimension, or extends it with zeros.
     fn resized(&self, x: Value, extent: i64) -> Result<Value> {
         let shape = self.shape(x)?;
         let (none, mut high) = (vec![0; shape.len()], vec![0; shape.len()]);

@@ -59,7 +59,7 @@ pub(crate) fn module(graph: &Graph, scalars: &Scalars, types: &Types, autocast: 
     Ok(module.build()?)
 }
 
-/// The scalars of one type, of which each operation takes the next one.
+/// The scalars of one type. Each operation takes the next one.
 struct ScalarVector {
     element: ElementType,
     vector: Value,
@@ -186,7 +186,7 @@ impl Lower<'_> {
         self.values.get(&tensor.id).copied().ok_or(Error::Missing(tensor.id.value()))
     }
 
-    /// Sets a result. Converts it to the element type of the tensor.
+    /// Sets a result, and converts it to the element type of the tensor.
     fn set(&mut self, out: &TensorIr, value: Value) -> Result<()> {
         let expected = self.types.tensor(out)?;
         let ty = self.f.tensor_type(value)?;
@@ -199,7 +199,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Sets a result after giving it the shape of the tensor.
+    /// Reshapes a result to the shape of the tensor, and sets it.
     fn set_reshaped(&mut self, out: &TensorIr, value: Value) -> Result<()> {
         let value = self.f.reshape(value, &extents(out))?;
         self.set(out, value)
@@ -235,20 +235,20 @@ impl Lower<'_> {
         Ok(self.f.full(0.0, self.types.tensor(tensor)?)?)
     }
 
-    /// A scalar of an operation, as a constant.
+    /// Returns a scalar of an operation as a constant.
     fn constant(&self, scalar: ScalarIr, element: ElementType) -> Result<Value> {
         let literal = match element {
             ElementType::I64 => Literal::scalar(scalar.elem::<i64>()),
             ElementType::Ui64 => Literal::scalar(scalar.elem::<u64>()),
             ElementType::Bool => Literal::scalar(scalar.elem::<bool>()),
             element if element.is_float() => return self.number(scalars::number(scalar), element),
-            // Like a conversion in Rust, a number that is out of range wraps.
+            // A number that is out of range wraps, like an integer cast in Rust.
             element => return self.converted(self.f.constant(scalar.elem::<i64>())?, element),
         };
         Ok(self.f.constant(literal)?)
     }
 
-    /// The scalar of an operation: the next argument, or a constant.
+    /// Returns the scalar of an operation, either as the next argument or as a constant.
     fn scalar(&mut self, scalar: ScalarIr, element: ElementType, argument: bool) -> Result<Value> {
         let vector = self.scalars.iter_mut().find(|vector| argument && vector.element == element);
         let Some(vector) = vector else { return self.constant(scalar, element) };
@@ -258,18 +258,18 @@ impl Lower<'_> {
         Ok(self.f.reshape(one, &[])?)
     }
 
-    /// All elements in one dimension.
+    /// Reshapes a tensor to one dimension.
     fn flat(&self, value: Value) -> Result<Value> {
         let count = self.shape(value)?.iter().product();
         Ok(self.f.reshape(value, &[count])?)
     }
 
-    /// The positions along a dimension, as a tensor of this shape.
+    /// Returns a tensor of this shape whose elements are their positions along a dimension.
     fn positions(&self, shape: &[i64], dimension: usize, element: ElementType) -> Result<Value> {
         Ok(self.f.iota(TensorType::new(shape, element), dimension)?)
     }
 
-    /// The type in which a reduction or a function of a type is computed: `f32` for shorter floats.
+    /// Returns the type in which a reduction or a function is computed. Floats shorter than `f32` use `f32`.
     fn wide(&self, value: Value) -> Result<Value> {
         match self.element(value)? {
             ElementType::F16 | ElementType::Bf16 => self.converted(value, ElementType::F32),
@@ -277,7 +277,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The sum along dimensions, which the result lacks.
+    /// Sums along dimensions, and removes them from the result.
     fn sum(&self, x: Value, dimensions: &[usize]) -> Result<Value> {
         let (element, wide) = (self.element(x)?, self.wide(x)?);
         let zero = self.number_like(0.0, wide)?;
@@ -285,7 +285,7 @@ impl Lower<'_> {
         self.converted(sum, element)
     }
 
-    /// A product of tensors, in the autocast type if it is on.
+    /// Multiplies tensors, in the autocast type if autocast is on.
     fn dot(&self, x: Value, y: Value, options: DotGeneral) -> Result<Value> {
         let element = self.element(x)?;
         let (x, y) = (self.cast_down(x)?, self.cast_down(y)?);
@@ -293,7 +293,7 @@ impl Lower<'_> {
         self.converted(product, element)
     }
 
-    /// Converts an operand of a product or a convolution to the autocast type if it is on.
+    /// Converts an operand of a product or a convolution to the autocast type if autocast is on.
     fn cast_down(&self, x: Value) -> Result<Value> {
         match self.autocast {
             Some(element) if self.element(x)? == ElementType::F32 => self.converted(x, element),

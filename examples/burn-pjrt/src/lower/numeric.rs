@@ -162,7 +162,7 @@ impl Lower<'_> {
         self.set_reshaped(out, mean)
     }
 
-    /// The longest integer type of the device with the same sign.
+    /// Returns the widest integer type of the device with the same signedness.
     fn long_integer(&self, element: ElementType) -> Result<ElementType> {
         let signed = element.is_signed_integer();
         let dtype = if signed { burn_backend::DType::I64 } else { burn_backend::DType::U64 };
@@ -187,7 +187,7 @@ impl Lower<'_> {
         self.set_reshaped(out, result)
     }
 
-    /// Reduces dimensions, which the result lacks.
+    /// Reduces dimensions, and removes them from the result.
     pub(super) fn reduce(&self, x: Value, combine: Combine, dimensions: &[usize]) -> Result<Value> {
         let element = self.element(x)?;
         let wide = if combine == Combine::Product { self.wide(x)? } else { x };
@@ -208,7 +208,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The number that does not change a result.
+    /// Returns the identity element of the operation.
     pub(super) fn neutral(&self, combine: Combine, element: ElementType) -> Result<Value> {
         match combine {
             Combine::Sum => self.number(0.0, element),
@@ -235,7 +235,7 @@ impl Lower<'_> {
         })
     }
 
-    /// The largest or smallest element along a dimension and its first position. A NaN counts as the extreme.
+    /// Returns the largest or smallest element along a dimension, and its first position. A NaN takes precedence over numbers.
     fn extreme(&self, input: &TensorIr, dimension: usize, direction: Direction) -> Result<(Value, Value)> {
         let f = self.f;
         let x = self.value(input)?;
@@ -258,7 +258,7 @@ impl Lower<'_> {
         })?)
     }
 
-    /// The largest elements along a dimension, in descending order, or their positions.
+    /// Returns the largest elements along a dimension in descending order, or their positions.
     fn top(&mut self, op: &ReduceDimOpIr, result: usize) -> Result<()> {
         let f = self.f;
         let x = self.value(&op.input)?;
@@ -270,7 +270,7 @@ impl Lower<'_> {
         self.set(&op.out, first)
     }
 
-    /// A power with a constant integer, by repeated multiplication if it is small.
+    /// Raises to a constant integer power, by repeated multiplication if the exponent is small.
     pub(super) fn integer_power(&self, x: Value, exponent: i64) -> Result<Value> {
         let f = self.f;
         let float = self.element(x)?.is_float();
@@ -281,7 +281,7 @@ impl Lower<'_> {
             });
         }
         if exponent < 0 {
-            // Integers have no other inverses than those of 1 and -1, which the plugin's operation knows.
+            // Only 1 and -1 have integer inverses, and the plugin's operation computes them.
             return Ok(f.power(x, self.number_like(exponent as f64, x)?)?);
         }
         let (mut result, mut square, mut rest) = (None, x, exponent);
@@ -303,7 +303,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Combines each element with those before it. Each step doubles the distance of the elements that are combined.
+    /// Combines each element with those before it. Each step doubles the distance between the combined elements.
     fn scan(&mut self, op: &DimOpIr, combine: Combine) -> Result<()> {
         let f = self.f;
         let input = self.value(&op.input)?;

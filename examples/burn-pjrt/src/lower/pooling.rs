@@ -17,7 +17,7 @@ struct Pool {
     dilation: Vec<i64>,
 }
 
-/// Reads the window of a structure with numbers or with arrays of numbers.
+/// Reads the window from a struct whose fields are numbers or arrays of numbers.
 macro_rules! pool {
     ($op:ident, $to:expr) => {
         Pool {
@@ -43,7 +43,7 @@ fn two(values: &[usize; 2]) -> Vec<i64> {
 }
 
 impl Pool {
-    /// The extent of a window with its dilation.
+    /// Returns the extent of a window, including its dilation.
     fn reach(&self, d: usize) -> i64 {
         (self.size[d] - 1) * self.dilation[d] + 1
     }
@@ -68,7 +68,7 @@ impl Pool {
             .padding(padding)
     }
 
-    /// For each window along a dimension, the number of elements that an average divides by.
+    /// Returns the divisor of the average for each window along a dimension.
     fn counts(&self, d: usize, input: i64, output: i64, padded: bool) -> Vec<f64> {
         let (first, last) = if padded { (-self.padding[d], input + self.padding[d]) } else { (0, input) };
         let count = |i: i64| {
@@ -100,7 +100,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The divisors of the averages, of the shape of the spatial dimensions of the output.
+    /// Returns the divisors of the averages, in the shape of the output's spatial dimensions.
     fn divisors(&self, pool: &Pool, input: &[i64], output: &[i64], padded: bool, like: Value) -> Result<Value> {
         let f = self.f;
         let spatial = &output[2..];
@@ -125,8 +125,8 @@ impl Lower<'_> {
         self.set(out, f.divide(sums, divisors)?)
     }
 
-    /// Spreads the gradient of each window over its elements: the sums of windows over the gradients, with zeros between
-    /// them for the stride.
+    /// Distributes the gradient of each window over its elements. It inserts zeros between the gradients for the
+    /// stride, and then sums over windows.
     fn average_gradient(&mut self, grad: &TensorIr, pool: &Pool, padded: bool, out: &TensorIr) -> Result<()> {
         let f = self.f;
         let (input, output) = (extents(out), extents(grad));
@@ -154,7 +154,7 @@ impl Lower<'_> {
         self.set(out, f.reduce_window(x, start, window, |a, b| f.maximum(a, b))?)
     }
 
-    /// The maxima and their positions in the flattened spatial dimensions.
+    /// Returns the maxima and their positions in the flattened spatial dimensions.
     fn indexed_maximum(&mut self, x: &TensorIr, pool: &Pool, out: &TensorIr, indices: &TensorIr) -> Result<()> {
         let f = self.f;
         let shape = extents(x);

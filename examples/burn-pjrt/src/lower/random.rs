@@ -1,7 +1,7 @@
 //! Random numbers, from the generator that the plugin declares.
 //!
-//! The state of a generator is an argument of the program, which the device advances for each run. Runs with the same
-//! seed and the same operations draw the same numbers on the same plugin.
+//! The state of a generator is an argument of the program. The device advances the state for each run. On one plugin, runs
+//! with the same seed and the same operations draw the same numbers.
 
 use burn_backend::Distribution;
 use burn_ir::{FloatOperationIr, NumericOperationIr, OperationIr, TensorIr};
@@ -27,7 +27,7 @@ impl Lower<'_> {
         let f = self.f;
         let element = self.types.element(out.dtype)?;
         let shape = extents(out);
-        // The type of the calculation.
+        // The type in which the numbers are computed.
         let float = if element.is_float() { element } else { ElementType::F32 };
         let count: i64 = shape.iter().product();
         let result = match distribution {
@@ -40,7 +40,7 @@ impl Lower<'_> {
             Distribution::Uniform(low, high) => {
                 let scaled = f.multiply(self.uniform(count, float)?, self.number(high - low, float)?)?;
                 let shifted = f.add(scaled, self.number(low, float)?)?;
-                // Rounding may reach the upper bound.
+                // Rounding may produce the upper bound, which the range excludes.
                 let reached = f.compare(shifted, Direction::Ge, self.number(high, float)?)?;
                 f.select(reached, self.number(low, float)?, shifted)?
             }
@@ -62,7 +62,7 @@ impl Lower<'_> {
         self.set_reshaped(out, value)
     }
 
-    /// Random bits, from the next generator of the program.
+    /// Draws random bits from the program's next generator.
     fn bits_of(&mut self, shape: &[i64], element: ElementType) -> Result<Value> {
         let f = self.f;
         let Some(states) = self.generators else { return Err(Error::unsupported("random numbers", "no generator")) };
@@ -77,7 +77,7 @@ impl Lower<'_> {
         Ok(f.rng_bit_generator(state, algorithm, TensorType::new(shape, element))?.1)
     }
 
-    /// Uniform numbers in the range from 0 to 1, without 1: as many bits as the type represents exactly.
+    /// Draws uniform numbers from 0 (inclusive) to 1 (exclusive), with as many bits as the type represents exactly.
     fn uniform(&mut self, count: i64, element: ElementType) -> Result<Value> {
         let bits = if element == ElementType::F64 { ElementType::Ui64 } else { ElementType::Ui32 };
         let random = self.bits_of(&[count], bits)?;
@@ -98,7 +98,7 @@ impl Lower<'_> {
         Ok(f.multiply(number, self.number_like(2f64.powi(-digits), number)?)?)
     }
 
-    /// Normal numbers, by the method of Box and Muller.
+    /// Draws normally distributed numbers with the Box-Muller transform.
     fn normal(&mut self, count: i64, element: ElementType) -> Result<Value> {
         let f = self.f;
         let bits = if element == ElementType::F64 { ElementType::Ui64 } else { ElementType::Ui32 };
@@ -112,7 +112,7 @@ impl Lower<'_> {
         Ok(f.multiply(radius, f.cosine(angle)?)?)
     }
 
-    /// Integers in a range, without the upper bound.
+    /// Draws integers in a range that excludes the upper bound.
     fn integers(&mut self, count: i64, element: ElementType, low: f64, high: f64) -> Result<Value> {
         let f = self.f;
         let (low, high) = (low as i64, high as i64);
@@ -123,7 +123,7 @@ impl Lower<'_> {
     }
 }
 
-/// The unsigned type of the same width.
+/// Returns the unsigned type of the same width.
 fn unsigned(element: ElementType) -> ElementType {
     match element.bit_width() {
         8 => ElementType::Ui8,

@@ -47,7 +47,7 @@ pub(super) fn name(op: &OperationIr) -> String {
     let text = format!("{op:?}");
     let head = text.split(" {").next().unwrap_or_default();
     let parts: Vec<&str> = head.split('(').map(|part| part.rsplit(", ").next().unwrap_or(part)).collect();
-    // The last part is the name of the structure with the parameters.
+    // The last part is the name of the struct that holds the parameters.
     match parts.split_last() {
         Some((_, names)) if !names.is_empty() => names.join("::"),
         _ => head.to_owned(),
