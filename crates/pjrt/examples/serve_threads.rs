@@ -41,7 +41,7 @@ impl Server {
         Ok(run.outputs[0].to_host::<f32>()?[0])
     }
 
-    /// Answers requests until there are no more.
+    /// Answers requests until all their senders are dropped.
     fn serve(&self, requests: &Mutex<Receiver<Request>>) {
         loop {
             let next = requests.lock().unwrap_or_else(PoisonError::into_inner).recv();

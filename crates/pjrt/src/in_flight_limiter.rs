@@ -136,7 +136,7 @@ impl InFlightLimiter {
             state.waiting.push_back(Waiting { bytes, granted: granted.clone() });
         }
         drop(state);
-        Acquire { shared: Some(self.0.clone()), granted, bytes }
+        Acquire { shared: self.0.clone(), granted, bytes, taken: false }
     }
 
     /// Returns a permit for one operation, or `None` if the caller would have to wait.
@@ -157,13 +157,15 @@ impl InFlightLimiter {
     }
 }
 
-/// A request for a permit. Dropping it removes the request from the queue.
+/// A request for a permit. Dropping it removes the request from the queue. If it is polled again after it returned a permit,
+/// it requests another one.
 #[must_use = "a request that is dropped is not granted"]
 pub struct Acquire {
-    /// `None` after the permit was taken.
-    shared: Option<Arc<Shared>>,
+    shared: Arc<Shared>,
     granted: Arc<Completion>,
     bytes: u64,
+    /// Whether the permit was returned to the caller.
+    taken: bool,
 }
 
 impl Acquire {
@@ -181,8 +183,8 @@ impl Acquire {
     }
 
     fn take(&mut self) -> InFlightPermit {
-        let Some(shared) = self.shared.take() else { unreachable!("a future is not polled after its end") };
-        InFlightPermit { shared, bytes: self.bytes }
+        self.taken = true;
+        InFlightPermit { shared: self.shared.clone(), bytes: self.bytes }
     }
 }
 
@@ -190,24 +192,29 @@ impl Future for Acquire {
     type Output = InFlightPermit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<InFlightPermit> {
+        if self.taken {
+            *self = InFlightLimiter(self.shared.clone()).acquire(self.bytes);
+        }
         self.granted.poll(cx).map(|_| self.take())
     }
 }
 
 impl Drop for Acquire {
     fn drop(&mut self) {
-        let Some(shared) = self.shared.take() else { return };
-        let mut state = shared.lock();
+        if self.taken {
+            return;
+        }
+        let mut state = self.shared.lock();
         let place = state.waiting.iter().position(|waiting| Arc::ptr_eq(&waiting.granted, &self.granted));
         match place {
             Some(place) => {
                 state.waiting.remove(place);
                 // The requests behind it may need less.
-                shared.grant(state);
+                self.shared.grant(state);
             }
             None => {
                 drop(state);
-                shared.release(self.bytes);
+                self.shared.release(self.bytes);
             }
         }
     }

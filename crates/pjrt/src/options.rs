@@ -108,7 +108,7 @@ impl ClientOptions {
     /// let client = plugin_registry::open("cpu")?.client(&options)?;
     /// let upload = || client.buffer_from_host(&vec![0u8; 600 << 10], &[600 << 10]);
     /// cache.lock().unwrap().push(upload()?);
-    /// upload()?; // There is no room for both, so the hook drops the first one.
+    /// upload()?; // The limit is too small for two buffers, so the hook drops the first one.
     /// assert!(cache.lock().unwrap().is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

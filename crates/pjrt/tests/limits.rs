@@ -466,6 +466,17 @@ mod in_flight_limiter {
     }
 
     #[test]
+    fn request_polled_again_requests_another_permit() {
+        let limiter = InFlightLimiter::operations(2);
+        let mut request = limiter.acquire(5);
+        let first = block_on(&mut request);
+        let second = block_on(&mut request);
+        assert_eq!((limiter.operations_in_flight(), limiter.bytes_in_flight()), (2, 10));
+        drop((request, first, second));
+        assert_eq!((limiter.operations_in_flight(), limiter.bytes_in_flight()), (0, 0));
+    }
+
+    #[test]
     fn callbacks_cannot_wait() {
         let client = Fake::new().client();
         let limiter = InFlightLimiter::operations(1);

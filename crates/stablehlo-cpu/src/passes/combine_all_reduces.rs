@@ -102,10 +102,10 @@ fn combine(region: &mut Region, types: &ValueTypes) {
     }
 }
 
-/// Whether the op may act on the world outside the program, so that its order matters.
+/// Whether the order of the op matters, because it may have side effects or draws random numbers.
 fn has_effects(op: &Op, types: &ValueTypes) -> bool {
     let is_token = |id: &ValueId| index(*id).and_then(|index| types.get(index)) == Some(&Type::Token);
-    matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Other { .. })
+    matches!(op.kind, OpKind::CustomCall { .. } | OpKind::Call { .. } | OpKind::Rng { .. } | OpKind::Other { .. })
         || op.operands.iter().chain(&op.results).any(is_token)
         || op.regions.iter().flat_map(|region| &region.ops).any(|op| has_effects(op, types))
 }

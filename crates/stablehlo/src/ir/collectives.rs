@@ -54,7 +54,7 @@ impl ReplicaGroups {
 /// The channel over which devices communicate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelHandle {
-    /// The id. 0 if there is no channel.
+    /// The number of the channel, or 0 if the op uses none.
     pub id: i64,
     /// 1 between devices, 2 from a device to the host, 3 from the host to a device, and 0 if it is not stated. Portable
     /// artifacts have this field only for `send` and `recv`.
