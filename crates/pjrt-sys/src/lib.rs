@@ -47,12 +47,14 @@ pub struct Bool(u8);
 
 impl Bool {
     /// Whether the byte is not 0.
+    #[inline]
     pub const fn get(self) -> bool {
         self.0 != 0
     }
 }
 
 impl From<bool> for Bool {
+    #[inline]
     fn from(value: bool) -> Self {
         Self(u8::from(value))
     }
@@ -97,6 +99,7 @@ pub unsafe trait AbiStruct: Copy + 'static {
     }
 
     /// Returns the size that a caller or plugin of this minor version of the API announces.
+    #[inline]
     fn size_at(minor: u32) -> usize {
         if let Some((since, size)) = Self::ANNOUNCED
             && minor < since
@@ -109,6 +112,7 @@ pub unsafe trait AbiStruct: Copy + 'static {
 
     /// Creates a struct with all fields zero except its size.
     #[must_use]
+    #[inline]
     fn new() -> Self {
         #[expect(clippy::disallowed_methods, reason = "the home of zeroed interface structs")]
         // SAFETY: all-zero bytes are a valid value by this trait's contract.

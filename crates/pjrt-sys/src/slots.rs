@@ -15,6 +15,7 @@ pub mod slot {
         const INDEX: usize = 0;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Error_Destroy);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<unsafe extern "C" fn(*mut PJRT_Error_Destroy_Args) -> ()> {
@@ -31,6 +32,7 @@ pub mod slot {
         const INDEX: usize = 1;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Error_Message);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<unsafe extern "C" fn(*mut PJRT_Error_Message_Args) -> ()> {
@@ -47,6 +49,7 @@ pub mod slot {
         const INDEX: usize = 2;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Error_GetCode);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -65,6 +68,7 @@ pub mod slot {
         const INDEX: usize = 3;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Plugin_Initialize);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -83,6 +87,7 @@ pub mod slot {
         const INDEX: usize = 4;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Plugin_Attributes);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -101,6 +106,7 @@ pub mod slot {
         const INDEX: usize = 5;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_Destroy);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -119,6 +125,7 @@ pub mod slot {
         const INDEX: usize = 6;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_IsReady);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -137,6 +144,7 @@ pub mod slot {
         const INDEX: usize = 7;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_Error);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -155,6 +163,7 @@ pub mod slot {
         const INDEX: usize = 8;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_Await);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -173,6 +182,7 @@ pub mod slot {
         const INDEX: usize = 9;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_OnReady);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -191,6 +201,7 @@ pub mod slot {
         const INDEX: usize = 10;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_Create);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -209,6 +220,7 @@ pub mod slot {
         const INDEX: usize = 11;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_Destroy);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -227,6 +239,7 @@ pub mod slot {
         const INDEX: usize = 12;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_PlatformName);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -245,6 +258,7 @@ pub mod slot {
         const INDEX: usize = 13;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_ProcessIndex);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -265,6 +279,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_PlatformVersion
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -285,6 +300,7 @@ pub mod slot {
         const INDEX: usize = 15;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_Devices);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -305,6 +321,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_AddressableDevices
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -325,6 +342,7 @@ pub mod slot {
         const INDEX: usize = 17;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_LookupDevice);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -345,6 +363,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_LookupAddressableDevice
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -367,6 +386,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_AddressableMemories
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -387,6 +407,7 @@ pub mod slot {
         const INDEX: usize = 20;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_Compile);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -407,6 +428,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_DefaultDeviceAssignment
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -429,6 +451,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_BufferFromHostBuffer
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -449,6 +472,7 @@ pub mod slot {
         const INDEX: usize = 23;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_DeviceDescription_Id);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -469,6 +493,7 @@ pub mod slot {
             PJRT_Api, PJRT_DeviceDescription_ProcessIndex
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -491,6 +516,7 @@ pub mod slot {
             PJRT_Api, PJRT_DeviceDescription_Attributes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -513,6 +539,7 @@ pub mod slot {
             PJRT_Api, PJRT_DeviceDescription_Kind
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -535,6 +562,7 @@ pub mod slot {
             PJRT_Api, PJRT_DeviceDescription_DebugString
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -557,6 +585,7 @@ pub mod slot {
             PJRT_Api, PJRT_DeviceDescription_ToString
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -579,6 +608,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_GetDescription
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -597,6 +627,7 @@ pub mod slot {
         const INDEX: usize = 30;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Device_IsAddressable);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -617,6 +648,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_LocalHardwareId
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -639,6 +671,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_AddressableMemories
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -659,6 +692,7 @@ pub mod slot {
         const INDEX: usize = 33;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Device_DefaultMemory);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -677,6 +711,7 @@ pub mod slot {
         const INDEX: usize = 34;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Device_MemoryStats);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -695,6 +730,7 @@ pub mod slot {
         const INDEX: usize = 35;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Memory_Id);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<unsafe extern "C" fn(*mut PJRT_Memory_Id_Args) -> *mut PJRT_Error> {
@@ -711,6 +747,7 @@ pub mod slot {
         const INDEX: usize = 36;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Memory_Kind);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -729,6 +766,7 @@ pub mod slot {
         const INDEX: usize = 37;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Memory_DebugString);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -747,6 +785,7 @@ pub mod slot {
         const INDEX: usize = 38;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Memory_ToString);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -767,6 +806,7 @@ pub mod slot {
             PJRT_Api, PJRT_Memory_AddressableByDevices
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -787,6 +827,7 @@ pub mod slot {
         const INDEX: usize = 40;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Executable_Destroy);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -805,6 +846,7 @@ pub mod slot {
         const INDEX: usize = 41;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Executable_Name);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -825,6 +867,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_NumReplicas
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -847,6 +890,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_NumPartitions
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -869,6 +913,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_NumOutputs
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -889,6 +934,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_SizeOfGeneratedCodeInBytes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -911,6 +957,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_GetCostAnalysis
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -933,6 +980,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_OutputMemoryKinds
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -955,6 +1003,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_OptimizedProgram
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -975,6 +1024,7 @@ pub mod slot {
         const INDEX: usize = 49;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Executable_Serialize);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -995,6 +1045,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_Destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1017,6 +1068,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_GetExecutable
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1039,6 +1091,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_AddressableDevices
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1061,6 +1114,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_Delete
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1083,6 +1137,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_IsDeleted
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1105,6 +1160,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_Execute
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1127,6 +1183,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_DeserializeAndLoad
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1149,6 +1206,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_Fingerprint
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1169,6 +1227,7 @@ pub mod slot {
         const INDEX: usize = 58;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Destroy);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1187,6 +1246,7 @@ pub mod slot {
         const INDEX: usize = 59;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_ElementType);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1205,6 +1265,7 @@ pub mod slot {
         const INDEX: usize = 60;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Dimensions);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1225,6 +1286,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_UnpaddedDimensions
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1247,6 +1309,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_DynamicDimensionIndices
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1269,6 +1332,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_GetMemoryLayout
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1291,6 +1355,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_OnDeviceSizeInBytes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1311,6 +1376,7 @@ pub mod slot {
         const INDEX: usize = 65;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Device);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1329,6 +1395,7 @@ pub mod slot {
         const INDEX: usize = 66;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Memory);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1347,6 +1414,7 @@ pub mod slot {
         const INDEX: usize = 67;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Delete);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1365,6 +1433,7 @@ pub mod slot {
         const INDEX: usize = 68;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_IsDeleted);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1383,6 +1452,7 @@ pub mod slot {
         const INDEX: usize = 69;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_CopyToDevice);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1401,6 +1471,7 @@ pub mod slot {
         const INDEX: usize = 70;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_ToHostBuffer);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1419,6 +1490,7 @@ pub mod slot {
         const INDEX: usize = 71;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_IsOnCpu);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1437,6 +1509,7 @@ pub mod slot {
         const INDEX: usize = 72;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_ReadyEvent);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1455,6 +1528,7 @@ pub mod slot {
         const INDEX: usize = 73;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_UnsafePointer);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1475,6 +1549,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_IncreaseExternalReferenceCount
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1497,6 +1572,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_DecreaseExternalReferenceCount
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1519,6 +1595,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1541,6 +1618,7 @@ pub mod slot {
             PJRT_Api, PJRT_CopyToDeviceStream_Destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1563,6 +1641,7 @@ pub mod slot {
             PJRT_Api, PJRT_CopyToDeviceStream_AddChunk
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1585,6 +1664,7 @@ pub mod slot {
             PJRT_Api, PJRT_CopyToDeviceStream_TotalBytes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1607,6 +1687,7 @@ pub mod slot {
             PJRT_Api, PJRT_CopyToDeviceStream_GranuleSize
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1629,6 +1710,7 @@ pub mod slot {
             PJRT_Api, PJRT_CopyToDeviceStream_CurrentBytes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1651,6 +1733,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Create
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1673,6 +1756,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1695,6 +1779,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_PlatformName
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1717,6 +1802,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_PlatformVersion
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1739,6 +1825,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_GetDeviceDescriptions
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1761,6 +1848,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Serialize
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1783,6 +1871,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Attributes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1803,6 +1892,7 @@ pub mod slot {
         const INDEX: usize = 89;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Compile);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<unsafe extern "C" fn(*mut PJRT_Compile_Args) -> *mut PJRT_Error> {
@@ -1821,6 +1911,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_OutputElementTypes
         );
         const SINCE: u32 = 29;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1843,6 +1934,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_OutputDimensions
         );
         const SINCE: u32 = 29;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1863,6 +1955,7 @@ pub mod slot {
         const INDEX: usize = 92;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_CopyToMemory);
         const SINCE: u32 = 32;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1883,6 +1976,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_CreateViewOfDeviceBuffer
         );
         const SINCE: u32 = 33;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1905,6 +1999,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_Fingerprint
         );
         const SINCE: u32 = 35;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1927,6 +2022,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_TopologyDescription
         );
         const SINCE: u32 = 36;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1949,6 +2045,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_GetCompiledMemoryStats
         );
         const SINCE: u32 = 40;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1969,6 +2066,7 @@ pub mod slot {
         const INDEX: usize = 97;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Memory_Kind_Id);
         const SINCE: u32 = 48;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -1989,6 +2087,7 @@ pub mod slot {
             PJRT_Api, PJRT_ExecuteContext_Create
         );
         const SINCE: u32 = 52;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2009,6 +2108,7 @@ pub mod slot {
             PJRT_Api, PJRT_ExecuteContext_Destroy
         );
         const SINCE: u32 = 52;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2029,6 +2129,7 @@ pub mod slot {
         const INDEX: usize = 100;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_CopyRawToHost);
         const SINCE: u32 = 56;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2049,6 +2150,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_Destroy
         );
         const SINCE: u32 = 60;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2071,6 +2173,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_TransferData
         );
         const SINCE: u32 = 60;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2093,6 +2196,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_CreateBuffersForAsyncHostToDevice
         );
         const SINCE: u32 = 60;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2115,6 +2219,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2137,6 +2242,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_Device
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2159,6 +2265,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_BufferCount
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2181,6 +2288,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_BufferSize
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2203,6 +2311,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_SetBufferError
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2225,6 +2334,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_AddMetadata
         );
         const SINCE: u32 = 62;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2245,6 +2355,7 @@ pub mod slot {
         const INDEX: usize = 110;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_DmaMap);
         const SINCE: u32 = 67;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2263,6 +2374,7 @@ pub mod slot {
         const INDEX: usize = 111;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_DmaUnmap);
         const SINCE: u32 = 67;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2283,6 +2395,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_CreateUninitializedBuffer
         );
         const SINCE: u32 = 69;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2305,6 +2418,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_UpdateGlobalProcessInfo
         );
         const SINCE: u32 = 73;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2327,6 +2441,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Deserialize
         );
         const SINCE: u32 = 75;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2349,6 +2464,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_CreateAliasBuffer
         );
         const SINCE: u32 = 77;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2371,6 +2487,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_FulfillAliasBuffer
         );
         const SINCE: u32 = 77;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2393,6 +2510,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_GetDeviceAssignment
         );
         const SINCE: u32 = 79;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2415,6 +2533,7 @@ pub mod slot {
             PJRT_Api, PJRT_Client_CreateErrorBuffer
         );
         const SINCE: u32 = 82;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2437,6 +2556,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral
         );
         const SINCE: u32 = 83;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2459,6 +2579,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_CopyRawToHostFuture
         );
         const SINCE: u32 = 84;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2481,6 +2602,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_PoisonExecution
         );
         const SINCE: u32 = 85;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2503,6 +2625,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_CreateAsyncTrackingEvent
         );
         const SINCE: u32 = 86;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2525,6 +2648,7 @@ pub mod slot {
             PJRT_Api, PJRT_AsyncTrackingEvent_Destroy
         );
         const SINCE: u32 = 86;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2547,6 +2671,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_GetCompileOptions
         );
         const SINCE: u32 = 87;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2569,6 +2694,7 @@ pub mod slot {
             PJRT_Api, PJRT_Buffer_DonateWithControlDependency
         );
         const SINCE: u32 = 88;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2589,6 +2715,7 @@ pub mod slot {
         const INDEX: usize = 126;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_Create);
         const SINCE: u32 = 89;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2607,6 +2734,7 @@ pub mod slot {
         const INDEX: usize = 127;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Event_Set);
         const SINCE: u32 = 89;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<unsafe extern "C" fn(*mut PJRT_Event_Set_Args) -> *mut PJRT_Error> {
@@ -2623,6 +2751,7 @@ pub mod slot {
         const INDEX: usize = 128;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Device_GetAttributes);
         const SINCE: u32 = 92;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2641,6 +2770,7 @@ pub mod slot {
         const INDEX: usize = 129;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Client_Load);
         const SINCE: u32 = 95;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2661,6 +2791,7 @@ pub mod slot {
             PJRT_Api, PJRT_LoadedExecutable_AddressableDeviceLogicalIds
         );
         const SINCE: u32 = 96;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2681,6 +2812,7 @@ pub mod slot {
         const INDEX: usize = 131;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Buffer_Bitcast);
         const SINCE: u32 = 98;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2699,6 +2831,7 @@ pub mod slot {
         const INDEX: usize = 132;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Api, PJRT_Error_ForEachPayload);
         const SINCE: u32 = 99;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2719,6 +2852,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_Fingerprint
         );
         const SINCE: u32 = 101;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2741,6 +2875,7 @@ pub mod slot {
             PJRT_Api, PJRT_Executable_ParameterMemoryKinds
         );
         const SINCE: u32 = 102;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2763,6 +2898,7 @@ pub mod slot {
             PJRT_Api, PJRT_Device_ClearMemoryStats
         );
         const SINCE: u32 = 106;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2785,6 +2921,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace
         );
         const SINCE: u32 = 109;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -2807,6 +2944,7 @@ pub mod slot {
             PJRT_Api, PJRT_TopologyDescription_GetMemorySpaceKindIds
         );
         const SINCE: u32 = 110;
+        #[inline]
         fn get(
             table: &PJRT_Api,
         ) -> Option<
@@ -3047,6 +3185,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, client_runtime_abi_version
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3069,6 +3208,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, executable_get_abi_version
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3091,6 +3231,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3113,6 +3254,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_is_compatible_with_runtime
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3135,6 +3277,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_is_compatible_with_executable
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3157,6 +3300,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_to_proto
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3179,6 +3323,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_platform_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3201,6 +3346,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, executable_abi_version_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3223,6 +3369,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, executable_abi_version_to_proto
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3245,6 +3392,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, executable_abi_version_platform_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3267,6 +3415,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, runtime_abi_version_from_proto
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3289,6 +3438,7 @@ pub mod extension_slot {
             PJRT_AbiVersion_Extension, executable_abi_version_from_proto
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_AbiVersion_Extension,
         ) -> Option<
@@ -3311,6 +3461,7 @@ pub mod extension_slot {
             PJRT_Callback_Extension, register_callback
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Callback_Extension,
         ) -> Option<
@@ -3333,6 +3484,7 @@ pub mod extension_slot {
             PJRT_Callback_Extension, invoke_callback
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Callback_Extension,
         ) -> Option<
@@ -3355,6 +3507,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, collectives_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3375,6 +3528,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, collectives_create_communicators
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3397,6 +3551,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3419,6 +3574,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_all_reduce
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3441,6 +3597,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_reduce_scatter
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3463,6 +3620,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_all_gather
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3485,6 +3643,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_collective_permute
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3507,6 +3666,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_all_to_all
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3529,6 +3689,7 @@ pub mod extension_slot {
             PJRT_Collectives_Extension, communicator_to_string
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Collectives_Extension,
         ) -> Option<
@@ -3551,6 +3712,7 @@ pub mod extension_slot {
             PJRT_Custom_Partitioner_Extension, register_custom_partitioner
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Custom_Partitioner_Extension,
         ) -> Option<
@@ -3573,6 +3735,7 @@ pub mod extension_slot {
             PJRT_Custom_Partitioner_Extension, register_batch_partitionable
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Custom_Partitioner_Extension,
         ) -> Option<
@@ -3593,6 +3756,7 @@ pub mod extension_slot {
         const INDEX: usize = 0;
         const OFFSET: usize = core::mem::offset_of!(PJRT_FFI_Extension, type_register);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_FFI_Extension,
         ) -> Option<
@@ -3611,6 +3775,7 @@ pub mod extension_slot {
         const INDEX: usize = 1;
         const OFFSET: usize = core::mem::offset_of!(PJRT_FFI_Extension, user_data_add);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_FFI_Extension,
         ) -> Option<
@@ -3631,6 +3796,7 @@ pub mod extension_slot {
             PJRT_FFI_Extension, register_handler
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_FFI_Extension,
         ) -> Option<
@@ -3649,6 +3815,7 @@ pub mod extension_slot {
         const INDEX: usize = 0;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Gpu_Custom_Call, custom_call);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Gpu_Custom_Call,
         ) -> Option<
@@ -3671,6 +3838,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_MemoryLayout_Destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3693,6 +3861,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_MemoryLayout_Serialize
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3715,6 +3884,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Client_GetDefaultLayout
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3737,6 +3907,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Buffer_MemoryLayout
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3759,6 +3930,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Topology_GetDefaultLayout
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3781,6 +3953,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Executable_GetOutputLayouts
         );
         const SINCE: u32 = 81;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3803,6 +3976,7 @@ pub mod extension_slot {
             PJRT_Layouts_Extension, PJRT_Layouts_PJRT_Executable_GetParameterLayouts
         );
         const SINCE: u32 = 93;
+        #[inline]
         fn get(
             table: &PJRT_Layouts_Extension,
         ) -> Option<
@@ -3825,6 +3999,7 @@ pub mod extension_slot {
             PJRT_MultiSlice_Extension, config_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MultiSlice_Extension,
         ) -> Option<
@@ -3847,6 +4022,7 @@ pub mod extension_slot {
             PJRT_MultiSlice_Extension, config_num_slices
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MultiSlice_Extension,
         ) -> Option<
@@ -3869,6 +4045,7 @@ pub mod extension_slot {
             PJRT_MultiSlice_Extension, config_slice_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MultiSlice_Extension,
         ) -> Option<
@@ -3891,6 +4068,7 @@ pub mod extension_slot {
             PJRT_MultiSlice_Extension, config_num_devices_per_slice
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MultiSlice_Extension,
         ) -> Option<
@@ -3913,6 +4091,7 @@ pub mod extension_slot {
             PJRT_MultiSlice_Extension, config_serialize
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MultiSlice_Extension,
         ) -> Option<
@@ -3935,6 +4114,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, create_client_context_from_pjrt_client
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -3957,6 +4137,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, create_default_client_context
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -3979,6 +4160,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, delete_client_context
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4001,6 +4183,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, create_aot_config
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4023,6 +4206,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, create_multi_slice_config
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4045,6 +4229,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, client_context_initialize
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4067,6 +4252,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, client_context_unblock_pending_work
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4089,6 +4275,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, client_context_megascale_port
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4111,6 +4298,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, create_megascale_collectives
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4133,6 +4321,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, device_id_to_megascale_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4155,6 +4344,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, megascale_id_to_device_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4177,6 +4367,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, register_megascale_error_handler
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4199,6 +4390,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, unregister_megascale_error_handler
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4221,6 +4413,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_create
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4243,6 +4436,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_delete
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4265,6 +4459,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_digest_delete
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4287,6 +4482,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_add_error
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4309,6 +4505,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_process_and_shutdown
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4331,6 +4528,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_log_error_digest
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4353,6 +4551,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_size
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4375,6 +4574,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, error_aggregator_active
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4397,6 +4597,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, get_interface_addresses_helper
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4419,6 +4620,7 @@ pub mod extension_slot {
             PJRT_Megascale_Extension, get_or_create_runtime_error
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Megascale_Extension,
         ) -> Option<
@@ -4441,6 +4643,7 @@ pub mod extension_slot {
             PJRT_MemoryDescriptions_Extension, PJRT_DeviceDescription_MemoryDescriptions
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MemoryDescriptions_Extension,
         ) -> Option<
@@ -4463,6 +4666,7 @@ pub mod extension_slot {
             PJRT_MemoryDescriptions_Extension, PJRT_MemoryDescription_Kind
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_MemoryDescriptions_Extension,
         ) -> Option<
@@ -4485,6 +4689,7 @@ pub mod extension_slot {
             PJRT_PhaseCompile_Extension, phase_compile_get_compiler
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_PhaseCompile_Extension,
         ) -> Option<
@@ -4507,6 +4712,7 @@ pub mod extension_slot {
             PJRT_PhaseCompile_Extension, phase_compile_destroy_compiler
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_PhaseCompile_Extension,
         ) -> Option<
@@ -4527,6 +4733,7 @@ pub mod extension_slot {
             PJRT_PhaseCompile_Extension, phase_compile_run_phases
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_PhaseCompile_Extension,
         ) -> Option<
@@ -4549,6 +4756,7 @@ pub mod extension_slot {
             PJRT_PhaseCompile_Extension, phase_compile_get_phase_names
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_PhaseCompile_Extension,
         ) -> Option<
@@ -4571,6 +4779,7 @@ pub mod extension_slot {
             PJRT_PhaseCompile_Extension, phase_compile_c_buffers_destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_PhaseCompile_Extension,
         ) -> Option<
@@ -4591,6 +4800,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_CreateRawAliasOfBuffer
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4613,6 +4823,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_Destroy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4633,6 +4844,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_GetOnDeviceSizeInBytes
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4655,6 +4867,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_GetMemorySpace
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4677,6 +4890,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_CopyRawHostToDevice
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4699,6 +4913,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_CopyRawDeviceToHost
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4721,6 +4936,7 @@ pub mod extension_slot {
             PJRT_RawBuffer_Extension, PJRT_RawBuffer_GetHostPointer
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_RawBuffer_Extension,
         ) -> Option<
@@ -4743,6 +4959,7 @@ pub mod extension_slot {
             PJRT_Shardings_Extension, PJRT_Shardings_PJRT_Executable_ParameterShardings
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Shardings_Extension,
         ) -> Option<
@@ -4765,6 +4982,7 @@ pub mod extension_slot {
             PJRT_Shardings_Extension, PJRT_Shardings_PJRT_Executable_OutputShardings
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Shardings_Extension,
         ) -> Option<
@@ -4785,6 +5003,7 @@ pub mod extension_slot {
         const INDEX: usize = 0;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Stream_Extension, get_stream);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Stream_Extension,
         ) -> Option<
@@ -4805,6 +5024,7 @@ pub mod extension_slot {
         const INDEX: usize = 1;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Stream_Extension, wait_stream);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Stream_Extension,
         ) -> Option<
@@ -4827,6 +5047,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, get_target_arguments
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4849,6 +5070,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, get_hlo_module_with_config
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4871,6 +5093,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, get_compiled_memory_stats
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4893,6 +5116,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, run_hlo_cost_analysis
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4915,6 +5139,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, set_tpu_compilation_env
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4937,6 +5162,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, get_tpu_compilation_env_field_as_string
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4959,6 +5185,7 @@ pub mod extension_slot {
             PJRT_TpuExecutable_Extension, is_tpu_predetermined_error
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuExecutable_Extension,
         ) -> Option<
@@ -4981,6 +5208,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, subslice
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5001,6 +5229,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, is_subslice_topology
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5023,6 +5252,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, subslice_device_id_from_full_device_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5045,6 +5275,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, replace_host_bounds
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5067,6 +5298,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, is_enhanced_barrier_enabled
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5089,6 +5321,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, has_limited_ici_connectivity
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5111,6 +5344,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, is_reachable_over_limited_ici
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5133,6 +5367,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, process_count
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5155,6 +5390,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chips_per_process
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5177,6 +5413,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, core_count_per_chip
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5199,6 +5436,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chip_count
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5219,6 +5457,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, core_count
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5239,6 +5478,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, logical_device_count_per_process
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5261,6 +5501,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, logical_device_count
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5283,6 +5524,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, logical_device_count_per_chip
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5305,6 +5547,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, core_count_per_process
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5327,6 +5570,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, process_ids
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5349,6 +5593,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, logical_device_ids_on_process
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5371,6 +5616,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, proc_id_and_idx_on_proc_for_chip
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5393,6 +5639,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, proc_id_and_idx_on_proc_for_logi_device
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5415,6 +5662,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, process_coord_from_id
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5437,6 +5685,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chip_id_from_coord
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5459,6 +5708,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, logical_device_id_from_chip_coord_and_idx
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5481,6 +5731,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chip_coord_and_idx_for_logi_device
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5503,6 +5754,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chips_per_process_bounds
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5525,6 +5777,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, chip_bounds
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5547,6 +5800,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, process_bounds
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5569,6 +5823,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, get_routing_strategy
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5591,6 +5846,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, get_slice_config
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5613,6 +5869,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, get_slice_configs
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5635,6 +5892,7 @@ pub mod extension_slot {
             PJRT_TpuTopology_Extension, get_default_platform_config
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_TpuTopology_Extension,
         ) -> Option<
@@ -5655,6 +5913,7 @@ pub mod extension_slot {
         const INDEX: usize = 0;
         const OFFSET: usize = core::mem::offset_of!(PJRT_Triton_Extension, compile);
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Triton_Extension,
         ) -> Option<
@@ -5675,6 +5934,7 @@ pub mod extension_slot {
             PJRT_Xla_Transform_Extension, register_xla_transform
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Xla_Transform_Extension,
         ) -> Option<
@@ -5697,6 +5957,7 @@ pub mod extension_slot {
             PJRT_Xla_Transform_Extension, clear_xla_transform
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Xla_Transform_Extension,
         ) -> Option<
@@ -5717,6 +5978,7 @@ pub mod extension_slot {
             PJRT_Xla_Transform_Extension, get_hlo_pass_pipeline_trace
         );
         const SINCE: u32 = 116;
+        #[inline]
         fn get(
             table: &PJRT_Xla_Transform_Extension,
         ) -> Option<
@@ -5739,6 +6001,7 @@ pub mod extension_slot {
             PJRT_Xla_Transform_Extension, destroy_hlo_pass_pipeline_trace
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_Xla_Transform_Extension,
         ) -> Option<
@@ -5762,6 +6025,7 @@ pub mod extension_slot {
             PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_CrossHostTransfers_Extension,
         ) -> Option<
@@ -5785,6 +6049,7 @@ pub mod extension_slot {
             PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_CrossHostTransfers_Extension,
         ) -> Option<
@@ -5808,6 +6073,7 @@ pub mod extension_slot {
             PJRT_Transfers_PJRT_Client_CrossHostReceiveBuffers
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_CrossHostTransfers_Extension,
         ) -> Option<
@@ -5831,6 +6097,7 @@ pub mod extension_slot {
             PJRT_Transfers_PJRT_Client_CrossHostSendBuffers
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_CrossHostTransfers_Extension,
         ) -> Option<
@@ -5853,6 +6120,7 @@ pub mod extension_slot {
             PJRT_HostMemoryAllocator_Extension, allocate
         );
         const SINCE: u32 = 0;
+        #[inline]
         fn get(
             table: &PJRT_HostMemoryAllocator_Extension,
         ) -> Option<

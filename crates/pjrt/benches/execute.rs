@@ -1,35 +1,49 @@
-//! Measures the overhead of this crate for a run: `x + x` on four floats, through `pjrt` and through the raw table from
-//! C.
+//! Measures the overhead of this crate for a query and for runs with 1 and 32 arguments of four floats, each with as
+//! many outputs, through `pjrt` and through the raw table from C.
 //!
-//! `PJRT_TEST_PLUGINS=… cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run alternately, batch
-//! by batch, in one process with the same plugin. The numbers are medians over the batches. With `--assert`, a ratio
-//! above the limit is a failure.
+//! `[PJRT_TEST_PLUGINS=…] cargo bench -p pjrt-rs --bench execute [-- --assert 1.05]`. C and Rust run alternately, batch
+//! by batch, in one process with the same plugin, program and arguments: first a plugin that does nothing, then those of the environment
+//! variable. The numbers are medians over the batches. With `--assert`, a ratio of a run above the limit on one of the
+//! latter is a failure.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use pjrt::raw::slot;
-use pjrt::{ClientOptions, CompileOptions, ElementType, ExecuteOptions, Input, Plugin, Program};
+use pjrt::raw::{AsRaw, slot};
+use pjrt::{Buffer, ClientOptions, CompileOptions, Event, ExecuteOptions, Input, LoadedExecutable, Plugin, Program};
 use pjrt_sys::{PJRT_Api, Slot};
 
+#[path = "support/null.rs"]
+mod null;
 mod support;
 
 const BATCH: u32 = 200;
 const BATCHES: usize = 400;
+/// Numbers of arguments and outputs.
+const COUNTS: [usize; 2] = [1, 32];
 
-const PROGRAM: &str = "
-func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = stablehlo.add %x, %x : tensor<4xf32>
-  return %0 : tensor<4xf32>
-}";
+/// Number of queries for one run, in the benchmark of a query.
+const QUERIES: u32 = 50;
 
-type Init = unsafe extern "C" fn(*const *const u8, *const u8, usize, *const u8, usize, u32) -> i32;
+/// A program with `count` arguments and as many outputs.
+fn program(count: usize) -> String {
+    let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
+    let arguments = list(&|i| format!("%a{i}: tensor<4xf32>"));
+    let types = list(&|_| "tensor<4xf32>".to_owned());
+    let sums: String = (0..count).map(|i| format!("  %r{i} = stablehlo.add %a{i}, %a{i} : tensor<4xf32>\n")).collect();
+    let results = list(&|i| format!("%r{i}"));
+    format!("func.func @main({arguments}) -> ({types}) {{\n{sums}  return {results} : {types}\n}}")
+}
+
+type Init = unsafe extern "C" fn(*const *const u8, *const u8, *const *const u8, usize, *const u8) -> i32;
 type Run = unsafe extern "C" fn(usize, i32, i32) -> i32;
+type Queries = unsafe extern "C" fn(usize) -> i32;
 
 /// The C side, for one plugin.
 struct Baseline {
     _library: libloading::Library,
     run: Run,
+    queries: Queries,
 }
 
 fn build() -> PathBuf {
@@ -48,31 +62,35 @@ fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> *const u8 {
 }
 
 impl Baseline {
-    fn new(plugin: &Plugin, library: &Path) -> Self {
+    /// The objects must outlive the value.
+    fn new(
+        plugin: &Plugin,
+        library: &Path,
+        executable: &LoadedExecutable,
+        inputs: &[*const u8],
+        ready: &Event,
+    ) -> Self {
         // SAFETY: the library was just built from execute.c, which has no initializers.
         let library = unsafe { libloading::Library::new(library) }.unwrap_or_else(|error| panic!("{error}"));
         // SAFETY: the type is that of execute.c.
         let init = *unsafe { library.get::<Init>(b"bench_init\0") }.unwrap_or_else(|error| panic!("{error}"));
         // SAFETY: the type is that of execute.c.
         let run = *unsafe { library.get::<Run>(b"bench_run\0") }.unwrap_or_else(|error| panic!("{error}"));
+        // SAFETY: the type is that of execute.c.
+        let queries = *unsafe { library.get::<Queries>(b"bench_query\0") }.unwrap_or_else(|error| panic!("{error}"));
         let functions = [
-            function::<slot::PJRT_Client_Create>(plugin),
-            function::<slot::PJRT_Client_AddressableDevices>(plugin),
-            function::<slot::PJRT_Client_Compile>(plugin),
-            function::<slot::PJRT_Client_BufferFromHostBuffer>(plugin),
             function::<slot::PJRT_LoadedExecutable_Execute>(plugin),
             function::<slot::PJRT_Event_Await>(plugin),
             function::<slot::PJRT_Event_Destroy>(plugin),
             function::<slot::PJRT_Buffer_Destroy>(plugin),
             function::<slot::PJRT_Buffer_ReadyEvent>(plugin),
+            function::<slot::PJRT_Event_IsReady>(plugin),
         ];
-        let options = CompileOptions::default().encode();
-        let f32 = ElementType::F32.as_raw();
-        // SAFETY: the functions are those that execute.c names, in its order; the text lives through the call.
-        let rc =
-            unsafe { init(functions.as_ptr(), PROGRAM.as_ptr(), PROGRAM.len(), options.as_ptr(), options.len(), f32) };
+        let (program, event) = (executable.as_raw().cast::<u8>(), ready.as_raw().cast::<u8>());
+        // SAFETY: the functions are those that execute.c names, in its order.
+        let rc = unsafe { init(functions.as_ptr(), program, inputs.as_ptr(), inputs.len(), event) };
         assert_eq!(rc, 0, "bench_init");
-        Self { _library: library, run }
+        Self { _library: library, run, queries }
     }
 
     fn run(&self, mode: i32, keep: bool) {
@@ -80,54 +98,90 @@ impl Baseline {
         let rc = unsafe { (self.run)(BATCH as usize, mode, i32::from(keep)) };
         assert_eq!(rc, 0, "bench_run");
     }
+
+    fn query(&self) {
+        // SAFETY: `new` has initialized the library.
+        let rc = unsafe { (self.queries)((BATCH * QUERIES) as usize) };
+        assert_eq!(rc, 0, "bench_query");
+    }
+}
+
+/// Compares C and Rust on one plugin. Returns the worst ratio of a run.
+fn compare(plugin: &Plugin, library: &Path, program: &Program, count: usize) -> f64 {
+    let client = plugin.client(&ClientOptions::new()).expect("client");
+    let executable = client.compile(program, &CompileOptions::default()).expect("compile");
+    let inputs: Vec<Buffer> = (0..count)
+        .map(|_| client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).expect("input"))
+        .inspect(|input| input.wait().expect("input"))
+        .collect();
+    let borrowed: Vec<&Buffer> = inputs.iter().collect();
+    let options = ExecuteOptions::default();
+    let held = inputs[0].ready_event().expect("event");
+    let pointers: Vec<_> = inputs.iter().map(|input| input.as_raw().cast_const().cast::<u8>()).collect();
+    let copy = library.with_extension(format!("{}-{count}.so", plugin.api_version().minor));
+    std::fs::copy(library, &copy).expect("a copy of the library, for state of its own");
+    let c = Baseline::new(plugin, &copy, &executable, &pointers, &held);
+    drop(std::fs::remove_file(&copy));
+    let repeat = |f: &dyn Fn()| (0..BATCH).for_each(|_| f());
+    let ready = || {
+        let outputs = executable.execute(&borrowed).expect("execute");
+        outputs[0].wait().expect("run");
+    };
+    let event = || {
+        let inputs: Vec<_> = borrowed.iter().map(|input| Input::Borrow(input)).collect();
+        let run = executable.execute_with(inputs, &options).expect("execute");
+        run.done.wait().expect("run");
+    };
+    let query = || (0..BATCH * QUERIES).for_each(|_| assert!(held.is_ready().expect("query")));
+    let times = support::in_turns(
+        BATCHES,
+        BATCH,
+        &[
+            &|| c.run(1, true),
+            &|| repeat(&ready),
+            &|| c.run(0, true),
+            &|| repeat(&event),
+            &|| c.run(1, false),
+            &|| c.query(),
+            &query,
+        ],
+    );
+    let [c_ready, rust_ready, c_event, rust_event, c_unlisted, c_query, rust_query] = times[..] else {
+        unreachable!("seven candidates")
+    };
+    println!("  {count} arguments and outputs");
+    let line = |name: &str, c: f64, rust: f64| {
+        println!("    {name:<46} C {c:7.1} ns   pjrt {rust:7.1} ns   {:+7.1} ns   x{:.3}", rust - c, rust / c);
+    };
+    line("execute, wait for the output, destroy", c_ready, rust_ready);
+    line("execute_with, wait for the run, destroy", c_event, rust_event);
+    line("execute, against C that lists no inputs to keep", c_unlisted, rust_ready);
+    line("Event::is_ready", c_query / f64::from(QUERIES), rust_query / f64::from(QUERIES));
+    rust_ready / c_ready
 }
 
 fn main() -> ExitCode {
-    let plugins = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
-    if plugins.is_empty() {
-        println!("SKIPPED execute: PJRT_TEST_PLUGINS names no plugin");
-        return ExitCode::SUCCESS;
-    }
     let arguments: Vec<String> = std::env::args().collect();
     let limit = arguments.iter().position(|argument| argument == "--assert");
     let limit: Option<f64> = limit.and_then(|i| arguments.get(i + 1)?.parse().ok());
     let library = build();
+    println!("a plugin that does nothing");
+    let null = null::plugin();
+    for count in COUNTS {
+        compare(&null, &library, &null::program(count), count);
+    }
+    let plugins = std::env::var("PJRT_TEST_PLUGINS").unwrap_or_default();
+    if plugins.is_empty() {
+        println!("SKIPPED other plugins: PJRT_TEST_PLUGINS names none");
+    }
     let mut worst = 0f64;
-    for path in plugins.split(':') {
+    for path in plugins.split(':').filter(|path| !path.is_empty()) {
         // SAFETY: whoever runs the benchmark vouches for the plugins they name.
         let plugin = unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"));
-        let copy = library.with_extension(format!("{}.so", plugin.api_version().minor));
-        std::fs::copy(&library, &copy).expect("a copy of the library, for state of its own");
-        let c = Baseline::new(&plugin, &copy);
-        let client = plugin.client(&ClientOptions::new()).expect("client");
-        let executable = client.compile(&Program::mlir(PROGRAM), &CompileOptions::default()).expect("compile");
-        let x = client.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0], &[4]).expect("input");
-        x.wait().expect("input");
-        let options = ExecuteOptions::default();
-        let repeat = |f: &dyn Fn()| (0..BATCH).for_each(|_| f());
-        let ready = || {
-            let outputs = executable.execute(&[&x]).expect("execute");
-            outputs[0].wait().expect("run");
-        };
-        let event = || {
-            let run = executable.execute_with([Input::Borrow(&x)], &options).expect("execute");
-            run.done.wait().expect("run");
-        };
-        let times = support::in_turns(
-            BATCHES,
-            BATCH,
-            &[&|| c.run(1, true), &|| repeat(&ready), &|| c.run(0, true), &|| repeat(&event), &|| c.run(1, false)],
-        );
-        let [c_ready, rust_ready, c_event, rust_event, c_unlisted] = times[..] else { unreachable!("five candidates") };
         println!("{path}, API {}", plugin.api_version());
-        let line = |name: &str, c: f64, rust: f64| {
-            println!("  {name:<44} C {c:7.0} ns   pjrt {rust:7.0} ns   +{:5.0} ns   x{:.3}", rust - c, rust / c);
-        };
-        line("execute, wait for the output, destroy", c_ready, rust_ready);
-        line("execute_with, wait for the run, destroy", c_event, rust_event);
-        line("execute, against C that lists no inputs to keep", c_unlisted, rust_ready);
-        worst = worst.max(rust_ready / c_ready);
-        drop(std::fs::remove_file(&copy));
+        for count in COUNTS {
+            worst = worst.max(compare(&plugin, &library, &Program::mlir(program(count)), count));
+        }
     }
     drop(std::fs::remove_file(&library));
     if limit.is_some_and(|limit| worst > limit) {

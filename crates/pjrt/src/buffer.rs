@@ -5,6 +5,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use once_cell::race::OnceBox;
 use pjrt_sys::*;
 use pjrt_types::{ElementType, Layout, Shape};
 
@@ -31,11 +32,18 @@ use crate::references::References;
 /// ```
 pub struct Buffer {
     raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
+    /// Null if it has not been queried yet.
+    device: AtomicPtr<PJRT_Device>,
+    /// Allocated at the first use, because most outputs of a run are only passed to the next run.
+    details: OnceBox<Details>,
+}
+
+/// The state of a buffer apart from its handle and its device. A new buffer has none.
+#[derive(Default)]
+struct Details {
     shape: OnceLock<Shape>,
     /// The layout, if it is known and its order is not row-major.
     non_default: OnceLock<Option<Layout>>,
-    /// Null if it has not been queried yet.
-    device: AtomicPtr<PJRT_Device>,
     deleted: AtomicBool,
     /// External references to the memory.
     external: References,
@@ -54,12 +62,19 @@ impl Buffer {
         Self {
             // SAFETY: this function's contract: the buffer is live, and the caller owned it.
             raw: unsafe { Owned::new(raw, client) },
-            shape: OnceLock::new(),
-            non_default: OnceLock::new(),
             device: AtomicPtr::new(device.map_or(ptr::null_mut(), |device| device.0.as_ptr())),
-            deleted: AtomicBool::new(false),
-            external: References::default(),
+            details: OnceBox::new(),
         }
+    }
+
+    fn details(&self) -> &Details {
+        self.details.get_or_init(Box::default)
+    }
+
+    /// Whether [`Buffer::delete`] was called.
+    #[inline]
+    fn was_deleted(&self) -> bool {
+        self.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
     }
 
     /// Gives up the buffer without destroying it.
@@ -75,7 +90,7 @@ impl Buffer {
     /// Returns the handle for an operation on the contents, or an error if the buffer has been deleted.
     #[inline]
     pub(crate) fn live(&self) -> Result<&Handle<PJRT_Buffer, Arc<ClientInner>>, Error> {
-        if self.deleted.load(Ordering::SeqCst) {
+        if self.was_deleted() {
             return Err(Error::invalid("the buffer has been deleted"));
         }
         Ok(&self.raw)
@@ -83,7 +98,7 @@ impl Buffer {
 
     /// External references, which keep the buffer from being deleted.
     pub(crate) fn external(&self) -> &References {
-        &self.external
+        &self.details().external
     }
 
     /// The client this buffer belongs to.
@@ -100,7 +115,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     #[inline]
     pub fn shape(&self) -> Result<&Shape, Error> {
-        match self.shape.get() {
+        match self.details.get().and_then(|details| details.shape.get()) {
             Some(shape) => Ok(shape),
             None => self.query_shape(),
         }
@@ -114,7 +129,7 @@ impl Buffer {
             Error::malformed_text(slot::PJRT_Buffer_ElementType::NAME, message)
         })?;
         let dimensions = live.query::<slot::PJRT_Buffer_Dimensions>()?;
-        Ok(self.shape.get_or_init(|| Shape::new(element_type, dimensions)))
+        Ok(self.details().shape.get_or_init(|| Shape::new(element_type, dimensions)))
     }
 
     /// Type of the elements.
@@ -183,7 +198,7 @@ impl Buffer {
     /// The layout, if it is known and its order is not row-major.
     #[inline]
     pub(crate) fn non_default_layout(&self) -> Option<&Layout> {
-        match self.non_default.get() {
+        match self.details.get().and_then(|details| details.non_default.get()) {
             Some(known) => known.as_ref(),
             None => self.find_non_default_layout(),
         }
@@ -200,7 +215,7 @@ impl Buffer {
             // A later call may succeed, so do not store this.
             Err(_) => return None,
         };
-        self.non_default.get_or_init(|| known).as_ref()
+        self.details().non_default.get_or_init(|| known).as_ref()
     }
 
     /// Queries the layout with `PJRT_Buffer_GetMemoryLayout`, or with the layouts extension if the plugin lacks that
@@ -255,12 +270,13 @@ impl Buffer {
     /// An [`ExternalReference`](crate::ExternalReference) to the memory.
     #[doc(alias = "PJRT_Buffer_Delete")]
     pub fn delete(&self) -> Result<(), Error> {
-        if self.deleted.swap(true, Ordering::SeqCst) {
+        let details = self.details();
+        if details.deleted.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
         // The order matters: `external_reference` counts first and then checks whether the buffer is deleted.
-        if !self.external.wait_for_copies() {
-            self.deleted.store(false, Ordering::SeqCst);
+        if !details.external.wait_for_copies() {
+            details.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
         }
         self.raw.query::<slot::PJRT_Buffer_Delete>()
@@ -269,7 +285,7 @@ impl Buffer {
     /// Whether the buffer was deleted, by [`Buffer::delete`] or by donation.
     #[doc(alias = "PJRT_Buffer_IsDeleted")]
     pub fn is_deleted(&self) -> Result<bool, Error> {
-        if self.deleted.load(Ordering::Acquire) {
+        if self.was_deleted() {
             return Ok(true);
         }
         self.raw.query::<slot::PJRT_Buffer_IsDeleted>()
@@ -394,6 +410,12 @@ impl fmt::Debug for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffer_has_four_words() {
+        // The outputs of a run are in one vector. The allocator serves up to 1 KiB quickly: 32 outputs.
+        assert_eq!(size_of::<Buffer>(), 4 * size_of::<usize>());
+    }
 
     #[test]
     fn dense_strides_give_order() {

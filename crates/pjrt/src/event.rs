@@ -64,6 +64,7 @@ impl Event {
     /// # Safety
     ///
     /// `raw` is a live event of that client that the caller owns.
+    #[inline]
     pub(crate) unsafe fn new(raw: NonNull<PJRT_Event>, client: Arc<ClientInner>) -> Self {
         // SAFETY: this function's contract: the event is live, and the caller owned it.
         Self { raw: unsafe { Owned::new(raw, client) }, completion: None }
@@ -79,6 +80,7 @@ impl Event {
     ///
     /// An error of the query, not of the operation.
     #[doc(alias = "PJRT_Event_IsReady")]
+    #[inline]
     pub fn is_ready(&self) -> Result<bool, Error> {
         self.raw.query::<slot::PJRT_Event_IsReady>()
     }

@@ -43,6 +43,7 @@ impl From<Buffer> for Input<'_> {
 }
 
 impl Input<'_> {
+    #[inline]
     fn buffer(&self) -> &Buffer {
         match self {
             Self::Borrow(buffer) => buffer,

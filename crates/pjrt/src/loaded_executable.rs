@@ -96,6 +96,7 @@ impl LoadedExecutable {
         })
     }
 
+    #[inline]
     pub(crate) fn handle(&self) -> &Handle<PJRT_LoadedExecutable, Arc<ClientInner>> {
         &self.raw
     }

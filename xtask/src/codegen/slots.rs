@@ -161,6 +161,7 @@ fn write_slot(
             const INDEX: usize = {index};
             const OFFSET: usize = core::mem::offset_of!({table}, {field});
             const SINCE: u32 = {since};
+            #[inline]
             fn get(table: &{table}) -> Option<unsafe extern \"C\" fn(*mut {args}) -> {ret}> {{ table.{field} }}
         }}"
     )?;
