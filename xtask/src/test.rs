@@ -1,10 +1,10 @@
 //! `cargo xtask test`: runs all tests, with the real plugins and JAX if a package registry is reachable.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::package::PLUGINS;
+use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
 /// Number of tests that ran, and number of skipped tests.
@@ -20,22 +20,12 @@ struct Report {
     in_failures: bool,
 }
 
-/// Runs the tests, with every version of JAX if `all` is set.
+/// Runs the tests. With `all`, also those of every version of JAX, under sanitizers, and of plugins without their hardware.
 pub(crate) fn run(all: bool) -> Result<(), Error> {
     let mut report = Report::default();
     let headers = report.part("PJRT headers, compared with the C compiler", codegen::headers());
-    let mut plugins = OsString::new();
-    let mut plugin_files = Vec::new();
-    for plugin in PLUGINS {
-        let part = format!("XLA CPU plugin of API {} ({} {})", plugin.api, plugin.package.name, plugin.package.version);
-        if let Some(path) = report.part(&part, plugin.path()) {
-            if !plugins.is_empty() {
-                plugins.push(":");
-            }
-            plugins.push(&path);
-            plugin_files.push(path);
-        }
-    }
+    let (plugins, plugin_files) = report.plugins(PLUGINS);
+    let without_hardware = if all { report.plugins(PLUGINS_WITHOUT_HARDWARE).0 } else { OsString::new() };
     let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
     let main = main.map_or_else(|| Err("no such version".into()), python::Jax::python);
     let python = report.part(&format!("JAX {} and pypjrt in a Python environment", python::MAIN), main);
@@ -58,6 +48,9 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     }
     if !plugins.is_empty() {
         tests.env("PJRT_TEST_PLUGINS", &plugins);
+    }
+    if !without_hardware.is_empty() {
+        tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", &without_hardware);
     }
     // Without this, the output of passing tests is hidden, and with it their skipped checks.
     tests.args(["--", "--show-output"]);
@@ -202,6 +195,22 @@ fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Re
 }
 
 impl Report {
+    /// Returns the files of the available plugins, also as a list separated by colons.
+    fn plugins(&mut self, plugins: &[Plugin]) -> (OsString, Vec<PathBuf>) {
+        let (mut list, mut files) = (OsString::new(), Vec::new());
+        for plugin in plugins {
+            let Plugin { package, api, .. } = plugin;
+            let part = format!("the plugin of API {api} ({} {})", package.name, package.version);
+            let Some(path) = self.part(&part, plugin.path()) else { continue };
+            if !files.is_empty() {
+                list.push(":");
+            }
+            list.push(&path);
+            files.push(path);
+        }
+        (list, files)
+    }
+
     /// Returns an available part, or adds a line to the list of skipped checks.
     fn part<T>(&mut self, name: &str, part: Result<T, Error>) -> Option<T> {
         part.map_err(|error| {

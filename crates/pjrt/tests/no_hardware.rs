@@ -1,0 +1,235 @@
+//! Runs plugins of other hardware than this computer's: the files of `PJRT_TEST_PLUGINS_WITHOUT_HARDWARE`, a list
+//! separated by colons.
+//!
+//! Each step runs in a process of its own, because such a plugin may end its process or hang.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use pjrt::extensions::{AbiVersions, ExecutableMetadata, Layouts, MemoryDescriptions, Shardings};
+use pjrt::{
+    ClientOptions, CompileOptions, ElementType, Error, ErrorCode, ErrorKind, Executable, NamedValue, Plugin, Program,
+    Shape, TopologyDescription,
+};
+
+const LIST: &str = "PJRT_TEST_PLUGINS_WITHOUT_HARDWARE";
+const LIBRARY: &str = "PJRT_TEST_PLUGIN_OF_STEP";
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Topologies of libtpu. Other plugins reject the names.
+const TOPOLOGIES: [&str; 2] = ["v5e:2x2x1", "v4:2x2x1"];
+
+const DOUBLE: &str = "module { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = stablehlo.add %x, %x : tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+} }";
+
+/// How a step's process ended, and its output.
+struct Ended {
+    status: ExitStatus,
+    output: String,
+}
+
+/// Runs a step with each plugin, and checks how it ended.
+fn each(step: &str, check: impl Fn(&Path, &Ended)) {
+    let list = std::env::var(LIST).unwrap_or_default();
+    if list.is_empty() {
+        let line = format!("SKIPPED {step} of plugins without their hardware: only with cargo xtask test --all\n");
+        std::io::stderr().write_all(line.as_bytes()).unwrap();
+    }
+    for path in list.split(':').filter(|path| !path.is_empty()) {
+        let path = Path::new(path);
+        let ended = run(step, path);
+        eprintln!("{step}, {}: {}\n{}", path.display(), ended.status, ended.output);
+        check(path, &ended);
+    }
+}
+
+/// Runs an ignored test of this program in another process. If the time limit is exceeded, the process is killed.
+fn run(step: &str, library: &Path) -> Ended {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", step, "--ignored", "--nocapture", "--test-threads", "1"]).env(LIBRARY, library);
+    // Otherwise libtpu asks a server of Google's cloud for the hardware, for over a minute.
+    command.env("TPU_SKIP_MDS_QUERY", "1");
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+    let mut pipe = child.stdout.take().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut output = Vec::new();
+        pipe.read_to_end(&mut output).unwrap();
+        sender.send(String::from_utf8_lossy(&output).into_owned()).unwrap();
+    });
+    let output = receiver.recv_timeout(LIMIT);
+    if output.is_err() {
+        child.kill().unwrap();
+    }
+    let status = child.wait().unwrap();
+    Ended { status, output: output.unwrap_or_else(|_| format!("killed after {LIMIT:?}")) }
+}
+
+/// The plugin of a step.
+fn plugin() -> Plugin {
+    let path = std::env::var_os(LIBRARY).expect("the path of a plugin");
+    // SAFETY: whoever runs the tests vouches for the plugins they name.
+    unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Reports the result of a function that may be unsupported. Other errors must be the plugin's, with a message.
+fn report<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) -> Option<T> {
+    match result {
+        Ok(value) => {
+            println!("{what}: ok");
+            Some(value)
+        }
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Unsupported), "{what}: {error}");
+            assert!(!error.message().is_empty(), "{what}: no message");
+            println!("{what}: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn plugins_describe_themselves() {
+    each("describes_itself", |path, ended| assert!(ended.status.success(), "{}", path.display()));
+}
+
+#[test]
+#[ignore = "a step of plugins_describe_themselves"]
+fn describes_itself() {
+    let plugin = plugin();
+    println!("API {}", plugin.api_version());
+    assert!(plugin.api_version().minor >= 100);
+    for extension in plugin.extensions() {
+        println!("extension {}: {} bytes", extension.number, extension.struct_size);
+    }
+    let attributes = plugin.attributes().unwrap();
+    assert!(attributes.iter().any(|attribute| attribute.name == "stablehlo_current_version"), "{attributes:?}");
+}
+
+#[test]
+fn clients_are_errors() {
+    each("client_is_error", |path, ended| {
+        // A plugin that throws a C++ exception ends the process, because no Rust function can catch it.
+        let threw = path.ends_with("libtt.so") && ended.status.signal() == Some(SIGABRT);
+        assert!(ended.status.success() || threw, "{}", path.display());
+    });
+}
+
+/// The number of `SIGABRT`, which all Unix systems share.
+const SIGABRT: i32 = 6;
+
+#[test]
+#[ignore = "a step of clients_are_errors"]
+fn client_is_error() {
+    let error = plugin().client(&ClientOptions::new()).expect_err("a client without hardware");
+    println!("{error}");
+    assert_eq!(error.kind(), ErrorKind::Plugin);
+    assert_ne!(error.code(), ErrorCode::OK);
+    assert!(!error.message().is_empty());
+}
+
+#[test]
+fn topologies_compile_or_are_errors() {
+    each("topology_compiles_or_is_error", |path, ended| {
+        assert!(ended.status.success(), "{}", path.display());
+        if path.ends_with("libtpu.so") {
+            assert!(ended.output.contains("compile: ok"), "libtpu compiles without hardware");
+        }
+    });
+}
+
+#[test]
+#[ignore = "a step of topologies_compile_or_are_errors"]
+fn topology_compiles_or_is_error() {
+    let plugin = plugin();
+    for name in TOPOLOGIES {
+        let Some(topology) = report(name, TopologyDescription::create(&plugin, name, &[])) else { continue };
+        query_topology(&plugin, &topology);
+        let compiled = topology.compile(&Program::mlir(DOUBLE), &CompileOptions::default());
+        if let Some(executable) = report("compile", compiled) {
+            query_executable(&plugin, &executable);
+        }
+    }
+    let error = TopologyDescription::create(&plugin, "no such topology", &[]).expect_err("an unknown name");
+    assert!(matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Unsupported), "{error}");
+    let options = [NamedValue::new("no_such_option", 1)];
+    report("an unknown option", TopologyDescription::create(&plugin, TOPOLOGIES[0], &options));
+}
+
+fn query_topology(plugin: &Plugin, topology: &TopologyDescription) {
+    assert!(!topology.platform_name().unwrap().is_empty());
+    let devices = topology.device_descriptions().unwrap();
+    assert!(!devices.is_empty());
+    for device in &devices {
+        assert!(!device.kind().unwrap().is_empty());
+        device.id().unwrap();
+        device.process_index().unwrap();
+        report("attributes of a device", device.attributes());
+        report("text of a device", device.debug_string());
+    }
+    report("platform version", topology.platform_version());
+    report("attributes", topology.attributes());
+    report("fingerprint", topology.fingerprint());
+    report("memory kind ids", topology.memory_kind_ids());
+    if let Some(bytes) = report("serialize", topology.serialize()) {
+        let again = TopologyDescription::deserialize(plugin, &bytes);
+        let again = report("deserialize", again).map(|again| again.device_descriptions().unwrap().len());
+        assert!(again.is_none_or(|count| count == devices.len()));
+    }
+    if let Some(layouts) = plugin.extension::<Layouts>() {
+        let shape = Shape::new(ElementType::F32, [2, 3]);
+        report("default layout", layouts.topology_default_layout(topology, &shape));
+    }
+    if let Some(memories) = plugin.extension::<MemoryDescriptions>() {
+        report("memories", memories.memories(&devices[0]));
+    }
+}
+
+fn query_executable(plugin: &Plugin, executable: &Executable) {
+    assert_eq!(executable.num_outputs().unwrap(), 1);
+    report("name", executable.name());
+    report("replicas", executable.num_replicas());
+    report("partitions", executable.num_partitions());
+    report("code size", executable.size_of_generated_code());
+    report("fingerprint of the program", executable.fingerprint());
+    report("cost analysis", executable.cost_analysis());
+    report("memory statistics", executable.compiled_memory_stats());
+    report("memory kinds of parameters", executable.parameter_memory_kinds());
+    report("memory kinds of outputs", executable.output_memory_kinds());
+    report("optimized program", executable.optimized_program());
+    report("compile options", executable.compile_options());
+    if let Some(shapes) = report("output shapes", executable.output_shapes()) {
+        assert_eq!(shapes[0].to_string(), "f32[2,3]");
+    }
+    if let Some(bytes) = report("serialize the program", executable.serialize()) {
+        assert!(!bytes.as_bytes().is_empty());
+    }
+    if let Some(layouts) = plugin.extension::<Layouts>() {
+        report("layouts of parameters", layouts.parameter_layouts(executable));
+        report("layouts of outputs", layouts.output_layouts(executable));
+    }
+    if let Some(shardings) = plugin.extension::<Shardings>() {
+        report("shardings of parameters", shardings.parameter_shardings(executable));
+        report("shardings of outputs", shardings.output_shardings(executable));
+    }
+    if let Some(metadata) = plugin.extension::<ExecutableMetadata>() {
+        report("metadata", metadata.of(executable));
+    }
+    if let Some(versions) = plugin.extension::<AbiVersions>()
+        && let Some(version) = report("ABI version", versions.of_executable(executable))
+    {
+        report("platform of the ABI version", version.platform_id());
+        if let Some(bytes) = report("serialize the ABI version", version.serialize()) {
+            report("parse the ABI version", versions.parse_executable(&bytes));
+        }
+    }
+}
