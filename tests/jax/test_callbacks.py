@@ -146,6 +146,33 @@ def test_ordered_callbacks_in_shard_map():
     assert sorted(log) == [[2.0 * i, 2.0 * i + 1] for i in range(len(devices))]
 
 
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("results", [(), [], {"none": jax.ShapeDtypeStruct((0, 3), np.float32)}])
+def test_io_callbacks_with_empty_results_in_shard_map(results, ordered):
+    devices = jax.devices("pjrt_cpu")
+    mesh = jax.sharding.Mesh(np.array(devices), ("x",))
+    parts, whole = jax.sharding.PartitionSpec(None, "x"), jax.sharding.PartitionSpec()
+    log = []
+
+    def callback(part):
+        log.append(np.asarray(part).tolist())
+        return jax.tree.map(lambda result: np.zeros(result.shape, result.dtype), results)
+
+    def local(x, y):
+        returned = io_callback(callback, results, x, ordered=ordered)
+        assert jax.tree.structure(returned) == jax.tree.structure(results)
+        return x + y[..., jnp.newaxis]
+
+    f = jax.jit(shard_map(local, mesh=mesh, in_specs=(parts, whole), out_specs=parts))
+    x = np.arange(4.0 * len(devices), dtype=np.float32).reshape(2, -1)
+    for run in range(1, 3):
+        result = f(x, np.ones(2, np.float32))
+        jax.effects_barrier()
+        np.testing.assert_array_equal(np.asarray(result), x + 1)
+        # Every device makes the call with its part, once in each run.
+        assert sorted(log) == sorted(run * [part.tolist() for part in np.split(x, len(devices), axis=1)])
+
+
 def test_effects_of_results_that_nobody_reads():
     log = []
 

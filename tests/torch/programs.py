@@ -278,6 +278,43 @@ def aliased_in_place(device):
 
 
 @program
+def after_rejected_programs(device):
+    """Runs programs after the device rejected others. PyTorch/XLA loses the values that a rejected program should have
+    computed, on every device. It keeps those of earlier programs.
+    """
+    x = data(4).to(device)
+    weight = torch.ones(4).to(device)
+    results = []
+    for number in range(3):
+        weight.mul_(2).add_(x)
+        sync(device)
+        if device.type == "xla":
+            reject(lambda call=unknown_call(x): sync(device))
+            reject(lambda: unknown_call(x).cpu())
+        results += [weight * number, (x + number).sum()]
+        sync(device)
+    return results
+
+
+def reject(run):
+    """Checks that the device rejects what `run` makes it compile."""
+    try:
+        run()
+    except (RuntimeError, ValueError) as error:
+        assert "no_such_target" in str(error), error
+    else:
+        raise AssertionError("the device accepted a call of an unknown function")
+
+
+def unknown_call(x):
+    """A call of a function that no device has, with a result like `x`."""
+    from torch_xla.experimental.stablehlo_custom_call import stablehlo_custom_call
+
+    result = stablehlo_custom_call((x,), "no_such_target", [list(x.shape)], [x.dtype], api_version=1)
+    return result[0] if isinstance(result, (list, tuple)) else result
+
+
+@program
 def many_outputs(device):
     x = data(8).to(device)
     return [x + i for i in range(40)]

@@ -4,13 +4,13 @@ use pjrt::{Client, CompileOptions, ErrorCode, Input, LoadedExecutable, Program};
 
 use crate::{INCREMENT, client};
 
-fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedExecutable {
+pub(crate) fn replicated(client: &Client, text: &str, replicas: i64) -> LoadedExecutable {
     let options = CompileOptions::default().with_num_replicas(replicas);
     client.compile(&Program::mlir(text), &options).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// Runs a program on all devices. Each device's input is filled with its number.
-fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
+pub(crate) fn run(client: &Client, program: &LoadedExecutable) -> Vec<Vec<f32>> {
     let input = |(device, number): (&pjrt::Device, i16)| {
         client.buffer_from_host_to(&[f32::from(number); 4], &[4], device).unwrap()
     };

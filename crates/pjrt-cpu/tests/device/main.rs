@@ -17,6 +17,7 @@ mod launches;
 mod limits;
 mod memories;
 mod poison;
+mod refusals;
 mod shutdown;
 mod tokens;
 mod zero_copy;
