@@ -39,3 +39,17 @@ def test_other_options_are_refused(options, message):
         run(options)
     assert "INVALID_ARGUMENT" in str(raised.value)
     assert run(None) == 2
+
+
+def test_programs_are_written_to_a_folder(tmp_path):
+    options = {"xla_dump_to": str(tmp_path)}
+    assert run(options) == 2
+    (after,) = tmp_path.glob("module_*.cpu_after_optimizations.txt")
+    (before,) = tmp_path.glob("module_*.before_optimizations.txt")
+    assert all("stablehlo.sqrt" in file.read_text() for file in (before, after))
+    # The compiler option does not apply to other programs.
+    assert jax.jit(lambda x: x * 3)(1.0) == 3
+    assert len(list(tmp_path.iterdir())) == 2
+    run({**options, "xla_dump_hlo_as_proto": True})
+    (proto,) = tmp_path.glob("module_*.cpu_after_optimizations.hlo.pb")
+    assert b"sqrt" in proto.read_bytes()

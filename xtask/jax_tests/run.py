@@ -111,7 +111,7 @@ def run_file(target, file, options, names=None):
     """Runs the cases of a file, all or those of the given names, and returns the record of each."""
     records, remaining = {}, names
     deadline = time.monotonic() + options.file_timeout if options.file_timeout else math.inf
-    log_path = options.logs / target.name / f"{file.stem}.log"
+    log_path = options.logs / target.name / pathlib.Path(name_of(file, options)).with_suffix(".log")
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("wb") as log:
         while True:
@@ -193,15 +193,20 @@ def follow(worker, records, options, deadline):
 
 
 def run_all(target, jobs, options, files, save=lambda: None):
-    """Runs files, given as `(file, names)`, adds their records to `files` by the file's name, and saves after each."""
+    """Runs files, given as `(file, names)`, adds their records to `files` by `name_of`, and saves after each."""
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         running = {pool.submit(run_file, target, file, options, names): file for file, names in jobs}
         for done in concurrent.futures.as_completed(running):
-            name, records = running[done].name, done.result()
+            name, records = name_of(running[done], options), done.result()
             files.setdefault(name, {}).update(records)
             save()
             found = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.counts(records).items()))
             print(f"{target.name}: {name}: {found or 'no cases'}", flush=True)
+
+
+def name_of(file, options):
+    """The file's path within the checkout's tests, such as `array_test.py` or `pallas/ops_test.py`."""
+    return file.relative_to(options.jax_checkout / "tests").as_posix()
 
 
 def tests_of(options):
@@ -319,14 +324,15 @@ def left(files, options, ran):
     """The jobs for files and cases that did not run yet. Removes the records of the cases."""
     jobs = []
     for file in files:
-        if file.name not in ran:
+        name = name_of(file, options)
+        if name not in ran:
             jobs.append((file, None))
             continue
         matches = re.compile(options.filter or "").search
-        names = [name for name in outcomes.not_run(ran[file.name]) if matches(name)]
-        if names:
-            ran[file.name] = {name: record for name, record in ran[file.name].items() if name not in names}
-            jobs.append((file, names))
+        cases = [case for case in outcomes.not_run(ran[name]) if matches(case)]
+        if cases:
+            ran[name] = {case: record for case, record in ran[name].items() if case not in cases}
+            jobs.append((file, cases))
     return jobs
 
 
@@ -340,7 +346,8 @@ def run_references(files, bad, options, result, save):
             if case not in reference["files"].get(file, {}):
                 names.setdefault(file, []).append(case)
         # A file that could not be imported runs as a whole.
-        jobs = [(file, None if IMPORT in names[file.name] else names[file.name]) for file in files if file.name in names]
+        failed = [(file, names[name]) for file in files if (name := name_of(file, options)) in names]
+        jobs = [(file, None if IMPORT in cases else cases) for file, cases in failed]
         run_all(reference_of(reference["library"], options), jobs, options, reference["files"], save)
 
 

@@ -130,6 +130,15 @@ class RunTest(unittest.TestCase):
         self.assertEqual([(file, list(cases)) for file, cases in ran["files"].items()], [("odd_test.py", ["OddTest.test_02_fails"])])
         self.assertIn("of these, passed on a reference: 0", printed)
 
+    def test_files_of_one_name_in_several_folders(self):
+        _, _, found = self.run_it("folders", "helper_test", "more/helper_test", "--reference", "cpu")
+        outcome = {file: {case: record["outcome"] for case, record in cases.items()} for file, cases in found["files"].items()}
+        expected = {"HelperTest.test_fails": "failed"}
+        self.assertEqual(outcome, {"helper_test.py": {"HelperTest.test_passes": "passed"}, "more/helper_test.py": expected})
+        self.assertEqual(list(found["references"][0]["files"]), ["more/helper_test.py"])
+        logs = pathlib.Path(self.folder.name) / "folders.logs" / "pjrt_cpu"
+        self.assertIn("in a folder", (logs / "more" / "helper_test.log").read_text(errors="replace"))
+
     def test_failures_run_on_each_reference(self):
         names = ["--reference", "cpu", "--reference", "libother.so"]
         _, _, found = self.run_it("references", "odd_test", "--filter", "test_0[12]", *names)

@@ -249,7 +249,7 @@ impl DmaMappings for CpuBackend {
 }
 
 impl NamedOptions for CpuBackend {
-    /// Accepts XLA's options because frameworks pass them. This compiler ignores them.
+    /// Accepts XLA's options because frameworks pass them. This compiler ignores them, except for those of `dump`.
     fn compile_options() -> CompileOptionSchema {
         CompileOptionSchema::xla()
     }

@@ -10,6 +10,7 @@ use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, Mem
 
 use super::config::readable;
 use super::custom_calls;
+use super::dump::dump;
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
@@ -125,6 +126,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
         CompileErrorKind::Unsupported => Error::unimplemented(error.to_string()),
         _ => Error::invalid_argument(error.to_string()),
     })?;
+    dump(module, &compiled, options)?;
     // With SPMD, the module describes the work of all partitions together, so each device does its share.
     let shares = if settings.use_spmd { settings.partitions } else { 1 };
     let (cost, memory) = (cost(module).shared(bytes(shares)), compiled.memory_estimate());

@@ -79,3 +79,24 @@ fn client_works_after_failed_runs() {
         assert_eq!(increment.execute(&[&data]).unwrap()[0].to_host::<f32>().unwrap(), [6.0; 4]);
     }
 }
+
+/// As with XLA, a handler checks its operands when it runs. A program that never reaches the call compiles and runs.
+#[test]
+fn lapack_operands_are_checked_at_run_time() {
+    let client = client(1);
+    let data = client.buffer_from_host(&[5.0f32; 4], &[4]).unwrap();
+    for target in ["lapack_sgetrf_ffi", "lapack_dgeqp3_ffi"] {
+        let text = format!(
+            "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
+               stablehlo.custom_call @{target}() {{api_version = 4 : i32, has_side_effect = true}} : () -> ()
+               return %x : tensor<4xf32>
+             }}"
+        );
+        let failed = compile(&client, &text).execute(&[&data]).and_then(|outputs| outputs[0].to_host::<f32>());
+        let error = failed.unwrap_err();
+        assert!(error.message().contains(&format!("custom_call @{target}: 0 operands")), "{error}");
+        let unused = text.replace(", has_side_effect = true", "");
+        let outputs = compile(&client, &unused).execute(&[&data]).unwrap();
+        assert_eq!(outputs[0].to_host::<f32>().unwrap(), [5.0; 4]);
+    }
+}

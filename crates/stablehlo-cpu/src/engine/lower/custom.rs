@@ -60,7 +60,8 @@ impl<'m> LoweringContext<'_, 'm> {
         }
     }
 
-    fn handled(&mut self, target: &str, handler: std::sync::Arc<custom_calls::Handler>) -> Result<()> {
+    /// Lowers a call that `handler` computes at run time.
+    pub(super) fn handled(&mut self, target: &str, handler: std::sync::Arc<custom_calls::Handler>) -> Result<()> {
         let OpKind::CustomCall { has_side_effect, backend_config, api_version, .. } = &self.op.kind else {
             return Err(self.unsupported());
         };

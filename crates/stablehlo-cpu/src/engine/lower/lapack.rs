@@ -1,6 +1,8 @@
 //! LAPACK's routines under the names that JAX uses on the platform `cpu`, such as `lapack_dsyevd_ffi`. Programs
 //! exported for that platform contain them, and a plugin's Python package makes JAX emit them for this device.
 
+use std::sync::Arc;
+
 use stablehlo::ir::{Attribute, OpKind};
 
 use super::{LoweringContext, Result, TypedValue, tensor_type, type_of};
@@ -61,6 +63,13 @@ impl LoweringContext<'_, '_> {
             "gtsv" => return Some(self.three_diagonals(Some(dtype))),
             _ => return None,
         };
+        let expected = 1 + usize::from(routine == Routine::PivotedQr);
+        let given = self.op.operands.len();
+        if given != expected {
+            // XLA checks the operands of a handler when it runs. Such a call is an error only if the program reaches it.
+            let error = format!("{given} operands, but the routine takes {expected}");
+            return Some(self.handled(target, Arc::new(move |_, _, _| Err(error.clone()))));
+        }
         Some(self.factorize(routine, dtype))
     }
 
@@ -104,9 +113,7 @@ impl LoweringContext<'_, '_> {
     /// Lowers a routine with one matrix as its operand. It computes in double precision.
     fn factorize(&mut self, routine: Routine, dtype: DType) -> Result<()> {
         let operands = self.operands()?;
-        let pivoted = routine == Routine::PivotedQr;
-        self.ensure(operands.len() == 1 + usize::from(pivoted), || format!("{} operands", operands.len()))?;
-        let x = operands[0].clone();
+        let Some((x, pivots)) = operands.split_first() else { return Err(self.unsupported()) };
         let &[ref batch @ .., m, n] = &x.ty.dims[..] else {
             return Err(self.invalid(format!("cannot take a {}", x.ty)));
         };
@@ -119,8 +126,7 @@ impl LoweringContext<'_, '_> {
         let wide = if complex { DType::C128 } else { DType::F64 };
         let types = self.factor_types(routine, wide, batch, [m, n])?;
         let mut ins = vec![self.converted(x.clone(), wide)?.value];
-        if pivoted {
-            let columns = &operands[1];
+        if let [columns] = pivots {
             self.ensure(columns.ty == types[1], || format!("the pivots must be a {}, not a {}", types[1], columns.ty))?;
             ins.push(columns.value);
         }
