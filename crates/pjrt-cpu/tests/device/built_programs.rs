@@ -154,21 +154,54 @@ fn collectives_on_two_devices() {
         let all = f.all_gather(x, 0, both())?;
         let part = f.reduce_scatter(x, 0, both(), |a, b| f.maximum(a, b))?;
         let other = f.collective_permute(x, &[[0, 1], [1, 0]], 0)?;
-        Ok([sum, all, part, other])
+        let exchanged = f.all_to_all(x, 0, 0, 2, both())?;
+        let first = f.collective_broadcast(x, both())?;
+        let replica = f.convert(f.replica_id()?, ElementType::F32)?;
+        Ok(vec![sum, all, part, other, exchanged, first, replica])
     });
     main.unwrap();
+    let module = module.build().unwrap();
     let client = client(2);
-    let program = Program::for_plugin(&module.build().unwrap(), &client.plugin()).unwrap();
-    let options = CompileOptions::default().with_num_replicas(2);
-    let executable = client.compile(&program, &options).unwrap();
-    let devices = client.addressable_devices().unwrap();
-    let upload = |values: [f32; 2], device: usize| client.buffer_from_host_to(&values, &[2], &devices[device]).unwrap();
-    let (first, second) = (upload([1.0, 5.0], 0), upload([10.0, 2.0], 1));
-    let inputs = vec![vec![Input::from(&first)], vec![Input::from(&second)]];
-    let outputs = executable.execute_sharded(inputs, &ExecuteOptions::default()).unwrap().outputs;
-    let values: Vec<Vec<Vec<f32>>> = outputs.iter().map(|device| device.iter().map(numbers).collect()).collect();
-    let sum = vec![11.0, 7.0];
-    let all = vec![1.0, 5.0, 10.0, 2.0];
-    assert_eq!(values[0], [sum.clone(), all.clone(), vec![10.0], vec![10.0, 2.0]]);
-    assert_eq!(values[1], [sum, all, vec![5.0], vec![1.0, 5.0]]);
+    let artifact = Program::for_plugin(&module, &client.plugin()).unwrap();
+    assert_eq!(artifact.format(), "mlir");
+    let hlo = Program::hlo(stablehlo::write_hlo(&module).unwrap());
+    for program in [artifact, hlo] {
+        let options = CompileOptions::default().with_num_replicas(2);
+        let executable = client.compile(&program, &options).unwrap();
+        let devices = client.addressable_devices().unwrap();
+        let upload =
+            |values: [f32; 2], device: usize| client.buffer_from_host_to(&values, &[2], &devices[device]).unwrap();
+        let (first, second) = (upload([1.0, 5.0], 0), upload([10.0, 2.0], 1));
+        let inputs = vec![vec![Input::from(&first)], vec![Input::from(&second)]];
+        let outputs = executable.execute_sharded(inputs, &ExecuteOptions::default()).unwrap().outputs;
+        let values: Vec<Vec<Vec<f32>>> = outputs.iter().map(|device| device.iter().map(numbers).collect()).collect();
+        let (sum, all, first) = (vec![11.0, 7.0], vec![1.0, 5.0, 10.0, 2.0], vec![1.0, 5.0]);
+        let received = [vec![10.0], vec![10.0, 2.0], vec![1.0, 10.0]];
+        let [part, other, exchanged] = received;
+        assert_eq!(values[0], [sum.clone(), all.clone(), part, other, exchanged, first.clone(), vec![0.0]]);
+        let [part, other, exchanged] = [vec![5.0], vec![1.0, 5.0], vec![5.0, 2.0]];
+        assert_eq!(values[1], [sum, all, part, other, exchanged, first, vec![1.0]]);
+    }
+}
+
+#[test]
+fn donation_is_written_as_hlo() {
+    let ty = TensorType::new([1024], ElementType::F32);
+    let arguments = [Argument::new(&ty), Argument::new(&ty).donated_to(0), Argument::new(&ty).donated()];
+    let used = arguments.map(|argument| {
+        let module = build(|f| {
+            let x = f.argument(argument)?;
+            f.add(x, x)
+        });
+        let client = client(1);
+        let hlo = Program::hlo(stablehlo::write_hlo(&module).unwrap());
+        let double = client.compile(&hlo, &CompileOptions::default()).unwrap();
+        let x = client.buffer_from_host(&[1f32; 1024], &[1024]).unwrap();
+        let in_use = || client.devices().unwrap()[0].memory_stats().unwrap();
+        let before = in_use().num_allocs;
+        let outputs = double.execute_with([Input::Donate(x)], &ExecuteOptions::default()).unwrap().outputs;
+        assert_eq!(numbers(&outputs[0]), [2.0; 1024]);
+        in_use().num_allocs.unwrap() - before.unwrap()
+    });
+    assert_eq!(used, [1, 0, 0], "a donated argument becomes the result");
 }
