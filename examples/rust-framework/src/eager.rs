@@ -24,6 +24,11 @@ impl Tensor {
         Self::from_buffer(runtime, buffer)
     }
 
+    /// Waits for the values.
+    pub fn wait(&self) -> Result<()> {
+        Ok(self.buffer.wait()?)
+    }
+
     /// Waits for the values and copies them to the host.
     pub fn to_vec(&self) -> Result<Vec<f32>> {
         Ok(self.buffer.to_host()?)
