@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::float::decode;
 use crate::ir::{Attribute, Attributes, ElementType, Type};
 
@@ -24,17 +24,17 @@ impl<'a> Named<'a> {
 
     fn required<T>(self, name: &str, what: &str, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
         let Some(attribute) = self.find(name) else {
-            return Err(Error::new(format_args!("attribute `{name}` is missing")));
+            return Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` is missing")));
         };
-        read(attribute).ok_or_else(|| Error::new(format_args!("attribute `{name}` must be {what}")))
+        read(attribute)
+            .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be {what}")))
     }
 
     fn or<T>(self, name: &str, what: &str, default: T, read: impl Fn(&'a Attribute) -> Option<T>) -> Result<T> {
         match self.find(name) {
             None => Ok(default),
-            Some(attribute) => {
-                read(attribute).ok_or_else(|| Error::new(format_args!("attribute `{name}` must be {what}")))
-            }
+            Some(attribute) => read(attribute)
+                .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be {what}"))),
         }
     }
 
@@ -70,11 +70,14 @@ impl<'a> Named<'a> {
             _ => true,
         };
         if !paired && !flat.is_empty() {
-            return Err(Error::new(format_args!("attribute `{name}` must hold pairs, one per dimension")));
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                format_args!("attribute `{name}` must hold pairs, one per dimension"),
+            ));
         }
         let (pairs, rest) = flat.as_chunks::<2>();
         if !rest.is_empty() {
-            return Err(Error::new(format_args!("attribute `{name}` must hold pairs")));
+            return Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must hold pairs")));
         }
         Ok(pairs.iter().map(|&[low, high]| (low, high)).collect())
     }
@@ -274,7 +277,10 @@ impl Budget {
 
 #[cold]
 fn spent() -> Error {
-    Error::new("the program expands to far more than its size; its attributes or types repeat without bound")
+    Error::new(
+        ErrorKind::Limit,
+        "the program expands to far more than its size; its attributes or types repeat without bound",
+    )
 }
 
 impl Attribute {

@@ -2,14 +2,46 @@
 
 use std::fmt;
 
-/// An error in a program, with its position.
+/// An error in a program, with its kind and position.
 ///
-/// It is one pointer wide, so that returning it costs little in the readers' hot paths.
+/// [`Error::kind`] is for code, and the message is for people: its words may change in any release.
+///
+/// The error is one pointer wide, so that returning it costs little in the readers' hot paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The kind of an error in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The text does not follow MLIR's grammar.
+    Syntax,
+    /// The bytes are not well-formed MLIR bytecode, or not a well-formed HLO module.
+    Encoding,
+    /// The version of a portable artifact, of its bytecode or of one of its ops is outside the supported range.
+    Version,
+    /// The op does not exist in its dialect.
+    UnknownOp,
+    /// A value, a function or another name is not defined, is defined twice, or is used outside its scope.
+    Reference,
+    /// The program or an op is put together in the wrong way. Examples are a wrong number of operands, results or
+    /// regions, a region without a return, and a function that calls itself.
+    Structure,
+    /// An attribute is missing, has the wrong type, or has a value that the op does not allow.
+    Attribute,
+    /// Types do not fit the op or each other, for example in their element types.
+    Type,
+    /// Ranks or extents do not fit the op or each other.
+    Shape,
+    /// The program exceeds a limit of this crate, such as the depth of nesting.
+    Limit,
+    /// The program may be valid, but this crate cannot read it, or cannot express it in the requested form.
+    Unsupported,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Inner {
+    kind: ErrorKind,
     message: String,
     offset: Option<usize>,
     line_column: Option<(usize, usize)>,
@@ -23,26 +55,27 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     /// Creates an error without a position.
-    pub(crate) fn new(message: impl fmt::Display) -> Self {
-        Self::written(&message)
+    pub(crate) fn new(kind: ErrorKind, message: impl fmt::Display) -> Self {
+        Self::written(kind, &message)
     }
 
     /// Writes the message. One function for all messages, because the crate has hundreds of them.
     #[cold]
     #[inline(never)]
-    fn written(message: &dyn fmt::Display) -> Self {
-        Self(Box::new(Inner { message: message.to_string(), ..Inner::default() }))
+    fn written(kind: ErrorKind, message: &dyn fmt::Display) -> Self {
+        let message = message.to_string();
+        Self(Box::new(Inner { kind, message, offset: None, line_column: None, op: None, func: None, location: None }))
     }
 
     /// Creates an error at this byte of the program.
-    pub(crate) fn at(offset: usize, message: impl fmt::Display) -> Self {
-        Self::written_at(offset, &message)
+    pub(crate) fn at(kind: ErrorKind, offset: usize, message: impl fmt::Display) -> Self {
+        Self::written_at(kind, offset, &message)
     }
 
     #[cold]
     #[inline(never)]
-    fn written_at(offset: usize, message: &dyn fmt::Display) -> Self {
-        Self::written(message).with_offset(offset)
+    fn written_at(kind: ErrorKind, offset: usize, message: &dyn fmt::Display) -> Self {
+        Self::written(kind, message).with_offset(offset)
     }
 
     /// Sets the byte offset, unless a more specific one is set.
@@ -86,6 +119,12 @@ impl Error {
             self.0.line_column = Some((line, before.len() - line_start + 1));
         }
         self
+    }
+
+    /// Returns the kind of the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
     }
 
     /// The message, without the position.

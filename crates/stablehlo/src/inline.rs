@@ -1,6 +1,6 @@
 //! Inlining: replaces calls and composites by the functions that they call.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Func, Module, Op, OpKind, Region, ValueId, ValueTypes};
 
 /// Maximum number of ops after inlining. It stops programs whose size doubles with every call.
@@ -40,8 +40,9 @@ const MAX_DEPTH: usize = 96;
 ///
 /// If the module has no entry, calls nest too deeply, or the result has too many ops.
 pub fn inline(module: &Module, keep: &[&str]) -> Result<Module> {
-    let main =
-        module.entry().ok_or_else(|| Error::new("the module has no function `main`, nor a single public one"))?;
+    let main = module.entry().ok_or_else(|| {
+        Error::new(ErrorKind::Structure, "the module has no function `main`, nor a single public one")
+    })?;
     let mut inliner = Inliner { module, keep, values: ValueTypes::new(), ops: 0, depth: 0, kept: Vec::new() };
     let body = inliner.region(main, &main.body, &mut vec![None; main.values.len()])?;
     let mut funcs = vec![Func { body, values: inliner.values, ..main.clone() }];
@@ -97,7 +98,10 @@ impl<'m> Inliner<'m> {
     fn ops(&mut self, func: &'m Func, from: &'m [Op], map: &mut Map, to: &mut Vec<Op>) -> Result<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Error::new(format_args!("calls and regions nested more than {MAX_DEPTH} deep")));
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format_args!("calls and regions nested more than {MAX_DEPTH} deep"),
+            ));
         }
         for op in from {
             self.ops += 1;
@@ -119,11 +123,14 @@ impl<'m> Inliner<'m> {
             if let Some(callee) = callee {
                 let results = self.call(callee, &operands, to)?;
                 if results.len() != op.results.len() {
-                    return Err(Error::new(format_args!(
-                        "function `{callee}` returns {} values, and its caller expects {}",
-                        results.len(),
-                        op.results.len()
-                    )));
+                    return Err(Error::new(
+                        ErrorKind::Structure,
+                        format_args!(
+                            "function `{callee}` returns {} values, and its caller expects {}",
+                            results.len(),
+                            op.results.len()
+                        ),
+                    ));
                 }
                 for (old, new) in op.results.iter().zip(results) {
                     name(map, *old, new)?;
@@ -149,18 +156,22 @@ impl<'m> Inliner<'m> {
     fn call(&mut self, callee: &str, operands: &[ValueId], to: &mut Vec<Op>) -> Result<Vec<ValueId>> {
         let func = self.module.func(callee).ok_or_else(|| unknown(callee))?;
         if func.args().len() != operands.len() {
-            return Err(Error::new(format_args!(
-                "function `{callee}` takes {} arguments, and its caller gives {}",
-                func.args().len(),
-                operands.len()
-            )));
+            return Err(Error::new(
+                ErrorKind::Structure,
+                format_args!(
+                    "function `{callee}` takes {} arguments, and its caller gives {}",
+                    func.args().len(),
+                    operands.len()
+                ),
+            ));
         }
         let mut map: Map = vec![None; func.values.len()];
         for (argument, operand) in func.args().iter().zip(operands) {
             name(&mut map, *argument, *operand)?;
         }
         let body = func.body.ops.split_last();
-        let (last, ops) = body.ok_or_else(|| Error::new(format_args!("function `{callee}` has no return")))?;
+        let (last, ops) =
+            body.ok_or_else(|| Error::new(ErrorKind::Structure, format_args!("function `{callee}` has no return")))?;
         self.ops(func, ops, &mut map, to)?;
         last.operands.iter().map(|value| known(&map, *value)).collect()
     }
@@ -176,13 +187,13 @@ fn known(map: &Map, value: ValueId) -> Result<ValueId> {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::new(format_args!("no function is named `{name}`"))
+    Error::new(ErrorKind::Reference, format_args!("no function is named `{name}`"))
 }
 
 fn undefined(value: ValueId) -> Error {
-    Error::new(format_args!("value {} is used before it is defined", value.0))
+    Error::new(ErrorKind::Reference, format_args!("value {} is used before it is defined", value.0))
 }
 
 fn too_large() -> Error {
-    Error::new(format_args!("more than {MAX_OPS} ops after inlining calls"))
+    Error::new(ErrorKind::Limit, format_args!("more than {MAX_OPS} ops after inlining calls"))
 }

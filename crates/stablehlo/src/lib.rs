@@ -83,7 +83,7 @@ mod write;
 
 use bytes::Bytes;
 
-pub use error::{Error, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use float::{FloatFormat, NonFinite};
 pub use inline::inline;
 pub use ops::op_names;
@@ -116,7 +116,10 @@ fn parse_text(program: &Bytes) -> Result<ir::Module> {
 
 #[cfg(not(feature = "text"))]
 fn parse_text(_: &Bytes) -> Result<ir::Module> {
-    Err(Error::new("the program is not a portable artifact; to read text, enable the feature `text`"))
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        "the program is not a portable artifact; to read text, enable the feature `text`",
+    ))
 }
 
 /// Reads a program in XLA's own form: a serialized `HloModuleProto`, the format `hlo` of PJRT.
@@ -171,8 +174,9 @@ pub fn parse_hlo_with_config(program: impl Into<Bytes>, level: VerifyLevel) -> R
 ///
 /// # Errors
 ///
-/// If an op, an attribute or a type has no form in HLO: ops of other dialects, dynamic and quantized ops, transfers,
-/// shardings, and reducers that use values from outside. The error names the op and its location.
+/// [`ErrorKind::Unsupported`] if HLO lacks an op, an attribute or a type. It lacks ops of other dialects, dynamic and
+/// quantized ops, transfers, shardings, and reducers that use values from outside. The error names the op and its
+/// location.
 #[cfg(feature = "hlo")]
 pub fn write_hlo(module: &ir::Module) -> Result<Vec<u8>> {
     hlo::write(module)

@@ -6,7 +6,7 @@
 use bytes::Bytes;
 
 use crate::attributes::{Named, is_none_type};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::Opcode;
 use crate::ops::fields::{
@@ -32,9 +32,11 @@ impl UntypedOp<'_> {
             Some(Type::Tensor(tensor)) => Ok(tensor.rank()),
             Some(other) => match rank_of_text(other) {
                 Some(rank) => Ok(rank),
-                None => Err(Error::new(format_args!("operand {operand} must be a tensor, not {other}"))),
+                None => {
+                    Err(Error::new(ErrorKind::Type, format_args!("operand {operand} must be a tensor, not {other}")))
+                }
             },
-            None => Err(Error::new(format_args!("operand {operand} is missing"))),
+            None => Err(Error::new(ErrorKind::Structure, format_args!("operand {operand} is missing"))),
         }
     }
 }
@@ -63,7 +65,10 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
         Opcode::Broadcast => {
             let sizes = a.ints("broadcast_sizes")?;
             if let Some(size) = sizes.iter().find(|&&size| size < 0) {
-                return Err(Error::new(format_args!("`broadcast_sizes` holds the negative size {size}")));
+                return Err(Error::new(
+                    ErrorKind::Attribute,
+                    format_args!("`broadcast_sizes` holds the negative size {size}"),
+                ));
             }
             let new = sizes.len();
             OpKind::BroadcastInDim { broadcast_dimensions: (new..new + raw.rank(0)?).collect() }
@@ -93,7 +98,10 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             let (dimensions, mut window, feature_group_count, batch_group_count) = convolution(a)?;
             // Up to 0.19.0, the op also had a constant `padding`, which had to be zero.
             if window.padding.iter().any(|&p| p != (0, 0)) {
-                return Err(Error::new("attribute `padding` must be zero; the third operand is the padding"));
+                return Err(Error::new(
+                    ErrorKind::Attribute,
+                    "attribute `padding` must be zero; the third operand is the padding",
+                ));
             }
             window.padding.clear();
             // Some producers wrote the strides of a convolution with more dimensions.
@@ -135,7 +143,12 @@ pub(crate) fn kind(raw: &UntypedOp<'_>) -> Result<(OpKind, Attributes)> {
             }
             let composite_attributes = match a.find("composite_attributes") {
                 Some(Attribute::Dictionary(entries)) => entries.clone(),
-                Some(_) => return Err(Error::new("attribute `composite_attributes` must be a dictionary")),
+                Some(_) => {
+                    return Err(Error::new(
+                        ErrorKind::Attribute,
+                        "attribute `composite_attributes` must be a dictionary",
+                    ));
+                }
                 None => Attributes::new(),
             };
             OpKind::Composite { name: a.text("name")?, decomposition: a.text("decomposition")?, composite_attributes }
@@ -214,8 +227,8 @@ fn keep(a: Named<'_>, extra: &mut Attributes, names: &[&str]) {
 fn constant(a: Named<'_>) -> Result<Literal> {
     match a.find("value") {
         Some(Attribute::Tensor(literal)) => Ok(literal.clone()),
-        Some(_) => Err(Error::new("attribute `value` must be a tensor of a known element type")),
-        None => Err(Error::new("attribute `value` is missing")),
+        Some(_) => Err(Error::new(ErrorKind::Attribute, "attribute `value` must be a tensor of a known element type")),
+        None => Err(Error::new(ErrorKind::Attribute, "attribute `value` is missing")),
     }
 }
 
@@ -224,7 +237,7 @@ fn precision(a: Named<'_>) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     for (operand, word) in a.words("precision_config")?.into_iter().enumerate() {
         let Some(precision) = list.get_mut(operand) else {
-            return Err(Error::new("attribute `precision_config` must have at most two entries"));
+            return Err(Error::new(ErrorKind::Attribute, "attribute `precision_config` must have at most two entries"));
         };
         *precision = value_of(word)?;
     }
@@ -282,7 +295,10 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
     let signed_rank = i64::try_from(rank).unwrap_or(i64::MAX);
     let normal = if dimension < 0 { dimension.saturating_add(signed_rank) } else { dimension };
     usize::try_from(normal).ok().filter(|&d| d < rank).ok_or_else(|| {
-        Error::new(format_args!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands"))
+        Error::new(
+            ErrorKind::Attribute,
+            format_args!("attribute `dimension` is {dimension}, outside the {rank} dimensions of the operands"),
+        )
     })
 }
 
@@ -290,7 +306,10 @@ fn sort_dimension(raw: &UntypedOp<'_>) -> Result<usize> {
 fn dot_dimensions(raw: &UntypedOp<'_>) -> Result<DotDimensions> {
     let (lhs, rhs) = (raw.rank(0)?, raw.rank(1)?);
     if !(1..=2).contains(&lhs) || !(1..=2).contains(&rhs) {
-        return Err(Error::new(format_args!("operands must be vectors or matrices, not of rank {lhs} and {rhs}")));
+        return Err(Error::new(
+            ErrorKind::Shape,
+            format_args!("operands must be vectors or matrices, not of rank {lhs} and {rhs}"),
+        ));
     }
     let (lhs_contracting, rhs_contracting) = ([lhs - 1].into_iter().collect(), [0].into_iter().collect());
     Ok(DotDimensions { lhs_contracting, rhs_contracting, ..DotDimensions::default() })

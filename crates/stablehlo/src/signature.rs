@@ -1,7 +1,7 @@
 //! The declared types of functions, for both readers.
 
 use crate::compatible::{all_compatible, unbounded};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, TensorType, Type, function_text};
 
 /// The attributes of a function without a body, for both readers.
@@ -37,7 +37,7 @@ pub(crate) fn declared_results(declared: &Type, inputs: &[Type], returned: Vec<T
         return Ok(returned);
     }
     open_results(declared, inputs, &returned)
-        .ok_or_else(|| Error::new(format_args!("is declared as {declared} but its body is {actual}")))
+        .ok_or_else(|| Error::new(ErrorKind::Type, format_args!("is declared as {declared} but its body is {actual}")))
 }
 
 #[cold]

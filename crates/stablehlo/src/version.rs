@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
 /// The first bytes of every portable artifact, which is MLIR bytecode.
@@ -25,7 +25,7 @@ impl FromStr for Version {
         let mut parts = text.split('.').map(|part| part.parse().ok());
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(Some(major)), Some(Some(minor)), Some(Some(patch)), None) => Ok(Self(major, minor, patch)),
-            _ => Err(Error::new(format_args!("`{text}` is not a StableHLO version such as 1.9.0"))),
+            _ => Err(Error::new(ErrorKind::Version, format_args!("`{text}` is not a StableHLO version such as 1.9.0"))),
         }
     }
 }

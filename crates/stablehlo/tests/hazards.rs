@@ -40,8 +40,7 @@ fn sizes_outside_the_dimension() {
     for size in [-1, 9] {
         assert_eq!(dimension_size(size), [Hazard::DimensionSize { func: "main".to_owned(), size, bound: 8 }]);
     }
-    let text = dimension_size(9)[0].to_string();
-    assert!(text.contains("has the size 9; it must be from 0 to 8"), "{text}");
+    expect_test::expect_file!["messages/hazards.txt"].assert_eq(&format!("{}\n", dimension_size(9)[0]));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use stablehlo::ir::{Module, Version};
-use stablehlo::{PrintOptions, VerifyLevel, parse, write};
+use stablehlo::{ErrorKind, PrintOptions, VerifyLevel, parse, write};
 
 fn read(text: &str) -> Module {
     parse(text.to_owned(), VerifyLevel::FULL).unwrap_or_else(|e| panic!("{e}\n{text}"))
@@ -30,9 +30,9 @@ fn survives(module: &Module) {
     assert!(written > 0 || write(module, Version::NEWEST).is_err());
 }
 
-fn refused(text: &str, why: &str) {
+fn refused(text: &str, kind: ErrorKind) {
     let error = parse(text.to_owned(), VerifyLevel::FULL).expect_err(text);
-    assert!(error.message().contains(why), "{error}\n{text}");
+    assert_eq!(error.kind(), kind, "{error}\n{text}");
 }
 
 /// A function that applies one op to a vector.
@@ -68,14 +68,13 @@ fn module_name_as_attribute() {
         assert_eq!((module.name.as_deref(), module.attributes.len()), (Some("m"), 0));
         survives(&module);
     }
-    let why = "attribute `sym_name` of a module must be a string, and the module must have no other name";
-    refused(&format!("module @m attributes {name} {{\n{function}\n}}"), why);
-    refused(&format!("module attributes {{sym_name = 1 : i32}} {{\n{function}\n}}"), why);
-    refused(&generic("<{sym_name = \"m\"}>", name), why);
+    refused(&format!("module @m attributes {name} {{\n{function}\n}}"), ErrorKind::Attribute);
+    refused(&format!("module attributes {{sym_name = 1 : i32}} {{\n{function}\n}}"), ErrorKind::Attribute);
+    refused(&generic("<{sym_name = \"m\"}>", name), ErrorKind::Attribute);
     // An artifact whose name comes after another attribute that is named `sym_name`.
     let artifact = include_bytes!("broken/module_with_two_names.bc");
     let error = parse(artifact.to_vec(), VerifyLevel::FULL).unwrap_err();
-    assert!(error.message().contains("`sym_name`"), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Attribute, "{error}");
 }
 
 #[test]
@@ -92,7 +91,7 @@ fn declared_function_with_dynamic_extents() {
   %0 = \"stablehlo.constant\"() <{value = dense<1.0> : tensor<3xf32>}> : () -> tensor<3xf32>
   \"func.return\"(%0) : (tensor<3xf32>) -> ()
 }) : () -> ()";
-    refused(generic, "is declared as () -> tensor<?xf16> but its body is () -> tensor<3xf32>");
+    refused(generic, ErrorKind::Type);
 }
 
 #[test]
@@ -107,7 +106,7 @@ fn structured_attribute_spelling() {
     let spelt = "<output_tuple_indices = [], operand_index = 0, operand_tuple_indices = []>";
     assert!(module.to_string().contains(spelt), "{module}");
     survives(&module);
-    refused(&call("output_tuple_indices = [], operande_dnix = 1, operand_tuple_indices = []"), "`operand_index`");
+    refused(&call("output_tuple_indices = [], operande_dnix = 1, operand_tuple_indices = []"), ErrorKind::Syntax);
 
     let dot = |count: &str| {
         format!(
@@ -127,7 +126,7 @@ fn structured_attribute_spelling() {
     survives(&read(&accuracy(
         "#stablehlo.result_accuracy<atol = 0.5, ulps=2,mode = #stablehlo.result_accuracy_mode<TOLERANCE>>",
     )));
-    refused(&accuracy("{a = 1 : i32}"), "`result_accuracy` must be of the form");
+    refused(&accuracy("{a = 1 : i32}"), ErrorKind::Attribute);
 }
 
 #[test]
@@ -222,37 +221,31 @@ fn integers_fit_their_type() {
         survives(&module);
     }
     for wrong in ["4 : i2", "-3 : i2", "256 : i8", "-129 : i8", "256 : ui8", "-1 : ui8", "2 : i1"] {
-        refused(&attribute(wrong), "is out of range");
+        refused(&attribute(wrong), ErrorKind::Syntax);
     }
 }
 
 #[test]
 fn unprintable_modules_are_rejected() {
-    refused(
-        &with_op("%0 = stablehlo.abs %x {a = 1 : i32, a = 2 : i32} : tensor<4xf32>"),
-        "attribute `a` is given twice",
-    );
+    refused(&with_op("%0 = stablehlo.abs %x {a = 1 : i32, a = 2 : i32} : tensor<4xf32>"), ErrorKind::Attribute);
     refused(
         &with_op(
             "%0 = \"stablehlo.transpose\"(%x) <{permutation = [0]}> {permutation = [0]} : (tensor<4xf32>) -> tensor<4xf32>",
         ),
-        "attribute `permutation` is given twice",
+        ErrorKind::Attribute,
     );
-    refused(&with_op("\"a.\\00b\"() : () -> ()"), "is not the name of an op");
+    refused(&with_op("\"a.\\00b\"() : () -> ()"), ErrorKind::Syntax);
     // As in MLIR, brackets of all kinds are balanced within the text of an unknown type.
-    refused("func.func @a(o<} {\">\"}) -> >)", "`}` closes no bracket behind `<`");
-    refused("func.func @a(!o.o<(]>)", "`]` closes no bracket behind `<`");
-    refused("\"sdy.mesh\"() {mesh = 1 : i32, sym_name = \"m\"} : () -> ()", "attribute `mesh` must be of the form");
-    refused("\"sdy.mesh\"() {stablehlo.mesh = {axes = []}} : () -> ()", "attribute `sym_name` must be a string");
-    refused("\"func.func\"() <{function_type = () -> ()}> ({}) : () -> ()", "attribute `sym_name` must be a string");
-    refused(
-        &with_op("\"a.b\"() ({\n^bb0(%y: tensor<f32>):\n}) : () -> ()"),
-        "a region with arguments must end in a return",
-    );
+    refused("func.func @a(o<} {\">\"}) -> >)", ErrorKind::Syntax);
+    refused("func.func @a(!o.o<(]>)", ErrorKind::Syntax);
+    refused("\"sdy.mesh\"() {mesh = 1 : i32, sym_name = \"m\"} : () -> ()", ErrorKind::Attribute);
+    refused("\"sdy.mesh\"() {stablehlo.mesh = {axes = []}} : () -> ()", ErrorKind::Attribute);
+    refused("\"func.func\"() <{function_type = () -> ()}> ({}) : () -> ()", ErrorKind::Attribute);
+    refused(&with_op("\"a.b\"() ({\n^bb0(%y: tensor<f32>):\n}) : () -> ()"), ErrorKind::Structure);
     refused(
         &with_op(
             "%0 = \"stablehlo.all_gather\"(%x) <{all_gather_dim = 0 : i64, replica_groups = dense<0> : tensor<1x1xi64>, use_global_device_ids = 7 : i64}> : (tensor<4xf32>) -> tensor<4xf32>",
         ),
-        "attribute `use_global_device_ids` must be a boolean",
+        ErrorKind::Attribute,
     );
 }

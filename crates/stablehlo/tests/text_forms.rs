@@ -63,7 +63,7 @@ fn scan() {
            return
          }";
     let error = stablehlo::parse(few, stablehlo::VerifyLevel::FULL).unwrap_err();
-    assert!(error.to_string().contains("1 initial values need as many results"), "{error}");
+    assert_eq!(error.kind(), stablehlo::ErrorKind::Structure, "{error}");
 }
 
 #[test]
@@ -98,5 +98,5 @@ fn one_module_per_program() {
     let one = "module { func.func @f() { return } }\n";
     assert!(stablehlo::parse(one, stablehlo::VerifyLevel::FULL).is_ok());
     let error = stablehlo::parse(one.repeat(2), stablehlo::VerifyLevel::FULL).unwrap_err();
-    assert!(error.to_string().contains("a program is one module"), "{error}");
+    assert_eq!(error.kind(), stablehlo::ErrorKind::Structure, "{error}");
 }

@@ -8,7 +8,7 @@ use super::module::Callee;
 use super::options::{Channel, CustomCall};
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
@@ -256,7 +256,8 @@ impl FunctionBuilder {
     ) -> Result<(Vec<Value>, Value)> {
         let types: Vec<Type> = types.into_iter().chain([Type::Token]).collect();
         let mut results = self.many(at, kind, &[token], &types)?;
-        let token = results.pop().ok_or_else(|| self.error(op, at, "must have a token as its result"))?;
+        let token =
+            results.pop().ok_or_else(|| self.error(ErrorKind::Structure, op, at, "must have a token as its result"))?;
         Ok((results, token))
     }
 
@@ -272,7 +273,8 @@ impl FunctionBuilder {
             return Ok(());
         }
         let (given, taken) = (crate::compatible::list(&types), crate::compatible::list(callee.arguments()));
-        let error = Error::new(format_args!("passes ({given}) to @{}, which takes ({taken})", callee.name()));
+        let error =
+            Error::new(ErrorKind::Type, format_args!("passes ({given}) to @{}, which takes ({taken})", callee.name()));
         Err(self.place(error, op, at))
     }
 

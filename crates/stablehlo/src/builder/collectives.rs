@@ -6,7 +6,7 @@ use super::function::FunctionBuilder;
 use super::options::Collective;
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
@@ -226,14 +226,21 @@ impl FunctionBuilder {
     ) -> Result<V> {
         let region = match operands.to_values().first() {
             Some(first) => self.reducer(&kind.name(), at, first, first, body)?,
-            None => return Err(self.error(kind.base_name(), at, "must have at least one operand")),
+            None => {
+                return Err(self.error(ErrorKind::Structure, kind.base_name(), at, "must have at least one operand"));
+            }
         };
         self.collective_op(at, operands, kind, (vec![region], types))
     }
 
     fn without_global_ids(&self, op: &str, at: At, collective: &Collective) -> Result<()> {
         if collective.use_global_device_ids {
-            return Err(self.error(op, at, "the op does not have the attribute `use_global_device_ids`"));
+            return Err(self.error(
+                ErrorKind::Attribute,
+                op,
+                at,
+                "the op does not have the attribute `use_global_device_ids`",
+            ));
         }
         Ok(())
     }

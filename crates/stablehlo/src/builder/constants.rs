@@ -8,7 +8,7 @@ use num_complex::Complex;
 use super::function::FunctionBuilder;
 use super::state::Types;
 use super::value::Value;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::float::encode;
 use crate::ir::{ElementType, Literal, OpKind, TensorType};
 
@@ -156,7 +156,7 @@ fn expect_count(ty: &TensorType, count: usize) -> Result<()> {
     if ty.num_elements() == Some(count) {
         return Ok(());
     }
-    Err(Error::new(format_args!("a constant of type {ty} cannot have {count} elements")))
+    Err(Error::new(ErrorKind::Type, format_args!("a constant of type {ty} cannot have {count} elements")))
 }
 
 fn repeated(ty: TensorType, element: Vec<u8>) -> Result<Literal> {
@@ -172,7 +172,7 @@ fn write_number(value: f64, element: ElementType, bytes: &mut Vec<u8>) -> Result
     }
     let number = if element.is_float() { encode(value, element) } else { integer(value, element) };
     let Some(number) = number else {
-        return Err(Error::new(format_args!("{value} is not a number of type {element}")));
+        return Err(Error::new(ErrorKind::Type, format_args!("{value} is not a number of type {element}")));
     };
     bytes.extend_from_slice(&number.to_le_bytes()[..element.byte_size()]);
     Ok(())

@@ -7,7 +7,7 @@ use super::function::FunctionBuilder;
 use super::options::{Convolution, Gather};
 use super::state::Types;
 use super::value::Value;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
@@ -147,9 +147,9 @@ impl FunctionBuilder {
     }
 
     fn quantized_shape(&self, at: super::state::At, ty: &Type) -> Result<Vec<i64>> {
-        crate::verify::expressed(ty)
-            .map(|tensor| tensor.shape)
-            .ok_or_else(|| self.error("uniform_quantize", at, format_args!("the operand must be a tensor, not {ty}")))
+        crate::verify::expressed(ty).map(|tensor| tensor.shape).ok_or_else(|| {
+            self.error(ErrorKind::Type, "uniform_quantize", at, format_args!("the operand must be a tensor, not {ty}"))
+        })
     }
 
     /// Converts quantized numbers to the type that they express.

@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::function::FunctionBuilder;
 use super::state::{At, Types};
 use super::value::Value;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 macro_rules! unary_methods {
@@ -254,7 +254,7 @@ impl FunctionBuilder {
         }
         let Some(first) = shape.len().checked_sub(ty.rank()) else {
             let message = format!("{ty} has more dimensions than the shape {shape:?}");
-            return Err(self.error("broadcast_in_dim", at, message));
+            return Err(self.error(ErrorKind::Shape, "broadcast_in_dim", at, message));
         };
         let kind = OpKind::BroadcastInDim { broadcast_dimensions: (first..shape.len()).collect() };
         self.one(at, kind, &[x], Types::one(TensorType::new(shape, ty.element)))
@@ -281,7 +281,7 @@ impl FunctionBuilder {
                         "operand {i} of type {ty} cannot be broadcast: its dimension {d} must be 1 or {common} to fit the \
                          others"
                     );
-                    return Err(self.error(op, at, message));
+                    return Err(self.error(ErrorKind::Shape, op, at, message));
                 }
             }
         }

@@ -9,7 +9,7 @@ use super::annotations::{Argument, Output};
 use super::state::{At, NewOp, Results, State, Types};
 use super::value::{Value, Values};
 use crate::attributes::Named;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{self, *};
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
@@ -151,7 +151,7 @@ impl FunctionBuilder {
         let state = self.state.borrow();
         let ty = state.ty(value).and_then(|ty| match &**ty {
             Type::Tensor(tensor) => Ok(tensor.clone()),
-            other => Err(Error::new(format_args!("the operand must be a tensor, not {other}"))),
+            other => Err(Error::new(ErrorKind::Type, format_args!("the operand must be a tensor, not {other}"))),
         });
         ty.map_err(|e| self.place(e, op, at))
     }
@@ -213,11 +213,14 @@ impl FunctionBuilder {
         let (name, public) = (self.name, self.public.get());
         let outputs = self.outputs.into_inner();
         if outputs.len() > results.len() {
-            let error = Error::new(format_args!(
-                "`output` sets attributes of result {}, but the function returns {} values",
-                outputs.len() - 1,
-                results.len()
-            ));
+            let error = Error::new(
+                ErrorKind::Structure,
+                format_args!(
+                    "`output` sets attributes of result {}, but the function returns {} values",
+                    outputs.len() - 1,
+                    results.len()
+                ),
+            );
             return Err(placed(error, "func.return", &name, at));
         }
         let finished = self.state.into_inner().finish(at, &results, outputs);
@@ -233,8 +236,8 @@ impl FunctionBuilder {
 
     /// Creates an error for an op that is about to be added.
     #[cold]
-    pub(super) fn error(&self, op: &str, at: At, message: impl std::fmt::Display) -> Error {
-        self.place(Error::new(message), &format!("stablehlo.{op}"), at)
+    pub(super) fn error(&self, kind: ErrorKind, op: &str, at: At, message: impl std::fmt::Display) -> Error {
+        self.place(Error::new(kind, message), &format!("stablehlo.{op}"), at)
     }
 
     /// Adds an op.
@@ -257,7 +260,10 @@ impl FunctionBuilder {
     /// Adds an op with one result.
     pub(super) fn single(&self, at: At, operands: &[Value], new: NewOp) -> Result<Value> {
         let results = self.push_op(at, operands, new)?;
-        results.first().copied().ok_or_else(|| self.place(Error::new("the op has no result"), "op", at))
+        results
+            .first()
+            .copied()
+            .ok_or_else(|| self.place(Error::new(ErrorKind::Structure, "the op has no result"), "op", at))
     }
 
     /// Creates the kind of an op from its attributes, which have their names in portable artifacts. Absent attributes

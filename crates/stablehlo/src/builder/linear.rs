@@ -6,7 +6,7 @@ use super::function::FunctionBuilder;
 use super::options::{Convolution, DotGeneral, Gather};
 use super::state::{NewOp, Types};
 use super::value::Value;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::ir::*;
 
 fn types(element: Option<ElementType>) -> Types {
@@ -187,7 +187,7 @@ impl FunctionBuilder {
         let results = self.push_op(at, &[state], new)?;
         match results[..] {
             [state, bits] => Ok((state, bits)),
-            _ => Err(self.error("rng_bit_generator", at, "must have two results")),
+            _ => Err(self.error(ErrorKind::Structure, "rng_bit_generator", at, "must have two results")),
         }
     }
 
@@ -256,6 +256,6 @@ impl FunctionBuilder {
         let name = kind.base_name();
         let new = NewOp { kind, regions: Vec::new(), attributes: Attributes::new(), types: Types::Inferred };
         let results = self.push_op(at, operands, new)?;
-        results[..].try_into().map_err(|_| self.error(name, at, "must have 3 results"))
+        results[..].try_into().map_err(|_| self.error(ErrorKind::Structure, name, at, "must have 3 results"))
     }
 }

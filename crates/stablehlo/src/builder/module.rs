@@ -8,7 +8,7 @@ use super::annotations::string;
 use super::function::{FinishedFunction, FunctionBuilder};
 use super::state::At;
 use super::value::Values;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{self, *};
 use crate::verify::{VerifyLevel, verify};
 
@@ -117,8 +117,10 @@ impl ModuleBuilder {
         let ModuleState { module, locations } = &mut *state;
         let FinishedFunction { mut func, locations: own } = function;
         if module.func(&func.name).is_some() {
-            let error =
-                Error::new(format_args!("the module has a function @{} already; choose another name", func.name));
+            let error = Error::new(
+                ErrorKind::Reference,
+                format_args!("the module has a function @{} already; choose another name", func.name),
+            );
             return Err(error.with_op("func.func").with_func(&func.name).with_location(at.to_string()));
         }
         // Location 0 is unknown in every function and in the module.
@@ -153,14 +155,20 @@ impl ModuleBuilder {
     pub fn mesh(&self, name: &str, axes: &[(&str, u32)]) -> Result<()> {
         let place = |e: Error| e.with_op("sdy.mesh").with_location(Location::caller().to_string());
         if let Some((axis, _)) = axes.iter().find(|(_, size)| *size == 0) {
-            return Err(place(Error::new(format_args!("axis `{axis}` of mesh @{name} must have at least one device"))));
+            return Err(place(Error::new(
+                ErrorKind::Attribute,
+                format_args!("axis `{axis}` of mesh @{name} must have at least one device"),
+            )));
         }
         let axes: Vec<String> = axes.iter().map(|(axis, size)| format!("\"{axis}\"={size}")).collect();
         let mesh = Attribute::Other(format!("#sdy.mesh<[{}]>", axes.join(", ")));
         let attributes = vec![("mesh".to_owned(), mesh), ("sym_name".to_owned(), string(name))];
         let symbols = &mut self.state.borrow_mut().module.symbols;
         if symbols.iter().any(|(_, known)| known.contains(&attributes[1])) {
-            return Err(place(Error::new(format_args!("the module has a mesh @{name} already; choose another name"))));
+            return Err(place(Error::new(
+                ErrorKind::Reference,
+                format_args!("the module has a mesh @{name} already; choose another name"),
+            )));
         }
         symbols.push(("sdy.mesh".to_owned(), attributes));
         Ok(())

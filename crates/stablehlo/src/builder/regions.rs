@@ -6,7 +6,7 @@ use super::function::FunctionBuilder;
 use super::options::{Scatter, WindowOptions};
 use super::state::{At, NewOp, Types};
 use super::value::{Value, Values};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// The scalar type with the elements of a tensor.
@@ -17,7 +17,7 @@ fn scalar_of(ty: &Type) -> Result<Type> {
             let start = text.find('!').unwrap_or("tensor<".len());
             Ok(Type::Other(format!("tensor<{}", &text[start..])))
         }
-        other => Err(Error::new(format_args!("operands must be tensors, not {other}"))),
+        other => Err(Error::new(ErrorKind::Type, format_args!("operands must be tensors, not {other}"))),
     }
 }
 
@@ -267,7 +267,9 @@ impl FunctionBuilder {
             regions.push(region);
             form.get_or_insert(values);
         }
-        let Some(form) = form else { return Err(self.error("case", at, "must have at least one branch")) };
+        let Some(form) = form else {
+            return Err(self.error(ErrorKind::Structure, "case", at, "must have at least one branch"));
+        };
         self.structured(name, at, vec![index], new_op(OpKind::Case, regions), &form)
     }
 
@@ -332,7 +334,10 @@ impl FunctionBuilder {
     /// Rebuilds a structure with the form of `form` from these values.
     pub(super) fn rebuilt<V: Values>(&self, op: &str, at: At, form: &V, values: Vec<Value>) -> Result<V> {
         form.rebuild(&mut values.into_iter()).ok_or_else(|| {
-            let error = Error::new("`Values::rebuild` must accept as many values as `Values::flatten` returns");
+            let error = Error::new(
+                ErrorKind::Structure,
+                "`Values::rebuild` must accept as many values as `Values::flatten` returns",
+            );
             self.place(error, op, at)
         })
     }

@@ -5,7 +5,7 @@ use std::panic::Location;
 use super::function::FunctionBuilder;
 use super::state::Types;
 use super::value::Value;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl FunctionBuilder {
@@ -191,7 +191,11 @@ impl FunctionBuilder {
         match ty {
             Type::Tensor(tensor) => Ok(TensorType::new(shape, tensor.element).into()),
             Type::Other(text) if text.starts_with("tensor<") => Ok(Type::Other(reshaped(&text, shape))),
-            other => Err(self.place(Error::new(format_args!("the operand must be a tensor, not {other}")), op, at)),
+            other => Err(self.place(
+                Error::new(ErrorKind::Type, format_args!("the operand must be a tensor, not {other}")),
+                op,
+                at,
+            )),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::value::Value;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::verify::{check_op, check_type, infer_in};
 
@@ -143,16 +143,20 @@ impl State {
         let mut ids = ValueIds::with_capacity(values.len());
         for (i, value) in values.iter().enumerate() {
             if value.function != self.function {
-                return Err(Error::new(format_args!(
-                    "operand {i} is a value of another function; pass it to this function as an argument"
-                )));
+                return Err(Error::new(
+                    ErrorKind::Reference,
+                    format_args!("operand {i} is a value of another function; pass it to this function as an argument"),
+                ));
             }
             let region = self.regions.get(value.id.0 as usize);
             if !region.is_some_and(|&region| self.open[region as usize]) {
-                return Err(Error::new(format_args!(
-                    "operand {i} was defined in a region that has ended; return it from that region, and use the result \
+                return Err(Error::new(
+                    ErrorKind::Reference,
+                    format_args!(
+                        "operand {i} was defined in a region that has ended; return it from that region, and use the result \
                      of the op"
-                )));
+                    ),
+                ));
             }
             ids.push(value.id);
         }
@@ -162,7 +166,10 @@ impl State {
     /// The type of a value of this function.
     pub(super) fn ty(&self, value: Value) -> Result<&Arc<Type>> {
         let ids = self.resolve(&[value])?;
-        self.func.values.shared(ids[0].0 as usize).ok_or_else(|| Error::new("the value has no type"))
+        self.func
+            .values
+            .shared(ids[0].0 as usize)
+            .ok_or_else(|| Error::new(ErrorKind::Reference, "the value has no type"))
     }
 
     fn value(&self, id: ValueId) -> Value {
@@ -185,7 +192,7 @@ impl State {
     /// Adds a value to the innermost region.
     fn define(&mut self, position: u32) -> Result<ValueId> {
         let Ok(id) = u32::try_from(self.func.values.len()) else {
-            return Err(Error::new("a function has more than 2^32 values"));
+            return Err(Error::new(ErrorKind::Limit, "a function has more than 2^32 values"));
         };
         self.func.values.push_interned(position);
         self.regions.push(self.frames.last().map_or(0, |frame| frame.region));
@@ -290,7 +297,8 @@ impl State {
     pub(super) fn open(&mut self, args: Vec<Type>) -> Result<(usize, Vec<Value>)> {
         args.iter().try_for_each(check_type)?;
         let depth = self.frames.len();
-        let region = u32::try_from(self.open.len()).map_err(|_| Error::new("a function has more than 2^32 regions"))?;
+        let region = u32::try_from(self.open.len())
+            .map_err(|_| Error::new(ErrorKind::Limit, "a function has more than 2^32 regions"))?;
         self.open.push(true);
         self.frames.push(Frame { region, args: Vec::new(), ops: Vec::new() });
         let mut values = Vec::with_capacity(args.len());
@@ -345,7 +353,10 @@ impl State {
         let id = self.resolve(&[value])?[0];
         let ops = self.frames.iter_mut().rev().flat_map(|frame| frame.ops.iter_mut().rev());
         let Some(op) = ops.into_iter().find(|op| op.results.contains(&id)) else {
-            return Err(Error::new("the value is an argument; set attributes of arguments with `Argument`"));
+            return Err(Error::new(
+                ErrorKind::Structure,
+                "the value is an argument; set attributes of arguments with `Argument`",
+            ));
         };
         op.attributes.retain(|(known, _)| known != name);
         op.attributes.push((name.to_owned(), attribute));

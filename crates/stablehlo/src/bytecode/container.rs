@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::cursor::Cursor;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 use crate::version::MAGIC;
 
@@ -79,14 +79,18 @@ impl<'a> Container<'a> {
     pub(super) fn read(file: &'a [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(file, 0..file.len());
         if file.len() < 4 || file[..4] != MAGIC {
-            return Err(Error::at(0, "not an MLIR bytecode file: the first four bytes differ"));
+            return Err(Error::at(ErrorKind::Encoding, 0, "not an MLIR bytecode file: the first four bytes differ"));
         }
         cursor.take(4)?;
         let bytecode_version = cursor.varint()?;
         if bytecode_version > NEWEST {
-            return Err(cursor.error(format_args!(
-                "bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows"
-            )));
+            return Err(Error::at(
+                ErrorKind::Version,
+                cursor.pos(),
+                format_args!(
+                    "bytecode version {bytecode_version} is newer than {NEWEST}, the newest this reader knows"
+                ),
+            ));
         }
         let producer = cursor.c_string()?;
         let producer = String::from_utf8_lossy(&file[producer]).into_owned();
@@ -96,12 +100,16 @@ impl<'a> Container<'a> {
             let (id, content) = cursor.section()?;
             match sections.get_mut(usize::from(id)) {
                 Some(slot @ None) => *slot = Some(content),
-                Some(Some(_)) => return Err(Error::at(start, format_args!("section {id} occurs twice"))),
-                None => return Err(Error::at(start, format_args!("unknown section {id}"))),
+                Some(Some(_)) => {
+                    return Err(Error::at(ErrorKind::Encoding, start, format_args!("section {id} occurs twice")));
+                }
+                None => return Err(Error::at(ErrorKind::Encoding, start, format_args!("unknown section {id}"))),
             }
         }
         let mut section = |id: usize, name: &str| {
-            sections[id].take().ok_or_else(|| Error::at(file.len(), format_args!("the {name} section is missing")))
+            sections[id].take().ok_or_else(|| {
+                Error::at(ErrorKind::Encoding, file.len(), format_args!("the {name} section is missing"))
+            })
         };
         let mut this = Self {
             file,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// A position in a part of the file. Offsets are always those of the whole file.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
     /// Creates an error at the current position.
     #[cold]
     pub(super) fn error(&self, message: impl fmt::Display) -> Error {
-        Error::at(self.pos, message)
+        Error::at(ErrorKind::Encoding, self.pos, message)
     }
 
     #[cold]
@@ -204,7 +204,7 @@ impl<'a> Cursor<'a> {
         };
         while self.pos & (alignment - 1) != 0 {
             if self.byte()? != 0xCB {
-                return Err(Error::at(self.pos - 1, "alignment padding must be 0xCB"));
+                return Err(Error::at(ErrorKind::Encoding, self.pos - 1, "alignment padding must be 0xCB"));
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use super::append::append;
 use super::container::{Container, Dialect, Resource};
 use super::cursor::Cursor;
 use crate::attributes::{Budget, enumeration, float_attribute, weight};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, ValueTypes};
 use crate::print::{attribute_text, float_text};
 use crate::types::Ty;
@@ -85,14 +85,18 @@ impl<'a> Tables<'a> {
             let ty = match self.type_at(offset, index, 0)? {
                 Ty::Value(ty) => Arc::new(ty),
                 other => {
-                    return Err(Error::at(offset, format_args!("{} is not the type of a value", other.into_type())));
+                    return Err(Error::at(
+                        ErrorKind::Encoding,
+                        offset,
+                        format_args!("{} is not the type of a value", other.into_type()),
+                    ));
                 }
             };
             self.value_types[index] = Some(ValueType { ty, interned: (0, 0) });
         }
         match &mut self.value_types[index] {
             Some(shared) => Ok(shared),
-            None => Err(Error::at(offset, "the type of a value is missing")),
+            None => Err(Error::at(ErrorKind::Encoding, offset, "the type of a value is missing")),
         }
     }
 
@@ -146,7 +150,11 @@ impl<'a> Tables<'a> {
     pub(super) fn attribute_entry(&self, offset: usize, index: usize) -> Result<super::container::Entry> {
         let entries = &self.container.attributes;
         entries.get(index).cloned().ok_or_else(|| {
-            Error::at(offset, format_args!("attribute {index} does not exist; the program has {}", entries.len()))
+            Error::at(
+                ErrorKind::Reference,
+                offset,
+                format_args!("attribute {index} does not exist; the program has {}", entries.len()),
+            )
         })
     }
 
@@ -156,7 +164,11 @@ impl<'a> Tables<'a> {
         }
         let entry = self.attribute_entry(offset, index)?;
         if depth > MAX_DEPTH {
-            return Err(Error::at(entry.range.start, format_args!("attributes nest deeper than {MAX_DEPTH}")));
+            return Err(Error::at(
+                ErrorKind::Limit,
+                entry.range.start,
+                format_args!("attributes nest deeper than {MAX_DEPTH}"),
+            ));
         }
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
         let attribute = if entry.encoded {
@@ -178,8 +190,8 @@ impl<'a> Tables<'a> {
         let weight = weight(&attribute);
         self.charge(cursor.pos(), weight)?;
         self.loaded.push((attribute, weight));
-        self.attributes[index] =
-            u32::try_from(self.loaded.len()).map_err(|_| Error::at(offset, "more than 2^32 attributes"))?;
+        self.attributes[index] = u32::try_from(self.loaded.len())
+            .map_err(|_| Error::at(ErrorKind::Limit, offset, "more than 2^32 attributes"))?;
         Ok(())
     }
 
@@ -366,7 +378,11 @@ impl<'a> Tables<'a> {
         let Ty::Element(element) = ty else { return Err(cursor.error("an array of a type that is not a number")) };
         let count = i64::try_from(count).map_err(|_| cursor.error("an array too long"))?;
         if usize::try_from(count).ok().and_then(|n| n.checked_mul(element.byte_size())) != Some(raw.len()) {
-            return Err(Error::at(offset, format_args!("an array of {count} {element} holds {} bytes", raw.len())));
+            return Err(Error::at(
+                ErrorKind::Encoding,
+                offset,
+                format_args!("an array of {count} {element} holds {} bytes", raw.len()),
+            ));
         }
         // In arrays, every boolean has a byte of its own.
         let literal = Literal::new(TensorType::new([count], element), raw).map_err(|e| e.with_offset(offset))?;

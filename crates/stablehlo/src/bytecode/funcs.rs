@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::ir_section::{Head, Scope, Walk, finished, symbol};
 use crate::attributes::type_weight;
 use crate::compatible::all_compatible;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::signature::{declaration, declared_results, keep_visibility};
 
@@ -22,7 +22,9 @@ impl FuncAttributes {
     }
 
     fn text(&self, name: &str) -> Result<String> {
-        self.find(name).and_then(symbol).ok_or_else(|| Error::new(format_args!("attribute `{name}` must be a string")))
+        self.find(name)
+            .and_then(symbol)
+            .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be a string")))
     }
 
     /// Length of a list of dictionaries, or 0 if there is no such attribute.
@@ -35,7 +37,12 @@ impl FuncAttributes {
 
     /// One dictionary per argument or result. Missing dictionaries are empty.
     fn lists(&self, name: &str, count: usize) -> Result<Vec<Attributes>> {
-        let wrong = || Error::new(format_args!("attribute `{name}` must be a list of at most {count} dictionaries"));
+        let wrong = || {
+            Error::new(
+                ErrorKind::Attribute,
+                format_args!("attribute `{name}` must be a list of at most {count} dictionaries"),
+            )
+        };
         let items = match self.find(name) {
             None => return Ok(vec![Attributes::new(); count]),
             Some(Attribute::Array(items)) if items.len() <= count => items,
@@ -66,7 +73,10 @@ impl<'a> Walk<'a> {
         let public = visibility.as_deref().is_none_or(|v| v != "private" && v != "nested");
         let mut scope = Scope::new(self.module.funcs.len() + self.module.symbols.len());
         if head.regions != 1 {
-            return Err(Error::new(format_args!("a function must have one body, not {}", head.regions)));
+            return Err(Error::new(
+                ErrorKind::Structure,
+                format_args!("a function must have one body, not {}", head.regions),
+            ));
         }
         let body = if self.has_section(head) {
             let mut inner = self.section(cursor)?;
@@ -84,7 +94,7 @@ impl<'a> Walk<'a> {
                 _ => Type::Token,
             };
             let Type::Other(ty) = ty else {
-                return Err(Error::new("attribute `function_type` must be a function type"));
+                return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a function type"));
             };
             // The verifier checks that there are as many dictionaries as arguments and results.
             let (inputs, results) = (f.length("arg_attrs"), f.length("res_attrs"));
@@ -94,7 +104,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
-            return Err(Error::new("a function must end in a return"));
+            return Err(Error::new(ErrorKind::Structure, "a function must end in a return"));
         };
         let types = |ids: &[ValueId]| ids.iter().map(|v| scope.values[v.0 as usize].clone()).collect::<Vec<_>>();
         let (inputs, results) = (types(&body.args), types(operands));
@@ -136,7 +146,7 @@ impl<'a> Walk<'a> {
             }
             // Outside of functions, function types are kept as text.
             (None, Some(Attribute::Type(declared))) => declared_results(declared, inputs, results),
-            _ => Err(Error::new("attribute `function_type` must be a type")),
+            _ => Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a type")),
         }
     }
 

@@ -10,7 +10,7 @@ use super::locations::{self, ArtifactLocations};
 use super::names::{Name, Role, resolve};
 use super::op_cache::{CachedOp, OpCache};
 use crate::attributes::Named;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 use crate::op_builder::{UntypedOp, kind};
@@ -43,7 +43,7 @@ impl Scope {
     fn add(&mut self, tables: &mut Tables<'_>, offset: usize, ty: usize) -> Result<ValueId> {
         let position = tables.interned_type(offset, ty, self.func, &mut self.values)?;
         let Ok(id) = u32::try_from(self.values.len()) else {
-            return Err(Error::new("a function has more than 2^32 values"));
+            return Err(Error::new(ErrorKind::Limit, "a function has more than 2^32 values"));
         };
         self.values.push_interned(position);
         Ok(ValueId(id))
@@ -60,7 +60,7 @@ impl Scope {
 
 #[cold]
 fn undefined(slot: u32) -> Error {
-    Error::new(format_args!("operand number {slot} is used before it is defined"))
+    Error::new(ErrorKind::Reference, format_args!("operand number {slot} is used before it is defined"))
 }
 
 /// The numbers that a region reserves for its values. They are assigned in order of definition.
@@ -139,6 +139,7 @@ impl<'a> Walk<'a> {
         let head = self.outer_head(&mut cursor)?;
         if self.names[head.name].role != Role::Module {
             return Err(Error::at(
+                ErrorKind::Structure,
                 head.offset,
                 format_args!("expected a module, found {}", self.names[head.name].full),
             ));
@@ -194,8 +195,12 @@ impl<'a> Walk<'a> {
             }
             let name = self.names[head.name].full.clone();
             if role == Role::Module || head.regions > 0 || !head.operands.is_empty() || !head.results.is_empty() {
-                return Err(Error::at(head.offset, "only functions and symbols may be at the top level of a module")
-                    .with_op(&name));
+                return Err(Error::at(
+                    ErrorKind::Structure,
+                    head.offset,
+                    "only functions and symbols may be at the top level of a module",
+                )
+                .with_op(&name));
             }
             let gathered = self.gather(&head)?;
             let own = gathered.own.iter().map(|&(name, index)| (name.to_owned(), self.tables.loaded(index).clone()));
@@ -279,7 +284,7 @@ impl<'a> Walk<'a> {
         self.tables.load(&Cursor::new(self.tables.container.file, offset..offset), index)?;
         match self.tables.loaded(index) {
             Attribute::Dictionary(entries) => Ok(entries.clone()),
-            _ => Err(Error::at(offset, "an op's attributes must be a dictionary")),
+            _ => Err(Error::at(ErrorKind::Encoding, offset, "an op's attributes must be a dictionary")),
         }
     }
 
@@ -318,6 +323,7 @@ impl<'a> Walk<'a> {
             let expected = name.attributes.map_or(own.len(), |names| names.iter().count());
             if name.vhlo && (!cursor.is_empty() || expected != own.len()) {
                 return Err(Error::at(
+                    ErrorKind::Encoding,
                     head.offset,
                     format_args!("the op's properties do not hold the {expected} attributes expected"),
                 ));
@@ -344,7 +350,11 @@ impl<'a> Walk<'a> {
             return Err(cursor.error(format_args!("a region must have one block, not {blocks}")));
         }
         if depth > MAX_NESTING {
-            return Err(cursor.error(format_args!("regions nest deeper than {MAX_NESTING}")));
+            return Err(Error::at(
+                ErrorKind::Limit,
+                cursor.pos(),
+                format_args!("regions nest deeper than {MAX_NESTING}"),
+            ));
         }
         let count = cursor.count()?;
         let base = scope.extent;
@@ -427,7 +437,9 @@ impl<'a> Walk<'a> {
         let (offset, name) = (head.offset, head.name);
         let inner = Inner { count: head.regions, isolated: head.isolated };
         let read = match self.names[name].role {
-            Role::Module | Role::Func => Err(Error::new("may only be at the top level of a module")),
+            Role::Module | Role::Func => {
+                Err(Error::new(ErrorKind::Structure, "may only be at the top level of a module"))
+            }
             Role::Cast => self.cast(cursor, scope, numbers, &head),
             Role::Op => self.shallow(cursor, scope, numbers, head, ops),
         };
@@ -440,13 +452,16 @@ impl<'a> Walk<'a> {
     /// A cast's results become other names for its operands.
     fn cast(&mut self, cursor: &Cursor<'_>, scope: &mut Scope, numbers: &mut Numbers, head: &Head) -> Result<()> {
         if head.operands.len() != head.results.len() || head.regions > 0 {
-            return Err(Error::new("must have as many results as operands"));
+            return Err(Error::new(ErrorKind::Structure, "must have as many results as operands"));
         }
         for (slot, ty) in head.operands.iter().zip(&head.results) {
             let value = scope.resolve(slot.0)?;
             let (actual, ty) = (&scope.values[value], self.tables.value_type(head.offset, ty.0 as usize)?);
             if *actual != **ty {
-                return Err(Error::new(format_args!("casts {actual} to {ty}, which are different types")));
+                return Err(Error::new(
+                    ErrorKind::Type,
+                    format_args!("casts {actual} to {ty}, which are different types"),
+                ));
             }
             numbers.define(scope, cursor, value)?;
         }

@@ -1,7 +1,7 @@
 //! Resolves the op names of a file, once per name.
 
 use super::container::Container;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ops::{Names, Opcode, shardy_attributes, vhlo_attributes};
 
 /// Newest version of any op. A newer version could have attributes with unknown names.
@@ -47,11 +47,14 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
             vhlo: true,
         },
         _ if full.starts_with("stablehlo.") || full.starts_with("func.") => {
-            return Err(Error::new(format_args!(
-                "{full} in a file by {}: this is StableHLO's own bytecode, which has no stability guarantee; \
+            return Err(Error::new(
+                ErrorKind::Version,
+                format_args!(
+                    "{full} in a file by {}: this is StableHLO's own bytecode, which has no stability guarantee; \
                  write a portable artifact (stablehlo.serialize_portable_artifact) or text instead",
-                container.producer
-            )));
+                    container.producer
+                ),
+            ));
         }
         // In text, a name without a dialect belongs to StableHLO.
         _ if !full.contains('.') => return Err(unknown(container, full)),
@@ -63,10 +66,10 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
                 let split = split.and_then(|(base, v)| Some((base, v.parse::<u32>().ok()?)));
                 let Some((base, version)) = split else { return Err(unknown(container, full)) };
                 if version > NEWEST_OP {
-                    return Err(Error::new(format_args!(
-                        "{full} in an artifact of {} is newer than this reader",
-                        container.producer
-                    )));
+                    return Err(Error::new(
+                        ErrorKind::Version,
+                        format_args!("{full} in an artifact of {} is newer than this reader", container.producer),
+                    ));
                 }
                 let (code, attributes) = (Opcode::from_name(base), vhlo_attributes(base, version));
                 // Ops without attributes are not in the table.
@@ -82,5 +85,5 @@ fn resolve_one(container: &Container<'_>, full: &str) -> Result<Name> {
 
 #[cold]
 fn unknown(container: &Container<'_>, full: &str) -> Error {
-    Error::new(format_args!("unknown op {full} in an artifact of {}", container.producer))
+    Error::new(ErrorKind::UnknownOp, format_args!("unknown op {full} in an artifact of {}", container.producer))
 }

@@ -3,7 +3,7 @@
 use super::container::Dialect;
 use super::cursor::Cursor;
 use super::entries::{MAX_DEPTH, Tables};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, DYNAMIC, ElementType, TensorType, Type};
 use crate::print::float_text;
 use crate::types::Ty;
@@ -16,6 +16,7 @@ impl Tables<'_> {
             Some(None) => None,
             None => {
                 return Err(Error::at(
+                    ErrorKind::Reference,
                     offset,
                     format_args!("type {index} does not exist; the program has {}", self.types.len()),
                 ));
@@ -27,7 +28,11 @@ impl Tables<'_> {
         }
         let entry = self.container.types[index].clone();
         if depth > MAX_DEPTH {
-            return Err(Error::at(entry.range.start, format_args!("types nest deeper than {MAX_DEPTH}")));
+            return Err(Error::at(
+                ErrorKind::Limit,
+                entry.range.start,
+                format_args!("types nest deeper than {MAX_DEPTH}"),
+            ));
         }
         let mut cursor = Cursor::new(self.container.file, entry.range.clone());
         let ty = if entry.encoded {

@@ -5,7 +5,7 @@ use prost::Message;
 
 use super::instruction::dimension;
 use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Maximum number of members of a compact list of groups.
@@ -35,7 +35,7 @@ pub(super) fn kind(i: &Instruction) -> Result<OpKind> {
         "all-to-all" => {
             let dimension = dimension(i)?;
             if members == 0 {
-                return Err(Error::new("an all-to-all must state its replica groups"));
+                return Err(Error::new(ErrorKind::Encoding, "an all-to-all must state its replica groups"));
             }
             OpKind::AllToAll {
                 channel,
@@ -83,16 +83,18 @@ fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
     if groups.encoded_len() != encoded.len() {
         let error = "replica groups by parts of axes, or of devices in an order of their own, cannot be read; send the \
                      program as StableHLO";
-        return Err(Error::new(error));
+        return Err(Error::new(ErrorKind::Encoding, error));
     }
     let reshape_dims: Vec<i64> = groups.mesh.iter().flat_map(|mesh| &mesh.axes).map(|axis| axis.size).collect();
-    let count = i32::try_from(reshape_dims.len()).map_err(|_| Error::new("a mesh of too many axes"))?;
+    let count = i32::try_from(reshape_dims.len())
+        .map_err(|_| Error::new(ErrorKind::Limit, "the mesh of the replica groups has too many axes"))?;
     let within: Vec<i32> = groups.axes.iter().filter_map(|axis| i32::try_from(axis.index).ok()).collect();
     let across = (0..count).filter(|axis| !within.contains(axis));
     let size = |axis: &i32| usize::try_from(*axis).ok().and_then(|axis| reshape_dims.get(axis)).copied();
     let product = |of: Vec<i32>| {
         let product = of.iter().try_fold(1i64, |product, axis| product.checked_mul(size(axis)?));
-        product.ok_or_else(|| Error::new("replica groups along axes that the mesh lacks"))
+        product
+            .ok_or_else(|| Error::new(ErrorKind::Encoding, "the replica groups name axes that the mesh does not have"))
     };
     let (groups, devices_per_group) = (product(across.clone().collect())?, product(within.clone())?);
     let transpose_perm = across.chain(within.iter().copied()).collect();
@@ -101,7 +103,7 @@ fn along_axes(encoded: &Bytes) -> Result<IotaReplicaGroups> {
 
 /// Expands a compact list by counting, reshaping and transposing.
 fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
-    let wrong = || Error::new("replica groups whose counts do not fit together");
+    let wrong = || Error::new(ErrorKind::Encoding, "the numbers of the compact replica groups contradict each other");
     let size = |n: i64| usize::try_from(n).ok().filter(|&n| n > 0).ok_or_else(wrong);
     let (groups, each) = (size(iota.groups)?, size(iota.devices_per_group)?);
     let total = groups.checked_mul(each).filter(|&n| n <= MAX_MEMBERS).ok_or_else(wrong)?;
@@ -136,7 +138,10 @@ fn expand(iota: &IotaReplicaGroups) -> Result<Vec<Vec<i64>>> {
 fn matrix(rows: &[Vec<i64>]) -> Result<ReplicaGroups> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     if rows.len().saturating_mul(columns) > MAX_MEMBERS.max(4 * rows.iter().map(Vec::len).sum::<usize>()) {
-        return Err(Error::new("replica groups of too different sizes"));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "the sizes of the replica groups differ too much; use groups of similar sizes",
+        ));
     }
     Ok(ReplicaGroups::listed(rows))
 }

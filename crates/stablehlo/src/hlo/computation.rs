@@ -11,7 +11,8 @@ use bytes::Bytes;
 use super::proto::{self, Instruction, Shape, decode};
 use super::{instruction, legalize, shape};
 use crate::attributes::Budget;
-use crate::error::{Error, Result};
+use crate::compatible::list;
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
@@ -72,7 +73,10 @@ impl Reader {
         let mut by_id = HashMap::with_capacity(computations.len());
         for (index, computation) in computations.iter().enumerate() {
             if by_id.insert(computation.id, index).is_some() {
-                return Err(Error::new(format_args!("two computations have the id {}", computation.id)));
+                return Err(Error::new(
+                    ErrorKind::Reference,
+                    format_args!("two computations have the id {}", computation.id),
+                ));
             }
         }
         Ok(Self {
@@ -88,8 +92,9 @@ impl Reader {
 
     /// Converts the entry computation to `main`, then all computations that it calls.
     pub(super) fn funcs(&mut self, module: &proto::Module) -> Result<Vec<Func>> {
-        let entry =
-            self.index(module.entry_computation_id).map_err(|_| Error::new("the entry computation is missing"))?;
+        let entry = self
+            .index(module.entry_computation_id)
+            .map_err(|_| Error::new(ErrorKind::Reference, "the entry computation is missing"))?;
         self.taken.insert("main".to_owned());
         self.names.insert(entry, "main".to_owned());
         let (mut main, built) = self.func(entry)?;
@@ -103,7 +108,9 @@ impl Reader {
 
     fn index(&self, id: i64) -> Result<usize> {
         let found = self.by_id.get(&id).or_else(|| self.by_id.get(&local(id)));
-        found.copied().ok_or_else(|| Error::new(format_args!("calls computation {id}, which does not exist")))
+        found.copied().ok_or_else(|| {
+            Error::new(ErrorKind::Reference, format_args!("calls computation {id}, which does not exist"))
+        })
     }
 
     /// Symbol name of a computation that is called by name.
@@ -152,9 +159,11 @@ impl Reader {
         let computation = &self.computations[index];
         let name = computation.name.clone();
         if depth > MAX_NESTING {
-            return Err(
-                Error::new(format_args!("computations call each other deeper than {MAX_NESTING}")).with_func(&name)
-            );
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format_args!("computations call each other deeper than {MAX_NESTING}"),
+            )
+            .with_func(&name));
         }
         let (encoded, root_id) = (computation.instructions.clone(), local(computation.root_id));
         self.budget.charge(encoded.len().saturating_mul(size_of::<Bytes>())).map_err(|e| e.with_func(&name))?;
@@ -182,19 +191,21 @@ impl Reader {
             }
             let value = self.instruction(&mut body, i).map_err(|e| named(e, &label, &opcode).with_func(&name))?;
             if body.defined.insert(id, value).is_some() {
-                let error = Error::new(format_args!("another instruction has the id {id}"));
+                let error = Error::new(ErrorKind::Reference, format_args!("another instruction has the id {id}"));
                 return Err(named(error, &label, &opcode).with_func(&name));
             }
             last = id;
         }
         let Body { mut defined, params, mut ops, .. } = body;
         let root = defined.remove(&root_id).or_else(|| defined.remove(&last));
-        let root = root.ok_or_else(|| Error::new("a computation without instructions").with_func(&name))?;
+        let root = root
+            .ok_or_else(|| Error::new(ErrorKind::Encoding, "the computation has no instructions").with_func(&name))?;
         ops.push(op(OpKind::Return, root.ids.clone(), Vec::new()));
         let mut args = Vec::new();
         let (mut own, mut param_attributes) = (Vec::new(), Vec::new());
         for (number, param) in params.into_iter().enumerate() {
-            let missing = || Error::new(format_args!("parameter {number} is missing")).with_func(&name);
+            let missing =
+                || Error::new(ErrorKind::Reference, format_args!("parameter {number} is missing")).with_func(&name);
             let (value, attributes) = param.ok_or_else(missing)?;
             args.extend(&value.ids);
             own.push(value);
@@ -268,7 +279,9 @@ impl Reader {
         let kind = match i.opcode.as_str() {
             "while" => {
                 // HLO names the body first.
-                let [inner, condition] = called[..] else { return Err(Error::new("must call two computations")) };
+                let [inner, condition] = called[..] else {
+                    return Err(Error::new(ErrorKind::Encoding, "must call two computations"));
+                };
                 for id in [condition, inner] {
                     regions.push(self.nested(id, body, None)?);
                 }
@@ -277,7 +290,10 @@ impl Reader {
             "conditional" => {
                 let branches = i.operand_ids.len().saturating_sub(1);
                 if called.len() != branches {
-                    return Err(Error::new(format_args!("{} branches, {branches} operands for them", called.len())));
+                    return Err(Error::new(
+                        ErrorKind::Encoding,
+                        format_args!("has {} branches, but {branches} operands for them", called.len()),
+                    ));
                 }
                 for (branch, &id) in called.iter().enumerate() {
                     let given = body.operand(i, branch + 1)?.ids.clone();
@@ -291,7 +307,7 @@ impl Reader {
                 }
             }
             _ => {
-                let [id] = called[..] else { return Err(Error::new("must call one computation")) };
+                let [id] = called[..] else { return Err(Error::new(ErrorKind::Encoding, "must call one computation")) };
                 let index = self.index(id)?;
                 OpKind::Call { callee: self.callee(index) }
             }
@@ -380,9 +396,10 @@ pub(super) struct Body<'a> {
 impl Body<'_> {
     fn operand(&self, i: &Instruction, number: usize) -> Result<&Value> {
         let Some(&id) = i.operand_ids.get(number) else {
-            return Err(Error::new(format_args!("operand {number} is missing")));
+            return Err(Error::new(ErrorKind::Encoding, format_args!("operand {number} is missing")));
         };
-        let undefined = || Error::new(format_args!("operand {number} is not an earlier instruction"));
+        let undefined =
+            || Error::new(ErrorKind::Reference, format_args!("operand {number} is not an earlier instruction"));
         self.defined.get(&local(id)).ok_or_else(undefined)
     }
 
@@ -399,7 +416,11 @@ impl Body<'_> {
     fn fresh(&mut self, shape: Shape) -> Result<Value> {
         let start = self.values.len();
         shape::leaves(&shape, self.values)?;
-        let id = |n: usize| u32::try_from(n).map(ValueId).map_err(|_| Error::new("more values than 32 bits count"));
+        let id = |n: usize| {
+            u32::try_from(n)
+                .map(ValueId)
+                .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))
+        };
         Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
     }
 
@@ -408,24 +429,30 @@ impl Body<'_> {
         let mut types = Vec::new();
         shape::leaves(&shape, &mut types)?;
         if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
-            let own: Vec<&Type> = ids.iter().map(|id| &self.values[id.0 as usize]).collect();
-            return Err(Error::new(format_args!("values of types {own:?} do not match {types:?}")));
+            let own = list(ids.iter().map(|id| &self.values[id.0 as usize]));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("the values have the types ({own}), but the instruction has ({})", list(&types)),
+            ));
         }
         Ok(Value { ids, shape })
     }
 
     fn parameter(&mut self, i: &Instruction, shape: Shape) -> Result<Value> {
         let number = i.parameter_number;
-        let wrong = || Error::new(format_args!("parameter {number} of at most {}", self.limit));
+        let wrong = || {
+            Error::new(ErrorKind::Encoding, format_args!("parameter number {number} must be less than {}", self.limit))
+        };
         let slot = usize::try_from(number).ok().filter(|&n| n < self.limit).ok_or_else(wrong)?;
         if self.params.get(slot).is_some_and(Option::is_some) {
-            return Err(Error::new(format_args!("parameter {number} is there twice")));
+            return Err(Error::new(ErrorKind::Reference, format_args!("parameter {number} is defined twice")));
         }
         let value = match self.given {
             None => self.fresh(shape)?,
             Some(given) => {
-                let ids =
-                    given.get(slot).ok_or_else(|| Error::new(format_args!("parameter {number} is not passed")))?;
+                let ids = given.get(slot).ok_or_else(|| {
+                    Error::new(ErrorKind::Reference, format_args!("the caller does not pass parameter {number}"))
+                })?;
                 self.alias(ids.clone(), shape)?
             }
         };
@@ -444,7 +471,10 @@ impl Body<'_> {
         shape::literals(i.literal.take().unwrap_or_default(), 0, &mut constants)?;
         let value = self.fresh(shape)?;
         if constants.len() != value.ids.len() {
-            return Err(Error::new(format_args!("{} literals for {} arrays", constants.len(), value.ids.len())));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("has {} literals, but its shape has {} arrays", constants.len(), value.ids.len()),
+            ));
         }
         for (literal, &id) in constants.into_iter().zip(&value.ids) {
             self.ops.push(Op { location, ..op(OpKind::Constant(literal), Vec::new(), vec![id]) });
@@ -458,7 +488,9 @@ impl Body<'_> {
         Ok(match i.opcode.as_str() {
             "bitcast" => {
                 let from = self.operand(i, 0)?.shape.clone();
-                let [x] = operands[..] else { return Err(Error::new("must have one array as its operand")) };
+                let [x] = operands[..] else {
+                    return Err(Error::new(ErrorKind::Encoding, "must have one array as its operand"));
+                };
                 let id = self.bitcast(x, &from, shape, location)?;
                 Legalized::Result(Value { ids: vec![id], shape: shape.clone() })
             }
@@ -476,7 +508,10 @@ impl Body<'_> {
         let extents = shape::tensor(shape)?.shape;
         let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);
         let data: Vec<u8> = extents.iter().flat_map(|extent| extent.to_le_bytes()).collect();
-        let id = ValueId(u32::try_from(self.values.len()).map_err(|_| Error::new("more values than 32 bits count"))?);
+        let id = ValueId(
+            u32::try_from(self.values.len())
+                .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))?,
+        );
         self.values.push(Type::Tensor(ty.clone()));
         self.ops.push(op(OpKind::Constant(Literal::new(ty, data)?), Vec::new(), vec![id]));
         Ok(id)
@@ -494,7 +529,7 @@ fn named(error: Error, name: &str, opcode: &str) -> Error {
     if error.op().is_some() {
         return error;
     }
-    Error::new(format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
+    Error::new(error.kind(), format_args!("instruction `{name}`: {}", error.message())).with_op(opcode)
 }
 
 /// Attributes that a framework passes to its backend.
@@ -534,17 +569,24 @@ fn donations(module: &proto::Module, main: &mut Func, built: &Built) -> Result<(
         .collect();
     let argument = |number: i64, index: &[i64]| {
         let slot = usize::try_from(number).ok().and_then(|n| Some((built.params.get(n)?, starts.get(n)?)));
-        let (param, start) =
-            slot.ok_or_else(|| Error::new(format_args!("an alias of parameter {number}, which is missing")))?;
+        let (param, start) = slot.ok_or_else(|| {
+            Error::new(ErrorKind::Reference, format_args!("an alias names parameter {number}, which does not exist"))
+        })?;
         match shape::part(&param.shape, index)? {
             (offset, 1) => Ok(start + offset),
-            _ => Err(Error::new(format_args!("an alias of parameter {number}, all of a tuple"))),
+            _ => Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("an alias names parameter {number}, which is a tuple; name one array of it"),
+            )),
         }
     };
     for entry in module.input_output_alias.iter().flat_map(|alias| &alias.entries) {
         let argument = argument(entry.parameter_number, &entry.parameter_shape_index)?;
         let (output, 1) = shape::part(&built.root.shape, &entry.output_shape_index)? else {
-            return Err(Error::new("an alias of all of a tuple that the program returns"));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                "an alias names a tuple that the program returns; name one array of it",
+            ));
         };
         let output = i64::try_from(output).unwrap_or(i64::MAX);
         let attribute = ("tf.aliasing_output".to_owned(), Attribute::Integer(output, ElementType::I32));

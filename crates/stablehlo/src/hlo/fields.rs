@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::proto::{self, Instruction};
 use crate::attributes::Named;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// The version of the typed foreign-function interface, whose configuration is the text of a dictionary.
@@ -139,7 +139,10 @@ pub(super) fn instruction(op: &Op) -> Result<Option<Instruction>> {
         }
         OpKind::DotGeneral { dimensions, precision } => {
             if op.attributes.iter().any(|(name, _)| name == "algorithm") {
-                return Err(Error::new("attribute `algorithm` has no form in HLO here; send the program as StableHLO"));
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    "attribute `algorithm` cannot be written as HLO; send the program as StableHLO",
+                ));
             }
             Instruction {
                 dot_dimension_numbers: Some(proto::DotDimensionNumbers {
@@ -233,7 +236,10 @@ fn collective(kind: &OpKind) -> Result<Instruction> {
     i.channel_id = kind.channel().unwrap_or_default().id;
     if let Some(groups) = kind.replica_groups() {
         let Some(rows) = groups.rows() else {
-            return Err(Error::new("replica groups along the axes of a mesh have no form in HLO here; list the ids"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "replica groups along the axes of a mesh cannot be written as HLO; list the ids",
+            ));
         };
         i.replica_groups = rows.into_iter().map(|replica_ids| proto::ReplicaGroup { replica_ids }).collect();
     }
@@ -247,7 +253,8 @@ fn collective(kind: &OpKind) -> Result<Instruction> {
         OpKind::AllToAll { split_dimension, concat_dimension, .. } => {
             if split_dimension != concat_dimension {
                 return Err(Error::new(
-                    "HLO has this op only with one dimension for `split_dimension` and `concat_dimension`",
+                    ErrorKind::Unsupported,
+                    "HLO supports this op only if `split_dimension` and `concat_dimension` are equal",
                 ));
             }
             i.dimensions = vec![long(*split_dimension)];
@@ -257,7 +264,7 @@ fn collective(kind: &OpKind) -> Result<Instruction> {
             i.source_target_pairs = source_target_pairs.iter().map(pair).collect();
         }
         OpKind::CollectiveBroadcast { has_dynamic_root: true, .. } => {
-            return Err(Error::new("HLO has no dynamic root"));
+            return Err(Error::new(ErrorKind::Unsupported, "HLO does not support a dynamic root"));
         }
         _ => {}
     }
@@ -276,9 +283,10 @@ fn custom_call(op: &Op) -> Result<Instruction> {
     }
     let unwritten = ["called_computations", "operand_layouts", "result_layouts", "output_operand_aliases"];
     if let Some((name, _)) = op.attributes.iter().find(|(name, _)| unwritten.contains(&name.as_str())) {
-        return Err(Error::new(format_args!(
-            "attribute `{name}` has no form in HLO here; send the program as StableHLO"
-        )));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format_args!("attribute `{name}` cannot be written as HLO; send the program as StableHLO"),
+        ));
     }
     let backend_config = match backend_config {
         Attribute::String(bytes) => bytes.clone(),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::proto::{Instruction, OutputOperandAliasing, Shape};
 use super::{collective, shape};
 use crate::attributes::int;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::fields::value_of;
 
@@ -92,7 +92,12 @@ pub(super) fn kind(i: &mut Instruction) -> Result<(OpKind, Attributes)> {
             match (Unary::from_name(&name), Binary::from_name(&name)) {
                 (Some(unary), _) => OpKind::Unary(unary),
                 (_, Some(binary)) => OpKind::Binary(binary),
-                _ => return Err(Error::new("programs with this opcode cannot be read; send them as StableHLO")),
+                _ => {
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        "the reader does not support this opcode; send the program as StableHLO",
+                    ));
+                }
             }
         }
     };
@@ -109,11 +114,12 @@ fn target(name: &str) -> OpKind {
 }
 
 fn negative(field: &str) -> Error {
-    Error::new(format_args!("{field} must not be negative"))
+    Error::new(ErrorKind::Encoding, format_args!("{field} must not be negative"))
 }
 
 fn dim(value: i64) -> Result<usize> {
-    usize::try_from(value).map_err(|_| Error::new(format_args!("{value} is not a valid dimension")))
+    usize::try_from(value)
+        .map_err(|_| Error::new(ErrorKind::Encoding, format_args!("{value} is not a valid dimension")))
 }
 
 fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
@@ -124,7 +130,7 @@ fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
 pub(super) fn dimension(i: &Instruction) -> Result<usize> {
     match i.dimensions[..] {
         [value] => dim(value),
-        _ => Err(Error::new(format_args!("names {} dimensions, not one", i.dimensions.len()))),
+        _ => Err(Error::new(ErrorKind::Encoding, format_args!("must have one dimension, not {}", i.dimensions.len()))),
     }
 }
 
@@ -135,7 +141,7 @@ fn compare(i: &Instruction) -> Result<OpKind> {
         ("", "" | "PARTIAL") => Kind::NoType,
         ("", "TOTAL") => Kind::TotalOrder,
         ("", "WEAK") => Kind::WeakOrder,
-        ("", other) => return Err(Error::new(format_args!("unknown comparison order `{other}`"))),
+        ("", other) => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown comparison order `{other}`"))),
         (ty, _) => comparison_type(ty)?,
     };
     Ok(OpKind::Compare { direction, compare_type })
@@ -148,7 +154,7 @@ fn comparison_type(ty: &str) -> Result<ComparisonType> {
         "TOTALORDER" => Kind::TotalOrder,
         "SIGNED" => Kind::Signed,
         "UNSIGNED" => Kind::Unsigned,
-        other => return Err(Error::new(format_args!("unknown comparison type `{other}`"))),
+        other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown comparison type `{other}`"))),
     })
 }
 
@@ -185,19 +191,22 @@ fn precision(i: &Instruction) -> Result<[Precision; 2]> {
     let mut list = [Precision::Default; 2];
     let Some(config) = &i.precision_config else { return Ok(list) };
     if config.algorithm != 0 {
-        return Err(Error::new(format_args!(
-            "dot algorithm {} cannot be read; send the program as StableHLO",
-            config.algorithm
-        )));
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            format_args!(
+                "the reader does not support dot algorithm {}; send the program as StableHLO",
+                config.algorithm
+            ),
+        ));
     }
     for (operand, &number) in config.operand_precision.iter().enumerate() {
         let precision = match number {
             0 => Precision::Default,
             1 => Precision::High,
             2 => Precision::Highest,
-            other => return Err(Error::new(format_args!("unknown precision {other}"))),
+            other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown precision {other}"))),
         };
-        *list.get_mut(operand).ok_or_else(|| Error::new("more than two precisions"))? = precision;
+        *list.get_mut(operand).ok_or_else(|| Error::new(ErrorKind::Encoding, "more than two precisions"))? = precision;
     }
     Ok(list)
 }
@@ -216,7 +225,7 @@ fn dot(i: &mut Instruction) -> Result<OpKind> {
 fn window(i: &mut Instruction, convolution: bool) -> Result<Window> {
     let dimensions = i.window.take().unwrap_or_default().dimensions;
     if !convolution && dimensions.iter().any(|d| d.window_reversal) {
-        return Err(Error::new("StableHLO does not support reversed windows in this op"));
+        return Err(Error::new(ErrorKind::Unsupported, "StableHLO does not support reversed windows in this op"));
     }
     Ok(Window {
         dimensions: if convolution { Vec::new() } else { dimensions.iter().map(|d| d.size).collect() },
@@ -258,7 +267,7 @@ fn triangular_solve(i: &mut Instruction) -> Result<OpKind> {
         0 | 1 => TransposeA::NoTranspose,
         2 => TransposeA::Transpose,
         3 => TransposeA::Adjoint,
-        other => return Err(Error::new(format_args!("unknown transpose_a {other}"))),
+        other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown transpose_a {other}"))),
     };
     let (left_side, lower, unit_diagonal) = (options.left_side, options.lower, options.unit_diagonal);
     Ok(OpKind::TriangularSolve { left_side, lower, unit_diagonal, transpose_a })
@@ -270,7 +279,7 @@ fn fft_type(number: i32) -> Result<FftType> {
         1 => FftType::Ifft,
         2 => FftType::Rfft,
         3 => FftType::Irfft,
-        other => return Err(Error::new(format_args!("unknown FFT type {other}"))),
+        other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown FFT type {other}"))),
     })
 }
 
@@ -279,7 +288,7 @@ fn rng_algorithm(number: i32) -> Result<RngAlgorithm> {
         0 => RngAlgorithm::Default,
         1 => RngAlgorithm::ThreeFry,
         2 => RngAlgorithm::Philox,
-        other => return Err(Error::new(format_args!("unknown random number algorithm {other}"))),
+        other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown random number algorithm {other}"))),
     })
 }
 
@@ -287,7 +296,7 @@ fn distribution(number: i32) -> Result<RngDistribution> {
     Ok(match number {
         1 => RngDistribution::Uniform,
         2 => RngDistribution::Normal,
-        other => return Err(Error::new(format_args!("unknown distribution {other}"))),
+        other => return Err(Error::new(ErrorKind::Encoding, format_args!("unknown distribution {other}"))),
     })
 }
 
@@ -339,7 +348,7 @@ fn layout(of: &Shape) -> Result<Attribute> {
     let order = of.layout.as_ref().map_or_else(Vec::new, |layout| layout.minor_to_major.clone());
     let tensor = matches!(of.element_type, 13 | 17);
     if !tensor && order.len() != shape::tensor(of)?.rank() {
-        return Err(Error::new("a layout with not as many dimensions as its array"));
+        return Err(Error::new(ErrorKind::Encoding, "the layout and its array have different numbers of dimensions"));
     }
     let extent = i64::try_from(order.len()).unwrap_or(i64::MAX);
     let data: Vec<u8> = order.iter().flat_map(|d| d.to_le_bytes()).collect();

@@ -5,7 +5,7 @@ use super::collective;
 use super::computation::{Body, Value, op};
 use super::proto::{Instruction, Shape};
 use super::shape;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Returns the instruction and the shape of its result. An instruction that starts an asynchronous operation becomes
@@ -32,7 +32,7 @@ fn started(opcode: &str, shape: &Shape) -> Result<Option<(&'static str, Shape)>>
     };
     match shape.tuple_shapes.get(1) {
         Some(result) => Ok(Some((opcode, result.clone()))),
-        None => Err(Error::new("must be a tuple of operands and results")),
+        None => Err(Error::new(ErrorKind::Encoding, "must be a tuple of operands and results")),
     }
 }
 
@@ -59,7 +59,10 @@ fn memory_order(of: &Shape) -> Result<Vec<usize>> {
     let mut seen = vec![false; rank];
     order.iter().for_each(|&d| seen[d] = true);
     if order.len() != rank || seen.contains(&false) {
-        return Err(Error::new(format_args!("{:?} is not a layout of {rank} dimensions", layout.minor_to_major)));
+        return Err(Error::new(
+            ErrorKind::Encoding,
+            format_args!("{:?} is not a layout of {rank} dimensions", layout.minor_to_major),
+        ));
     }
     Ok(order)
 }
@@ -68,13 +71,14 @@ impl Body<'_> {
     fn tensor(&self, id: ValueId) -> Result<&TensorType> {
         match &self.values[id.0 as usize] {
             Type::Tensor(ty) => Ok(ty),
-            other => Err(Error::new(format_args!("an operand is a {other} instead of an array"))),
+            other => Err(Error::new(ErrorKind::Encoding, format_args!("an operand must be an array, not {other}"))),
         }
     }
 
     /// An op with one array as its result.
     fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType, at: LocationId) -> Result<ValueId> {
-        let id = u32::try_from(self.values.len()).map_err(|_| Error::new("more values than 32 bits count"))?;
+        let id = u32::try_from(self.values.len())
+            .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))?;
         self.values.push(Type::Tensor(ty));
         self.ops.push(Op { location: at, ..op(kind, operands, vec![ValueId(id)]) });
         Ok(ValueId(id))
@@ -96,7 +100,10 @@ impl Body<'_> {
         let rank = self.tensor(sliced)?.rank();
         let extent = i64::try_from(rank).unwrap_or(i64::MAX);
         if ty.shape[0] != extent {
-            return Err(Error::new(format_args!("{ty} as the start indices of {rank} dimensions")));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("the start indices are {ty} but must hold an index for each of {rank} dimensions"),
+            ));
         }
         operands.truncate(first);
         for d in 0..extent {
@@ -113,10 +120,13 @@ impl Body<'_> {
         let (source, target) = (self.tensor(x)?.clone(), shape::tensor(to)?);
         if source.element.bit_width() != target.element.bit_width() {
             let error = "a bitcast between element types of different widths; only bitcast-convert can be read";
-            return Err(Error::new(error));
+            return Err(Error::new(ErrorKind::Encoding, error));
         }
         if source.num_elements() != target.num_elements() {
-            return Err(Error::new(format_args!("a bitcast of {source} to {target}, which has not as many elements")));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("{source} cannot be bitcast to {target}, which has a different number of elements"),
+            ));
         }
         let mut x = x;
         if source.element != target.element {
@@ -148,7 +158,8 @@ impl Body<'_> {
         shape: Shape,
         at: LocationId,
     ) -> Result<Value> {
-        let first = *operands.first().ok_or_else(|| Error::new("an all-to-all without operands"))?;
+        let first =
+            *operands.first().ok_or_else(|| Error::new(ErrorKind::Encoding, "must have at least one operand"))?;
         let ty = self.tensor(first)?.clone();
         let count = i64::try_from(operands.len()).unwrap_or(i64::MAX);
         let stacked = |n: i64| {
@@ -157,7 +168,7 @@ impl Body<'_> {
         let mut rows = Vec::with_capacity(operands.len());
         for operand in operands {
             if *self.tensor(operand)? != ty {
-                return Err(Error::new("an all-to-all of arrays of several types"));
+                return Err(Error::new(ErrorKind::Encoding, "operands must have the same type"));
             }
             rows.push(self.emit(OpKind::Reshape, vec![operand], stacked(1), at)?);
         }

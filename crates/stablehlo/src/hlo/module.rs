@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::proto::{self, decode};
 use super::{computation, shape};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, ElementType, Module};
 
 /// Reads a serialized `HloModuleProto`.
@@ -15,7 +15,9 @@ pub(crate) fn parse(program: Bytes) -> Result<Module> {
 /// Reads a serialized `HloModuleProtoWithConfig`.
 pub(crate) fn parse_with_config(program: Bytes) -> Result<Module> {
     let whole: proto::ModuleWithConfig = decode(program)?;
-    let Some(module) = whole.module else { return Err(Error::new("the message holds no HLO module")) };
+    let Some(module) = whole.module else {
+        return Err(Error::new(ErrorKind::Encoding, "the program does not contain an HLO module"));
+    };
     read(module, whole.config)
 }
 
@@ -41,9 +43,12 @@ fn read(program: Bytes, config: Option<proto::Config>) -> Result<Module> {
 fn default_layouts(of: &proto::ProgramShape) -> Result<()> {
     fn check(shape: &proto::Shape, what: &str) -> Result<()> {
         if let Some(order) = shape::permuted(shape) {
-            return Err(Error::new(format_args!(
-                "{what} has the layout {order:?}; only the default one, of descending dimensions, can be read"
-            )));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format_args!(
+                    "{what} has the layout {order:?}; the reader supports only the default layout, with dimensions in descending order"
+                ),
+            ));
         }
         shape.tuple_shapes.iter().try_for_each(|part| check(part, what))
     }

@@ -9,11 +9,13 @@ use bytes::Bytes;
 use prost::Message;
 
 use super::sharding::OpSharding;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Decodes a message.
 pub(super) fn decode<M: Message + Default>(bytes: Bytes) -> Result<M> {
-    M::decode(bytes).map_err(|error| Error::new(format_args!("the program is not a serialized HLO module: {error}")))
+    M::decode(bytes).map_err(|error| {
+        Error::new(ErrorKind::Encoding, format_args!("the program is not a serialized HLO module: {error}"))
+    })
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::proto::{self, decode};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{ElementType, Literal, TensorType, Type, normalise};
 use crate::limits::MAX_NESTING;
 
@@ -35,7 +35,7 @@ fn array(shape: &proto::Shape) -> Result<Type> {
     let mut text = "tensor<".to_owned();
     for (d, &extent) in shape.dimensions.iter().enumerate() {
         if extent < 0 {
-            return Err(Error::new(format_args!("a dimension of extent {extent}")));
+            return Err(Error::new(ErrorKind::Encoding, format_args!("the extent {extent} of a dimension is invalid")));
         }
         let (known, bound) = (extent.to_string(), "?".to_owned());
         let (known, bound) = if is_dynamic(d) { (bound, known) } else { (known, bound) };
@@ -58,7 +58,10 @@ pub(super) fn part(shape: &proto::Shape, index: &[i64]) -> Result<(usize, usize)
         let parts = if shape.element_type == TUPLE { &shape.tuple_shapes[..] } else { &[] };
         let inner = usize::try_from(step).ok().and_then(|step| Some((step, parts.get(step)?)));
         let Some((step, inner)) = inner else {
-            return Err(Error::new(format_args!("index {step} into {} elements of a tuple", parts.len())));
+            return Err(Error::new(
+                ErrorKind::Encoding,
+                format_args!("tuple index {step} is outside the {} elements", parts.len()),
+            ));
         };
         start += parts[..step].iter().map(leaf_count).sum::<usize>();
         shape = inner;
@@ -71,11 +74,12 @@ pub(super) fn tensor(shape: &proto::Shape) -> Result<TensorType> {
     let element = element(shape.element_type)?;
     if shape.is_dynamic_dimension.contains(&true) {
         return Err(Error::new(
-            "a constant, a layout or a collective of an array of bounded size cannot be read; give it one size",
+            ErrorKind::Unsupported,
+            "the reader does not support arrays of bounded size in constants, layouts and collectives; use a static size",
         ));
     }
     if let Some(extent) = shape.dimensions.iter().find(|&&extent| extent < 0) {
-        return Err(Error::new(format_args!("a dimension of extent {extent}")));
+        return Err(Error::new(ErrorKind::Encoding, format_args!("the extent {extent} of a dimension is invalid")));
     }
     Ok(TensorType::new(shape.dimensions.as_slice(), element))
 }
@@ -117,7 +121,9 @@ const ELEMENTS: [(i32, ElementType); 28] = {
 
 fn element(number: i32) -> Result<ElementType> {
     let row = ELEMENTS.iter().find(|row| row.0 == number);
-    row.map(|row| row.1).ok_or_else(|| Error::new(format_args!("StableHLO does not support element type {number}")))
+    row.map(|row| row.1).ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, format_args!("StableHLO does not support element type {number}"))
+    })
 }
 
 /// Returns the shape of values of this type, in the default layout.
@@ -126,7 +132,7 @@ pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
         Type::Tensor(ty) => of_tensor(ty),
         Type::Token => Ok(proto::Shape { element_type: TOKEN, ..proto::Shape::default() }),
         Type::Tuple(types) => Ok(tuple(types.iter().map(of_type).collect::<Result<_>>()?)),
-        Type::Other(text) => Err(Error::new(format_args!("HLO has no type {text}"))),
+        Type::Other(text) => Err(Error::new(ErrorKind::Unsupported, format_args!("HLO does not support type {text}"))),
     }
 }
 
@@ -134,7 +140,8 @@ pub(super) fn of_type(ty: &Type) -> Result<proto::Shape> {
 pub(super) fn of_tensor(ty: &TensorType) -> Result<proto::Shape> {
     let number = ELEMENTS.iter().find(|row| row.1 == ty.element).map(|row| row.0);
     let number = number.filter(|_| ty.shape.iter().all(|&extent| extent >= 0));
-    let number = number.ok_or_else(|| Error::new(format_args!("HLO has no type {ty}")))?;
+    let number =
+        number.ok_or_else(|| Error::new(ErrorKind::Unsupported, format_args!("HLO does not support type {ty}")))?;
     let rank = i64::try_from(ty.rank()).unwrap_or(i64::MAX);
     Ok(proto::Shape {
         element_type: number,
@@ -164,7 +171,7 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     let shape = literal.shape.take().unwrap_or_default();
     if shape.element_type == TUPLE {
         if depth > MAX_NESTING {
-            return Err(Error::new(format_args!("literals nest deeper than {MAX_NESTING}")));
+            return Err(Error::new(ErrorKind::Limit, format_args!("literals nest deeper than {MAX_NESTING}")));
         }
         return literal.tuple_literals.into_iter().try_for_each(|part| literals(decode(part)?, depth + 1, out));
     }
@@ -172,7 +179,10 @@ pub(super) fn literals(mut literal: proto::Literal, depth: usize, out: &mut Vec<
     let data = elements(literal, &ty)?;
     let (count, size) = (ty.num_elements(), ty.element.byte_size());
     if count.and_then(|n| n.checked_mul(size)) != Some(data.len()) {
-        return Err(Error::new(format_args!("a literal of type {ty} holds {} bytes", data.len())));
+        return Err(Error::new(
+            ErrorKind::Encoding,
+            format_args!("a literal of type {ty} cannot have {} bytes", data.len()),
+        ));
     }
     let data = match permuted(&shape) {
         Some(order) => reorder(&data, &ty, order)?,
@@ -217,7 +227,9 @@ fn elements(literal: proto::Literal, ty: &TensorType) -> Result<Bytes> {
         F64 => joined(&literal.f64s, |v| v.to_le_bytes()),
         ComplexF32 => joined(&literal.c64s, |v| v.to_le_bytes()),
         ComplexF64 => joined(&literal.c128s, |v| v.to_le_bytes()),
-        other => return Err(Error::new(format_args!("HLO does not support literals of {other}"))),
+        other => {
+            return Err(Error::new(ErrorKind::Unsupported, format_args!("HLO does not support literals of {other}")));
+        }
     })
 }
 
@@ -237,7 +249,7 @@ fn unpacked(raw: Bytes, ty: &TensorType) -> Bytes {
 
 /// Returns the row-major elements of a literal with another memory order.
 fn reorder(data: &[u8], ty: &TensorType, minor_to_major: &[i64]) -> Result<Bytes> {
-    let wrong = || Error::new(format_args!("{minor_to_major:?} is not a layout of {ty}"));
+    let wrong = || Error::new(ErrorKind::Encoding, format_args!("{minor_to_major:?} is not a layout of {ty}"));
     let rank = ty.rank();
     let extents: Vec<usize> = ty.shape.iter().filter_map(|&extent| usize::try_from(extent).ok()).collect();
     if minor_to_major.len() != rank || extents.len() != rank {
@@ -309,7 +321,9 @@ pub(super) fn literal_of(constant: &Literal) -> Result<proto::Literal> {
         F64 => literal.f64s = each(data, u64::from_le_bytes),
         ComplexF32 => literal.c64s = each(data, u32::from_le_bytes),
         ComplexF64 => literal.c128s = each(data, u64::from_le_bytes),
-        other => return Err(Error::new(format_args!("HLO does not support literals of {other}"))),
+        other => {
+            return Err(Error::new(ErrorKind::Unsupported, format_args!("HLO does not support literals of {other}")));
+        }
     }
     Ok(literal)
 }

@@ -12,13 +12,15 @@ use prost::Message;
 use super::fields::{self, long, longs, opcode};
 use super::proto::{self, Instruction, Shape};
 use super::shape;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
 /// Writes the module.
 pub(crate) fn write(module: &Module) -> Result<Vec<u8>> {
-    let Some(main) = module.entry() else { return Err(Error::new("the program has no function named main")) };
+    let Some(main) = module.entry() else {
+        return Err(Error::new(ErrorKind::Reference, "the program has no function named main"));
+    };
     let mut writer = Writer { module, next: 0, computations: Vec::new(), funcs: HashMap::new(), names: HashSet::new() };
     let entry = writer.func(main).map_err(|e| e.with_func(&main.name))?;
     let mut out = proto::Module {
@@ -56,9 +58,12 @@ fn donations(main: &Func, out: &mut proto::Module) -> Result<()> {
                     donors.push(proto::DonorEntry { parameter_number, parameter_shape_index: Vec::new() });
                 }
                 "mhlo.sharding" | "sdy.sharding" => {
-                    return Err(Error::new(format_args!(
-                        "argument {number} has a sharding, which has no form in HLO here; send the program as StableHLO"
-                    )));
+                    return Err(Error::new(
+                        ErrorKind::Unsupported,
+                        format_args!(
+                            "argument {number} has a sharding, which cannot be written as HLO; send the program as StableHLO"
+                        ),
+                    ));
                 }
                 _ => {}
             }
@@ -106,7 +111,7 @@ struct Computation<'a> {
 
 /// How the computation of a region takes and returns values.
 #[derive(Clone, Copy)]
-enum Form<'a> {
+enum CallingConvention<'a> {
     /// It has one parameter for each argument. It returns a single result directly, and several results as a tuple.
     Plain,
     /// It takes one tuple of the arguments and these outer values, and returns results like `Plain`.
@@ -129,7 +134,7 @@ impl<'m> Writer<'m> {
         }
         let mut constants = HashMap::new();
         collect_constants(&func.body, &mut constants);
-        let written = self.region(func, &constants, &func.body, &func.name, Form::Plain)?;
+        let written = self.region(func, &constants, &func.body, &func.name, CallingConvention::Plain)?;
         self.funcs.insert(&func.name, written.clone());
         Ok(written)
     }
@@ -141,18 +146,18 @@ impl<'m> Writer<'m> {
         constants: &'a HashMap<ValueId, &'a Literal>,
         region: &'a Region,
         name: &str,
-        form: Form<'_>,
+        form: CallingConvention<'_>,
     ) -> Result<Written> {
         let (instructions, values, parameters) = (Vec::new(), HashMap::new(), Vec::new());
         let mut to = Computation { func, constants, instructions, values, parameters };
         match form {
-            Form::Plain => {
+            CallingConvention::Plain => {
                 for (number, &arg) in region.args.iter().enumerate() {
                     let id = self.parameter(&mut to, number, shape::of_type(func.ty(arg))?);
                     to.values.insert(arg, id);
                 }
             }
-            Form::Condition(outer) | Form::Branch(outer) | Form::Body(outer) => {
+            CallingConvention::Condition(outer) | CallingConvention::Branch(outer) | CallingConvention::Body(outer) => {
                 let all: Vec<ValueId> = region.args.iter().chain(outer).copied().collect();
                 let shapes = all.iter().map(|&v| shape::of_type(func.ty(v))).collect::<Result<Vec<_>>>()?;
                 let tuple = self.parameter(&mut to, 0, shape::tuple(shapes.clone()));
@@ -162,17 +167,19 @@ impl<'m> Writer<'m> {
                 }
             }
         }
-        let Some((end, ops)) = region.ops.split_last() else { return Err(Error::new("a region must end in a return")) };
+        let Some((end, ops)) = region.ops.split_last() else {
+            return Err(Error::new(ErrorKind::Structure, "a region must end in a return"));
+        };
         for op in ops {
             self.op(&mut to, op)
                 .map_err(|e| e.with_op(&op.kind.name()).with_location(self.module.location(op.location)))?;
         }
         let mut results = end.operands.to_vec();
-        if let Form::Body(outer) = form {
+        if let CallingConvention::Body(outer) = form {
             results.extend(outer);
         }
         let (root_id, result) = match (form, &results[..]) {
-            (Form::Plain | Form::Condition(_), &[result]) => {
+            (CallingConvention::Plain | CallingConvention::Condition(_), &[result]) => {
                 (self.value(&mut to, result)?, shape::of_type(func.ty(result))?)
             }
             (_, results) => self.tuple(&mut to, results)?,
@@ -229,7 +236,8 @@ impl<'m> Writer<'m> {
         }
         let Some(literal) = to.constants.get(&value) else {
             return Err(Error::new(
-                "its region uses a value that is defined outside of it, which HLO allows only for `while`, `if` and `case`",
+                ErrorKind::Unsupported,
+                "the region uses a value from outside it; HLO allows this only for `while`, `if` and `case`",
             ));
         };
         let id = self.constant(to, literal)?;
@@ -250,7 +258,10 @@ impl<'m> Writer<'m> {
     fn op<'a>(&mut self, to: &mut Computation<'a>, op: &'a Op) -> Result<()> {
         let func = to.func;
         if op.attributes.iter().any(|(name, _)| matches!(name.as_str(), "mhlo.sharding" | "sdy.sharding")) {
-            return Err(Error::new("a sharding has no form in HLO here; send the program as StableHLO"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "a sharding cannot be written as HLO; send the program as StableHLO",
+            ));
         }
         match &op.kind {
             OpKind::Constant(literal) => {
@@ -303,7 +314,9 @@ impl<'m> Writer<'m> {
                 fields::instruction(op)?.ok_or_else(no_form)?
             }
             OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => {
-                let callee = self.module.func(callee).ok_or_else(|| Error::new(format_args!("calls @{callee}")))?;
+                let callee = self.module.func(callee).ok_or_else(|| {
+                    Error::new(ErrorKind::Reference, format_args!("calls @{callee}, which does not exist"))
+                })?;
                 let written = self.func(callee)?;
                 Instruction { called_computation_ids: vec![written.id], ..opcode("call") }
             }
@@ -318,7 +331,7 @@ impl<'m> Writer<'m> {
                 let mut i = fields::instruction(op)?.ok_or_else(no_form)?;
                 for (index, region) in op.regions.iter().enumerate() {
                     let name = format!("{}_body_{index}.{}", op.kind.base_name(), self.next + 1);
-                    let region = self.region(func, to.constants, region, &name, Form::Plain)?;
+                    let region = self.region(func, to.constants, region, &name, CallingConvention::Plain)?;
                     i.called_computation_ids.push(region.id);
                 }
                 i
@@ -392,8 +405,8 @@ impl<'m> Writer<'m> {
         let (start, shape) = self.tuple(to, &state)?;
         let (func, number) = (to.func, self.next + 1);
         let name = format!("condition.{number}");
-        let condition = self.region(func, to.constants, condition, &name, Form::Condition(&outer))?;
-        let body = self.region(func, to.constants, body, &format!("body.{number}"), Form::Body(&outer))?;
+        let condition = self.region(func, to.constants, condition, &name, CallingConvention::Condition(&outer))?;
+        let body = self.region(func, to.constants, body, &format!("body.{number}"), CallingConvention::Body(&outer))?;
         let i = Instruction {
             called_computation_ids: vec![body.id, condition.id],
             metadata: metadata(self.module, op.location),
@@ -411,7 +424,7 @@ impl<'m> Writer<'m> {
         let mut shape = Shape::default();
         for region in &op.regions {
             let name = format!("branch.{}", self.next + 1);
-            let branch = self.region(to.func, to.constants, region, &name, Form::Branch(&outer))?;
+            let branch = self.region(to.func, to.constants, region, &name, CallingConvention::Branch(&outer))?;
             i.called_computation_ids.push(branch.id);
             operands.push(given);
             shape = branch.result;
@@ -423,7 +436,7 @@ impl<'m> Writer<'m> {
 
 #[cold]
 fn no_form() -> Error {
-    Error::new("the op has no form in HLO here; send the program as StableHLO")
+    Error::new(ErrorKind::Unsupported, "the op cannot be written as HLO; send the program as StableHLO")
 }
 
 /// Collects the constants of a region and of its nested regions.

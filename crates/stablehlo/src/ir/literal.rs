@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 
 use super::types::{ElementType, TensorType};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Maximum length of a list in an op attribute that is given as a splat. Such lists have one entry per dimension.
 const MAX_LIST: usize = 4096;
@@ -38,17 +38,20 @@ impl Literal {
     pub fn new(ty: TensorType, data: impl Into<Bytes>) -> Result<Self> {
         let data = data.into();
         let Some(count) = ty.num_elements() else {
-            return Err(Error::new(format_args!("a constant of type {ty} has no fixed number of elements")));
+            return Err(Error::new(
+                ErrorKind::Type,
+                format_args!("a constant of type {ty} has no fixed number of elements"),
+            ));
         };
         let size = ty.element.byte_size();
         let splat = data.len() == size && count > 1;
         if splat || count.checked_mul(size) == Some(data.len()) {
             return Ok(Self { ty, data, splat });
         }
-        Err(Error::new(format_args!(
-            "a constant of type {ty} has {} bytes, but must have {count} elements or one",
-            data.len()
-        )))
+        Err(Error::new(
+            ErrorKind::Type,
+            format_args!("a constant of type {ty} has {} bytes, but must have {count} elements or one", data.len()),
+        ))
     }
 
     /// Creates a constant from MLIR's raw form, which packs eight booleans into a byte and leaves the unused bits of
@@ -105,7 +108,10 @@ fn unpack_booleans(ty: &TensorType, raw: Bytes) -> Result<Bytes> {
         }
         _ if raw.len() == count && raw.iter().all(|&b| b <= 1) => Ok(raw),
         _ if raw.len() == count => Ok(raw.iter().map(|&b| u8::from(b != 0)).collect()),
-        _ => Err(Error::new(format_args!("a constant of type {ty} holds {} bytes, expected {packed}", raw.len()))),
+        _ => Err(Error::new(
+            ErrorKind::Type,
+            format_args!("a constant of type {ty} holds {} bytes, expected {packed}", raw.len()),
+        )),
     }
 }
 

@@ -7,14 +7,14 @@ use crate::ir::*;
 const EXACT: [Precision; 2] = [Precision::Highest; 2];
 
 /// A gather or scatter that indexes one dimension.
-struct Along {
+struct IndexedDimension {
     dimension: usize,
     /// The type of the indices without the dimension of index vectors.
     indices: TensorType,
 }
 
 /// Returns the indexed dimension if the index vectors have only one component.
-fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usize) -> Option<Along> {
+fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usize) -> Option<IndexedDimension> {
     let &[dimension] = map else { return None };
     let mut shape = indices.shape.clone();
     if vector_dim < shape.len() {
@@ -24,7 +24,7 @@ fn along(indices: &TensorType, map: &[usize], removed: &[usize], vector_dim: usi
         shape.remove(vector_dim);
     }
     let one = removed == [dimension] && indices.element.is_integer() && indices.is_static();
-    one.then(|| Along { dimension, indices: TensorType::new(shape, indices.element) })
+    one.then(|| IndexedDimension { dimension, indices: TensorType::new(shape, indices.element) })
 }
 
 /// Whether products with a mask are exact for elements of this type.
@@ -54,7 +54,7 @@ impl Rewrite<'_> {
     fn mask(
         &mut self,
         indices: ValueId,
-        of: &Along,
+        of: &IndexedDimension,
         (extent, element, clamped): (i64, ElementType, bool),
         at: LocationId,
         ops: &mut Vec<Op>,

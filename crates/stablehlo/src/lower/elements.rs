@@ -1,7 +1,7 @@
 //! Replaces element types.
 
 use super::rules::DeviceRules;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::float::{decode, encode};
 use crate::ir::{ElementType, Literal, TensorType, Type};
 
@@ -20,11 +20,14 @@ pub(super) fn replaced(ty: &Type, rules: &DeviceRules) -> Type {
 pub(super) fn check(ty: &Type, rules: &DeviceRules) -> Result<()> {
     let Some(supported) = &rules.supported else { return Ok(()) };
     match ty {
-        Type::Tensor(tensor) if !supported.contains(&tensor.element) => Err(Error::new(format_args!(
-            "the device does not support elements of type {} (in {tensor}); convert them to one of {}",
-            tensor.element,
-            supported.iter().map(|element| element.name()).collect::<Vec<_>>().join(", ")
-        ))),
+        Type::Tensor(tensor) if !supported.contains(&tensor.element) => Err(Error::new(
+            ErrorKind::Unsupported,
+            format_args!(
+                "the device does not support elements of type {} (in {tensor}); convert them to one of {}",
+                tensor.element,
+                supported.iter().map(|element| element.name()).collect::<Vec<_>>().join(", ")
+            ),
+        )),
         Type::Tuple(types) => types.iter().try_for_each(|ty| check(ty, rules)),
         _ => Ok(()),
     }
@@ -36,7 +39,12 @@ pub(super) fn converted(literal: &Literal, to: ElementType) -> Result<Literal> {
     if from == to {
         return Ok(literal.clone());
     }
-    let wrong = || Error::new(format_args!("a constant of type {} cannot be replaced by one of {to}", literal.ty));
+    let wrong = || {
+        Error::new(
+            ErrorKind::Unsupported,
+            format_args!("a constant of type {} cannot be replaced by one of {to}", literal.ty),
+        )
+    };
     let integer = |element: ElementType| element.is_integer() || element == ElementType::Bool;
     if from.is_complex() || to.is_complex() || integer(from) != integer(to) {
         return Err(wrong());

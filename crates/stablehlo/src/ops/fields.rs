@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use crate::attributes::{Named, ints};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, ChannelHandle, Dims, ElementType, Enumeration, Literal, ReplicaGroups, TensorType};
 
 /// A dimension or a position, as a 64-bit integer.
@@ -160,7 +160,9 @@ impl ReadField<f32> for Float {
             }
             _ => None,
         };
-        value.ok_or_else(|| Error::new(format_args!("attribute `{name}` is missing or not a 32-bit float")))
+        value.ok_or_else(|| {
+            Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` is missing or not a 32-bit float"))
+        })
     }
 }
 
@@ -183,7 +185,9 @@ impl ReadField<Vec<Vec<i64>>> for Layouts {
             Some(Attribute::Array(layouts)) => layouts.iter().map(ints).collect(),
             Some(_) => None,
         };
-        layouts.ok_or_else(|| Error::new(format_args!("attribute `{name}` must hold lists of dimensions")))
+        layouts.ok_or_else(|| {
+            Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must hold lists of dimensions"))
+        })
     }
 }
 
@@ -194,16 +198,27 @@ impl ReadField<ReplicaGroups> for Groups {
             Some(Attribute::Other(text)) if text.starts_with("#stablehlo.replica_group_mesh_axes<") => {
                 return Ok(ReplicaGroups::Mesh(text.clone()));
             }
-            _ => return Err(Error::new(format_args!("attribute `{name}` is missing or not a tensor"))),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Attribute,
+                    format_args!("attribute `{name}` is missing or not a tensor"),
+                ));
+            }
         };
         if literal.ty.rank() != 2 {
-            return Err(Error::new(format_args!("attribute `{name}` must have two dimensions, not {}", literal.ty)));
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                format_args!("attribute `{name}` must have two dimensions, not {}", literal.ty),
+            ));
         }
         if literal.ty.element == ElementType::I64 && !literal.splat {
             return Ok(ReplicaGroups::Ids(literal.clone()));
         }
         let Some(ids) = literal.integers() else {
-            return Err(Error::new(format_args!("attribute `{name}` must hold integers, one per device")));
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                format_args!("attribute `{name}` must hold integers, one per device"),
+            ));
         };
         let ty = TensorType { element: ElementType::I64, ..literal.ty.clone() };
         let data: Vec<u8> = ids.into_iter().flat_map(i64::to_le_bytes).collect();
@@ -215,7 +230,7 @@ impl ReadField<Vec<(i64, i64)>> for IdPairs {
     fn read(attributes: Named<'_>, name: &str) -> Result<Vec<(i64, i64)>> {
         match attributes.find(name) {
             Some(Attribute::Tensor(_)) => attributes.pairs(name, 0),
-            _ => Err(Error::new(format_args!("attribute `{name}` is missing or not a tensor"))),
+            _ => Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` is missing or not a tensor"))),
         }
     }
 }
@@ -238,7 +253,7 @@ impl ReadField<Bytes> for Config {
         match attributes.find(name) {
             None => Ok(Bytes::new()),
             Some(Attribute::String(bytes)) => Ok(bytes.clone()),
-            Some(_) => Err(Error::new(format_args!("attribute `{name}` must be a string"))),
+            Some(_) => Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` must be a string"))),
         }
     }
 }
@@ -251,5 +266,5 @@ pub(crate) fn value_of<T: Enumeration>(word: &str) -> Result<T> {
 /// One function serves all enumerations, because formatting text takes much code.
 #[cold]
 fn unknown(what: &str, word: &str) -> Error {
-    Error::new(format_args!("unknown {what} `{word}`"))
+    Error::new(ErrorKind::Attribute, format_args!("unknown {what} `{word}`"))
 }

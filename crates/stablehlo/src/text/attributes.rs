@@ -3,7 +3,7 @@
 use super::dense::{float_bits, integer_bits};
 use super::parser::{Parser, parse_integer};
 use crate::attributes::{float_attribute, weight};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, Location, LocationId, TensorType};
 use crate::types::Ty;
 
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         let start = self.pos;
         let text = self.number()?;
         let ty = if self.eat(":") { Some(self.ty()?) } else { None };
-        let wrong = || Error::at(start, format_args!("`{text}` is out of range"));
+        let wrong = || Error::at(ErrorKind::Syntax, start, format_args!("`{text}` is out of range"));
         let element = match &ty {
             Some(Ty::Element(element)) => Some(*element),
             _ => None,

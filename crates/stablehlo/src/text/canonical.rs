@@ -3,7 +3,7 @@
 use super::ops::opcode_of;
 use super::parser::Parser;
 use crate::attributes::int;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes};
 use crate::ops::{Opcode, is_attribute};
 
@@ -57,7 +57,7 @@ pub(super) fn split(name: &str, listed: Attributes, rest: Attributes) -> Result<
     }
     if let Some((_, (name, _))) = own.iter().enumerate().find(|(i, (name, _))| own[..*i].iter().any(|(n, _)| n == name))
     {
-        return Err(Error::new(format_args!("attribute `{name}` is given twice")));
+        return Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` is given twice")));
     }
     Ok((own, discardable))
 }
@@ -95,7 +95,7 @@ pub(super) fn check(value: &Attribute) -> Result<()> {
         _ => return Ok(()),
     };
     match Parser::new(body(value)?).fields()?.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        Some((name, _)) => Err(Error::new(format_args!("unknown field `{name}`"))),
+        Some((name, _)) => Err(Error::new(ErrorKind::Attribute, format_args!("unknown field `{name}`"))),
         None => Ok(()),
     }
 }
@@ -106,12 +106,13 @@ fn body(value: &Attribute) -> Result<&str> {
         Attribute::Other(text) => text.split_once('<').and_then(|(_, rest)| rest.strip_suffix('>')),
         _ => None,
     };
-    inside.ok_or_else(|| Error::new("expected an attribute of the form `#stablehlo.name<...>`"))
+    inside.ok_or_else(|| Error::new(ErrorKind::Attribute, "expected an attribute of the form `#stablehlo.name<...>`"))
 }
 
 /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`.
 pub(super) fn convolution(text: &str) -> Result<Attributes> {
-    let wrong = || Error::new(format_args!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
+    let wrong =
+        || Error::new(ErrorKind::Syntax, format_args!("`{text}` is not of the form `[b, 0, f]x[0, i, o]->[b, 0, f]`"));
     let (inputs, output) = text.split_once("->").ok_or_else(wrong)?;
     let (input, kernel) = inputs.split_once('x').ok_or_else(wrong)?;
     let mut attributes = Attributes::new();

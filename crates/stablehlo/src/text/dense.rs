@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::parser::{Parser, hex};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::float::encode;
 use crate::ir::{Attribute, ElementType, Literal, TensorType};
 
@@ -22,7 +22,11 @@ impl Parser<'_> {
         let after = self.pos;
         let Ok(ty) = ty else { return Ok(Attribute::Other(self.text[start..after].to_owned())) };
         let Some(count) = ty.num_elements() else {
-            return Err(Error::at(start, format_args!("a constant of type {ty} has no fixed number of elements")));
+            return Err(Error::at(
+                ErrorKind::Type,
+                start,
+                format_args!("a constant of type {ty} has no fixed number of elements"),
+            ));
         };
         self.pos = body;
         let literal = if self.peek() == b'"' { self.hex_elements(ty) } else { self.elements(ty, count, end) };
@@ -40,7 +44,9 @@ impl Parser<'_> {
         let bytes = raw.strip_prefix(b"0x").and_then(decode_hex);
         Literal::from_raw(
             ty,
-            bytes.ok_or_else(|| Error::new("a string constant must be `0x` and pairs of hexadecimal digits"))?,
+            bytes.ok_or_else(|| {
+                Error::new(ErrorKind::Syntax, "a string constant must be `0x` and pairs of hexadecimal digits")
+            })?,
         )
     }
 
@@ -54,6 +60,7 @@ impl Parser<'_> {
         let Ok(ty) = self.constant_type()? else { return Ok(Attribute::Other(self.text[start..self.pos].to_owned())) };
         let Some(blob) = self.resources.get(name) else {
             return Err(Error::at(
+                ErrorKind::Reference,
                 start,
                 format_args!("resource `{name}` is not defined in the program's resource section"),
             ));
@@ -138,7 +145,8 @@ impl Parser<'_> {
         let start = self.pos;
         let text = self.number()?;
         let bits = if element.is_float() { float_bits(text, element) } else { integer_bits(text, element) };
-        let bits = bits.ok_or_else(|| Error::at(start, format_args!("`{text}` is not a value of {element}")))?;
+        let bits = bits
+            .ok_or_else(|| Error::at(ErrorKind::Syntax, start, format_args!("`{text}` is not a value of {element}")))?;
         push(data, element, bits, text)
     }
 }
@@ -149,7 +157,7 @@ fn push(data: &mut Vec<u8>, element: ElementType, bits: u64, text: &str) -> Resu
             data.extend_from_slice(&bits.to_le_bytes()[..size]);
             Ok(())
         }
-        _ => Err(Error::new(format_args!("`{text}` is not a value of {element}"))),
+        _ => Err(Error::new(ErrorKind::Syntax, format_args!("`{text}` is not a value of {element}"))),
     }
 }
 

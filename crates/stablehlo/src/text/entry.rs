@@ -3,14 +3,15 @@
 use bytes::Bytes;
 
 use super::parser::Parser;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, Module, Type};
 use crate::types::Ty;
 
 /// Reads a text program.
 pub(crate) fn parse(program: &Bytes) -> Result<Module> {
-    let text = std::str::from_utf8(program)
-        .map_err(|e| Error::at(e.valid_up_to(), "the program is neither a portable artifact nor UTF-8 text"))?;
+    let text = std::str::from_utf8(program).map_err(|e| {
+        Error::at(ErrorKind::Syntax, e.valid_up_to(), "the program is neither a portable artifact nor UTF-8 text")
+    })?;
     Parser::new(text).program().map_err(|e| e.with_text(text))
 }
 

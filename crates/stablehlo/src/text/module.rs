@@ -6,7 +6,7 @@ use super::dense::decode_hex;
 use super::ops::GenericOp;
 use super::parser::Parser;
 use super::scope::Scope;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{function_text, *};
 
 use crate::signature::{declaration, declared_results, keep_visibility};
@@ -21,7 +21,7 @@ impl<'a> Parser<'a> {
             return Err(self.expected("an op or the end of the program"));
         }
         if module.funcs.is_empty() && module.symbols.is_empty() && module.attributes.is_empty() {
-            return Err(Error::new("the program holds no function"));
+            return Err(Error::new(ErrorKind::Structure, "the program holds no function"));
         }
         module.locations = self.locations.into();
         Ok(module)
@@ -42,7 +42,11 @@ impl<'a> Parser<'a> {
                 _ => match self.word() {
                     "module" | "builtin.module" if outermost => {
                         if wrapped {
-                            return Err(self.error("a program is one module"));
+                            return Err(Error::at(
+                                ErrorKind::Structure,
+                                self.pos,
+                                "expected the end of the program after the module",
+                            ));
                         }
                         wrapped = true;
                         self.module(module)?;
@@ -197,7 +201,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The rest of a function after its name. For a function without a body, its attributes.
+    /// Reads the rest of a function after its name. Returns the attributes of a function without a body.
     fn func_body(&mut self, start: usize, visibility: Option<&str>, name: &str) -> Result<Result<Func, Attributes>> {
         let mut scope = Scope::default();
         let arguments = self.list("(", ")", Self::declared_argument)?;
@@ -218,7 +222,7 @@ impl<'a> Parser<'a> {
             return Ok(Err(declaration(name, ty, visibility, lists, attributes)));
         }
         if names.contains(&"") {
-            return Err(Error::at(start, "the arguments of a function with a body must be named"));
+            return Err(Error::at(ErrorKind::Syntax, start, "the arguments of a function with a body must be named"));
         }
         let place = self.place(start);
         self.expect("{")?;
@@ -464,7 +468,7 @@ fn generic_func(
 ) -> Result<Func> {
     let types = |ids: &[ValueId]| ids.iter().map(|&v| scope.ty(v).clone()).collect::<Vec<_>>();
     let Some(Op { kind: OpKind::Return, operands, .. }) = body.ops.last() else {
-        return Err(Error::new("a function must have a body that ends in a return"));
+        return Err(Error::new(ErrorKind::Structure, "a function must have a body that ends in a return"));
     };
     let (inputs, results) = (types(&body.args), types(operands));
     let (mut own, mut attributes) = (properties, Attributes::new());
@@ -477,7 +481,7 @@ fn generic_func(
     keep_visibility(visibility.as_deref(), &mut attributes);
     let results = match own.iter().find(|(name, _)| name == "function_type") {
         Some((_, Attribute::Type(declared))) => declared_results(declared, &inputs, results)?,
-        _ => return Err(Error::new("attribute `function_type` must be a type")),
+        _ => return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a type")),
     };
     let lists = |name: &str, count: usize| {
         let mut lists = Vec::with_capacity(count);
@@ -490,7 +494,8 @@ fn generic_func(
         lists
     };
     Ok(Func {
-        name: text(&own, "sym_name").ok_or_else(|| Error::new("attribute `sym_name` must be a string"))?,
+        name: text(&own, "sym_name")
+            .ok_or_else(|| Error::new(ErrorKind::Attribute, "attribute `sym_name` must be a string"))?,
         public: visibility.is_none_or(|v| v != "private" && v != "nested"),
         arg_attributes: lists("arg_attrs", inputs.len()),
         result_attributes: lists("res_attrs", results.len()),

@@ -11,7 +11,7 @@ use super::scope::Scope;
 use super::types::TypeList;
 use crate::attributes::Named;
 use crate::compatible::list;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
         let length = self.raw_string()?.len();
         let name = &self.text[start..start + length];
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && b != b'\\') {
-            return Err(Error::at(start, format_args!("{name:?} is not the name of an op")));
+            return Err(Error::at(ErrorKind::Syntax, start, format_args!("{name:?} is not the name of an op")));
         }
         Ok(name)
     }
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         self.expect(":")?;
         let start = self.pos;
         if self.peek() != b'(' {
-            return Err(Error::at(start, "expected a type of the form `(T) -> T`"));
+            return Err(Error::at(ErrorKind::Syntax, start, "expected a type of the form `(T) -> T`"));
         }
         let (inputs, outputs) = self.function_types()?;
         op.types = Types::Function(inputs, outputs);
@@ -204,7 +204,10 @@ impl<'a> Parser<'a> {
     ) -> Result<Op> {
         let code = op.code;
         if code == Opcode::Other && name == "builtin.unrealized_conversion_cast" {
-            return Err(Error::new("text does not support casts between dialects; use the operand"));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "text does not support casts between dialects; use the operand",
+            ));
         }
         let (own, discardable) = split(name, std::mem::take(&mut op.listed), std::mem::take(&mut op.rest))?;
         let types = result_types(scope, op, code, &own)?;
@@ -222,7 +225,10 @@ impl<'a> Parser<'a> {
 /// Sets the types of the reserved values.
 fn assign(scope: &mut Scope<'_>, reserved: ValueIds, types: TypeList) -> Result<ValueIds> {
     if reserved.len() != types.len() {
-        return Err(Error::new(format_args!("{} results are named, but the op has {}", reserved.len(), types.len())));
+        return Err(Error::new(
+            ErrorKind::Structure,
+            format_args!("{} results are named, but the op has {}", reserved.len(), types.len()),
+        ));
     }
     for (value, ty) in reserved.iter().zip(types) {
         scope.values.set(value.0 as usize, ty);
@@ -236,11 +242,14 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
     match std::mem::take(&mut op.types) {
         Types::Function(inputs, outputs) => {
             if !scope.have(&op.operands, &inputs) {
-                return Err(Error::new(format_args!(
-                    "operands are written as ({}) but are ({})",
-                    list(inputs.iter().map(|ty| &**ty)),
-                    list(op.operands.iter().map(|&v| scope.ty(v)))
-                )));
+                return Err(Error::new(
+                    ErrorKind::Type,
+                    format_args!(
+                        "operands are written as ({}) but are ({})",
+                        list(inputs.iter().map(|ty| &**ty)),
+                        list(op.operands.iter().map(|&v| scope.ty(v)))
+                    ),
+                ));
             }
             Ok(outputs)
         }
@@ -249,28 +258,37 @@ fn result_types(scope: &Scope<'_>, op: &mut GenericOp<'_>, code: Opcode, own: &A
             (Opcode::Constant | Opcode::Other, Some((_, Attribute::Tensor(literal)))) => {
                 Ok([Arc::new(Type::Tensor(literal.ty.clone()))].into_iter().collect())
             }
-            (Opcode::Constant, _) => Err(Error::new("the value must be a tensor of a known element type")),
+            (Opcode::Constant, _) => {
+                Err(Error::new(ErrorKind::Attribute, "the value must be a tensor of a known element type"))
+            }
             _ if named == 0 => Ok(TypeList::new()),
-            _ => Err(Error::new("the types of the results are missing")),
+            _ => Err(Error::new(ErrorKind::Structure, "the types of the results are missing")),
         },
         Types::List(types) => match code {
             Opcode::Return => {
                 if !scope.have(&op.operands, &types) {
-                    return Err(Error::new(format_args!(
-                        "operands are written as {} but are {}",
-                        list(types.iter().map(|ty| &**ty)),
-                        list(op.operands.iter().map(|&v| scope.ty(v)))
-                    )));
+                    return Err(Error::new(
+                        ErrorKind::Type,
+                        format_args!(
+                            "operands are written as {} but are {}",
+                            list(types.iter().map(|ty| &**ty)),
+                            list(op.operands.iter().map(|&v| scope.ty(v)))
+                        ),
+                    ));
                 }
                 Ok(TypeList::new())
             }
-            Opcode::Select if types.len() != 2 => {
-                Err(Error::new(format_args!("needs the types of predicate and result, not {} types", types.len())))
-            }
+            Opcode::Select if types.len() != 2 => Err(Error::new(
+                ErrorKind::Structure,
+                format_args!("needs the types of predicate and result, not {} types", types.len()),
+            )),
             Opcode::Select => Ok(types.into_iter().last().into_iter().collect()),
             Opcode::Other if named == 0 => Ok(TypeList::new()),
             _ if named == 0 || types.len() == named => Ok(types),
-            _ => Err(Error::new(format_args!("{named} results are named, but {} types are given", types.len()))),
+            _ => Err(Error::new(
+                ErrorKind::Structure,
+                format_args!("{named} results are named, but {} types are given", types.len()),
+            )),
         },
     }
 }

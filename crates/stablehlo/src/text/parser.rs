@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::ops::GenericOp;
 use crate::attributes::Budget;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Location, LocationId, Type};
 use crate::limits::MAX_NESTING;
 use crate::types::Ty;
@@ -71,7 +71,7 @@ impl<'a> Parser<'a> {
     /// Creates an error at the current position.
     #[cold]
     pub(super) fn error(&self, message: impl fmt::Display) -> Error {
-        Error::at(self.pos, message)
+        Error::at(ErrorKind::Syntax, self.pos, message)
     }
 
     /// Creates an error with the expected and the actual text.
@@ -308,7 +308,8 @@ impl<'a> Parser<'a> {
     pub(super) fn integer(&mut self) -> Result<i64> {
         let start = self.pos;
         let text = self.number()?;
-        parse_integer(text).ok_or_else(|| Error::at(start, format_args!("`{text}` is not a 64-bit integer")))
+        parse_integer(text)
+            .ok_or_else(|| Error::at(ErrorKind::Syntax, start, format_args!("`{text}` is not a 64-bit integer")))
     }
 
     /// Takes a balanced `<...>` and returns it with the brackets. Brackets in strings and arrows do not count.
@@ -325,14 +326,20 @@ impl<'a> Parser<'a> {
                 // Removes the innermost open bracket, which must be of the same kind.
                 closing @ (b'>' | b')' | b']' | b'}') if open.pop() != Some(closing) => {
                     let closing = char::from(closing);
-                    return Err(Error::at(self.pos, format_args!("`{closing}` closes no bracket behind `<`")));
+                    return Err(Error::at(
+                        ErrorKind::Syntax,
+                        self.pos,
+                        format_args!("`{closing}` has no matching opening bracket after `<`"),
+                    ));
                 }
                 b'"' => {
                     self.raw_string()?;
                     continue;
                 }
                 b'-' if self.bytes().get(self.pos + 1) == Some(&b'>') => self.pos += 1,
-                0 if self.pos >= self.text.len() => return Err(Error::at(start, "`<` is never closed")),
+                0 if self.pos >= self.text.len() => {
+                    return Err(Error::at(ErrorKind::Syntax, start, "`<` is never closed"));
+                }
                 _ => {}
             }
             self.pos += 1;
@@ -379,7 +386,11 @@ impl<'a> Parser<'a> {
     /// Enters a nesting level, up to the limit.
     pub(super) fn enter(&mut self) -> Result<()> {
         if self.depth >= MAX_NESTING {
-            return Err(self.error(format_args!("the program nests deeper than {MAX_NESTING}")));
+            return Err(Error::at(
+                ErrorKind::Limit,
+                self.pos,
+                format_args!("the program nests deeper than {MAX_NESTING}"),
+            ));
         }
         self.depth += 1;
         Ok(())
@@ -396,7 +407,8 @@ impl<'a> Parser<'a> {
 
     /// Adds a location.
     pub(super) fn add_location(&mut self, location: Location) -> Result<LocationId> {
-        let id = u32::try_from(self.locations.len()).map_err(|_| self.error("too many locations"))?;
+        let id = u32::try_from(self.locations.len())
+            .map_err(|_| Error::at(ErrorKind::Limit, self.pos, "a program has more than 2^32 locations"))?;
         self.locations.push(location);
         Ok(LocationId(id))
     }

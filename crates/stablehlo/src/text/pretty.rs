@@ -7,7 +7,7 @@ use super::ops::{GenericOp, canonical_name};
 use super::parser::{Parser, parse_integer};
 use super::scope::Scope;
 use crate::attributes::{enumeration, int};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{
     Attribute, ChannelHandle, ComparisonDirection, ComparisonType, Dims, ElementType, FftType, ReplicaGroups,
     RngAlgorithm, RngDistribution, TransposeA,
@@ -116,7 +116,9 @@ impl<'a> Parser<'a> {
                 "lhs_dilate" => "lhs_dilation",
                 "rhs_dilate" => "rhs_dilation",
                 "reverse" => "window_reversal",
-                other => return Err(Error::at(start, format_args!("unknown window field `{other}`"))),
+                other => {
+                    return Err(Error::at(ErrorKind::Syntax, start, format_args!("unknown window field `{other}`")));
+                }
             };
             p.expect("=")?;
             Ok((name.to_owned(), p.attribute()?))
@@ -246,7 +248,7 @@ impl<'a> Parser<'a> {
             ("batch_dims", Opcode::TorchIndexSelect) => word,
             // Ops of other dialects keep their words.
             _ if code == Opcode::Other => word,
-            _ => return Err(Error::at(start, format_args!("unknown word `{word}`"))),
+            _ => return Err(Error::at(ErrorKind::Syntax, start, format_args!("unknown word `{word}`"))),
         };
         let value = self.bare_value()?;
         op.list(name, value);
@@ -263,7 +265,7 @@ impl<'a> Parser<'a> {
             let text = self.number()?;
             let float = text.contains('.').then(|| Some(Attribute::Float(text.parse().ok()?, ElementType::F64)));
             let number = float.unwrap_or_else(|| parse_integer(text).map(int));
-            return number.ok_or_else(|| Error::at(start, format_args!("`{text}` is out of range")));
+            return number.ok_or_else(|| Error::at(ErrorKind::Syntax, start, format_args!("`{text}` is out of range")));
         }
         self.attribute()
     }
@@ -290,7 +292,7 @@ impl<'a> Parser<'a> {
         let word = self.ident("a format such as `e5m10`")?;
         let parts = word.strip_prefix('e').and_then(|rest| rest.split_once('m'));
         let (Some(Ok(exponent)), Some(Ok(mantissa))) = (parts.map(|p| p.0.parse()), parts.map(|p| p.1.parse())) else {
-            return Err(Error::at(start, format_args!("`{word}` is not a format such as `e5m10`")));
+            return Err(Error::at(ErrorKind::Syntax, start, format_args!("`{word}` is not a format such as `e5m10`")));
         };
         op.list("exponent_bits", Attribute::Integer(exponent, ElementType::I32));
         op.list("mantissa_bits", Attribute::Integer(mantissa, ElementType::I32));

@@ -8,7 +8,7 @@ use super::parser::Parser;
 use super::scope::Scope;
 use super::types::TypeList;
 use crate::attributes::{Named, int};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
@@ -86,7 +86,11 @@ impl<'a> Parser<'a> {
         let carries = op.operands.len() - inputs;
         let results = if let Types::Function(_, outputs) = &op.types { outputs.len() } else { 0 };
         let Some(outputs) = results.checked_sub(carries) else {
-            return Err(self.error(format_args!("{carries} initial values need as many results, there are {results}")));
+            return Err(Error::at(
+                ErrorKind::Structure,
+                self.pos,
+                format_args!("must have a result for each of the {carries} initial values, not {results}"),
+            ));
         };
         op.list("operandSegmentSizes", segments([inputs, carries])?);
         op.list("resultSegmentSizes", segments([outputs, carries])?);
@@ -249,7 +253,9 @@ impl<'a> Parser<'a> {
                     self.raw_string()?;
                     continue;
                 }
-                0 if self.pos >= self.text.len() => return Err(Error::at(start, "a bracket is never closed")),
+                0 if self.pos >= self.text.len() => {
+                    return Err(Error::at(ErrorKind::Syntax, start, "a bracket is never closed"));
+                }
                 _ => {}
             }
             self.pos += 1;
@@ -264,7 +270,8 @@ impl<'a> Parser<'a> {
 fn segments(counts: [usize; 2]) -> Result<Attribute> {
     let mut bytes = Vec::with_capacity(8);
     for count in counts {
-        let count = i32::try_from(count).map_err(|_| Error::new("an op has more than 2^31 operands"))?;
+        let count =
+            i32::try_from(count).map_err(|_| Error::new(ErrorKind::Limit, "an op has more than 2^31 operands"))?;
         bytes.extend(count.to_le_bytes());
     }
     Ok(Attribute::DenseArray(Literal::new(TensorType::new([2], ElementType::I32), bytes)?))

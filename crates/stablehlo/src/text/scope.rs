@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Type, ValueId, ValueIds, ValueTypes};
 
 /// The values of the function being read.
@@ -24,8 +24,11 @@ impl<'a> Scope<'a> {
     pub(super) fn add(&mut self, types: impl IntoIterator<Item = Arc<Type>>) -> Result<ValueIds> {
         let first = self.values.len();
         self.values.extend(types);
-        let id =
-            |i: usize| u32::try_from(i).map(ValueId).map_err(|_| Error::new("a function has more than 2^32 values"));
+        let id = |i: usize| {
+            u32::try_from(i)
+                .map(ValueId)
+                .map_err(|_| Error::new(ErrorKind::Limit, "a function has more than 2^32 values"))
+        };
         (first..self.values.len()).map(id).collect()
     }
 
@@ -37,7 +40,7 @@ impl<'a> Scope<'a> {
             return Ok(());
         }
         if self.lookup(name).is_some() {
-            return Err(Error::new(format_args!("value %{name} is defined twice")));
+            return Err(Error::new(ErrorKind::Reference, format_args!("value %{name} is defined twice")));
         }
         // The list of numbered names must not grow much larger than the function.
         match number(name).filter(|&number| number <= 2 * self.values.len() + 64) {
@@ -63,13 +66,13 @@ impl<'a> Scope<'a> {
     /// The value `%name` or `%name#index`.
     pub(super) fn find(&self, name: &str, index: Option<i64>) -> Result<ValueId> {
         let Some((first, count)) = self.lookup(name) else {
-            return Err(Error::new(format_args!("value %{name} is not defined here")));
+            return Err(Error::new(ErrorKind::Reference, format_args!("value %{name} is not defined here")));
         };
         // A bare name refers to the first of its values.
         let index = index.map_or(Ok(0), usize::try_from).ok().filter(|&i| i < count);
         match index.and_then(|i| u32::try_from(i).ok()) {
             Some(index) => Ok(ValueId(first.0 + index)),
-            None => Err(Error::new(format_args!("value %{name} stands for {count} values only"))),
+            None => Err(Error::new(ErrorKind::Reference, format_args!("%{name} has only {count} values"))),
         }
     }
 

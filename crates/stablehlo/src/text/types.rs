@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::parser::Parser;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{DYNAMIC, ElementType, TensorType, Type};
 use crate::types::Ty;
 
@@ -167,7 +167,11 @@ impl<'a> Parser<'a> {
                 inside[1..].split(", ").all(|part| part.trim_start().starts_with("tensor<") || part.starts_with('#'))
             };
             if name == "stablehlo.future" && !tensors() {
-                return Err(Error::at(start, format_args!("a future must be of tensors, not `{inside}`")));
+                return Err(Error::at(
+                    ErrorKind::Syntax,
+                    start,
+                    format_args!("a future must be of tensors, not `{inside}`"),
+                ));
             }
             return Ok(Ty::Value(Type::Other(self.text[start..self.pos].to_owned())));
         }
@@ -178,7 +182,9 @@ impl<'a> Parser<'a> {
                     self.budget.charge(ty.weight()).map_err(|e| e.with_offset(start))?;
                     Ok(ty)
                 }
-                None if name.starts_with("stablehlo.") => Err(Error::at(start, format_args!("unknown type `!{name}`"))),
+                None if name.starts_with("stablehlo.") => {
+                    Err(Error::at(ErrorKind::Syntax, start, format_args!("unknown type `!{name}`")))
+                }
                 None => Ok(Ty::Value(Type::Other(format!("!{name}")))),
             },
         }

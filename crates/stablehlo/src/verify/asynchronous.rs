@@ -2,7 +2,7 @@
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Whether the op may run asynchronously.
@@ -24,15 +24,19 @@ fn runs_asynchronously(kind: &OpKind) -> bool {
 
 pub(super) fn start(site: &Site<'_>) -> Result<()> {
     let [region] = &site.op.regions[..] else {
-        return Err(Error::new(format_args!("must have one region, not {}", site.op.regions.len())));
+        return Err(Error::new(
+            ErrorKind::Structure,
+            format_args!("must have one region, not {}", site.op.regions.len()),
+        ));
     };
     let [inner, _] = &region.ops[..] else {
-        return Err(Error::new("its region must hold one op and a return"));
+        return Err(Error::new(ErrorKind::Structure, "its region must hold one op and a return"));
     };
     let known = runs_asynchronously(&inner.kind);
-    ensure!(known, "its region must hold a collective or a slice, not {}", inner.kind.name());
+    ensure!(Structure, known, "its region must hold a collective or a slice, not {}", inner.kind.name());
     let args = region.args.iter().map(|&v| site.func.ty(v));
     ensure!(
+        Type,
         all_compatible(args.clone(), site.operands()),
         "the region takes ({}) but is given ({})",
         list(args),
@@ -51,12 +55,12 @@ pub(super) fn results(future: Option<&Type>) -> Result<Vec<Type>> {
     let types = inside.map(|inside| format!("({inside}) -> ()"));
     match types.and_then(|text| crate::text::function_type(&text)) {
         Some((types, _)) => Ok(types),
-        None => Err(Error::new("the operand must be a future")),
+        None => Err(Error::new(ErrorKind::Type, "the operand must be a future")),
     }
 }
 
 pub(super) fn done(site: &Site<'_>) -> Result<()> {
-    ensure!(site.op.operands.len() == 1, "must have one operand, not {}", site.op.operands.len());
+    ensure!(Structure, site.op.operands.len() == 1, "must have one operand, not {}", site.op.operands.len());
     future_of(site.operand(0)?, &site.results().collect::<Vec<_>>())
 }
 
@@ -66,11 +70,13 @@ fn future_of(future: &Type, types: &[&Type]) -> Result<()> {
         Type::Other(text) => text.strip_prefix("!stablehlo.future<").and_then(|text| text.strip_suffix('>')),
         _ => None,
     };
-    let Some(inside) = inside else { return Err(Error::new(format_args!("{future} must be a future"))) };
+    let Some(inside) = inside else {
+        return Err(Error::new(ErrorKind::Type, format_args!("{future} must be a future")));
+    };
     let bare = |text: &str| text.chars().filter(|c| !c.is_whitespace()).collect::<String>();
     let written = list(types.iter().copied());
     // A dynamic extent may stand for a static one.
     let open = inside.contains('?') || written.contains('?');
-    ensure!(open || bare(inside) == bare(&written), "{future} does not hold ({written})");
+    ensure!(Type, open || bare(inside) == bare(&written), "{future} does not hold ({written})");
     Ok(())
 }

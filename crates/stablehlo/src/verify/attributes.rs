@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::site::ensure;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::{is_attribute, is_own};
 
@@ -12,7 +12,11 @@ use crate::ops::{is_attribute, is_own};
 pub(super) fn module(module: &Module) -> Result<()> {
     dictionary(&module.attributes)?;
     let has_name = module.attributes.iter().any(|(name, _)| name == "sym_name");
-    ensure!(!has_name, "attribute `sym_name` of a module must be a string, and the module must have no other name");
+    ensure!(
+        Attribute,
+        !has_name,
+        "attribute `sym_name` of a module must be a string, and the module must have no other name"
+    );
     for (name, attributes) in &module.symbols {
         dictionary(attributes).and_then(|()| symbol(name, attributes)).map_err(|e| e.with_op(name))?;
     }
@@ -32,13 +36,17 @@ pub(super) fn op(op: &Op) -> Result<()> {
         if is_own(&op.kind, name) {
             own(name, value)?;
         } else {
-            ensure!(!is_of_op(&op.kind, name), "attribute `{name}` is the op's own and cannot be discardable too");
+            ensure!(
+                Attribute,
+                !is_of_op(&op.kind, name),
+                "attribute `{name}` is the op's own and cannot be discardable too"
+            );
         }
     }
     match &op.kind {
         OpKind::Other { attributes, .. } => {
             let twice = op.attributes.iter().find(|(name, _)| attributes.iter().any(|(own, _)| own == name));
-            ensure!(twice.is_none(), "attribute `{}` is given twice", twice.map_or("", |(name, _)| name));
+            ensure!(Attribute, twice.is_none(), "attribute `{}` is given twice", twice.map_or("", |(name, _)| name));
             dictionary(attributes)
         }
         OpKind::Composite { composite_attributes, .. } => dictionary(composite_attributes),
@@ -59,7 +67,7 @@ fn own(name: &str, value: &Attribute) -> Result<()> {
         "version" => (matches!(value, Attribute::Integer(..)), "an integer"),
         _ => (matches!(value, Attribute::Array(_)), "a list"),
     };
-    ensure!(sound, "attribute `{name}` must be {form}");
+    ensure!(Attribute, sound, "attribute `{name}` must be {form}");
     Ok(())
 }
 
@@ -94,26 +102,26 @@ fn symbol(name: &str, attributes: &Attributes) -> Result<()> {
                 Some(Attribute::Other(text)) => text.starts_with("#sdy.mesh<"),
                 mesh => mesh.is_none(),
             };
-            ensure!(is_mesh, "attribute `mesh` must be of the form `#sdy.mesh<[...]>`");
-            ensure!(has_name, "attribute `sym_name` must be a string");
+            ensure!(Attribute, is_mesh, "attribute `mesh` must be of the form `#sdy.mesh<[...]>`");
+            ensure!(Attribute, has_name, "attribute `sym_name` must be a string");
         }
         "func.func" => {
-            ensure!(has_name, "attribute `sym_name` must be a string");
+            ensure!(Attribute, has_name, "attribute `sym_name` must be a string");
             let visible = match find("sym_visibility") {
                 None => true,
                 Some(visibility) => matches!(visibility.as_str(), Some("public" | "private" | "nested")),
             };
-            ensure!(visible, "attribute `sym_visibility` must be `public`, `private` or `nested`");
+            ensure!(Attribute, visible, "attribute `sym_visibility` must be `public`, `private` or `nested`");
             let ty = match find("function_type") {
                 Some(Attribute::Type(Type::Other(text))) => crate::text::function_type(text),
                 _ => None,
             };
             let Some((inputs, results)) = ty else {
-                return Err(Error::new("attribute `function_type` must be a function type"));
+                return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a function type"));
             };
             for (name, count) in [("arg_attrs", inputs.len()), ("res_attrs", results.len())] {
                 let long = matches!(find(name), Some(Attribute::Array(items)) if items.len() > count);
-                ensure!(!long, "attribute `{name}` must be a list of at most {count} dictionaries");
+                ensure!(Attribute, !long, "attribute `{name}` must be a list of at most {count} dictionaries");
             }
         }
         _ => {}
@@ -129,7 +137,7 @@ fn dictionary(entries: &Attributes) -> Result<()> {
         entries.iter().find(|(name, _)| !seen.insert(name))
     };
     if let Some((name, _)) = twice {
-        return Err(Error::new(format_args!("attribute `{name}` is given twice")));
+        return Err(Error::new(ErrorKind::Attribute, format_args!("attribute `{name}` is given twice")));
     }
     entries.iter().try_for_each(|(name, value)| attribute(value).map_err(|e| e.in_attribute(name)))
 }
@@ -148,7 +156,7 @@ fn attribute(value: &Attribute) -> Result<()> {
 fn structured(text: &str) -> Result<()> {
     match crate::text::whole_attribute(text) {
         Some(Attribute::Other(same)) if same == text => Ok(()),
-        _ => Err(Error::new(format_args!("`{text}` is not an attribute as MLIR writes it"))),
+        _ => Err(Error::new(ErrorKind::Attribute, format_args!("`{text}` is not an attribute as MLIR writes it"))),
     }
 }
 
@@ -156,6 +164,6 @@ fn own_type(ty: &Type) -> Result<()> {
     let Type::Other(text) = ty else { return Ok(()) };
     match crate::text::whole_type(text) {
         Some(same) if same.clone().into_type() == *ty => Ok(()),
-        _ => Err(Error::new(format_args!("`{text}` is not a type as MLIR writes it"))),
+        _ => Err(Error::new(ErrorKind::Attribute, format_args!("`{text}` is not a type as MLIR writes it"))),
     }
 }

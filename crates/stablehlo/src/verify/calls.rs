@@ -3,7 +3,7 @@
 use std::collections::BinaryHeap;
 
 use super::site::ensure;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Maximum length of a chain of calls. A device that follows calls recursively needs stack in proportion.
@@ -15,7 +15,7 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
     let by_name: BinaryHeap<_> = module.funcs.iter().enumerate().map(|(i, func)| (func.name.as_str(), i)).collect();
     let by_name = by_name.into_sorted_vec();
     for pair in by_name.windows(2) {
-        ensure!(pair[0].0 != pair[1].0, "function @{} is defined twice", pair[0].0);
+        ensure!(Reference, pair[0].0 != pair[1].0, "function @{} is defined twice", pair[0].0);
     }
     let mut edges = Vec::with_capacity(module.funcs.len());
     for (func, calls) in module.funcs.iter().zip(calls) {
@@ -34,6 +34,7 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
             if let Some(&callee) = edges[func].get(*next) {
                 *next += 1;
                 ensure!(
+                    Structure,
                     !on_path[callee],
                     "function @{} calls itself, directly or through others",
                     module.funcs[callee].name
@@ -45,6 +46,7 @@ pub(super) fn verify(module: &Module, calls: &[Vec<&Op>]) -> Result<()> {
             }
             let below = edges[func].iter().filter_map(|&c| height[c]).max().unwrap_or(0usize);
             ensure!(
+                Limit,
                 below < MAX_CALL_DEPTH,
                 "calls nest deeper than {MAX_CALL_DEPTH} at function @{}",
                 module.funcs[func].name
@@ -68,7 +70,10 @@ fn collect(
         let place = |e: Error| e.with_op(&op.kind.name()).with_location(module.location(op.location));
         if let OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } = &op.kind {
             let Ok(at) = by_name.binary_search_by(|(name, _)| (*name).cmp(callee)) else {
-                return Err(place(Error::new(format_args!("calls @{callee}, which does not exist or has no body"))));
+                return Err(place(Error::new(
+                    ErrorKind::Reference,
+                    format_args!("calls @{callee}, which does not exist or has no body"),
+                )));
             };
             let index = by_name[at].1;
             callees.push(index);
@@ -82,6 +87,7 @@ fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
     let types = |func: &Func, ids: &[ValueId]| crate::compatible::list(ids.iter().map(|&v| func.ty(v)));
     let own = |ids: &'_ [ValueId]| ids.iter().map(|&v| func.ty(v)).collect::<Vec<_>>();
     ensure!(
+        Type,
         crate::compatible::all_compatible(own(&op.operands), callee.args().iter().map(|&v| callee.ty(v))),
         "passes ({}) to @{}, which takes ({})",
         types(func, &op.operands),
@@ -89,6 +95,7 @@ fn check_types(func: &Func, op: &Op, callee: &Func) -> Result<()> {
         types(callee, callee.args())
     );
     ensure!(
+        Type,
         crate::compatible::all_compatible(own(&op.results), &callee.results),
         "takes ({}) from @{}, which returns ({})",
         types(func, &op.results),

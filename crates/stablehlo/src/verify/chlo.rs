@@ -4,7 +4,7 @@ use super::shapes::{agree, distinct, extents_agree, shape_is, tensors, within};
 use super::site::{Site, ensure, returned};
 use super::string_attributes::list_field;
 use crate::compatible::{all_compatible, compatible, list};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -16,14 +16,16 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         "scan" => scan(site, &integer),
         "top_k" => {
             let operand = tensors!(site.operand_tensor(0));
-            let Some(&last) = operand.shape.last() else { return Err(Error::new("the operand must not be a scalar")) };
+            let Some(&last) = operand.shape.last() else {
+                return Err(Error::new(ErrorKind::Shape, "the operand must not be a scalar"));
+            };
             let k = integer("k").unwrap_or(0);
-            ensure!(last == DYNAMIC || k <= last, "the last dimension of {operand} has less than {k} elements");
+            ensure!(Shape, last == DYNAMIC || k <= last, "the last dimension of {operand} has less than {k} elements");
             Ok(())
         }
         "mulhi" => {
             let operand = tensors!(site.operand_tensor(0));
-            ensure!(operand.element.is_integer(), "operands must hold integers, not {}", operand.element);
+            ensure!(Type, operand.element.is_integer(), "operands must hold integers, not {}", operand.element);
             Ok(())
         }
         "constant_like" => {
@@ -31,12 +33,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 return Ok(());
             };
             let result = tensors!(site.result_tensor(0));
-            ensure!(result.element == *element, "the value is of type {element}, but the result is {result}");
+            ensure!(Type, result.element == *element, "the value is of type {element}, but the result is {result}");
             Ok(())
         }
         "ragged_dot" => match find("ragged_dot_dimension_numbers") {
             Some(Attribute::Other(text)) => ragged_dot(site, text),
-            _ => Err(Error::new("attribute `ragged_dot_dimension_numbers` is missing")),
+            _ => Err(Error::new(ErrorKind::Attribute, "attribute `ragged_dot_dimension_numbers` is missing")),
         },
         _ if base.starts_with("broadcast_") => super::quantized::alike(site),
         _ => Ok(()),
@@ -47,7 +49,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 /// values.
 fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let op = site.op;
-    let [body] = &op.regions[..] else { return Err(Error::new("must have one region")) };
+    let [body] = &op.regions[..] else { return Err(Error::new(ErrorKind::Structure, "must have one region")) };
     let sizes = |name: &str| match &op.kind {
         OpKind::Other { attributes, .. } => {
             attributes.iter().find(|(n, _)| n == name).and_then(|(_, list)| list.as_integers())
@@ -57,20 +59,27 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let first = |name: &str| sizes(name).and_then(|list| usize::try_from(*list.first()?).ok());
     let (Some(inputs), Some(outputs)) = (first("operandSegmentSizes"), first("resultSegmentSizes")) else {
         return Err(Error::new(
+            ErrorKind::Attribute,
             "`operandSegmentSizes` and `resultSegmentSizes` must give the number of carried values",
         ));
     };
     let fits = inputs <= op.operands.len() && outputs <= op.results.len();
-    ensure!(fits, "has {} operands, of which {inputs} should be inputs", op.operands.len());
-    ensure!(inputs + outputs > 0, "must have an input or an output");
+    ensure!(Structure, fits, "has {} operands, of which {inputs} should be inputs", op.operands.len());
+    ensure!(Structure, inputs + outputs > 0, "must have an input or an output");
     let dimension = integer("dimension").and_then(|d| usize::try_from(d).ok());
-    let Some(dimension) = dimension else { return Err(Error::new("`dimension` must be given and not negative")) };
+    let Some(dimension) = dimension else {
+        return Err(Error::new(ErrorKind::Attribute, "`dimension` must be given and not negative"));
+    };
     let mut length = integer("scan_dim_size").unwrap_or(DYNAMIC);
     let mut slice = |ty: &Type| {
         let Type::Tensor(tensor) = ty else { return Ok(ty.clone()) };
         within(dimension, tensor.rank(), "dimension")?;
         let extent = tensor.shape[dimension];
-        ensure!(extents_agree(extent, length), "dimension {dimension} of {tensor} should have {length} elements");
+        ensure!(
+            Shape,
+            extents_agree(extent, length),
+            "dimension {dimension} of {tensor} should have {length} elements"
+        );
         length = if length == DYNAMIC { extent } else { length };
         let mut shape = tensor.shape.clone();
         shape.remove(dimension);
@@ -81,16 +90,23 @@ fn scan(site: &Site<'_>, integer: &dyn Fn(&str) -> Option<i64>) -> Result<()> {
     let mut given: Vec<Type> = site.results().take(outputs).map(&mut slice).collect::<Result<_>>()?;
     given.extend(site.results().skip(outputs).cloned());
     let args = body.args.iter().map(|&v| site.func.ty(v));
-    ensure!(all_compatible(args.clone(), &taken), "the body takes ({}) but must take ({})", list(args), list(&taken));
+    ensure!(
+        Type,
+        all_compatible(args.clone(), &taken),
+        "the body takes ({}) but must take ({})",
+        list(args),
+        list(&taken)
+    );
     let yielded = returned(body)?.iter().map(|&v| site.func.ty(v));
     ensure!(
+        Type,
         all_compatible(yielded.clone(), &given),
         "the body returns ({}) but must return ({})",
         list(yielded),
         list(&given)
     );
     let carried = site.operands().skip(inputs).zip(site.results().skip(outputs)).all(|(a, b)| compatible(a, b));
-    ensure!(carried, "carried values must keep their types");
+    ensure!(Type, carried, "carried values must keep their types");
     Ok(())
 }
 
@@ -100,7 +116,7 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     let dims = |name: &str| -> Result<Vec<usize>> {
         let list = list_field(text, name).unwrap_or_default();
         let dims = list.iter().map(|&d| usize::try_from(d)).collect::<std::result::Result<_, _>>();
-        dims.map_err(|_| Error::new(format_args!("`{name}` holds a negative dimension")))
+        dims.map_err(|_| Error::new(ErrorKind::Attribute, format_args!("`{name}` holds a negative dimension")))
     };
     let (batch, contracting) = (dims("lhs_batching_dimensions")?, dims("lhs_contracting_dimensions")?);
     let (rhs_batch, rhs_contracting) = (dims("rhs_batching_dimensions")?, dims("rhs_contracting_dimensions")?);
@@ -108,14 +124,22 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
     distinct(&[&batch[..], &contracting].concat(), lhs.rank(), "lhs dimensions")?;
     distinct(&[&rhs_batch[..], &rhs_contracting, &group].concat(), rhs.rank(), "rhs dimensions")?;
     ensure!(
+        Shape,
         batch.len() == rhs_batch.len() && contracting.len() == rhs_contracting.len(),
         "the two sides have different numbers of batching or contracting dimensions"
     );
     for (&l, &r) in batch.iter().zip(&rhs_batch).chain(contracting.iter().zip(&rhs_contracting)) {
-        ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
+        ensure!(
+            Shape,
+            extents_agree(lhs.shape[l], rhs.shape[r]),
+            "dimension {l} of {lhs} and dimension {r} of {rhs} differ"
+        );
     }
     let [ragged] = ragged[..] else {
-        return Err(Error::new(format_args!("one dimension of lhs must be ragged, not {}", ragged.len())));
+        return Err(Error::new(
+            ErrorKind::Attribute,
+            format_args!("one dimension of lhs must be ragged, not {}", ragged.len()),
+        ));
     };
     within(ragged, lhs.rank(), "lhs_ragged_dimensions")?;
     // The group sizes may have leading dimensions: batch dimensions, and dimensions that precede the ragged one.
@@ -130,18 +154,21 @@ fn ragged_dot(site: &Site<'_>, text: &str) -> Result<()> {
         batch.iter().copied().chain(free).collect()
     };
     let wanted = usize::from(grouped);
-    ensure!(group.len() == wanted, "rhs must have {wanted} group dimensions, not {}", group.len());
-    let Some(&groups) = sizes.shape.last() else { return Err(Error::new("the group sizes must not be a scalar")) };
+    ensure!(Shape, group.len() == wanted, "rhs must have {wanted} group dimensions, not {}", group.len());
+    let Some(&groups) = sizes.shape.last() else {
+        return Err(Error::new(ErrorKind::Shape, "the group sizes must not be a scalar"));
+    };
     let mut expected: Vec<i64> = leading.iter().map(|&d| lhs.shape[d]).collect();
     expected.push(groups);
     ensure!(
+        Shape,
         sizes.rank() == 1 || agree(&sizes.shape, &expected),
         "the group sizes are {sizes} but must be {}",
         TensorType::new(expected, sizes.element)
     );
     for &dimension in &group {
         let extent = rhs.shape[dimension];
-        ensure!(extents_agree(extent, groups), "dimension {dimension} of {rhs} must have {groups} elements");
+        ensure!(Shape, extents_agree(extent, groups), "dimension {dimension} of {rhs} must have {groups} elements");
     }
     let free = |tensor: &TensorType, used: &[usize]| {
         tensor.shape.iter().enumerate().filter(|(d, _)| !used.contains(d)).map(|(_, &e)| e).collect::<Vec<_>>()

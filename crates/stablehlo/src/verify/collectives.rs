@@ -8,7 +8,7 @@ use super::shapes::{agree, tensors, within};
 use super::site::{Site, ensure};
 use super::slot::Slot;
 use super::string_attributes::field;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Requirements on the ids in replica groups.
@@ -90,8 +90,8 @@ fn distinct_ends(pairs: &[(i64, i64)]) -> Result<()> {
     let (mut sources, mut targets) = (HashSet::new(), HashSet::new());
     for &(source, target) in pairs {
         for (id, name, seen) in [(source, "source", &mut sources), (target, "target", &mut targets)] {
-            ensure!(id >= 0, "attribute `source_target_pairs` holds the negative id {id}");
-            ensure!(seen.insert(id), "id {id} is a {name} twice in `source_target_pairs`");
+            ensure!(Attribute, id >= 0, "attribute `source_target_pairs` holds the negative id {id}");
+            ensure!(Attribute, seen.insert(id), "id {id} is a {name} twice in `source_target_pairs`");
         }
     }
     Ok(())
@@ -112,6 +112,7 @@ impl<'a> Rules<'_, 'a> {
     fn pairs(&self) -> Result<Vec<(&'a TensorType, Slot<'a>)>> {
         let op = self.site.op;
         ensure!(
+            Structure,
             op.operands.len() == self.result_count(op.operands.len()) && !op.operands.is_empty(),
             "must have as many results as operands, and at least one"
         );
@@ -130,7 +131,7 @@ impl<'a> Rules<'_, 'a> {
         let op = self.site.op;
         let data = op.operands.len().saturating_sub(self.roots);
         let results = self.result_count(data);
-        ensure!(op.operands.len() >= results && results > 0, "has more results than operands");
+        ensure!(Structure, op.operands.len() >= results && results > 0, "has more results than operands");
         for i in 0..results {
             let (operand, result) = tensors!(self.site.operand_tensor(i), self.site.slot(i));
             result.element_is(operand.element)?;
@@ -143,6 +144,7 @@ impl<'a> Rules<'_, 'a> {
     fn groups(&self, groups: &ReplicaGroups, kind: Groups) -> Result<()> {
         let channel = self.channel.id;
         ensure!(
+            Attribute,
             !self.global || channel > 0,
             "attribute `channel_id` must be positive with `use_global_device_ids`, not {channel}"
         );
@@ -150,22 +152,36 @@ impl<'a> Rules<'_, 'a> {
             ReplicaGroups::Ids(literal) => literal,
             ReplicaGroups::Mesh(text) => return self.mesh(text),
         };
-        ensure!(literal.ty.rank() == 2, "attribute `replica_groups` must have two dimensions, not {}", literal.ty);
+        ensure!(
+            Attribute,
+            literal.ty.rank() == 2,
+            "attribute `replica_groups` must have two dimensions, not {}",
+            literal.ty
+        );
         let Some(ids) = literal.integers() else {
-            return Err(Error::new("attribute `replica_groups` must hold integers, one per device"));
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                "attribute `replica_groups` must hold integers, one per device",
+            ));
         };
         let mut seen = HashSet::with_capacity(ids.len());
         for &id in &ids {
-            ensure!(id >= -1, "attribute `replica_groups` holds the negative id {id}");
-            ensure!(id == -1 || seen.insert(id), "attribute `replica_groups` holds id {id} twice");
+            ensure!(Attribute, id >= -1, "attribute `replica_groups` holds the negative id {id}");
+            ensure!(Attribute, id == -1 || seen.insert(id), "attribute `replica_groups` holds id {id} twice");
             ensure!(
+                Attribute,
                 id >= 0 || kind != Groups::AllOfOneSize,
-                "the replica groups must have one size; id -1 fills one up"
+                "the replica groups must have equal sizes; fill up a group with id -1"
             );
         }
         if kind != Groups::Subset {
             let missing = (0..seen.len()).find(|&id| i64::try_from(id).is_ok_and(|id| !seen.contains(&id)));
-            ensure!(missing.is_none(), "attribute `replica_groups` leaves out id {}", missing.unwrap_or(0));
+            ensure!(
+                Attribute,
+                missing.is_none(),
+                "attribute `replica_groups` does not contain id {}",
+                missing.unwrap_or(0)
+            );
         }
         Ok(())
     }
@@ -180,7 +196,7 @@ impl<'a> Rules<'_, 'a> {
             attributes.iter().any(|(n, value)| n == "sym_name" && value.as_str() == Some(name))
         };
         let known = module.symbols.iter().any(|(_, a)| named(a)) || module.func(name).is_some();
-        ensure!(known, "attribute `replica_groups` names the mesh @{name}, which does not exist");
+        ensure!(Reference, known, "attribute `replica_groups` names the mesh @{name}, which does not exist");
         Ok(())
     }
 
@@ -204,7 +220,7 @@ impl<'a> Rules<'_, 'a> {
             expected[dimension] = to;
             result.shape_is(&expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (if from == 0 { to == 0 } else { to % from == 0 });
-            ensure!(whole, "dimension {dimension} of {actual} is not a multiple of that of {operand}");
+            ensure!(Shape, whole, "dimension {dimension} of {actual} is not a multiple of that of {operand}");
         }
         Ok(())
     }
@@ -225,11 +241,15 @@ impl<'a> Rules<'_, 'a> {
             result.element_may_be(operand.element);
             let mut expected = operand.shape.clone();
             let from = operand.shape[dimension];
-            ensure!(from != 0, "dimension {dimension} of {operand} has no elements to scatter");
+            ensure!(Shape, from != 0, "dimension {dimension} of {operand} has no elements to scatter");
             let Some(actual) = result.actual() else {
                 if let Some(devices) = self.group_size(groups) {
                     let whole = from == DYNAMIC || from % devices == 0;
-                    ensure!(whole, "dimension {dimension} of {operand} is not a multiple of the {devices} devices");
+                    ensure!(
+                        Shape,
+                        whole,
+                        "dimension {dimension} of {operand} is not a multiple of the {devices} devices"
+                    );
                     expected[dimension] = if from == DYNAMIC { DYNAMIC } else { from / devices };
                     result.shape_is(&expected)?;
                 }
@@ -239,17 +259,17 @@ impl<'a> Rules<'_, 'a> {
             expected[dimension] = to;
             result.shape_is(&expected)?;
             let whole = from == DYNAMIC || to == DYNAMIC || (to != 0 && from % to == 0);
-            ensure!(whole, "dimension {dimension} of {operand} is not a multiple of that of {actual}");
+            ensure!(Shape, whole, "dimension {dimension} of {operand} is not a multiple of that of {actual}");
         }
         self.reduces()
     }
 
     fn all_to_all(&self, groups: &ReplicaGroups, [split, concat]: [usize; 2], count: i64) -> Result<()> {
         self.groups(groups, Groups::AllOfOneSize)?;
-        ensure!(count > 0, "attribute `split_count` must be positive");
+        ensure!(Attribute, count > 0, "attribute `split_count` must be positive");
         if let ReplicaGroups::Ids(groups) = groups {
             let size = groups.ty.shape.get(1).copied().unwrap_or(0);
-            ensure!(size == count, "replica groups have {size} members, but `split_count` is {count}");
+            ensure!(Attribute, size == count, "replica groups have {size} members, but `split_count` is {count}");
         }
         for (operand, result) in self.pairs()? {
             result.element_is(operand.element)?;
@@ -257,7 +277,11 @@ impl<'a> Rules<'_, 'a> {
             within(concat, operand.rank(), "concat_dimension")?;
             let mut expected = operand.shape.clone();
             if expected[split] != DYNAMIC {
-                ensure!(expected[split] % count == 0, "dimension {split} of {operand} cannot be split in {count}");
+                ensure!(
+                    Shape,
+                    expected[split] % count == 0,
+                    "dimension {split} of {operand} cannot be split in {count}"
+                );
                 expected[split] /= count;
             }
             if expected[concat] != DYNAMIC {
@@ -286,11 +310,11 @@ impl<'a> Rules<'_, 'a> {
             return Ok(());
         }
         let data = self.site.op.operands.len().saturating_sub(1);
-        ensure!(data > 0, "must have an operand besides the root");
+        ensure!(Structure, data > 0, "must have an operand besides the root");
         let root = tensors!(self.site.operand_tensor(data));
         let count = i64::try_from(data).unwrap_or(i64::MAX);
         let fits = root.element == ElementType::I32 && agree(&root.shape, &[count]);
-        ensure!(fits, "the root is {root} but must be tensor<{count}xi32>");
+        ensure!(Type, fits, "the root is {root} but must be tensor<{count}xi32>");
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 use super::elements::{self, INEXACT};
 use super::shapes::{Extents, agree, all_distinct, distinct, extents_agree, per_dimension, tensors, within};
 use super::site::{Site, ensure};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -16,9 +16,10 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::ReduceWindow { window } => reduce_window(site, window),
         OpKind::SelectAndScatter { window } => {
             let (operand, source) = tensors!(site.operand_tensor(0), site.operand_tensor(1));
-            ensure!(operand.element == source.element, "element types of {operand} and {source} differ");
+            ensure!(Type, operand.element == source.element, "element types of {operand} and {source} differ");
             let shape = windowed(&operand.shape, &window.dimensions, window)?;
             ensure!(
+                Shape,
                 agree(&source.shape, &shape),
                 "the source is {source} but must be {}",
                 TensorType::new(shape, source.element)
@@ -27,7 +28,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         OpKind::Gather { dimensions, slice_sizes, .. } => {
             for &size in slice_sizes {
-                ensure!(size >= 0, "slice size {size} must not be negative");
+                ensure!(Attribute, size >= 0, "slice size {size} must not be negative");
             }
             gather(site, dimensions, slice_sizes)
         }
@@ -55,7 +56,13 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     for (left, right, name) in
         [(&d.lhs_batching, &d.rhs_batching, "batching"), (&d.lhs_contracting, &d.rhs_contracting, "contracting")]
     {
-        ensure!(left.len() == right.len(), "the two sides have {} and {} {name} dimensions", left.len(), right.len());
+        ensure!(
+            Shape,
+            left.len() == right.len(),
+            "the two sides have {} and {} {name} dimensions",
+            left.len(),
+            right.len()
+        );
     }
     for (tensor, batching, contracting, name) in [
         (lhs, &d.lhs_batching, &d.lhs_contracting, "lhs dimensions"),
@@ -65,7 +72,11 @@ fn dot_general(site: &Site<'_>, d: &DotDimensions) -> Result<()> {
     }
     let used = [(&d.lhs_batching, &d.rhs_batching), (&d.lhs_contracting, &d.rhs_contracting)];
     for (&l, &r) in used.iter().flat_map(|(left, right)| left.iter().zip(*right)) {
-        ensure!(extents_agree(lhs.shape[l], rhs.shape[r]), "dimension {l} of {lhs} and dimension {r} of {rhs} differ");
+        ensure!(
+            Shape,
+            extents_agree(lhs.shape[l], rhs.shape[r]),
+            "dimension {l} of {lhs} and dimension {r} of {rhs} differ"
+        );
     }
     let mut shape = Extents::new();
     shape.extend(d.lhs_batching.iter().map(|&i| lhs.shape[i]));
@@ -93,7 +104,7 @@ fn reduce(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     distinct(dimensions, first.rank(), "dimensions")?;
     for i in 0..inputs {
         let (input, result) = tensors!(site.operand_tensor(i), site.slot(i));
-        ensure!(agree(&input.shape, &first.shape), "inputs {first} and {input} differ in shape");
+        ensure!(Shape, agree(&input.shape, &first.shape), "inputs {first} and {input} differ in shape");
         let shape: Extents = rest(&input.shape, dimensions).collect();
         result.shape_is(&shape)?;
     }
@@ -111,19 +122,24 @@ fn windowed(shape: &[i64], sizes: &[i64], window: &Window) -> Result<Vec<i64>> {
     (0..rank)
         .map(|d| {
             let (stride, base, dilation) = (window.strides[d], window.base_dilations[d], window.window_dilations[d]);
-            ensure!(stride > 0 && base > 0 && dilation > 0, "strides and dilations of dimension {d} must be positive");
+            ensure!(
+                Attribute,
+                stride > 0 && base > 0 && dilation > 0,
+                "strides and dilations of dimension {d} must be positive"
+            );
             if shape[d] == DYNAMIC || sizes[d] == DYNAMIC {
                 return Ok(DYNAMIC);
             }
-            ensure!(sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
+            ensure!(Attribute, sizes[d] > 0, "window size {} of dimension {d} must be positive", sizes[d]);
             // Computes in 128 bits, because the numbers may be any 64-bit integers.
             let dilate = |size: i64, by: i64| if size == 0 { 0 } else { i128::from(size - 1) * i128::from(by) + 1 };
             let (low, high) = window.padding[d];
             let padded = dilate(shape[d], base) + i128::from(low) + i128::from(high);
             let span = dilate(sizes[d], dilation);
             let positions = if padded <= 0 || span > padded { 0 } else { (padded - span) / i128::from(stride) + 1 };
-            i64::try_from(positions)
-                .map_err(|_| Error::new(format_args!("the window has too many positions in dimension {d}")))
+            i64::try_from(positions).map_err(|_| {
+                Error::new(ErrorKind::Limit, format_args!("the window has too many positions in dimension {d}"))
+            })
         })
         .collect()
 }
@@ -148,7 +164,7 @@ pub(super) fn convolution(
     // All 8-bit floats may be combined.
     let byte_float = |element: ElementType| element.is_float() && element.bit_width() == 8;
     let fits = input.element == kernel.element || (byte_float(input.element) && byte_float(kernel.element));
-    ensure!(fits, "element types of {input} and {kernel} differ");
+    ensure!(Type, fits, "element types of {input} and {kernel} differ");
     let all = |first: usize, second: usize, spatial: &[usize]| [&[first, second], spatial].concat();
     for (tensor, dimensions, name) in [
         (input, all(d.input_batch, d.input_feature, &d.input_spatial), "input dimensions"),
@@ -161,25 +177,33 @@ pub(super) fn convolution(
     }
     let spatial = d.input_spatial.len();
     ensure!(
+        Shape,
         d.kernel_spatial.len() == spatial && d.output_spatial.len() == spatial,
         "input, kernel and output have different numbers of spatial dimensions"
     );
     per_dimension(window.reversal.len(), spatial, "window_reversal")?;
-    ensure!(feature_groups > 0 && batch_groups > 0, "group counts must be positive");
-    ensure!(feature_groups == 1 || batch_groups == 1, "feature and batch groups cannot both be more than one");
+    ensure!(Attribute, feature_groups > 0 && batch_groups > 0, "group counts must be positive");
+    ensure!(
+        Attribute,
+        feature_groups == 1 || batch_groups == 1,
+        "feature and batch groups cannot both be more than one"
+    );
     let (batch, feature) = (input.shape[d.input_batch], input.shape[d.input_feature]);
     let (kernel_in, kernel_out) = (kernel.shape[d.kernel_input_feature], kernel.shape[d.kernel_output_feature]);
     let divides = |extent: i64, groups: i64| extent == DYNAMIC || extent % groups == 0;
     ensure!(
+        Shape,
         divides(feature, feature_groups) && divides(kernel_out, feature_groups),
         "features cannot be split into {feature_groups} groups"
     );
     ensure!(
+        Shape,
         divides(batch, batch_groups) && divides(kernel_out, batch_groups),
         "batch or kernel cannot be split into {batch_groups} groups"
     );
     let per_group = if feature == DYNAMIC { DYNAMIC } else { feature / feature_groups };
     ensure!(
+        Shape,
         extents_agree(per_group, kernel_in),
         "the kernel {kernel} does not take the {per_group} features of {input} per group"
     );
@@ -198,7 +222,7 @@ pub(super) fn convolution(
 
 /// Dimensions must be in ascending order.
 fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
-    ensure!(dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
+    ensure!(Attribute, dimensions.is_sorted(), "`{name}` must be sorted, not {dimensions:?}");
     Ok(())
 }
 
@@ -206,7 +230,7 @@ fn sorted(dimensions: &[usize], name: &str) -> Result<()> {
 pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64]) -> Result<()> {
     let (operand, indices, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     let rank = operand.rank();
-    ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    ensure!(Type, indices.element.is_integer(), "indices must be integers, not {indices}");
     result.element_is(operand.element)?;
     per_dimension(slice_sizes.len(), rank, "slice_sizes")?;
     let dropped = [&d.collapsed_slice_dims[..], &d.operand_batching_dims].concat();
@@ -217,13 +241,17 @@ pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64])
         "start_index_map and operand_batching_dims",
     )?;
     for (&size, &extent) in slice_sizes.iter().zip(&operand.shape) {
-        ensure!(extent == DYNAMIC || size <= extent, "slice size {size} is outside {operand}");
+        ensure!(Shape, extent == DYNAMIC || size <= extent, "slice size {size} is outside {operand}");
     }
     sorted(&d.offset_dims, "offset_dims")?;
     sorted(&d.collapsed_slice_dims, "collapsed_slice_dims")?;
     sorted(&d.operand_batching_dims, "operand_batching_dims")?;
     for &dimension in &dropped {
-        ensure!(slice_sizes[dimension] <= 1, "slice size of collapsed dimension {dimension} must be at most 1");
+        ensure!(
+            Attribute,
+            slice_sizes[dimension] <= 1,
+            "slice size of collapsed dimension {dimension} must be at most 1"
+        );
     }
     let batch = index_batch(indices, d.index_vector_dim, d.start_index_map.len(), &d.start_indices_batching_dims)?;
     batching(operand, indices, &d.operand_batching_dims, &d.start_indices_batching_dims)?;
@@ -235,19 +263,24 @@ pub(super) fn gather(site: &Site<'_>, d: &GatherDimensions, slice_sizes: &[i64])
 
 /// The extents of the indices, without the dimension of the index vectors.
 fn index_batch(indices: &TensorType, vector: usize, length: usize, batching: &[usize]) -> Result<Vec<i64>> {
-    ensure!(vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
+    ensure!(Attribute, vector <= indices.rank(), "`index_vector_dim` is {vector}, outside {indices}");
     distinct(batching, indices.rank(), "indices batching dimensions")?;
-    ensure!(!batching.contains(&vector), "`index_vector_dim` {vector} cannot be a batching dimension");
+    ensure!(Attribute, !batching.contains(&vector), "`index_vector_dim` {vector} cannot be a batching dimension");
     let extent = indices.shape.get(vector).copied().unwrap_or(1);
     let fits = extent == DYNAMIC || usize::try_from(extent) == Ok(length);
-    ensure!(fits, "index vectors have {extent} components, but {length} dimensions are indexed");
+    ensure!(Shape, fits, "index vectors have {extent} components, but {length} dimensions are indexed");
     Ok(rest(&indices.shape, &[vector]).collect())
 }
 
 fn batching(operand: &TensorType, indices: &TensorType, of_operand: &[usize], of_indices: &[usize]) -> Result<()> {
-    ensure!(of_operand.len() == of_indices.len(), "operand and indices have different numbers of batching dimensions");
+    ensure!(
+        Shape,
+        of_operand.len() == of_indices.len(),
+        "operand and indices have different numbers of batching dimensions"
+    );
     for (&a, &b) in of_operand.iter().zip(of_indices) {
         ensure!(
+            Shape,
             extents_agree(operand.shape[a], indices.shape[b]),
             "batching dimension {a} of {operand} and {b} of {indices} differ"
         );
@@ -266,7 +299,7 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
     let inputs = site.op.operands.len() / 2;
     let (input, indices) = tensors!(site.operand_tensor(0), site.operand_tensor(inputs));
     let rank = input.rank();
-    ensure!(indices.element.is_integer(), "indices must be integers, not {indices}");
+    ensure!(Type, indices.element.is_integer(), "indices must be integers, not {indices}");
     sorted(&d.update_window_dims, "update_window_dims")?;
     sorted(&d.inserted_window_dims, "inserted_window_dims")?;
     sorted(&d.input_batching_dims, "input_batching_dims")?;
@@ -289,8 +322,8 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
     for i in 0..inputs {
         site.slot(i)?.map_or(Ok(()), |result| result.shape_is(&input.shape))?;
         let (other, update) = tensors!(site.operand_tensor(i), site.operand_tensor(inputs + 1 + i));
-        ensure!(agree(&other.shape, &input.shape), "inputs {input} and {other} differ in shape");
-        ensure!(other.element == update.element, "element types of {other} and {update} differ");
+        ensure!(Shape, agree(&other.shape, &input.shape), "inputs {input} and {other} differ in shape");
+        ensure!(Type, other.element == update.element, "element types of {other} and {update} differ");
         distinct(&d.update_window_dims, update.rank(), "update_window_dims")?;
         per_dimension(batch.len() + bounds.len(), update.rank(), "updates")?;
         let limits = interleave(&batch, &bounds, &d.update_window_dims);
@@ -299,6 +332,7 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
             let window = d.update_window_dims.contains(&dimension);
             let fits = extents_agree(extent, limit) || (window && extent <= limit);
             ensure!(
+                Shape,
                 fits,
                 "dimension {dimension} of updates {update} does not fit inputs {input} and indices {indices}"
             );
@@ -310,28 +344,33 @@ fn scatter(site: &Site<'_>, d: &ScatterDimensions) -> Result<()> {
 fn square(tensor: &TensorType) -> Result<()> {
     match tensor.shape[..] {
         [.., rows, columns] if extents_agree(rows, columns) => Ok(()),
-        _ => Err(Error::new(format_args!("{tensor} must hold square matrices"))),
+        _ => Err(Error::new(ErrorKind::Type, format_args!("{tensor} must hold square matrices"))),
     }
 }
 
 fn triangular_solve(site: &Site<'_>, left_side: bool) -> Result<()> {
     let (a, b, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     elements::of(a, INEXACT, "operands")?;
-    ensure!(a.element == b.element, "element types of {a} and {b} differ");
+    ensure!(Type, a.element == b.element, "element types of {a} and {b} differ");
     result.element_is(a.element)?;
     square(a)?;
-    ensure!(a.rank() == b.rank(), "{a} and {b} differ in rank");
+    ensure!(Shape, a.rank() == b.rank(), "{a} and {b} differ in rank");
     let rank = a.rank();
     let side = if left_side { rank - 2 } else { rank - 1 };
     let fits = agree(&a.shape[..rank - 2], &b.shape[..rank - 2]) && extents_agree(a.shape[rank - 1], b.shape[side]);
-    ensure!(fits, "{a} cannot be solved for {b}");
+    ensure!(Shape, fits, "{a} cannot be solved for {b}");
     result.shape_is(&b.shape)
 }
 
 fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
     result.element_is(transformed(operand, fft_type)?)?;
-    ensure!((1..=3).contains(&length.len()), "`fft_length` must have one to three entries, not {}", length.len());
+    ensure!(
+        Attribute,
+        (1..=3).contains(&length.len()),
+        "`fft_length` must have one to three entries, not {}",
+        length.len()
+    );
     let Some(first) = operand.rank().checked_sub(length.len()) else {
         return within(length.len(), operand.rank() + 1, "fft_length");
     };
@@ -352,7 +391,7 @@ fn fft(site: &Site<'_>, fft_type: FftType, length: &[i64]) -> Result<()> {
         FftType::Irfft => (&shape, &time),
     };
     let fits = agree(&operand.shape, from);
-    ensure!(fits, "{operand} cannot be transformed with lengths {length:?}");
+    ensure!(Shape, fits, "{operand} cannot be transformed with lengths {length:?}");
     result.shape_is(to)
 }
 
@@ -364,5 +403,5 @@ fn transformed(operand: &TensorType, fft_type: FftType) -> Result<ElementType> {
         FftType::Rfft => ElementType::all().find(|to| to.complex_part() == Some(from)),
         FftType::Irfft => from.complex_part(),
     };
-    to.ok_or_else(|| Error::new(format_args!("{fft_type:?} cannot take {operand}")))
+    to.ok_or_else(|| Error::new(ErrorKind::Type, format_args!("{fft_type:?} does not support {operand}")))
 }

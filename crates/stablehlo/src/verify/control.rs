@@ -2,14 +2,16 @@
 
 use super::site::{Site, ensure, returned};
 use crate::compatible::{all_compatible, list, unbounded};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::{Count, counts};
 
 fn check_count(count: Count, actual: usize, what: &str) -> Result<()> {
     match count {
-        Count::Exactly(n) => ensure!(actual == usize::from(n), "must have {n} {what}, not {actual}"),
-        Count::AtLeast(n) => ensure!(actual >= usize::from(n), "must have at least {n} {what}, not {actual}"),
+        Count::Exactly(n) => ensure!(Structure, actual == usize::from(n), "must have {n} {what}, not {actual}"),
+        Count::AtLeast(n) => {
+            ensure!(Structure, actual >= usize::from(n), "must have at least {n} {what}, not {actual}")
+        }
     }
     Ok(())
 }
@@ -29,6 +31,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     check_count(regions, op.regions.len(), "regions")?;
     for region in &op.regions {
         ensure!(
+            Structure,
             !region.ops.is_empty() || matches!(op.kind, OpKind::Composite { .. } | OpKind::Other { .. }),
             "a region must end in a return"
         );
@@ -44,18 +47,18 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             branches(site)
         }
         OpKind::Sort { .. } => {
-            ensure!(op.operands.len() == op.results.len(), "must have as many results as operands");
+            ensure!(Structure, op.operands.len() == op.results.len(), "must have as many results as operands");
             let elements = element_types(site, &op.operands, 2)?;
             takes(&op.regions[0], site, &elements, "the comparator")?;
             predicate(&op.regions[0], site, "the comparator")
         }
         OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } => {
             let inputs = op.operands.len() / 2;
-            ensure!(inputs * 2 == op.operands.len(), "must have as many initial values as inputs");
-            ensure!(inputs == op.results.len(), "must have as many results as inputs");
+            ensure!(Structure, inputs * 2 == op.operands.len(), "must have as many initial values as inputs");
+            ensure!(Structure, inputs == op.results.len(), "must have as many results as inputs");
             for (input, init) in site.operands().zip(site.operands().skip(inputs)) {
                 let (Type::Tensor(input), Type::Tensor(init)) = (input, init) else { continue };
-                ensure!(init.shape.is_empty(), "initial value of type {init} must be a scalar");
+                ensure!(Type, init.shape.is_empty(), "initial value of type {init} must be a scalar");
                 promotes(input, init)?;
             }
             reducer(&op.regions[0], site, inputs)?;
@@ -64,11 +67,16 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         }
         OpKind::Scatter { .. } => {
             let inputs = op.operands.len() / 2;
-            ensure!(inputs * 2 + 1 == op.operands.len(), "must have inputs, indices, and as many updates as inputs");
-            ensure!(inputs == op.results.len(), "must have as many results as inputs");
+            ensure!(
+                Structure,
+                inputs * 2 + 1 == op.operands.len(),
+                "must have inputs, indices, and as many updates as inputs"
+            );
+            ensure!(Structure, inputs == op.results.len(), "must have as many results as inputs");
             for (input, result) in site.operands().zip(site.results()) {
                 let (Type::Tensor(input), Type::Tensor(result)) = (input, result) else { continue };
                 ensure!(
+                    Shape,
                     crate::compatible::agree(&input.shape, &result.shape),
                     "the result {result} must have the shape of the input {input}"
                 );
@@ -81,6 +89,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::SelectAndScatter { .. } => {
             if let (Type::Tensor(operand), Type::Tensor(result)) = (site.operand(0)?, site.result(0)?) {
                 ensure!(
+                    Shape,
                     crate::compatible::agree(&operand.shape, &result.shape),
                     "the result {result} must have the shape of the operand {operand}"
                 );
@@ -99,19 +108,28 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             token(site.result(0)?)
         }
         OpKind::OptimizationBarrier => {
-            ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
+            ensure!(
+                Type,
+                all_compatible(site.operands(), site.results()),
+                "results must have the types of the operands"
+            );
             Ok(())
         }
         OpKind::Tuple => {
             let types: Vec<Type> = site.operands().cloned().collect();
-            ensure!(*site.result(0)? == Type::Tuple(types), "the result must be the tuple of the operands' types");
+            ensure!(
+                Type,
+                *site.result(0)? == Type::Tuple(types),
+                "the result must be the tuple of the operands' types"
+            );
             Ok(())
         }
         OpKind::GetTupleElement { index } => {
             let Type::Tuple(types) = site.operand(0)? else {
-                return Err(Error::new("the operand must be a tuple"));
+                return Err(Error::new(ErrorKind::Type, "the operand must be a tuple"));
             };
             ensure!(
+                Type,
                 types.get(*index) == Some(site.result(0)?),
                 "element {index} does not exist or differs from the result type"
             );
@@ -124,12 +142,12 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 fn scalar(ty: &Type, element: ElementType, what: &str) -> Result<()> {
     match ty {
         Type::Tensor(tensor) if tensor.shape.is_empty() && tensor.element == element => Ok(()),
-        _ => Err(Error::new(format_args!("{what} must be a tensor<{element}>, not {ty}"))),
+        _ => Err(Error::new(ErrorKind::Type, format_args!("{what} must be a tensor<{element}>, not {ty}"))),
     }
 }
 
 fn token(ty: &Type) -> Result<()> {
-    ensure!(matches!(ty, Type::Token | Type::Other(_)), "operands and results must be tokens, not {ty}");
+    ensure!(Type, matches!(ty, Type::Token | Type::Other(_)), "operands and results must be tokens, not {ty}");
     Ok(())
 }
 
@@ -139,6 +157,7 @@ fn args<'a>(region: &'a Region, site: &'a Site<'_>) -> impl Iterator<Item = &'a 
 
 fn takes(region: &Region, site: &Site<'_>, types: &[Type], what: &str) -> Result<()> {
     ensure!(
+        Type,
         all_compatible(args(region, site), types),
         "{what} takes ({}) but must take ({})",
         list(args(region, site)),
@@ -155,6 +174,7 @@ fn yields<'t>(
 ) -> Result<()> {
     let actual = returned(region)?.iter().map(|&v| site.func.ty(v));
     ensure!(
+        Type,
         all_compatible(actual.clone(), types.clone()),
         "{what} returns ({}) but must return ({})",
         list(actual),
@@ -168,7 +188,7 @@ fn predicate(region: &Region, site: &Site<'_>, what: &str) -> Result<()> {
 }
 
 fn verify_while(site: &Site<'_>) -> Result<()> {
-    ensure!(all_compatible(site.operands(), site.results()), "results must have the types of the operands");
+    ensure!(Type, all_compatible(site.operands(), site.results()), "results must have the types of the operands");
     let types: Vec<Type> = site.operands().cloned().collect();
     takes(&site.op.regions[0], site, &types, "the condition")?;
     takes(&site.op.regions[1], site, &types, "the body")?;
@@ -190,7 +210,11 @@ fn promotes(from: &TensorType, to: &TensorType) -> Result<()> {
     let kind = |e: ElementType| {
         (e == ElementType::Bool, e.is_signed_integer(), e.is_unsigned_integer(), e.is_float(), e.is_complex())
     };
-    ensure!(a == b || (kind(a) == kind(b) && a.bit_width() <= b.bit_width()), "{from} cannot be accumulated in {to}");
+    ensure!(
+        Type,
+        a == b || (kind(a) == kind(b) && a.bit_width() <= b.bit_width()),
+        "{from} cannot be accumulated in {to}"
+    );
     Ok(())
 }
 
@@ -206,7 +230,7 @@ fn accumulates(region: &Region, site: &Site<'_>, first: usize, count: usize) -> 
             continue;
         };
         promotes(input, taken)?;
-        ensure!(result.element == taken.element, "the reducer returns {taken} but the result is {result}");
+        ensure!(Type, result.element == taken.element, "the reducer returns {taken} but the result is {result}");
     }
     Ok(())
 }
@@ -221,7 +245,7 @@ fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<
                 Some((_, element)) => Type::Tensor(TensorType::new([], element)),
                 None => ty.clone(),
             },
-            other => return Err(Error::new(format_args!("operands must be tensors, not {other}"))),
+            other => return Err(Error::new(ErrorKind::Type, format_args!("operands must be tensors, not {other}"))),
         };
         types.extend(vec![ty; copies]);
     }
@@ -232,6 +256,7 @@ fn element_types(site: &Site<'_>, tensors: &[ValueId], copies: usize) -> Result<
 /// input.
 fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     ensure!(
+        Structure,
         region.args.len() == 2 * inputs,
         "the reducer must take {} arguments, not {}",
         2 * inputs,
@@ -239,11 +264,12 @@ fn reducer(region: &Region, site: &Site<'_>, inputs: usize) -> Result<()> {
     );
     for ty in args(region, site) {
         if let Type::Tensor(tensor) = ty {
-            ensure!(tensor.shape.is_empty(), "the reducer must take scalars, not {ty}");
+            ensure!(Type, tensor.shape.is_empty(), "the reducer must take scalars, not {ty}");
         }
     }
     let first: Vec<&Type> = args(region, site).take(inputs).collect();
     ensure!(
+        Type,
         args(region, site).skip(inputs).eq(first.iter().copied()),
         "the two halves of the reducer's arguments must have the same types"
     );
@@ -257,13 +283,15 @@ pub(super) fn region_reduces(site: &Site<'_>, region: usize, inputs: usize) -> R
             reducer(region, site, inputs)?;
             accumulates(region, site, 0, inputs)
         }
-        None => Err(Error::new("must have a reducer")),
+        None => Err(Error::new(ErrorKind::Structure, "must have a reducer")),
     }
 }
 
 /// A region that takes one scalar per operand and returns one element of the result.
 pub(super) fn region_yields_elements(site: &Site<'_>, region: usize) -> Result<()> {
-    let Some(region) = site.op.regions.get(region) else { return Err(Error::new("must have a computation")) };
+    let Some(region) = site.op.regions.get(region) else {
+        return Err(Error::new(ErrorKind::Structure, "must have a computation"));
+    };
     takes(region, site, &element_types(site, &site.op.operands, 1)?, "the computation")?;
     yields(region, site, element_types(site, &site.op.results, 1)?.iter(), "the computation")
 }

@@ -2,7 +2,7 @@
 
 use super::site::{Site, ensure};
 use super::string_attributes::{field, list_field};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -19,17 +19,24 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
                 _ => layouts(site.results(), results, "result_layouts")?,
             }
         }
-        _ => return Err(Error::new("`operand_layouts` and `result_layouts` must be given together, as lists")),
+        _ => {
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                "`operand_layouts` and `result_layouts` must be given together, as lists",
+            ));
+        }
     }
     // Version of the typed interface, whose configuration is a dictionary.
     if *api_version == 4 {
         let empty = matches!(backend_config, Attribute::String(text) if text.is_empty());
         ensure!(
+            Attribute,
             empty || matches!(backend_config, Attribute::Dictionary(_)),
             "`backend_config` must be a dictionary for API version 4"
         );
     } else {
         ensure!(
+            Attribute,
             !matches!(backend_config, Attribute::Dictionary(_)),
             "`backend_config` must be a string for API version {api_version}"
         );
@@ -43,7 +50,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     }
     match call_target_name.as_str() {
         "CreateBuffer" | "Pin" | "Unpin" if has_buffers(site) => pinning(site, call_target_name),
-        "Pin" | "Unpin" if *api_version == 4 => Err(Error::new("must take or make a buffer")),
+        "Pin" | "Unpin" if *api_version == 4 => {
+            Err(Error::new(ErrorKind::Attribute, "must have a buffer as operand or result"))
+        }
         _ if has_buffers(site) => buffers(site, &aliases),
         _ => Ok(()),
     }
@@ -51,23 +60,36 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 /// Each layout is a permutation of its value's dimensions. For values other than tensors, the layout is empty.
 fn layouts<'t>(types: impl ExactSizeIterator<Item = &'t Type>, layouts: &[Attribute], name: &str) -> Result<()> {
-    ensure!(types.len() == layouts.len(), "`{name}` has {} entries for {} values", layouts.len(), types.len());
+    ensure!(
+        Attribute,
+        types.len() == layouts.len(),
+        "`{name}` has {} entries for {} values",
+        layouts.len(),
+        types.len()
+    );
     for (ty, layout) in types.zip(layouts) {
         let Some(order) = layout.as_integers() else {
-            return Err(Error::new(format_args!("`{name}` must hold lists of dimensions")));
+            return Err(Error::new(ErrorKind::Attribute, format_args!("`{name}` must hold lists of dimensions")));
         };
         let rank = match ty {
             Type::Tensor(tensor) => tensor.rank(),
             Type::Other(_) => continue,
             Type::Tuple(_) => {
-                return Err(Error::new(format_args!("`{name}` cannot say how the parts of {ty} are laid out")));
+                return Err(Error::new(
+                    ErrorKind::Attribute,
+                    format_args!("`{name}` cannot describe the layouts of the parts of {ty}"),
+                ));
             }
             Type::Token => 0,
         };
         let mut sorted = order.clone();
         sorted.sort_unstable();
         let permutation = sorted.len() == rank && sorted.iter().zip(0i64..).all(|(&d, want)| d == want);
-        ensure!(permutation, "`{name}` has {order:?} for {ty}, which must be a permutation of its {rank} dimensions");
+        ensure!(
+            Attribute,
+            permutation,
+            "`{name}` has {order:?} for {ty}, which must be a permutation of its {rank} dimensions"
+        );
     }
     Ok(())
 }
@@ -81,7 +103,10 @@ struct Alias {
 
 fn alias(attribute: &Attribute) -> Result<Alias> {
     let wrong = || {
-        Error::new("`output_operand_aliases` must hold attributes of the form `#stablehlo.output_operand_alias<...>`")
+        Error::new(
+            ErrorKind::Attribute,
+            "`output_operand_aliases` must hold attributes of the form `#stablehlo.output_operand_alias<...>`",
+        )
     };
     let Attribute::Other(text) = attribute else { return Err(wrong()) };
     let operand = field(text, "operand_index").and_then(|index| index.parse().ok());
@@ -99,8 +124,12 @@ fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
             Type::Tuple(types) => usize::try_from(index).ok().and_then(|i| types.get(i)),
             _ => None,
         };
-        ty = element
-            .ok_or_else(|| Error::new(format_args!("`{name}` of an alias names element {index}, which {ty} lacks")))?;
+        ty = element.ok_or_else(|| {
+            Error::new(
+                ErrorKind::Attribute,
+                format_args!("`{name}` of an alias names element {index}, which {ty} lacks"),
+            )
+        })?;
     }
     Ok(ty)
 }
@@ -108,10 +137,10 @@ fn part<'t>(mut ty: &'t Type, indices: &[i64], name: &str) -> Result<&'t Type> {
 fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
     let count = site.op.operands.len();
     let Some(operand) = usize::try_from(alias.operand).ok().filter(|&i| i < count) else {
-        return Err(Error::new(format_args!(
-            "`output_operand_aliases` names operand {}, but there are {count}",
-            alias.operand
-        )));
+        return Err(Error::new(
+            ErrorKind::Attribute,
+            format_args!("`output_operand_aliases` names operand {}, but there are {count}", alias.operand),
+        ));
     };
     let operand = part(site.operand(operand)?, &alias.part, "operand_tuple_indices")?;
     let all;
@@ -127,7 +156,11 @@ fn check_alias(site: &Site<'_>, alias: &Alias) -> Result<()> {
         ref at => at,
     };
     let output = part(results, at, "output_tuple_indices")?;
-    ensure!(operand == output, "`output_operand_aliases` puts {output} into the memory of {operand}");
+    ensure!(
+        Attribute,
+        operand == output,
+        "`output_operand_aliases` pairs {output} with {operand}, but the types must be equal"
+    );
     Ok(())
 }
 
@@ -147,16 +180,16 @@ fn has_buffers(site: &Site<'_>) -> bool {
 fn pinning(site: &Site<'_>, name: &str) -> Result<()> {
     let (operands, results) = (site.op.operands.len(), site.op.results.len());
     let wanted = usize::from(name != "CreateBuffer");
-    ensure!(operands == wanted && results == 1, "must have {wanted} operands and one result");
+    ensure!(Structure, operands == wanted && results == 1, "must have {wanted} operands and one result");
     let result = site.result(0)?;
-    ensure!(is_buffer(result) == (name != "Unpin"), "makes {result}");
+    ensure!(Type, is_buffer(result) == (name != "Unpin"), "cannot return {result}");
     if wanted == 0 {
         return Ok(());
     }
     let operand = site.operand(0)?;
-    ensure!(is_buffer(operand) == (name == "Unpin"), "takes {operand}");
+    ensure!(Type, is_buffer(operand) == (name == "Unpin"), "cannot take {operand}");
     let text = |ty: &Type| ty.to_string().replacen("memref<", "tensor<", 1);
-    ensure!(text(operand) == text(result), "cannot make {result} of {operand}");
+    ensure!(Type, text(operand) == text(result), "cannot convert {operand} to {result}");
     Ok(())
 }
 
@@ -169,8 +202,9 @@ fn buffers(site: &Site<'_>, aliases: &[Alias]) -> Result<()> {
         if !is_buffer(part(operand, &alias.part, "operand_tuple_indices")?) {
             continue;
         }
-        ensure!(!outputs.contains(&&alias.output[..]), "result {:?} has two aliases", alias.output);
+        ensure!(Attribute, !outputs.contains(&&alias.output[..]), "result {:?} has two aliases", alias.output);
         ensure!(
+            Attribute,
             !operands.contains(&(alias.operand, &alias.part)),
             "operand {}{:?} has two aliases",
             alias.operand,
@@ -199,7 +233,11 @@ fn every_buffer(ty: &Type, at: &mut Vec<i64>, outputs: &[&[i64]]) -> Result<()> 
             Ok(())
         }
         _ if is_buffer(ty) => {
-            ensure!(outputs.contains(&&at[..]), "result {at:?} is a buffer without an operand; add an alias");
+            ensure!(
+                Attribute,
+                outputs.contains(&&at[..]),
+                "result {at:?} is a buffer without an operand; add an alias"
+            );
             Ok(())
         }
         _ => Ok(()),

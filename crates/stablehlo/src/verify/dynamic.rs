@@ -41,10 +41,10 @@ fn dynamic_reshape(site: &Site<'_>) -> Result<()> {
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let Some(count) = operand.num_elements() else { return Ok(()) };
     let fits = result.num_elements().is_none_or(|n| n == count);
-    ensure!(fits, "{operand} and {result} hold different numbers of elements");
+    ensure!(Shape, fits, "{operand} and {result} hold different numbers of elements");
     if let Some(known) = site.known(1) {
         let asked = known.iter().try_fold(1i64, |n, &d| n.checked_mul(d)).and_then(|n| usize::try_from(n).ok());
-        ensure!(asked == Some(count), "{operand} cannot have the shape {known:?}");
+        ensure!(Shape, asked == Some(count), "{operand} cannot have the shape {known:?}");
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ fn dynamic_pad(site: &Site<'_>) -> Result<()> {
     per_dimension_operands(site, 2..5)?;
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let Some(interior) = site.known(4) else { return Ok(()) };
-    ensure!(interior.iter().all(|&p| p >= 0), "the interior padding {interior:?} must not be negative");
+    ensure!(Attribute, interior.iter().all(|&p| p >= 0), "the interior padding {interior:?} must not be negative");
     let (Some(low), Some(high)) = (site.known(2), site.known(3)) else { return Ok(()) };
     for (d, (&from, &to)) in operand.shape.iter().zip(&result.shape).enumerate() {
         let (Some(&low), Some(&high), Some(&interior)) = (low.get(d), high.get(d), interior.get(d)) else { break };
@@ -66,7 +66,7 @@ fn dynamic_pad(site: &Site<'_>) -> Result<()> {
             + i128::from((from - 1).max(0)) * i128::from(interior)
             + i128::from(low)
             + i128::from(high);
-        ensure!(padded == i128::from(to), "dimension {d} of {result} must be {padded}");
+        ensure!(Shape, padded == i128::from(to), "dimension {d} of {result} must be {padded}");
     }
     Ok(())
 }
@@ -81,18 +81,18 @@ fn set_dimension_size(site: &Site<'_>, dimension: usize) -> Result<()> {
     rank.map_or(Ok(()), |rank| within(dimension, rank, "dimension"))?;
     let size = tensors!(site.operand_tensor(1));
     let fits = size.rank() == 0 && size.element.is_integer();
-    ensure!(fits, "the size must be an integer scalar, not {size}");
+    ensure!(Type, fits, "the size must be an integer scalar, not {size}");
     Ok(())
 }
 
 /// A list of extents, one per dimension of the result.
 pub(super) fn shape_operand(site: &Site<'_>, at: usize, shape: &TensorType, result: &TensorType) -> Result<()> {
-    ensure!(shape.rank() == 1 && shape.element.is_integer(), "the shape must be a list of integers, not {shape}");
+    ensure!(Type, shape.rank() == 1 && shape.element.is_integer(), "the shape must be a list of integers, not {shape}");
     let rank = i64::try_from(result.rank()).unwrap_or(i64::MAX);
-    ensure!(shape.shape[0] == rank, "the shape {shape} does not have the rank of {result}");
+    ensure!(Shape, shape.shape[0] == rank, "the shape {shape} does not have the rank of {result}");
     if let Some(known) = site.known(at) {
         let fits = known.iter().zip(&result.shape).all(|(&known, &extent)| known >= 0 && extents_agree(known, extent));
-        ensure!(fits, "the shape is {known:?}, but the result is {result}");
+        ensure!(Shape, fits, "the shape is {known:?}, but the result is {result}");
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn dynamic_shape(site: &Site<'_>, at: usize) -> Result<()> {
     let (shape, result) = tensors!(site.operand_tensor(at), site.result_tensor(0));
     if at > 0 {
         let operand = tensors!(site.operand_tensor(0));
-        ensure!(operand.element == result.element, "element types of {operand} and {result} differ");
+        ensure!(Type, operand.element == result.element, "element types of {operand} and {result} differ");
     }
     shape_operand(site, at, shape, result)
 }
@@ -111,13 +111,14 @@ fn dynamic_broadcast(site: &Site<'_>, dimensions: &[usize], hinted: &[usize]) ->
     dynamic_shape(site, 1)?;
     let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
     let count = dimensions.len();
-    ensure!(count == operand.rank(), "`broadcast_dimensions` has {count} entries for {operand}");
+    ensure!(Attribute, count == operand.rank(), "`broadcast_dimensions` has {count} entries for {operand}");
     distinct(dimensions, result.rank(), "broadcast_dimensions")?;
     for (&from, &dimension) in operand.shape.iter().zip(dimensions) {
         let to = result.shape[dimension];
-        ensure!(from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}");
+        ensure!(Shape, from == 1 || extents_agree(from, to), "{operand} cannot be broadcast to {result}");
         let known = site.known(1).and_then(|shape| shape.get(dimension).copied());
         ensure!(
+            Shape,
             from == 1 || known.is_none_or(|to| extents_agree(from, to)),
             "{operand} cannot be broadcast to the shape {:?}",
             site.known(1)
@@ -131,7 +132,7 @@ fn dynamic_conv(site: &Site<'_>, dimensions: &ConvDimensions, window: &Window, g
     let padding = tensors!(site.operand_tensor(2));
     let spatial = i64::try_from(dimensions.input_spatial.len()).unwrap_or(i64::MAX);
     let fits = padding.element.is_integer() && agree(&padding.shape, &[spatial, 2]);
-    ensure!(fits, "the padding is {padding} but must hold a pair of integers per spatial dimension");
+    ensure!(Type, fits, "the padding is {padding} but must hold a pair of integers per spatial dimension");
     // The rules of `convolution` need a padding. This one does not determine the shape of the result.
     let window = Window { padding: vec![(0, 0); dimensions.input_spatial.len()], ..window.clone() };
     contractions::convolution(site, dimensions, &window, groups, false)
@@ -142,10 +143,10 @@ fn dynamic_gather(site: &Site<'_>, dimensions: &GatherDimensions) -> Result<()> 
     let (operand, sizes) = tensors!(site.operand_tensor(0), site.operand_tensor(2));
     let rank = i64::try_from(operand.rank()).unwrap_or(i64::MAX);
     let fits = sizes.element.is_integer() && agree(&sizes.shape, &[rank]);
-    ensure!(fits, "the slice sizes are {sizes} but must be an integer per dimension of {operand}");
+    ensure!(Type, fits, "the slice sizes are {sizes} but must be an integer per dimension of {operand}");
     let known = site.known(2).filter(|sizes| sizes.len() == operand.rank());
     for &size in known.unwrap_or_default() {
-        ensure!(size >= 0, "slice size {size} must not be negative");
+        ensure!(Attribute, size >= 0, "slice size {size} must not be negative");
     }
     let sizes = known.map_or_else(|| vec![DYNAMIC; operand.rank()], <[i64]>::to_vec);
     contractions::gather(site, dimensions, &sizes)
@@ -158,7 +159,7 @@ fn per_dimension_operands(site: &Site<'_>, operands: std::ops::Range<usize>) -> 
     for i in operands {
         let list = tensors!(site.operand_tensor(i));
         let fits = list.rank() == 1 && list.element.is_integer() && extents_agree(list.shape[0], rank);
-        ensure!(fits, "operand {i} is {list} but must have an integer per dimension of {operand}");
+        ensure!(Shape, fits, "operand {i} is {list} but must have an integer per dimension of {operand}");
     }
     Ok(())
 }

@@ -45,7 +45,7 @@ impl Set {
 
 /// Checks that the elements of a tensor are in a set.
 pub(super) fn of(tensor: &TensorType, set: Set, what: &str) -> Result<()> {
-    ensure!(set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
+    ensure!(Type, set.has(tensor.element), "{what} must hold {}, not {}", set.names(), tensor.element);
     Ok(())
 }
 

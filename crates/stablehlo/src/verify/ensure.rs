@@ -1,10 +1,10 @@
 //! The macro with which rules report faults.
 
-/// Fails with a message unless the condition holds.
+/// Fails with an error of this kind unless the condition holds.
 macro_rules! ensure {
-    ($condition:expr, $($message:tt)+) => {
+    ($kind:ident, $condition:expr, $($message:tt)+) => {
         if !$condition {
-            return Err($crate::error::Error::new(format_args!($($message)+)));
+            return Err($crate::error::Error::new($crate::error::ErrorKind::$kind, format_args!($($message)+)));
         }
     };
 }

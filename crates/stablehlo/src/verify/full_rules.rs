@@ -5,7 +5,7 @@ use super::site::Site;
 use super::{
     attributes, chlo, collectives, custom_call, dynamic, normalization, quantized, string_attributes, transfers,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 impl VerifyLevel {
@@ -25,7 +25,7 @@ fn full_type(ty: &Type) -> Result<()> {
     if let Type::Other(text) = ty
         && crate::text::whole_type(text).is_none()
     {
-        return Err(Error::new(format_args!("`{text}` is not a type")));
+        return Err(Error::new(ErrorKind::Type, format_args!("`{text}` is not a type")));
     }
     quantized::verify_type(ty)
 }

@@ -10,7 +10,7 @@ use super::site::{Site, ensure, returned};
 use super::slot::{Partial, Wanted};
 use super::{collectives, contractions, dynamic, normalization, shapes, transfers};
 use crate::attributes::Named;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::op_builder::{UntypedOp, kind};
 use crate::ops::Opcode;
@@ -43,7 +43,7 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
     let types = if op.operands.iter().all(known) {
         from_module(module, func, op)
     } else {
-        Err(Error::new("an operand has no type"))
+        Err(Error::new(ErrorKind::Reference, "an operand has no type"))
     };
     types.map_err(|e| e.with_op(&op.kind.name()).with_func(&func.name).with_location(module.location(op.location)))
 }
@@ -72,7 +72,8 @@ pub fn infer(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
 /// known.
 pub fn infer_op(name: &str, attributes: &Attributes, operands: &[Type]) -> Result<Vec<Type>> {
     let values: ValueTypes = operands.iter().cloned().map(Arc::new).collect();
-    let ids = 0..u32::try_from(values.len()).map_err(|_| Error::new("an op has more than 2^32 operands"))?;
+    let ids = 0..u32::try_from(values.len())
+        .map_err(|_| Error::new(ErrorKind::Limit, "an op has more than 2^32 operands"))?;
     let ids: ValueIds = ids.map(ValueId).collect();
     let named: Vec<(&str, &Attribute)> = attributes.iter().map(|(name, value)| (name.as_str(), value)).collect();
     let code = name.strip_prefix("stablehlo.").map_or(Opcode::Other, Opcode::from_name);
@@ -115,7 +116,10 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         Some(region) if returned(region)?.iter().all(|v| func.values.get(v.0 as usize).is_some()) => {
             Ok(returned(region)?.iter().map(|&v| func.ty(v).clone()).collect::<Vec<_>>())
         }
-        _ => Err(Error::new(format_args!("region {index} is missing or returns values without a type"))),
+        _ => Err(Error::new(
+            ErrorKind::Structure,
+            format_args!("region {index} is missing or returns values without a type"),
+        )),
     };
     let scalar = |element| Ok(vec![Type::Tensor(TensorType::new([], element))]);
     match &op.kind {
@@ -130,12 +134,15 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         OpKind::If | OpKind::Case => region(0),
         OpKind::Call { callee } | OpKind::Composite { decomposition: callee, .. } => match module.func(callee) {
             Some(callee) => Ok(callee.results.clone()),
-            None => Err(Error::new(format_args!("calls @{callee}, which does not exist or has no body"))),
+            None => Err(Error::new(
+                ErrorKind::Reference,
+                format_args!("calls @{callee}, which does not exist or has no body"),
+            )),
         },
         OpKind::Tuple => Ok(vec![Type::Tuple(operands().collect())]),
         OpKind::GetTupleElement { index } => match operands().next() {
             Some(Type::Tuple(mut types)) if *index < types.len() => Ok(vec![types.swap_remove(*index)]),
-            _ => Err(Error::new(format_args!("the operand has no element {index}"))),
+            _ => Err(Error::new(ErrorKind::Type, format_args!("the operand has no element {index}"))),
         },
         OpKind::Return => Ok(Vec::new()),
         // The result has the element types that the reducer returns.
@@ -143,6 +150,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
             let elements = region(0)?;
             let shapes = asked(func, op)?;
             ensure!(
+                Structure,
                 elements.len() == shapes.len(),
                 "the reducer returns {} values, not {}",
                 elements.len(),
@@ -181,7 +189,7 @@ fn from_module(module: &Module, func: &Func, op: &Op) -> Result<Vec<Type>> {
         }
         OpKind::UniformDequantize => match operands().next().as_ref().and_then(super::quantized::expressed) {
             Some(tensor) => Ok(vec![Type::Tensor(tensor)]),
-            None => Err(Error::new("the operand must be quantized")),
+            None => Err(Error::new(ErrorKind::Type, "the operand must be quantized")),
         },
         OpKind::AsyncDone => super::asynchronous::results(operands().next().as_ref()),
         // The caller states what it receives.
@@ -206,10 +214,13 @@ fn inferred(func: &Func, op: &Op) -> Result<Vec<Type>> {
 /// The type of a tensor whose dimension gets a size at run time. Its extent so far becomes the bound.
 fn bounded(operand: Option<Type>, dimension: usize) -> Result<Vec<Type>> {
     let Some(Type::Tensor(mut tensor)) = operand else {
-        return Err(Error::new("the type of its result does not follow from an operand with bounds; state it"));
+        return Err(Error::new(
+            ErrorKind::Type,
+            "the result type cannot be inferred from an operand with bounds; give the type",
+        ));
     };
     let Some(extent) = tensor.shape.get_mut(dimension) else {
-        return Err(Error::new(format_args!("the operand has no dimension {dimension}")));
+        return Err(Error::new(ErrorKind::Shape, format_args!("the operand has no dimension {dimension}")));
     };
     let bound = std::mem::replace(extent, DYNAMIC);
     if bound == DYNAMIC {
@@ -227,7 +238,7 @@ fn bounded(operand: Option<Type>, dimension: usize) -> Result<Vec<Type>> {
 /// The error for an op whose result types the caller must state.
 #[cold]
 fn unknown() -> Error {
-    Error::new("the types of its results do not follow from its operands; state them")
+    Error::new(ErrorKind::Type, "the result types cannot be inferred from the operands; give the types")
 }
 
 fn element_of(ty: &Type) -> Option<ElementType> {

@@ -27,6 +27,7 @@ fn batch_norm(site: &Site<'_>, feature: usize, operands: usize, results: usize) 
         let other = tensors!(site.operand_tensor(i));
         let expected = if gradient && i == 4 { operand.shape.clone() } else { vec![operand.shape[feature]] };
         ensure!(
+            Shape,
             agree(&other.shape, &expected),
             "operand {i} is {other} but must be {}",
             TensorType::new(expected, other.element)
@@ -44,10 +45,10 @@ fn batch_norm(site: &Site<'_>, feature: usize, operands: usize, results: usize) 
 fn map(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     let (first, result) = tensors!(site.operand_tensor(0), site.slot(0));
     let every = dimensions.len() == first.rank() && dimensions.iter().zip(0..).all(|(&d, wanted)| d == wanted);
-    ensure!(every, "`dimensions` must be every dimension of {first} in order, not {dimensions:?}");
+    ensure!(Attribute, every, "`dimensions` must be every dimension of {first} in order, not {dimensions:?}");
     for i in 0..site.op.operands.len() {
         let operand = tensors!(site.operand_tensor(i));
-        ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
+        ensure!(Shape, agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
     }
     result.element_may_be(first.element);
     result.shape_is(&first.shape)?;
@@ -57,7 +58,7 @@ fn map(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
 fn rng(site: &Site<'_>) -> Result<()> {
     let (a, b, shape) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2));
     let result = tensors!(site.result_tensor(0));
-    ensure!(a.shape.is_empty() && b.shape.is_empty(), "the bounds {a} and {b} must be scalars");
-    ensure!(a.element == b.element && a.element == result.element, "bounds and result differ in element type");
+    ensure!(Type, a.shape.is_empty() && b.shape.is_empty(), "the bounds {a} and {b} must be scalars");
+    ensure!(Type, a.element == b.element && a.element == result.element, "bounds and result differ in element type");
     shape_operand(site, 2, shape, result)
 }

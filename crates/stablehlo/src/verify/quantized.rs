@@ -4,7 +4,7 @@
 
 use super::shapes::extents_agree;
 use super::site::{Site, ensure};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// A tensor of integers that stand for `(integer - zero point) * scale`.
@@ -20,7 +20,7 @@ struct Quantized<'t> {
 }
 
 fn wrong(text: &str, why: &str) -> Error {
-    Error::new(format_args!("{text} {why}"))
+    Error::new(ErrorKind::Type, format_args!("{text} {why}"))
 }
 
 impl<'t> Quantized<'t> {
@@ -57,6 +57,7 @@ impl<'t> Quantized<'t> {
         let width = storage.strip_prefix("ui").or_else(|| storage.strip_prefix(['i', 'u']));
         let bits: u32 = width.and_then(|width| width.parse().ok()).unwrap_or(0);
         ensure!(
+            Type,
             matches!(bits, 2 | 4 | 8 | 16 | 32),
             "{text} must be stored in integers of 2 to 32 bits, not {storage}"
         );
@@ -73,7 +74,7 @@ impl<'t> Quantized<'t> {
         for step in list.split(',').map(str::trim) {
             let (scale, zero) = step.split_once(':').unwrap_or((step, "0"));
             let zero: i64 = zero.trim().parse().map_err(|_| wrong(text, "has a strange zero point"))?;
-            ensure!(limits.0 <= zero && zero <= limits.1, "{text} has the zero point {zero} outside its storage");
+            ensure!(Type, limits.0 <= zero && zero <= limits.1, "{text} has the zero point {zero} outside its storage");
             parsed.push((scale, zero));
         }
         Ok(Some(Self { shape, storage, bits, expressed, axis, steps: parsed }))
@@ -102,7 +103,7 @@ pub(super) fn verify_type(ty: &Type) -> Result<()> {
     let Some(axis) = q.axis else { return Ok(()) };
     let scales = i64::try_from(q.steps.len()).unwrap_or(i64::MAX);
     let fits = q.shape.get(axis).is_some_and(|&extent| extents_agree(extent, scales));
-    ensure!(fits, "{ty} has {scales} scales along dimension {axis}, which has not as many slices or does not exist");
+    ensure!(Shape, fits, "{ty} has {scales} scales, but dimension {axis} does not exist or has another extent");
     Ok(())
 }
 
@@ -111,9 +112,9 @@ fn bounds(text: &str) -> Result<()> {
     let Some((tensor, bounds)) = text.split_once(", #stablehlo.bounds<") else { return Ok(()) };
     let Some((shape, _)) = crate::compatible::unbounded(tensor) else { return Ok(()) };
     let bounds: Vec<&str> = bounds.trim_end_matches('>').split(',').map(str::trim).collect();
-    ensure!(bounds.len() == shape.len(), "{text} has {} bounds for {} dimensions", bounds.len(), shape.len());
+    ensure!(Type, bounds.len() == shape.len(), "{text} has {} bounds for {} dimensions", bounds.len(), shape.len());
     let fits = bounds.iter().zip(&shape).all(|(&bound, &extent)| bound == "?" || extent == DYNAMIC);
-    ensure!(fits, "{text} has a bound for a dimension whose extent is known");
+    ensure!(Type, fits, "{text} has a bound for a dimension whose extent is known");
     Ok(())
 }
 
@@ -125,7 +126,7 @@ pub(super) fn alike(site: &Site<'_>) -> Result<()> {
         all.push(q);
     }
     let same = all.windows(2).all(|pair| pair[0].same_storage(&pair[1]) && pair[0].expressed == pair[1].expressed);
-    ensure!(same, "operands and results are stored in, or express, different types");
+    ensure!(Type, same, "operands and results are stored in, or express, different types");
     Ok(())
 }
 
@@ -147,8 +148,8 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
     let (any, per_axis) = takes(&site.op.kind);
     for ty in site.operands().chain(results()) {
         let Some(q) = Quantized::of(ty)? else { continue };
-        ensure!(any, "does not take quantized elements such as those of {ty}");
-        ensure!(per_axis || q.axis.is_none(), "does not take {ty}, whose scales differ along a dimension");
+        ensure!(Type, any, "does not take quantized elements such as those of {ty}");
+        ensure!(Type, per_axis || q.axis.is_none(), "does not take {ty}, whose scales differ along a dimension");
     }
     if site.wanted.is_none() { rules(site) } else { Ok(()) }
 }
@@ -231,7 +232,7 @@ fn rules(site: &Site<'_>) -> Result<()> {
             let element = literal.ty.element;
             let stored = element.bit_width() == out.bits
                 && (element.is_signed_integer() && out.signed() || element.is_unsigned_integer() && !out.signed());
-            ensure!(stored, "the value holds {element}, but the result stores {}", out.storage);
+            ensure!(Type, stored, "the value holds {element}, but the result stores {}", out.storage);
             Ok(())
         }
         OpKind::Binary(Binary::Add) => add([first, operand(1)?, out]),
@@ -240,7 +241,11 @@ fn rules(site: &Site<'_>) -> Result<()> {
             let (Some(from), Some(to)) = (&first, &out) else { return Ok(()) };
             same_scales(from, to)?;
             let moved = to.axis.and_then(|axis| permutation.get(axis).copied());
-            ensure!(moved == from.axis, "the dimension quantized along is not the one that is moved there");
+            ensure!(
+                Type,
+                moved == from.axis,
+                "the result must be quantized along the dimension that the operand's becomes"
+            );
             Ok(())
         }
         OpKind::BroadcastInDim { broadcast_dimensions } => {
@@ -249,9 +254,9 @@ fn rules(site: &Site<'_>) -> Result<()> {
         OpKind::DotGeneral { dimensions, .. } => {
             let rhs = operand(1)?;
             if let Some(rhs) = &rhs {
-                ensure!(rhs.steps.iter().all(|&(_, zero)| zero == 0), "the zero points of rhs must be 0");
+                ensure!(Type, rhs.steps.iter().all(|&(_, zero)| zero == 0), "the zero points of rhs must be 0");
                 let contracted = rhs.axis.is_some_and(|axis| dimensions.rhs_contracting.contains(&axis));
-                ensure!(!contracted, "rhs must not be quantized along a dimension that is contracted");
+                ensure!(Type, !contracted, "rhs must not be quantized along a dimension that is contracted");
             }
             product(site, first, rhs, out)
         }
@@ -260,14 +265,18 @@ fn rules(site: &Site<'_>) -> Result<()> {
             let along = |q: &Option<Quantized<'_>>, dimension: usize| {
                 q.as_ref().and_then(|q| q.axis).is_none_or(|axis| axis == dimension)
             };
-            ensure!(along(&rhs, dimensions.kernel_output_feature), "rhs must be quantized along its output features");
-            ensure!(along(&out, dimensions.output_feature), "the result must be quantized along its features");
+            ensure!(
+                Type,
+                along(&rhs, dimensions.kernel_output_feature),
+                "rhs must be quantized along its output features"
+            );
+            ensure!(Type, along(&out, dimensions.output_feature), "the result must be quantized along its features");
             product(site, first, rhs, out)
         }
         OpKind::BitcastConvert => {
             let (Some(from), Some(to)) = (&first, &out) else { return Ok(()) };
             let same = from.bits != to.bits || crate::compatible::agree(&from.shape, &to.shape);
-            ensure!(same, "operand and result differ in shape");
+            ensure!(Shape, same, "operand and result differ in shape");
             Ok(())
         }
         OpKind::Reduce { .. }
@@ -287,7 +296,12 @@ fn rules(site: &Site<'_>) -> Result<()> {
                 (None, Type::Tensor(tensor)) => tensor.element.to_string(),
                 _ => return Ok(()),
             };
-            ensure!(from == out.expressed, "the result expresses {}, the operand {from}", out.expressed);
+            ensure!(
+                Type,
+                from == out.expressed,
+                "the expressed types of result and operand differ: {} and {from}",
+                out.expressed
+            );
             Ok(())
         }
         _ => Ok(()),
@@ -296,23 +310,32 @@ fn rules(site: &Site<'_>) -> Result<()> {
 
 fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
     let [Some(lhs), Some(rhs), Some(out)] = &all else {
-        return Err(Error::new("operands and result must all be quantized, or none of them"));
+        return Err(Error::new(ErrorKind::Type, "operands and result must all be quantized, or none of them"));
     };
     for other in [rhs, out] {
-        ensure!(lhs.same_storage(other), "operands and result are stored in {} and {}", lhs.storage, other.storage);
         ensure!(
+            Type,
+            lhs.same_storage(other),
+            "operands and result are stored in {} and {}",
+            lhs.storage,
+            other.storage
+        );
+        ensure!(
+            Type,
             lhs.expressed == other.expressed,
-            "operands and result express {} and {}",
+            "the expressed types of operands and result differ: {} and {}",
             lhs.expressed,
             other.expressed
         );
     }
     match out.axis {
-        None => ensure!(lhs.axis.or(rhs.axis).is_none(), "the result must have a scale per slice, as an operand has"),
+        None => {
+            ensure!(Type, lhs.axis.or(rhs.axis).is_none(), "the result must have a scale per slice, as an operand has")
+        }
         Some(axis) => {
-            ensure!(lhs.axis.or(rhs.axis).is_some(), "the result has a scale per slice, which no operand has");
+            ensure!(Type, lhs.axis.or(rhs.axis).is_some(), "the result has a scale per slice, but no operand does");
             let same = [lhs, rhs].iter().all(|q| q.axis.is_none_or(|other| other == axis));
-            ensure!(same, "operands and result are quantized along different dimensions");
+            ensure!(Type, same, "operands and result are quantized along different dimensions");
         }
     }
     Ok(())
@@ -321,7 +344,7 @@ fn add(all: [Option<Quantized<'_>>; 3]) -> Result<()> {
 /// The op moves elements without changing their scale, so the scales must be equal.
 fn same_scales(from: &Quantized<'_>, to: &Quantized<'_>) -> Result<()> {
     let alike = from.axis.is_some() != to.axis.is_some() || from.same_steps(to);
-    ensure!(alike, "operand and result have different scales or zero points");
+    ensure!(Type, alike, "operand and result have different scales or zero points");
     Ok(())
 }
 
@@ -329,11 +352,19 @@ fn reshape(from: Option<&Quantized<'_>>, to: Option<&Quantized<'_>>) -> Result<(
     let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
     let (Some(a), Some(b)) = (from.axis, to.axis) else { return same_scales(from, to) };
     let slices = |q: &Quantized<'_>, axis: usize| q.shape.get(axis).copied().unwrap_or(DYNAMIC);
-    ensure!(extents_agree(slices(from, a), slices(to, b)), "operand and result have different numbers of slices");
+    ensure!(
+        Shape,
+        extents_agree(slices(from, a), slices(to, b)),
+        "operand and result have different numbers of slices"
+    );
     same_scales(from, to)?;
     let before = |q: &Quantized<'_>, axis: usize| q.shape.iter().take(axis).fold(1i64, |n, &d| n.saturating_mul(d));
     let fixed = !from.shape.contains(&DYNAMIC) && !to.shape.contains(&DYNAMIC);
-    ensure!(!fixed || before(from, a) == before(to, b), "the slices of operand and result hold different elements");
+    ensure!(
+        Shape,
+        !fixed || before(from, a) == before(to, b),
+        "the slices of operand and result hold different elements"
+    );
     Ok(())
 }
 
@@ -341,11 +372,13 @@ fn broadcast(from: Option<&Quantized<'_>>, to: Option<&Quantized<'_>>, dimension
     let (Some(from), Some(to)) = (from, to) else { return Ok(()) };
     let (Some(a), Some(b)) = (from.axis, to.axis) else { return same_scales(from, to) };
     ensure!(
+        Type,
         dimensions.get(a) == Some(&b),
-        "the result is not quantized along the dimension that the operand's becomes"
+        "the result must be quantized along the dimension that the operand's becomes"
     );
     if from.shape.get(a) == Some(&1) {
         ensure!(
+            Type,
             to.steps.iter().all(|step| from.steps.first() == Some(step)),
             "the result has other scales than the operand"
         );
@@ -361,19 +394,24 @@ fn product(
     out: Option<Quantized<'_>>,
 ) -> Result<()> {
     let Some(rhs) = rhs.filter(|_| lhs.is_some() == out.is_some()) else {
-        return Err(Error::new("rhs must be quantized, and the result if lhs is"));
+        return Err(Error::new(ErrorKind::Type, "rhs must be quantized, and the result if lhs is"));
     };
     if let (Some(lhs), Some(out)) = (lhs, out) {
-        ensure!(lhs.same_storage(&rhs), "operands are stored in {} and {}", lhs.storage, rhs.storage);
+        ensure!(Type, lhs.same_storage(&rhs), "operands are stored in {} and {}", lhs.storage, rhs.storage);
         let express = [rhs.expressed, out.expressed].iter().all(|&e| e == lhs.expressed);
-        ensure!(express, "operands and result express different types");
-        ensure!(rhs.axis.is_some() || out.axis.is_none(), "the result has a scale per slice, which rhs has not");
+        ensure!(Type, express, "operands and result express different types");
+        ensure!(Type, rhs.axis.is_some() || out.axis.is_none(), "the result has a scale per slice, but rhs does not");
         return Ok(());
     }
     for ty in [site.operand(0)?, site.result(0)?] {
         if let Type::Tensor(tensor) = ty {
             let element = tensor.element.to_string();
-            ensure!(element == rhs.expressed, "rhs expresses {}, but lhs or result holds {element}", rhs.expressed);
+            ensure!(
+                Type,
+                element == rhs.expressed,
+                "the expressed type of rhs is {}, but lhs or result holds {element}",
+                rhs.expressed
+            );
         }
     }
     Ok(())
@@ -396,7 +434,7 @@ fn accumulates(site: &Site<'_>) -> Result<()> {
                 continue;
             };
             let fits = from.bits <= to.bits && from.expressed == to.expressed;
-            ensure!(fits, "{} cannot be accumulated in {}", site.func.ty(value), site.func.ty(arg));
+            ensure!(Type, fits, "{} cannot be accumulated in {}", site.func.ty(value), site.func.ty(arg));
         }
     }
     Ok(())

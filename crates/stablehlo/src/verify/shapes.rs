@@ -7,7 +7,7 @@ use super::level::VerifyLevel;
 use super::site::{Site, ensure};
 pub(super) use super::slot::shape_is;
 pub(super) use crate::compatible::{agree, extents_agree};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Computed extents. Up to eight need no allocation.
@@ -21,9 +21,14 @@ pub(super) fn verify_type(ty: &Type, level: VerifyLevel) -> Result<()> {
     match ty {
         Type::Tensor(tensor) => {
             let sound = tensor.shape.iter().all(|&d| d >= 0 || d == DYNAMIC);
-            ensure!(tensor.rank() <= MAX_RANK, "a tensor has {} dimensions, more than {MAX_RANK}", tensor.rank());
-            ensure!(sound, "{tensor} has a negative extent");
-            ensure!(!tensor.is_static() || tensor.byte_size().is_some(), "{tensor} is too large to address");
+            ensure!(
+                Limit,
+                tensor.rank() <= MAX_RANK,
+                "a tensor has {} dimensions, more than {MAX_RANK}",
+                tensor.rank()
+            );
+            ensure!(Shape, sound, "{tensor} has a negative extent");
+            ensure!(Limit, !tensor.is_static() || tensor.byte_size().is_some(), "{tensor} is too large to address");
             Ok(())
         }
         Type::Tuple(types) => types.iter().try_for_each(|ty| verify_type(ty, level)),
@@ -47,7 +52,10 @@ pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank
             return Err(outside(dimension, rank, name));
         }
         if seen >> dimension & 1 == 1 {
-            return Err(Error::new(format_args!("dimension {dimension} occurs twice in `{name}`")));
+            return Err(Error::new(
+                ErrorKind::Attribute,
+                format_args!("dimension {dimension} occurs twice in `{name}`"),
+            ));
         }
         seen |= 1 << dimension;
     }
@@ -56,23 +64,26 @@ pub(super) fn all_distinct<'a>(dimensions: impl Iterator<Item = &'a usize>, rank
 
 #[cold]
 fn outside(dimension: usize, rank: usize, name: &str) -> Error {
-    Error::new(format_args!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"))
+    Error::new(
+        ErrorKind::Shape,
+        format_args!("dimension {dimension} in `{name}` is outside the {rank} dimensions of the tensor"),
+    )
 }
 
 /// The dimension must be within the rank.
 pub(super) fn within(dimension: usize, rank: usize, name: &str) -> Result<()> {
-    ensure!(dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
+    ensure!(Attribute, dimension < rank, "`{name}` is {dimension}, outside the {rank} dimensions of the tensor");
     Ok(())
 }
 
 /// A list must have one entry per dimension.
 pub(super) fn per_dimension(length: usize, rank: usize, name: &str) -> Result<()> {
-    ensure!(length == rank, "`{name}` has {length} entries for {rank} dimensions");
+    ensure!(Attribute, length == rank, "`{name}` has {length} entries for {rank} dimensions");
     Ok(())
 }
 
 fn same_element(a: &TensorType, b: &TensorType) -> Result<()> {
-    ensure!(a.element == b.element, "element types of {a} and {b} differ");
+    ensure!(Type, a.element == b.element, "element types of {a} and {b} differ");
     Ok(())
 }
 
@@ -101,7 +112,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Compare { direction, compare_type } => {
             let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
             same_element(lhs, rhs)?;
-            ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+            ensure!(Shape, agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
             result.element_is(ElementType::Bool)?;
             result.shape_is(&lhs.shape)?;
             comparable(lhs, *direction, *compare_type)
@@ -110,7 +121,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::Clamp => clamp(site),
         OpKind::Convert => same_shape(site),
         OpKind::ReducePrecision { exponent_bits, .. } => {
-            ensure!(*exponent_bits > 0, "`exponent_bits` must be at least 1");
+            ensure!(Attribute, *exponent_bits > 0, "`exponent_bits` must be at least 1");
             same_shape(site)?;
             let (operand, result) = tensors!(site.operand_tensor(0), site.slot(0));
             result.element_is(operand.element)?;
@@ -122,7 +133,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             let (operand, result) = tensors!(site.operand_tensor(0), site.result_tensor(0));
             same_element(operand, result)?;
             let equal = !operand.is_static() || !result.is_static() || operand.num_elements() == result.num_elements();
-            ensure!(equal, "{operand} and {result} hold different numbers of elements");
+            ensure!(Shape, equal, "{operand} and {result} hold different numbers of elements");
             Ok(())
         }
         OpKind::Transpose { permutation } => {
@@ -158,9 +169,9 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 fn constant(site: &Site<'_>, literal: &Literal) -> Result<()> {
     let checked = Literal::new(literal.ty.clone(), literal.data.clone())?;
-    ensure!(checked.splat == literal.splat, "the splat flag of {literal:?} is wrong");
+    ensure!(Type, checked.splat == literal.splat, "the splat flag of {literal:?} is wrong");
     let result = tensors!(site.result_tensor(0));
-    ensure!(*result == literal.ty, "the value is {} but the result is {result}", literal.ty);
+    ensure!(Type, *result == literal.ty, "the value is {} but the result is {result}", literal.ty);
     Ok(())
 }
 
@@ -184,12 +195,17 @@ fn elementwise_unary(site: &Site<'_>, unary: Unary) -> Result<()> {
 fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
     let (lhs, rhs, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     same_element(lhs, rhs)?;
-    ensure!(agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
+    ensure!(Shape, agree(&lhs.shape, &rhs.shape), "operands {lhs} and {rhs} differ in shape");
     result.shape_is(&lhs.shape)?;
     match binary {
         Binary::Complex => match ElementType::all().find(|e| e.complex_part() == Some(lhs.element)) {
             Some(element) => result.element_is(element)?,
-            None => return Err(Error::new(format_args!("complex numbers cannot have parts of type {lhs}"))),
+            None => {
+                return Err(Error::new(
+                    ErrorKind::Type,
+                    format_args!("complex numbers cannot have parts of type {lhs}"),
+                ));
+            }
         },
         _ => result.element_is(lhs.element)?,
     }
@@ -199,11 +215,12 @@ fn elementwise_binary(site: &Site<'_>, binary: Binary) -> Result<()> {
 fn select(site: &Site<'_>) -> Result<()> {
     let (pred, on_true, on_false, result) =
         tensors!(site.operand_tensor(0), site.operand_tensor(1), site.operand_tensor(2), site.slot(0));
-    ensure!(pred.element == ElementType::Bool, "the predicate must be booleans, not {pred}");
+    ensure!(Type, pred.element == ElementType::Bool, "the predicate must be booleans, not {pred}");
     same_element(on_true, on_false)?;
     result.element_is(on_true.element)?;
-    ensure!(agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
+    ensure!(Shape, agree(&on_true.shape, &on_false.shape), "operands {on_true} and {on_false} differ in shape");
     ensure!(
+        Type,
         pred.shape.is_empty() || agree(&pred.shape, &on_true.shape),
         "the predicate {pred} must be a scalar or have the shape of {on_true}"
     );
@@ -216,6 +233,7 @@ fn clamp(site: &Site<'_>) -> Result<()> {
     for bound in [min, max] {
         same_element(bound, operand)?;
         ensure!(
+            Type,
             bound.shape.is_empty() || agree(&bound.shape, &operand.shape),
             "the bound {bound} must be a scalar or have the shape of {operand}"
         );
@@ -238,7 +256,11 @@ fn comparable(operand: &TensorType, direction: ComparisonDirection, compare_type
 /// The result must be a scalar of this element type.
 fn exactly(site: &Site<'_>, element: ElementType) -> Result<()> {
     let result = tensors!(site.result_tensor(0));
-    ensure!(result.shape.is_empty() && result.element == element, "the result must be tensor<{element}>, not {result}");
+    ensure!(
+        Type,
+        result.shape.is_empty() && result.element == element,
+        "the result must be tensor<{element}>, not {result}"
+    );
     Ok(())
 }
 
@@ -251,9 +273,13 @@ fn bitcast(site: &Site<'_>) -> Result<()> {
     let mut expected = wide.shape.clone();
     if from != to {
         expected.push(i64::from(ratio));
-        ensure!(from.max(to) % from.min(to) == 0, "{operand} and {result} have element widths that do not divide");
+        ensure!(
+            Shape,
+            from.max(to) % from.min(to) == 0,
+            "{operand} and {result} have element widths that do not divide"
+        );
     }
-    ensure!(agree(&narrow.shape, &expected), "{operand} cannot be reinterpreted as {result}");
+    ensure!(Shape, agree(&narrow.shape, &expected), "{operand} cannot be reinterpreted as {result}");
     Ok(())
 }
 
@@ -265,6 +291,7 @@ fn broadcast(site: &Site<'_>, dimensions: &[usize]) -> Result<()> {
     for (&from, &dimension) in operand.shape.iter().zip(dimensions) {
         let to = result.shape[dimension];
         ensure!(
+            Shape,
             from == 1 || extents_agree(from, to),
             "{operand} cannot be broadcast to {result}: extent {from} does not fit {to}"
         );
@@ -283,8 +310,12 @@ fn slice(site: &Site<'_>, start: &[i64], limit: &[i64], strides: &[i64]) -> Resu
     for (d, &extent) in operand.shape.iter().enumerate() {
         let (start, limit, stride) = (start[d], limit[d], strides[d]);
         let bounded = extent == DYNAMIC || limit <= extent;
-        ensure!(0 <= start && start <= limit && bounded, "slice {start}:{limit} of dimension {d} is outside {operand}");
-        ensure!(stride > 0, "stride {stride} of dimension {d} must be positive");
+        ensure!(
+            Shape,
+            0 <= start && start <= limit && bounded,
+            "slice {start}:{limit} of dimension {d} is outside {operand}"
+        );
+        ensure!(Attribute, stride > 0, "stride {stride} of dimension {d} must be positive");
         // This cannot overflow, because the stride is at least one.
         let length = limit - start;
         shape.push(length / stride + i64::from(length % stride != 0));
@@ -299,8 +330,9 @@ fn start_indices(site: &Site<'_>, first: usize, rank: usize) -> Result<()> {
     for ty in site.operands().skip(first) {
         let Type::Tensor(tensor) = ty else { continue };
         let common = *element.get_or_insert(tensor.element);
-        ensure!(tensor.element == common, "start indices have the types {common} and {}", tensor.element);
+        ensure!(Type, tensor.element == common, "start indices have the types {common} and {}", tensor.element);
         ensure!(
+            Type,
             tensor.shape.is_empty() && tensor.element.is_integer(),
             "a start index must be an integer scalar, not {ty}"
         );
@@ -314,7 +346,7 @@ fn dynamic_slice(site: &Site<'_>, sizes: &[i64]) -> Result<()> {
     per_dimension(sizes.len(), operand.rank(), "slice_sizes")?;
     start_indices(site, 1, operand.rank())?;
     for (&size, &extent) in sizes.iter().zip(&operand.shape) {
-        ensure!(size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
+        ensure!(Shape, size >= 0 && (extent == DYNAMIC || size <= extent), "slice size {size} is outside {operand}");
     }
     result.shape_is(sizes)
 }
@@ -326,7 +358,11 @@ fn dynamic_update_slice(site: &Site<'_>) -> Result<()> {
     per_dimension(update.rank(), operand.rank(), "update")?;
     start_indices(site, 2, operand.rank())?;
     for (&size, &extent) in update.shape.iter().zip(&operand.shape) {
-        ensure!(size == DYNAMIC || extent == DYNAMIC || size <= extent, "update {update} is larger than {operand}");
+        ensure!(
+            Shape,
+            size == DYNAMIC || extent == DYNAMIC || size <= extent,
+            "update {update} is larger than {operand}"
+        );
     }
     result.shape_is(&operand.shape)
 }
@@ -341,7 +377,11 @@ fn concatenate(site: &Site<'_>, dimension: usize) -> Result<()> {
         same_element(first, operand)?;
         per_dimension(operand.rank(), first.rank(), "operand")?;
         for (d, extent) in shape.iter_mut().enumerate().filter(|(d, _)| *d != dimension) {
-            ensure!(extents_agree(*extent, operand.shape[d]), "operands {first} and {operand} differ in dimension {d}");
+            ensure!(
+                Shape,
+                extents_agree(*extent, operand.shape[d]),
+                "operands {first} and {operand} differ in dimension {d}"
+            );
             *extent = if *extent == DYNAMIC { operand.shape[d] } else { *extent };
         }
         let extent = operand.shape[dimension];
@@ -359,14 +399,14 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
     let (operand, value, result) = tensors!(site.operand_tensor(0), site.operand_tensor(1), site.slot(0));
     same_element(operand, value)?;
     result.element_is(operand.element)?;
-    ensure!(value.shape.is_empty(), "the padding value must be a scalar, not {value}");
+    ensure!(Type, value.shape.is_empty(), "the padding value must be a scalar, not {value}");
     let rank = operand.rank();
     per_dimension(low.len(), rank, "edge_padding_low")?;
     per_dimension(high.len(), rank, "edge_padding_high")?;
     per_dimension(interior.len(), rank, "interior_padding")?;
     let mut shape = Extents::with_capacity(rank);
     for (d, &extent) in operand.shape.iter().enumerate() {
-        ensure!(interior[d] >= 0, "interior padding {} must not be negative", interior[d]);
+        ensure!(Attribute, interior[d] >= 0, "interior padding {} must not be negative", interior[d]);
         if extent == DYNAMIC {
             shape.push(DYNAMIC);
             continue;
@@ -376,7 +416,7 @@ fn pad(site: &Site<'_>, low: &[i64], high: &[i64], interior: &[i64]) -> Result<(
         let padded = i128::from(extent) + gaps + i128::from(low[d]) + i128::from(high[d]);
         let padded = i64::try_from(padded).ok().filter(|&p| p >= 0);
         shape.push(padded.ok_or_else(|| {
-            Error::new(format_args!("padding makes dimension {d} of {operand} negative or too large"))
+            Error::new(ErrorKind::Shape, format_args!("padding makes dimension {d} of {operand} negative or too large"))
         })?);
     }
     result.shape_is(&shape)
@@ -387,7 +427,7 @@ fn sort(site: &Site<'_>, dimension: usize) -> Result<()> {
     within(dimension, first.rank(), "dimension")?;
     for i in 0..site.op.operands.len() {
         let (operand, result) = tensors!(site.operand_tensor(i), site.slot(i));
-        ensure!(agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
+        ensure!(Shape, agree(&operand.shape, &first.shape), "operands {first} and {operand} differ in shape");
         result.element_is(operand.element)?;
         result.shape_is(&operand.shape)?;
     }

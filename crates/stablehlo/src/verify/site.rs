@@ -3,7 +3,7 @@
 use super::constants::Constants;
 pub(super) use super::ensure::ensure;
 use super::slot::{Slot, Wanted};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// The context for the checks of one op.
@@ -23,9 +23,10 @@ impl<'a> Site<'a> {
     pub(super) fn operand(&self, index: usize) -> Result<&'a Type> {
         match self.op.operands.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
-            None => {
-                Err(Error::new(format_args!("needs at least {} operands, has {}", index + 1, self.op.operands.len())))
-            }
+            None => Err(Error::new(
+                ErrorKind::Structure,
+                format_args!("needs at least {} operands, has {}", index + 1, self.op.operands.len()),
+            )),
         }
     }
 
@@ -33,9 +34,10 @@ impl<'a> Site<'a> {
     pub(super) fn result(&self, index: usize) -> Result<&'a Type> {
         match self.op.results.get(index) {
             Some(&value) => Ok(self.func.ty(value)),
-            None => {
-                Err(Error::new(format_args!("needs at least {} results, has {}", index + 1, self.op.results.len())))
-            }
+            None => Err(Error::new(
+                ErrorKind::Structure,
+                format_args!("needs at least {} results, has {}", index + 1, self.op.results.len()),
+            )),
         }
     }
 
@@ -79,7 +81,7 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
     match ty {
         Type::Tensor(tensor) => Ok(Some(tensor)),
         Type::Other(_) => Ok(None),
-        other => Err(Error::new(format_args!("{what} {index} must be a tensor, not {other}"))),
+        other => Err(Error::new(ErrorKind::Type, format_args!("{what} {index} must be a tensor, not {other}"))),
     }
 }
 
@@ -87,6 +89,6 @@ fn tensor<'a>(ty: &'a Type, what: &str, index: usize) -> Result<Option<&'a Tenso
 pub(super) fn returned(region: &Region) -> Result<&[ValueId]> {
     match region.ops.last() {
         Some(Op { kind: OpKind::Return, operands, .. }) => Ok(operands),
-        _ => Err(Error::new("a region must end in a return")),
+        _ => Err(Error::new(ErrorKind::Structure, "a region must end in a return")),
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use super::ensure::ensure;
 use crate::compatible::agree;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 /// Shape and element type of a result, if they are known.
@@ -44,6 +44,7 @@ impl<'a> Slot<'a> {
     pub(super) fn element_is(&self, expected: ElementType) -> Result<()> {
         if let Self::There(result) = self {
             ensure!(
+                Type,
                 result.element == expected,
                 "element types differ: the result is {result} but must hold {expected}"
             );
@@ -83,5 +84,5 @@ pub(super) fn shape_is(result: &TensorType, expected: &[i64]) -> Result<()> {
 #[cold]
 fn differs(result: &TensorType, expected: &[i64]) -> Error {
     let expected = TensorType::new(expected, result.element);
-    Error::new(format_args!("the result is {result} but must be {expected}"))
+    Error::new(ErrorKind::Shape, format_args!("the result is {result} but must be {expected}"))
 }

@@ -1,7 +1,7 @@
 //! Rules of string attributes: the accuracy of elementwise ops, the algorithm of products, the names of composites.
 
 use super::site::{Site, ensure};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 
 pub(super) fn verify(site: &Site<'_>) -> Result<()> {
@@ -13,13 +13,13 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
         OpKind::DotGeneral { precision, .. } => match text_of(site, "algorithm") {
             Some(text) => {
                 let plain = precision.iter().all(|&p| p == Precision::Default);
-                ensure!(plain, "the precision must be DEFAULT if an algorithm is given");
+                ensure!(Attribute, plain, "the precision must be DEFAULT if an algorithm is given");
                 algorithm(text)
             }
             None => Ok(()),
         },
         OpKind::Composite { name, .. } => {
-            ensure!(is_namespaced(name), "the name must be of the form `namespace.op`, not `{name}`");
+            ensure!(Attribute, is_namespaced(name), "the name must be of the form `namespace.op`, not `{name}`");
             Ok(())
         }
         _ => Ok(()),
@@ -51,10 +51,10 @@ fn accuracy(text: &str) -> Result<()> {
     let highest = text.contains("<HIGHEST>") || text.contains("mode HIGHEST");
     for name in ["atol", "rtol", "ulps"] {
         let Some(value) = field(text, name) else { continue };
-        ensure!(!value.starts_with('-'), "`result_accuracy` has the negative tolerance {name} = {value}");
+        ensure!(Attribute, !value.starts_with('-'), "`result_accuracy` has the negative tolerance {name} = {value}");
         let mantissa = value.split(['e', 'E']).next().unwrap_or_default();
         let zero = mantissa.bytes().all(|b| matches!(b, b'0' | b'.'));
-        ensure!(!highest || zero, "`result_accuracy` has the mode HIGHEST and a tolerance {name} = {value}");
+        ensure!(Attribute, !highest || zero, "`result_accuracy` has the mode HIGHEST and a tolerance {name} = {value}");
     }
     Ok(())
 }
@@ -72,12 +72,15 @@ const ALGORITHMS: [(&str, &str, &str); 7] = [
 ];
 
 fn algorithm(text: &str) -> Result<()> {
-    let get = |name: &str| field(text, name).ok_or_else(|| Error::new(format_args!("`algorithm` lacks `{name}`")));
+    let get = |name: &str| {
+        field(text, name).ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("`algorithm` lacks `{name}`")))
+    };
     let counts = ["lhs_component_count", "rhs_component_count", "num_primitive_operations"].map(get);
     let mut single = true;
     for (count, name) in counts.iter().zip(["lhs", "rhs", "operations"]) {
         let count = count.as_ref().map_err(Error::clone)?;
         ensure!(
+            Attribute,
             count.parse::<i64>().is_ok_and(|n| n > 0),
             "`algorithm` has {count} {name} components, which must be positive"
         );
@@ -92,8 +95,9 @@ fn algorithm(text: &str) -> Result<()> {
         lhs == operands && rhs == operands && sums == total && counts.split(' ').any(|count| count == products)
     };
     ensure!(
+        Attribute,
         single && (tiny || (!rough && ALGORITHMS.iter().any(listed))),
-        "no hardware is known to have the algorithm {text}"
+        "no known hardware supports the algorithm {text}"
     );
     Ok(())
 }

@@ -20,7 +20,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
             let tensors = site.op.results.len().saturating_sub(1);
             // Artifacts store an absent layout as an empty one.
             let fits = layout.is_empty() || layout.len() == tensors;
-            ensure!(fits, "`layout` has {} entries for {tensors} tensors", layout.len());
+            ensure!(Attribute, fits, "`layout` has {} entries for {tensors} tensors", layout.len());
             Ok(())
         }
         OpKind::Recv { channel, is_host_transfer, .. } => {
@@ -44,7 +44,7 @@ pub(super) fn verify(site: &Site<'_>) -> Result<()> {
 
 fn takes_token(site: &Site<'_>, operand: usize) -> Result<()> {
     let ty = site.operand(operand)?;
-    ensure!(*ty == Type::Token, "operand {operand} must be a token, not {ty}");
+    ensure!(Type, *ty == Type::Token, "operand {operand} must be a token, not {ty}");
     Ok(())
 }
 
@@ -54,7 +54,7 @@ fn returns_token(site: &Site<'_>) -> Result<()> {
         return Ok(());
     }
     let ty = site.result(site.op.results.len().saturating_sub(1))?;
-    ensure!(*ty == Type::Token, "the last result must be a token, not {ty}");
+    ensure!(Type, *ty == Type::Token, "the last result must be a token, not {ty}");
     Ok(())
 }
 
@@ -63,7 +63,7 @@ fn tensors_but_last(site: &Site<'_>) -> Result<()> {
     let results = site.results();
     let count = results.len().saturating_sub(1);
     for (i, ty) in results.take(count).enumerate() {
-        ensure!(matches!(ty, Type::Tensor(_) | Type::Other(_)), "result {i} must be a tensor, not {ty}");
+        ensure!(Type, matches!(ty, Type::Tensor(_) | Type::Other(_)), "result {i} must be a tensor, not {ty}");
     }
     Ok(())
 }
@@ -73,6 +73,7 @@ fn channel_type(channel: ChannelHandle, is_host_transfer: bool, host: i64) -> Re
     let wanted = if is_host_transfer { host } else { DEVICE_TO_DEVICE };
     let actual = channel.channel_type;
     ensure!(
+        Attribute,
         actual == 0 || actual == wanted,
         "attribute `channel_type` must be {wanted} where `is_host_transfer` is {is_host_transfer}, not {actual}"
     );

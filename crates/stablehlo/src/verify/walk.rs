@@ -6,7 +6,7 @@ use super::shapes::verify_type;
 use super::site::{Site, ensure, returned};
 use super::{calls, contractions, control, shapes};
 use crate::compatible::{all_compatible, list};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
 
@@ -44,12 +44,13 @@ pub(crate) fn check_type(ty: &Type) -> Result<()> {
 fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Result<Vec<&'a Op>> {
     let args = func.body.args.len();
     ensure!(
+        Structure,
         func.arg_attributes.len() == args,
         "{} attribute dictionaries for {args} arguments",
         func.arg_attributes.len()
     );
     let (attributes, results) = (func.result_attributes.len(), func.results.len());
-    ensure!(attributes == results, "{attributes} attribute dictionaries for {results} results");
+    ensure!(Structure, attributes == results, "{attributes} attribute dictionaries for {results} results");
     func.values.distinct().try_for_each(|ty| verify_type(ty, level)).map_err(|e| made_by(module, func, level, e))?;
     if let Some(rules) = level.full() {
         (rules.func)(func).map_err(|e| e.with_location(module.location(func.location)))?;
@@ -69,6 +70,7 @@ fn verify_func<'a>(module: &'a Module, func: &'a Func, level: VerifyLevel) -> Re
     let returned = returned(&func.body)?;
     let actual: Vec<&Type> = returned.iter().map(|&v| func.ty(v)).collect();
     ensure!(
+        Type,
         all_compatible(actual.iter().copied(), &func.results),
         "returns ({}) but is declared to return ({})",
         list(actual.iter().copied()),
@@ -119,8 +121,12 @@ struct Walk<'a, 'c> {
 
 impl<'a> Walk<'a, '_> {
     fn region(&mut self, region: &'a Region, depth: usize) -> Result<()> {
-        ensure!(depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
-        ensure!(region.args.is_empty() || !region.ops.is_empty(), "a region with arguments must end in a return");
+        ensure!(Limit, depth <= MAX_NESTING, "regions nest deeper than {MAX_NESTING}");
+        ensure!(
+            Structure,
+            region.args.is_empty() || !region.ops.is_empty(),
+            "a region with arguments must end in a return"
+        );
         let mark = self.scope.len();
         for &value in &region.args {
             self.define(value)?;
@@ -138,8 +144,10 @@ impl<'a> Walk<'a, '_> {
     fn define(&mut self, value: ValueId) -> Result<()> {
         match self.state.get_mut(value.0 as usize) {
             Some(state @ State::New) => *state = State::InScope,
-            Some(_) => return Err(Error::new(format_args!("value {} is defined twice", value.0))),
-            None => return Err(Error::new(format_args!("value {} has no type", value.0))),
+            Some(_) => {
+                return Err(Error::new(ErrorKind::Reference, format_args!("value {} is defined twice", value.0)));
+            }
+            None => return Err(Error::new(ErrorKind::Reference, format_args!("value {} has no type", value.0))),
         }
         self.scope.push(value);
         Ok(())
@@ -156,6 +164,7 @@ impl<'a> Walk<'a, '_> {
     /// Checks that do not depend on the op's regions.
     fn flat(&self, op: &'a Op, last: bool) -> Result<()> {
         ensure!(
+            Structure,
             matches!(op.kind, OpKind::Return) == last,
             "{}",
             if last { "a region must end in a return" } else { "a return must end its region" }
@@ -164,10 +173,16 @@ impl<'a> Walk<'a, '_> {
             match self.state.get(value.0 as usize) {
                 Some(State::InScope) => {}
                 Some(State::New) | None => {
-                    return Err(Error::new(format_args!("operand value {} is used before it is defined", value.0)));
+                    return Err(Error::new(
+                        ErrorKind::Reference,
+                        format_args!("operand value {} is used before it is defined", value.0),
+                    ));
                 }
                 Some(State::Gone) => {
-                    return Err(Error::new(format_args!("operand value {} is used outside its region", value.0)));
+                    return Err(Error::new(
+                        ErrorKind::Reference,
+                        format_args!("operand value {} is used outside its region", value.0),
+                    ));
                 }
             }
         }

@@ -7,7 +7,7 @@ use super::encoder::{Dialect, Encoder};
 use super::texts;
 use super::versions::needs;
 use crate::attributes::{is_none_type, sorted};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{Attribute, Attributes, ElementType, Literal, TensorType, Type, Version};
 use crate::text::fields;
 
@@ -69,7 +69,7 @@ impl Encoder {
     pub(super) fn vhlo_api_version(&mut self, value: i64) -> Result<usize> {
         match u64::try_from(value) {
             Ok(value @ 0..=4) => Ok(self.vhlo_put(5, |b| b.varint(value))),
-            _ => Err(Error::new(format_args!("`api_version` {value} is unknown"))),
+            _ => Err(Error::new(ErrorKind::Attribute, format_args!("`api_version` {value} is unknown"))),
         }
     }
 
@@ -79,7 +79,7 @@ impl Encoder {
         let number = found.and_then(|row| Some((row.1, row.2.iter().position(|&w| w == word)?)));
         match number {
             Some((code, number)) => Ok(self.vhlo_put(code, |b| b.size(number))),
-            None => Err(Error::new(format_args!("unknown {family} `{word}`"))),
+            None => Err(Error::new(ErrorKind::Attribute, format_args!("unknown {family} `{word}`"))),
         }
     }
 
@@ -237,7 +237,10 @@ impl Encoder {
                 b.int_of_width(bits, element.bit_width());
             }));
         }
-        Err(Error::new(format_args!("attribute {text} cannot be expressed in a portable artifact")))
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format_args!("attribute {text} cannot be expressed in a portable artifact"),
+        ))
     }
 
     /// `atol = 1.0, mode = #stablehlo.result_accuracy_mode<DEFAULT>`. Every part is optional.
@@ -253,7 +256,7 @@ impl Encoder {
             _ => "DEFAULT",
         };
         let Some(mode) = ["DEFAULT", "HIGHEST", "TOLERANCE"].iter().position(|&m| m == mode) else {
-            return Err(Error::new(format_args!("unknown result accuracy `{body}`")));
+            return Err(Error::new(ErrorKind::Attribute, format_args!("unknown result accuracy `{body}`")));
         };
         let mode = self.vhlo_put(19, |b| b.size(mode));
         let (atol, rtol) = (number("atol"), number("rtol"));
@@ -285,7 +288,9 @@ impl Encoder {
                 _ => {}
             }
         }
-        let Some(mesh) = mesh else { return Err(Error::new("a replica group by mesh axes names no mesh")) };
+        let Some(mesh) = mesh else {
+            return Err(Error::new(ErrorKind::Attribute, "a replica group by mesh axes names no mesh"));
+        };
         let axes = self.vhlo_array(&axes);
         Ok(self.vhlo_put(23, |b| {
             b.size(mesh);
@@ -303,7 +308,10 @@ impl Encoder {
                     let numbers = value.strip_prefix('(').and_then(|rest| rest.split_once(')'));
                     let numbers = numbers.and_then(|(pre, size)| Some((pre.parse().ok()?, size.parse().ok()?)));
                     let Some((pre, size)) = numbers else {
-                        return Err(Error::new(format_args!("`{value}` is not a part of a mesh axis")));
+                        return Err(Error::new(
+                            ErrorKind::Attribute,
+                            format_args!("`{value}` is not a part of a mesh axis"),
+                        ));
                     };
                     sub = Some(self.vhlo_put(21, |b| {
                         b.svarint(pre);
@@ -440,7 +448,7 @@ impl Encoder {
 
 fn float_bits(value: f64, element: ElementType) -> Result<u64> {
     crate::float::encode(value, element)
-        .ok_or_else(|| Error::new(format_args!("{value} is not a value of type {element}")))
+        .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("{value} is not a value of type {element}")))
 }
 
 pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {

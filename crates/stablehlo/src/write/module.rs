@@ -4,7 +4,7 @@ use super::attributes::{find, named};
 use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::locations::Locations;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{function_text, *};
 use crate::text::function_type;
 use crate::verify::VerifyLevel;
@@ -20,11 +20,14 @@ const FUNC_OWN: [&str; 5] = ["arg_attrs", "function_type", "res_attrs", "sym_nam
 /// source location. The module is verified first, at level [`VerifyLevel::FULL`].
 pub fn write(module: &Module, version: Version) -> Result<Vec<u8>> {
     if version < Version::OLDEST || version > Version::NEWEST {
-        return Err(Error::new(format_args!(
-            "artifacts can be written for StableHLO {} to {}, not {version}",
-            Version::OLDEST,
-            Version::NEWEST
-        )));
+        return Err(Error::new(
+            ErrorKind::Version,
+            format_args!(
+                "artifacts can be written for StableHLO {} to {}, not {version}",
+                Version::OLDEST,
+                Version::NEWEST
+            ),
+        ));
     }
     crate::verify::verify(module, VerifyLevel::FULL)?;
     Writer::new(module, version).run()
@@ -46,7 +49,7 @@ struct Scope<'a> {
 
 /// The kind of op that contains a region, which determines the dialect of its values' types.
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
+enum RegionDialect {
     /// The values have the artifact's types.
     Artifact,
     /// An op of another dialect. Arguments and terminators have MLIR's own types, and casts convert between them and
@@ -189,10 +192,10 @@ impl<'a> Writer<'a> {
     fn symbol(&mut self, out: &mut Buffer, name: &str, attributes: &Attributes) -> Result<()> {
         if name == "func.func" {
             let Some(Attribute::Type(Type::Other(ty))) = find(attributes, "function_type") else {
-                return Err(Error::new("attribute `function_type` must be a function type"));
+                return Err(Error::new(ErrorKind::Attribute, "attribute `function_type` must be a function type"));
             };
-            let (inputs, results) =
-                function_type(ty).ok_or_else(|| Error::new(format_args!("`{ty}` is not a function type")))?;
+            let (inputs, results) = function_type(ty)
+                .ok_or_else(|| Error::new(ErrorKind::Attribute, format_args!("`{ty}` is not a function type")))?;
             let record = self.func_record(attributes, &inputs, &results, LocationId(0))?;
             self.record(out, &record);
             let mut body = Buffer::default();
@@ -277,28 +280,34 @@ impl<'a> Writer<'a> {
         self.record(out, &record);
         let mut scope = Scope { func, numbers: vec![usize::MAX; func.values.len()], extent: 0 };
         let mut body = Buffer::default();
-        self.region(&mut body, &mut scope, &func.body, Inside::Artifact)?;
+        self.region(&mut body, &mut scope, &func.body, RegionDialect::Artifact)?;
         self.isolated(out, &body);
         Ok(())
     }
 
     /// The number of ops that an op becomes, including casts, and the number of values that they define.
-    fn extent(op: &Op, inside: Inside) -> (usize, usize) {
+    fn extent(op: &Op, inside: RegionDialect) -> (usize, usize) {
         let casts = match &op.kind {
-            OpKind::Return if inside == Inside::Foreign => op.operands.len(),
+            OpKind::Return if inside == RegionDialect::Foreign => op.operands.len(),
             kind if is_foreign(kind) => op.operands.len() + op.results.len(),
             _ => 0,
         };
         (1 + casts, op.results.len() + casts)
     }
 
-    fn region(&mut self, out: &mut Buffer, scope: &mut Scope<'a>, region: &'a Region, inside: Inside) -> Result<()> {
+    fn region(
+        &mut self,
+        out: &mut Buffer,
+        scope: &mut Scope<'a>,
+        region: &'a Region,
+        inside: RegionDialect,
+    ) -> Result<()> {
         if region.ops.is_empty() {
             out.size(0);
             return Ok(());
         }
         out.size(1);
-        let entry_casts = if inside == Inside::Foreign { region.args.len() } else { 0 };
+        let entry_casts = if inside == RegionDialect::Foreign { region.args.len() } else { 0 };
         let (mut ops, mut values) = (entry_casts, entry_casts + region.args.len());
         for op in &region.ops {
             let (more_ops, more_values) = Self::extent(op, inside);
@@ -313,7 +322,7 @@ impl<'a> Writer<'a> {
         if !region.args.is_empty() {
             self.arguments(out, scope, region, inside, &mut next)?;
         }
-        if inside == Inside::Foreign {
+        if inside == RegionDialect::Foreign {
             for &arg in &region.args {
                 let number = scope.numbers[arg.0 as usize];
                 let ty = self.encoder.vhlo_type(scope.func.ty(arg))?;
@@ -334,15 +343,18 @@ impl<'a> Writer<'a> {
         out: &mut Buffer,
         scope: &mut Scope<'a>,
         region: &Region,
-        inside: Inside,
+        inside: RegionDialect,
         next: &mut usize,
     ) -> Result<()> {
         let unknown = self.location(LocationId(0));
         out.size(region.args.len());
         for &arg in &region.args {
             let ty = scope.func.ty(arg);
-            let ty =
-                if inside == Inside::Foreign { self.encoder.builtin_type(ty) } else { self.encoder.vhlo_type(ty)? };
+            let ty = if inside == RegionDialect::Foreign {
+                self.encoder.builtin_type(ty)
+            } else {
+                self.encoder.vhlo_type(ty)?
+            };
             if self.encoder.bytecode >= 4 {
                 out.flagged(ty, true);
             } else {
@@ -381,10 +393,10 @@ impl<'a> Writer<'a> {
         out: &mut Buffer,
         scope: &mut Scope<'a>,
         op: &'a Op,
-        inside: Inside,
+        inside: RegionDialect,
         next: &mut usize,
     ) -> Result<()> {
-        let terminator = inside == Inside::Foreign && matches!(op.kind, OpKind::Return);
+        let terminator = inside == RegionDialect::Foreign && matches!(op.kind, OpKind::Return);
         let foreign = terminator || is_foreign(&op.kind);
         let mut operands: Vec<usize> = op.operands.iter().map(|v| scope.numbers[v.0 as usize]).collect();
         if foreign {
@@ -414,7 +426,7 @@ impl<'a> Writer<'a> {
             record.regions = 0;
         }
         self.record(out, &record);
-        let inner = if foreign { Inside::Foreign } else { Inside::Artifact };
+        let inner = if foreign { RegionDialect::Foreign } else { RegionDialect::Artifact };
         for region in op.regions.iter().take(record.regions) {
             self.region(out, scope, region, inner)?;
         }

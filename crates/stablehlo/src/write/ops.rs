@@ -6,7 +6,7 @@ use super::attributes::{find, named};
 use super::encoder::Encoder;
 use super::fields::WriteField;
 use super::versions::needs;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::ops::fields::{
     Bits, Bool, Channel, Config, Count64, DimList, Flag, Float, Groups, IdPairs, Index, Index32, IndexOrZero, Layouts,
@@ -52,10 +52,10 @@ impl Encoder {
         let mut attributes = Named::new();
         let second = match &op.kind {
             OpKind::Other { .. } => {
-                return Err(Error::new(format_args!(
-                    "no portable artifact of StableHLO {} holds this op",
-                    self.version
-                )));
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format_args!("portable artifacts of StableHLO {} cannot contain this op", self.version),
+                ));
             }
             _ => self.own(base, func, op, &mut attributes)?,
         };
@@ -279,7 +279,12 @@ impl Encoder {
                         self.vhlo_attribute(value).map_err(|e| named(e, name))?
                     }
                     Some(value) => self.vhlo_attribute(value).map_err(|e| named(e, name))?,
-                    None => return Err(Error::new(format_args!("`algorithm` has no field `{name}`"))),
+                    None => {
+                        return Err(Error::new(
+                            ErrorKind::Attribute,
+                            format_args!("`algorithm` has no field `{name}`"),
+                        ));
+                    }
                 },
             };
             put.push((name, value));

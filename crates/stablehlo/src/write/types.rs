@@ -4,7 +4,7 @@ use super::bytes::Buffer;
 use super::encoder::{Dialect, Encoder};
 use super::texts::{self, Quantized};
 use super::versions::needs;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::{ElementType, TensorType, Type, Version};
 use crate::text::whole_type;
 use crate::types::Ty;
@@ -133,7 +133,10 @@ impl Encoder {
             Some(Ty::Element(element)) => self.vhlo_element(element),
             Some(Ty::Function(inputs, results)) => self.vhlo_function(&inputs, &results),
             Some(Ty::Value(ty)) if !matches!(&ty, Type::Other(other) if other == text) => self.vhlo_type(&ty),
-            _ => Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact"))),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format_args!("type {text} cannot be expressed in a portable artifact"),
+            )),
         }
     }
 
@@ -143,7 +146,10 @@ impl Encoder {
         if parts.buffer {
             needs(self.version, Version(1, 13, 0), || format!("type {text}"))?;
             if parts.encoding.is_some() {
-                return Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact")));
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format_args!("type {text} cannot be expressed in a portable artifact"),
+                ));
             }
             return Ok(self.vhlo(41, |b| {
                 b.svarints(&parts.shape);
@@ -157,9 +163,10 @@ impl Encoder {
             }));
         };
         let Some(bounds) = texts::bounds(encoding) else {
-            return Err(Error::new(format_args!(
-                "encoding {encoding} of a tensor cannot be expressed in a portable artifact"
-            )));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format_args!("encoding {encoding} of a tensor cannot be expressed in a portable artifact"),
+            ));
         };
         let mut extensions = Buffer::default();
         extensions.varint(18);
@@ -174,7 +181,10 @@ impl Encoder {
 
     fn vhlo_quantized(&mut self, text: &str) -> Result<usize> {
         let Some(q) = texts::quantized(text) else {
-            return Err(Error::new(format_args!("type {text} cannot be expressed in a portable artifact")));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format_args!("type {text} cannot be expressed in a portable artifact"),
+            ));
         };
         let Quantized { storage, signed, expressed, range: (min, max), axis, steps } = q;
         if axis.is_some() {

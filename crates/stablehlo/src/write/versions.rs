@@ -1,6 +1,6 @@
 //! The versions of the bytecode, and the versions that features require.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::ir::Version;
 
 /// The bytecode version of artifacts of this StableHLO version.
@@ -19,5 +19,8 @@ pub(super) fn needs(version: Version, since: Version, what: impl FnOnce() -> Str
     if version >= since {
         return Ok(());
     }
-    Err(Error::new(format_args!("{} needs StableHLO {since}, newer than the {version} to be written", what())))
+    Err(Error::new(
+        ErrorKind::Version,
+        format_args!("{} needs StableHLO {since}, newer than the {version} to be written", what()),
+    ))
 }

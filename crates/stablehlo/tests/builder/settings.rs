@@ -68,7 +68,7 @@ fn requested_broadcast() {
         let small = f.compare(sum, ComparisonDirection::Lt, scalar)?;
         let error = f.add(x, floats(f, &[4])).unwrap_err();
         assert_eq!(error.op(), Some("stablehlo.add"));
-        assert!(error.message().contains("operand 1 of type tensor<4xf32> cannot be broadcast"), "{error}");
+        assert_eq!(error.kind(), stablehlo::ErrorKind::Shape, "{error}");
         f.clamp(scalar, f.select(small, sum, row)?, column)
     });
     assert_eq!(module.funcs[0].results[0].to_string(), "tensor<2x3xf32>");
@@ -109,6 +109,6 @@ fn sharded_operands() {
         .function("main", |f| f.all_reduce(floats(f, &[4]), Collective::mesh_axes("mesh", &["x"]), |a, b| f.add(a, b)));
     main.unwrap();
     let error = module.build().unwrap_err();
-    assert!(error.message().contains("@mesh, which does not exist"), "{error}");
+    assert_eq!(error.kind(), stablehlo::ErrorKind::Reference, "{error}");
     assert!(error.location().unwrap().contains("settings.rs:"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Well-formed but invalid programs. `tests/messages.txt` lists the message about each of them; other tests match the op,
+//! Well-formed but invalid programs. `tests/messages/programs.txt` lists the message about each of them; other tests match the kind, the op,
 //! the function and the place.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p stablehlo-rs --test rejected` updates the file.
@@ -6,11 +6,12 @@
 mod ops;
 mod rules;
 
+use std::borrow::Borrow;
 use std::fmt::{Display, Write};
 
 use expect_test::expect_file;
 
-/// Programs, each with the message about it.
+/// Programs, each with the kind of its error and the message.
 #[derive(Default)]
 struct Messages(String);
 
@@ -20,11 +21,11 @@ impl Messages {
         writeln!(self.0, "{gap}# {name}").expect("a string accepts any text");
     }
 
-    /// Adds an op or a program on one line, and the message about it.
-    fn add(&mut self, program: impl Display, error: impl Display) {
-        let program = program.to_string();
+    /// Adds an op or a program on one line, and its error.
+    fn add(&mut self, program: impl Display, error: impl Borrow<stablehlo::Error>) {
+        let (program, error) = (program.to_string(), error.borrow());
         let program: Vec<&str> = program.split_whitespace().collect();
-        writeln!(self.0, "{}\n    {error}", program.join(" ")).expect("a string accepts any text");
+        writeln!(self.0, "{}\n    {:?}: {error}", program.join(" "), error.kind()).expect("a string accepts any text");
     }
 }
 
@@ -47,5 +48,5 @@ fn snapshot() {
     rules::channels_maps_and_slices(&mut messages);
     rules::scans_and_ragged_products(&mut messages);
     rules::asynchronous_ops(&mut messages);
-    expect_file!["../messages.txt"].assert_eq(&messages.0);
+    expect_file!["../messages/programs.txt"].assert_eq(&messages.0);
 }
