@@ -160,7 +160,7 @@ fn compiles(loaded: &LoadedPlugin, path: &Path, request: &Value) -> Support {
     let format = request["format"].as_str().unwrap_or_default().to_owned();
     let (program, options) = (pjrt::Program::new(format, code), CompileOptions::default());
     let mut about_the_program = vec![ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED];
-    // An empty name is the topology of this machine.
+    // An empty name selects the topology of this machine.
     let compiled = match TopologyDescription::create(loaded.plugin(), "", &[]) {
         Ok(topology) => {
             program::compile(loaded.plugin(), &program, |program| topology.compile(program, &options).map(drop))

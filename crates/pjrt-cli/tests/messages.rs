@@ -1,4 +1,4 @@
-//! The messages of the `pjrt` command about wrong arguments, in one place: `messages.txt`. Other tests match exit codes.
+//! The messages of the `pjrt` command about wrong arguments, in one place: `messages/arguments.txt`. Other tests match exit codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-cli --test messages` updates the file.
 #![cfg(unix)]
@@ -76,5 +76,5 @@ fn snapshot() {
             writeln!(text, "pjrt {}\n    exit code {code}: {message}", arguments.join(" ")).unwrap();
         }
     }
-    expect_file!["messages.txt"].assert_eq(&text);
+    expect_file!["messages/arguments.txt"].assert_eq(&text);
 }

@@ -25,8 +25,8 @@ pub use stablehlo_cpu::spmd;
 /// [`custom_calls`](engine::custom_calls).
 pub mod engine {
     pub use stablehlo_cpu::{
-        CompileError, CompileErrorKind, CompileSettings, DType, Member, MemoryEstimate, Order, Parameter, Pool,
-        PoolUsage, Program, RunError, Stop, Tensor, TensorType, World, alone, compile, compile_in, compile_with,
+        Communicator, CompileError, CompileErrorKind, CompileSettings, DType, Member, MemoryEstimate, Order, Parameter,
+        Pool, PoolUsage, Program, RunError, Stop, Tensor, TensorType, alone, compile, compile_in, compile_with,
         custom_calls,
     };
 }

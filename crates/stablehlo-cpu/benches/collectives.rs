@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use stablehlo_cpu::{CompileSettings, DType, Member, Pool, Program, Tensor, World, compile_with};
+use stablehlo_cpu::{Communicator, CompileSettings, DType, Member, Pool, Program, Tensor, compile_with};
 
 const MEMBERS: usize = 4;
 const ROUNDS: usize = 9;
@@ -37,7 +37,7 @@ fn program(n: usize, op: &str, result: usize) -> Program {
 
 /// Returns the time from the start of the first member to the end of the last one.
 fn launch(program: &Program, inputs: &[Tensor]) -> Duration {
-    let members: Vec<Member> = World::new(1, MEMBERS).members();
+    let members: Vec<Member> = Communicator::new(1, MEMBERS).members();
     let start = Instant::now();
     thread::scope(|scope| {
         for (member, input) in members.into_iter().zip(inputs) {

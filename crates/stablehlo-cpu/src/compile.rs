@@ -159,7 +159,7 @@ pub fn compile_in(module: &Module, pool: &Pool) -> Result<Program> {
     compile_with(module, &CompileSettings::default(), pool)
 }
 
-/// Compiles a program for the members of a [`World`](crate::World). Constants come from `pool`. With several partitions
+/// Compiles a program for the members of a [`Communicator`](crate::Communicator). Constants come from `pool`. With several partitions
 /// and [`CompileSettings::use_spmd`], the program is first split by its sharding annotations.
 ///
 /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! [`compile`] turns a [`Module`](stablehlo::ir::Module) into a [`Program`]: a flat list of steps. [`Program::run`] runs
 //! it on [`Tensor`]s. [`compile_with`] compiles a program for several members that run at the same time, as replicas, as
-//! partitions, or both. The members are those of a [`World`], each on its own thread. If the program describes the work
+//! partitions, or both. The members are those of a [`Communicator`], each on its own thread. If the program describes the work
 //! of all partitions together, [`spmd::partition`] first splits it by its sharding annotations.
 //!
 //! ```
@@ -39,8 +39,8 @@ pub mod spmd;
 pub use compile::{compile, compile_in, compile_with};
 pub use cost::{Cost, cost};
 pub use engine::{
-    CompileSettings, DType, Member, MemoryEstimate, Parameter, Pool, PoolUsage, Program, Stop, Tensor, TensorType,
-    World, alone, custom_calls,
+    Communicator, CompileSettings, DType, Member, MemoryEstimate, Parameter, Pool, PoolUsage, Program, Stop, Tensor,
+    TensorType, alone, custom_calls,
 };
 pub use error::{CompileError, CompileErrorKind, RunError};
 pub use order::{Order, inverse_permutation};

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use half::{bf16, f16};
-use stablehlo_cpu::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
+use stablehlo_cpu::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
 /// The folder of programs, which is created once. `None` without JAX.
 static CASES: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
@@ -120,7 +120,7 @@ fn launch(program: &Program, mut inputs: Vec<Vec<Tensor>>) -> Vec<Result<Vec<Ten
     if inputs.len() == 1 {
         return vec![program.run(inputs.remove(0)).map_err(|e| e.to_string())];
     }
-    let members = World::new(program.settings().replicas, program.settings().partitions).members();
+    let members = Communicator::new(program.settings().replicas, program.settings().partitions).members();
     std::thread::scope(|scope| {
         let run = |(given, member)| scope.spawn(move || program.run_in(given, Pool::global(), Some(&member), None));
         let threads: Vec<_> = inputs.into_iter().zip(members).map(run).collect();

@@ -13,7 +13,7 @@ use super::custom_calls;
 use super::memory::{Memories, is_host, run_error};
 use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
-use stablehlo_cpu::{Member, Stop, Tensor, World, alone};
+use stablehlo_cpu::{Communicator, Member, Stop, Tensor, alone};
 
 /// The part of a client that executions use. Every execution holds a reference to it.
 pub(crate) struct State {
@@ -110,7 +110,7 @@ impl State {
         launches: &mut [Launch<'_, B>],
     ) -> Result<Vec<Event>> {
         let settings = executable.program().settings();
-        let members = World::new(settings.replicas, settings.partitions).members();
+        let members = Communicator::new(settings.replicas, settings.partitions).members();
         if members.len() != launches.len() {
             let (wanted, found) = (members.len(), launches.len());
             return Err(Error::invalid_argument(format!("{found} devices to run a program on that is for {wanted}")));
@@ -316,7 +316,7 @@ fn target<B: Backend<Buffer = CpuBuffer>>(
         device: launch.device,
         launch_id: launch.options.launch_id,
         has_side_effects: executable.has_side_effects(),
-        world: member.map(|member| Arc::clone(member.world())),
+        communicator: member.map(|member| Arc::clone(member.communicator())),
     }
 }
 

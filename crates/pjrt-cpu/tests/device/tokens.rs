@@ -19,8 +19,8 @@ fn token_is_not_an_array() {
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let outputs = program.execute(&[&first, &x]).unwrap();
     assert_eq!(*outputs[0].shape().unwrap(), Shape::new(ElementType::Token, []));
-    let error = outputs[0].to_host::<bool>().unwrap_err().to_string();
-    assert!(error.contains("token"), "{error}");
+    let error = outputs[0].to_host::<bool>().unwrap_err();
+    assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}");
     assert!(outputs[0].to_host_array().is_err());
     // Pass the token that the first execution returned to the next execution.
     let next = program.execute(&[&outputs[0], &outputs[1]]).unwrap();
@@ -34,7 +34,7 @@ fn array_with_elements_is_not_a_token() {
     let program = compile(&client, PASS_ON);
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     for wrong in [client.buffer_from_host(&[true], &[1]), client.buffer_from_host(&[] as &[f32], &[0])] {
-        let error = program.execute(&[&wrong.unwrap(), &x]).map(drop).unwrap_err().to_string();
-        assert!(error.contains("token[]"), "{error}");
+        let error = program.execute(&[&wrong.unwrap(), &x]).map(drop).unwrap_err();
+        assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::elementwise::chain::{Link, With};
+use super::elementwise::chain::{Link, SecondOperand};
 use super::elementwise::{F32, Map};
 use super::graph::{Constant, Op, Value, ValueIndex};
 use super::schedule::Group;
@@ -243,7 +243,7 @@ impl GroupCompiler<'_> {
             _ => (function, made),
         };
         let with = if other == made {
-            With::Same
+            SecondOperand::Same
         } else {
             let known = chain.reads.iter().position(|&(v, _)| v == other);
             let at = known.unwrap_or_else(|| {
@@ -251,7 +251,7 @@ impl GroupCompiler<'_> {
                 chain.reads.push((other, read));
                 chain.reads.len() - 1
             });
-            With::Operand(u8::try_from(at).unwrap_or(u8::MAX))
+            SecondOperand::Operand(u8::try_from(at).unwrap_or(u8::MAX))
         };
         chain.links.push(Link { function, with });
         chain

@@ -44,7 +44,7 @@ pub use parallel::alone;
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
 pub(crate) use program_builder::lower_program;
-pub use rendezvous::{Member, World};
+pub use rendezvous::{Communicator, Member};
 pub use settings::CompileSettings;
 pub use stop::Stop;
 pub use tensor::Tensor;

@@ -9,7 +9,7 @@ use super::dtype::TensorType;
 use super::kernels::collective::Collective;
 use super::kernels::{Context, Kernel};
 use super::pool::{Buffer, Pool};
-use super::rendezvous::{Member, World};
+use super::rendezvous::{Communicator, Member};
 use super::settings::CompileSettings;
 use super::stop::Stop;
 use super::tensor::Tensor;
@@ -227,7 +227,7 @@ impl Program {
     }
 
     /// Runs the program as one member of a launch, with buffers from `pool`. Inputs and outputs are those of this
-    /// member. Without a member, the program runs as the only member of a world. This is an error if it has collectives
+    /// member. Without a member, the program runs as the only member of a communicator. This is an error if it has collectives
     /// and was compiled for more members.
     ///
     /// The member's part in the launch ends with the run. If the run fails, the other members fail too. Members wait
@@ -266,7 +266,8 @@ impl Program {
         stop: Option<&Stop>,
     ) -> Result<Vec<Tensor>, RunError> {
         let want = (self.settings.replicas, self.settings.partitions);
-        let got = member.map_or((1, 1), |member| (member.world().replicas(), member.world().partitions()));
+        let got =
+            member.map_or((1, 1), |member| (member.communicator().replicas(), member.communicator().partitions()));
         if self.collectives > 0 && want != got {
             return Err(RunError::Input(format!(
                 "program `{}` is for {} replicas of {} partitions and was launched on {} of {}",
@@ -343,7 +344,7 @@ struct Env<'p> {
     consts: &'p [Buffer],
     slots: Vec<Option<Buffer>>,
     pool: &'p Pool,
-    /// `None` if the world has only one member.
+    /// `None` if the communicator has only one member.
     member: Option<&'p Member>,
     /// `None` if the run cannot be stopped.
     stop: Option<&'p Stop>,
@@ -523,7 +524,7 @@ impl<'p> Env<'p> {
         let member = match self.member {
             Some(member) => member,
             None => {
-                alone = World::new(1, 1).member(0, 0);
+                alone = Communicator::new(1, 1).member(0, 0);
                 &alone
             }
         };

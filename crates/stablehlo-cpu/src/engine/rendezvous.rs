@@ -1,6 +1,6 @@
 //! The rendezvous of the members of a launch. Collectives are based on it.
 //!
-//! A launch runs one program on every member of a [`World`] at once, each on its own thread. A collective is a rendezvous
+//! A launch runs one program on every member of a [`Communicator`] at once, each on its own thread. A collective is a rendezvous
 //! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
 //! forever. If a member fails, is dropped before its run ends, or ends without taking part, the others get an error.
 //! They also get an error if all members wait in different collectives.
@@ -14,8 +14,8 @@ use super::pool::Buffer;
 use crate::error::RunError;
 
 /// The members of one launch. There are `replicas * partitions` of them. Flattened IDs are `replica * partitions +
-/// partition`, as in the specification. A world serves one launch. Create a new one for the next launch.
-pub struct World {
+/// partition`, as in the specification. A communicator serves one launch. Create a new one for the next launch.
+pub struct Communicator {
     replicas: usize,
     partitions: usize,
     state: Mutex<State>,
@@ -56,13 +56,13 @@ struct State {
     failure: Option<String>,
 }
 
-impl World {
-    /// Creates a world whose members have not started. A count of zero is treated as one.
-    pub fn new(replicas: usize, partitions: usize) -> Arc<World> {
+impl Communicator {
+    /// Creates a communicator whose members have not started. A count of zero is treated as one.
+    pub fn new(replicas: usize, partitions: usize) -> Arc<Communicator> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
         let members = vec![Status::Busy; replicas.saturating_mul(partitions)];
         let state = State { open: HashMap::new(), members, failure: None };
-        Arc::new(World { replicas, partitions, state: Mutex::new(state), changed: Condvar::new() })
+        Arc::new(Communicator { replicas, partitions, state: Mutex::new(state), changed: Condvar::new() })
     }
 
     /// Number of replicas.
@@ -76,13 +76,13 @@ impl World {
     }
 
     /// Returns one member. Take each member exactly once, and take all of them before the first one runs. Run each on
-    /// its own thread, because members wait for each other. Never use a thread pool that may be smaller than the world.
-    pub fn member(self: &Arc<World>, replica: usize, partition: usize) -> Member {
-        Member { world: self.clone(), replica, partition, ended: AtomicBool::new(false) }
+    /// its own thread, because members wait for each other. Never use a thread pool that may be smaller than the communicator.
+    pub fn member(self: &Arc<Communicator>, replica: usize, partition: usize) -> Member {
+        Member { communicator: self.clone(), replica, partition, ended: AtomicBool::new(false) }
     }
 
     /// Returns all members, in the order of their flattened IDs.
-    pub fn members(self: &Arc<World>) -> Vec<Member> {
+    pub fn members(self: &Arc<Communicator>) -> Vec<Member> {
         let ids = (0..self.replicas).flat_map(|r| (0..self.partitions).map(move |p| (r, p)));
         ids.map(|(replica, partition)| self.member(replica, partition)).collect()
     }
@@ -134,15 +134,15 @@ impl State {
     }
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for Communicator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("World").field("replicas", &self.replicas).field("partitions", &self.partitions).finish()
+        f.debug_struct("Communicator").field("replicas", &self.replicas).field("partitions", &self.partitions).finish()
     }
 }
 
 /// One member of a launch, for one run of one program. If it is dropped before its run ends, the other members fail.
 pub struct Member {
-    world: Arc<World>,
+    communicator: Arc<Communicator>,
     replica: usize,
     partition: usize,
     ended: AtomicBool,
@@ -159,22 +159,22 @@ impl Member {
         self.partition
     }
 
-    /// The world that the member belongs to.
-    pub fn world(&self) -> &Arc<World> {
-        &self.world
+    /// The communicator that the member belongs to.
+    pub fn communicator(&self) -> &Arc<Communicator> {
+        &self.communicator
     }
 
     /// Its flattened ID.
     pub(crate) fn id(&self) -> usize {
-        self.replica * self.world.partitions + self.partition
+        self.replica * self.communicator.partitions + self.partition
     }
 
     /// Ends the member's part without a run, for example if its inputs could not be computed. The other members fail
     /// with a message that contains `why`.
     pub fn fail(&self, why: &str) {
         if !self.ended.swap(true, Ordering::Relaxed) {
-            let mut state = self.world.lock();
-            self.world.fail(&mut state, || format!("{} failed: {why}", self.world.name(self.id())));
+            let mut state = self.communicator.lock();
+            self.communicator.fail(&mut state, || format!("{} failed: {why}", self.communicator.name(self.id())));
             self.finished(&mut state);
         }
     }
@@ -182,10 +182,10 @@ impl Member {
     /// Ends the member's part after its run.
     pub(crate) fn finish(&self) {
         if !self.ended.swap(true, Ordering::Relaxed) {
-            let mut state = self.world.lock();
+            let mut state = self.communicator.lock();
             self.finished(&mut state);
             if let Some(why) = state.hopeless() {
-                self.world.fail(&mut state, || why);
+                self.communicator.fail(&mut state, || why);
             }
         }
     }
@@ -210,7 +210,7 @@ impl Member {
         let place = group.iter().position(|&member| member == id);
         let place = place.ok_or_else(|| RunError::Internal(format!("member {id} is not of the group {group:?}")))?;
         let key = (collective, group[0]);
-        let mut state = self.world.lock();
+        let mut state = self.communicator.lock();
         state.failed()?;
         let rendezvous = state.open.entry(key).or_insert_with(|| Rendezvous {
             contributions: vec![None; group.len()],
@@ -227,24 +227,24 @@ impl Member {
             let contributions: Contributions = contributions.into_iter().flatten().collect();
             let result = make(&contributions)?;
             let met = Arc::new(CollectiveOutcome { contributions, result });
-            let mut state = self.world.lock();
+            let mut state = self.communicator.lock();
             state.failed()?;
             // The other members count as busy from now on, even before they wake up.
             group.iter().for_each(|&member| state.members[member] = Status::Busy);
             let met = outcome.get_or_init(|| met).clone();
-            self.world.changed.notify_all();
+            self.communicator.changed.notify_all();
             return Ok(met);
         }
         state.members[id] = Status::Waiting;
         if let Some(why) = state.hopeless() {
-            self.world.fail(&mut state, || why);
+            self.communicator.fail(&mut state, || why);
         }
         loop {
             if let Some(met) = outcome.get() {
                 return Ok(met.clone());
             }
             state.failed()?;
-            state = self.world.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.communicator.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

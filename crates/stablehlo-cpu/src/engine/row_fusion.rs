@@ -309,7 +309,7 @@ impl<'b> Block<'_, 'b> {
                 };
                 // Take out the values that this part writes, so that the others can be borrowed.
                 for (taken, &at) in taken.iter_mut().zip(outs) {
-                    *taken = Some(Taken::new(self, at));
+                    *taken = Some(TakenRow::new(self, at));
                 }
                 {
                     let targets = match few_targets.get_mut(..outs.len()) {
@@ -341,7 +341,7 @@ impl<'b> Block<'_, 'b> {
                 taken.iter_mut().filter_map(Option::take).for_each(|taken| taken.give_back(self));
             }
             Part::Reduce { run, from, bytes, init, out } => {
-                let mut taken = Taken::new(self, *out);
+                let mut taken = TakenRow::new(self, *out);
                 {
                     let (source, first) = self.read(*from, ins);
                     let (init, _) = self.read(*init, ins);
@@ -359,40 +359,40 @@ impl<'b> Block<'_, 'b> {
 }
 
 /// A value of the step while it is written.
-struct Taken<'b> {
+struct TakenRow<'b> {
     at: usize,
     /// Bytes of a row.
     row: usize,
-    held: Held<'b>,
+    storage: RowStorage<'b>,
 }
 
-enum Held<'b> {
+enum RowStorage<'b> {
     Out(usize, &'b mut [u8]),
     Between(Vec<Line>),
 }
 
-impl<'b> Taken<'b> {
+impl<'b> TakenRow<'b> {
     fn new(block: &mut Block<'_, 'b>, at: usize) -> Self {
         let own = &block.own[at];
-        let held = match own.out {
-            Some(o) => Held::Out(o, std::mem::take(&mut block.outs[o])),
-            None => Held::Between(std::mem::take(&mut block.between[at])),
+        let storage = match own.out {
+            Some(o) => RowStorage::Out(o, std::mem::take(&mut block.outs[o])),
+            None => RowStorage::Between(std::mem::take(&mut block.between[at])),
         };
-        Taken { at, row: own.bytes, held }
+        TakenRow { at, row: own.bytes, storage }
     }
 
     /// The bytes of the `count` current rows. The first of them is row `row` of an output.
     fn bytes(&mut self, row: usize, count: usize) -> &mut [u8] {
-        match &mut self.held {
-            Held::Out(_, out) => &mut out[row * self.row..(row + count) * self.row],
-            Held::Between(lines) => reserve(lines, count * self.row),
+        match &mut self.storage {
+            RowStorage::Out(_, out) => &mut out[row * self.row..(row + count) * self.row],
+            RowStorage::Between(lines) => reserve(lines, count * self.row),
         }
     }
 
     fn give_back(self, block: &mut Block<'_, 'b>) {
-        match self.held {
-            Held::Out(o, out) => block.outs[o] = out,
-            Held::Between(lines) => block.between[self.at] = lines,
+        match self.storage {
+            RowStorage::Out(o, out) => block.outs[o] = out,
+            RowStorage::Between(lines) => block.between[self.at] = lines,
         }
     }
 }

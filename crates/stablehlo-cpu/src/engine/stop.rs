@@ -9,7 +9,7 @@ use crate::error::RunError;
 ///
 /// A run checks for the request before each step and each iteration of a loop, including regions that run for each
 /// element. Steps that may take long check between their parts. A member of a launch may also wait for other members.
-/// To end that wait, use [`World::stop`](super::World::stop).
+/// To end that wait, use [`Communicator::stop`](super::Communicator::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 

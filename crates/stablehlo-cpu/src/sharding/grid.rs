@@ -81,7 +81,7 @@ pub(crate) enum Key {
 
 /// How a mesh or a tiling differs from the grid.
 #[derive(Clone, Debug)]
-pub(crate) enum Elsewhere {
+pub(crate) enum OffGrid {
     /// Its axes are axes of the grid, but its devices have another order. Lists the partition at each position.
     Moved(Vec<usize>),
     /// Its axes have no counterpart in the grid. Lists the partition at each position of the layout.
@@ -101,7 +101,7 @@ pub(crate) struct Grid {
     /// Digits of each tile dimension of each tiling.
     pub(crate) tilings: HashMap<Tiling, Vec<Vec<Axis>>>,
     /// Meshes and tilings whose parts are not where the grid expects them.
-    pub(crate) elsewhere: HashMap<Key, Elsewhere>,
+    pub(crate) elsewhere: HashMap<Key, OffGrid>,
 }
 
 impl Grid {
@@ -253,10 +253,10 @@ impl Grid {
 
     /// Whether the annotation names a mesh or a tiling without common axes with the grid.
     pub(crate) fn is_apart(&self, annotation: &ParsedSharding) -> bool {
-        matches!(self.elsewhere_of(annotation), Some(Elsewhere::Apart(..)))
+        matches!(self.off_grid(annotation), Some(OffGrid::Apart(..)))
     }
 
-    pub(crate) fn elsewhere_of(&self, annotation: &ParsedSharding) -> Option<&Elsewhere> {
+    pub(crate) fn off_grid(&self, annotation: &ParsedSharding) -> Option<&OffGrid> {
         let key = match annotation {
             ParsedSharding::Axes { mesh, .. } => Key::Mesh(mesh.clone()),
             ParsedSharding::Tiles { tiles, devices, .. } => Key::Tiles((tiles.clone(), devices.clone())),

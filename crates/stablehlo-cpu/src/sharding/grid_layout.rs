@@ -1,10 +1,10 @@
 //! Finds the grid in which a program's meshes and tilings can all be expressed.
 //!
-//! Meshes that have no common axes with the others are kept apart: [`Elsewhere`] records where their parts are.
+//! Meshes that have no common axes with the others are kept apart: [`OffGrid`] records where their parts are.
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::grid::{Axis, Elsewhere, Grid, Key};
+use super::grid::{Axis, Grid, Key, OffGrid};
 use super::parser::{ParsedAxis, ParsedMesh, ParsedSharding, inline_mesh, product};
 use crate::error::CompileError;
 
@@ -69,7 +69,7 @@ impl Grid {
     /// Adds a mesh or a tiling.
     fn add(&mut self, layout: Layout, fit: Option<Fit>, digits: &[Digit]) {
         let Some(fit) = fit else {
-            self.elsewhere.insert(layout.key, Elsewhere::Apart(layout.devices, layout.mesh));
+            self.elsewhere.insert(layout.key, OffGrid::Apart(layout.devices, layout.mesh));
             return;
         };
         let axes = fit.digits.iter().map(|own| own.iter().flat_map(|digit| axes_of(digit, digits)).collect());
@@ -84,7 +84,7 @@ impl Grid {
             }
         }
         if fit.moved {
-            self.elsewhere.insert(layout.key, Elsewhere::Moved(layout.devices));
+            self.elsewhere.insert(layout.key, OffGrid::Moved(layout.devices));
         }
     }
 }

@@ -4,7 +4,7 @@ use stablehlo::ir::{ComparisonDirection, ComparisonType, ElementType, Op, OpKind
 
 use super::annotations::is_manual;
 use super::plan::manual_of;
-use super::split::{Form, Splitter};
+use super::split::{ShardedValue, Splitter};
 use crate::error::CompileError;
 use crate::sharding::grid::Axis;
 
@@ -35,7 +35,7 @@ impl<'m> Splitter<'_, 'm> {
                     let token = self.build.value(Type::Token)?;
                     let made = self.build.op(OpKind::CreateToken, Vec::new(), vec![token]);
                     self.build.push(made);
-                    self.forms[result.0 as usize] = Some(Form::new(token, Vec::new()));
+                    self.forms[result.0 as usize] = Some(ShardedValue::new(token, Vec::new()));
                 }
                 other => {
                     return Err(CompileError::unsupported(format!(
@@ -72,7 +72,7 @@ impl<'m> Splitter<'_, 'm> {
         for ((old, _), value) in tensors.into_iter().zip(results) {
             let value = self.build.broadcast(value, &axes)?;
             let spec = vec![Vec::new(); self.build.tensor(value)?.rank()];
-            self.forms[old.0 as usize] = Some(Form::new(value, spec));
+            self.forms[old.0 as usize] = Some(ShardedValue::new(value, spec));
         }
         Ok(())
     }

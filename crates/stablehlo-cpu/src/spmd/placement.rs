@@ -12,7 +12,7 @@ use super::build::{Builder, size};
 use super::state::State;
 use crate::error::CompileError;
 use crate::sharding::OpSharding;
-use crate::sharding::grid::{Elsewhere, Grid};
+use crate::sharding::grid::{Grid, OffGrid};
 use crate::sharding::parser::{ParsedMesh, ParsedSharding};
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -37,10 +37,10 @@ pub(super) struct Apart {
 impl Grid {
     /// Returns an error if a manual computation uses a mesh that is not on the grid.
     pub(super) fn check_manual(&self, annotation: &ParsedSharding) -> Result<()> {
-        let reason = match self.elsewhere_of(annotation) {
+        let reason = match self.off_grid(annotation) {
             None => return Ok(()),
-            Some(Elsewhere::Moved(devices)) => format!("has the device order {devices:?}, unlike an earlier mesh"),
-            Some(Elsewhere::Apart(devices, _)) => {
+            Some(OffGrid::Moved(devices)) => format!("has the device order {devices:?}, unlike an earlier mesh"),
+            Some(OffGrid::Apart(devices, _)) => {
                 format!("is over devices {devices:?} and has no common axes with the other meshes of the program")
             }
         };
@@ -50,8 +50,8 @@ impl Grid {
         )))
     }
 
-    /// The placement of an argument or a result with that annotation. Returns `None` if it is where the grid expects
-    /// it.
+    /// The placement of an argument or a result with that annotation. Returns `None` if the grid describes the
+    /// placement.
     pub(super) fn placement(&self, annotation: &ParsedSharding, rank: usize) -> Result<Option<Placement>> {
         let single = match annotation {
             ParsedSharding::Maximal(device) => Some(*device),
@@ -68,14 +68,14 @@ impl Grid {
             let apart = Apart { parts: vec![1; rank], holders: vec![vec![device]] };
             return Ok(Some(Placement::Apart(apart)));
         }
-        match self.elsewhere_of(annotation) {
+        match self.off_grid(annotation) {
             None => Ok(None),
-            Some(Elsewhere::Moved(devices)) => {
+            Some(OffGrid::Moved(devices)) => {
                 let sharding = self.sharding(annotation, rank)?;
                 let is_whole = sharding.dims.iter().all(Vec::is_empty) && sharding.unreduced.is_empty();
                 Ok((!is_whole).then(|| Placement::Moved(devices.clone())))
             }
-            Some(Elsewhere::Apart(devices, mesh)) => {
+            Some(OffGrid::Apart(devices, mesh)) => {
                 Apart::of(annotation, mesh.as_ref(), devices, rank).map(|apart| Some(Placement::Apart(apart)))
             }
         }

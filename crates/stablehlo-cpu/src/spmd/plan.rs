@@ -30,7 +30,7 @@ enum Uneven {
 /// States whose shardings are propagated to one another.
 pub(super) enum Edge {
     Rule { sizes: Vec<usize>, alone: Vec<bool>, tensors: Vec<(usize, Mapping)> },
-    Border { outer: usize, inner: usize, prefix: Spec },
+    ManualBoundary { outer: usize, inner: usize, prefix: Spec },
 }
 
 /// The plan of a function.
@@ -38,9 +38,9 @@ pub(super) struct Plan<'m> {
     pub(super) func: &'m Func,
     pub(super) grid: Grid,
     pub(super) states: Vec<State>,
-    /// The borders of manual computations: the sharding of each operand and result, and the manual axes of each
+    /// The boundaries of manual computations: the sharding of each operand and result, and the manual axes of each
     /// dimension. The keys are results of the op and arguments of its region.
-    pub(super) borders: HashMap<ValueId, Border>,
+    pub(super) boundaries: HashMap<ValueId, ManualBoundary>,
     pub(super) outputs: Vec<State>,
     /// Arguments whose shards are not where the grid expects them.
     pub(super) placements: HashMap<ValueId, Placement>,
@@ -53,7 +53,7 @@ pub(super) struct Plan<'m> {
 
 /// A value that enters or leaves a manual computation.
 #[derive(Clone, Debug)]
-pub(super) struct Border {
+pub(super) struct ManualBoundary {
     /// The state of the global value.
     pub(super) outer: usize,
     /// Manual axes of each dimension. They precede the others.
@@ -102,7 +102,7 @@ impl<'m> Plan<'m> {
             func,
             grid,
             states,
-            borders: HashMap::new(),
+            boundaries: HashMap::new(),
             outputs: Vec::new(),
             placements: HashMap::new(),
             output_placements: Vec::new(),
@@ -123,8 +123,8 @@ impl<'m> Plan<'m> {
         &self.states[value.0 as usize]
     }
 
-    pub(super) fn outer(&self, border: &Border) -> &State {
-        &self.states[border.outer]
+    pub(super) fn outer(&self, boundary: &ManualBoundary) -> &State {
+        &self.states[boundary.outer]
     }
 
     /// Applies an annotation to a state.
@@ -328,8 +328,8 @@ impl<'m> Plan<'m> {
         self.states[inner].manual = inherited.union(set);
         self.states[inner].unreduced = self.states[outer].unreduced.difference(set);
         self.states[outer].even = true;
-        self.borders.insert(shard, Border { outer, prefix: prefix.clone() });
-        edges.push(Edge::Border { outer, inner, prefix });
+        self.boundaries.insert(shard, ManualBoundary { outer, prefix: prefix.clone() });
+        edges.push(Edge::ManualBoundary { outer, inner, prefix });
         Ok(())
     }
 
@@ -345,8 +345,8 @@ impl<'m> Plan<'m> {
         self.states[outer].manual = manual;
         self.annotate(outer, sharding, Uneven::Padded)?;
         self.states[outer].even = true;
-        self.borders.insert(full, Border { outer, prefix: prefix.clone() });
-        edges.push(Edge::Border { outer, inner: shard.0 as usize, prefix });
+        self.boundaries.insert(full, ManualBoundary { outer, prefix: prefix.clone() });
+        edges.push(Edge::ManualBoundary { outer, inner: shard.0 as usize, prefix });
         Ok(())
     }
 
@@ -473,8 +473,8 @@ impl<'m> Plan<'m> {
             self.states[outer].manual = manual;
             self.states[arg.0 as usize].unreduced = self.states[outer].unreduced.difference(set);
             self.link(&[operand], Some(outer), edges);
-            self.borders.insert(arg, Border { outer, prefix: prefix.clone() });
-            edges.push(Edge::Border { outer, inner: arg.0 as usize, prefix });
+            self.boundaries.insert(arg, ManualBoundary { outer, prefix: prefix.clone() });
+            edges.push(Edge::ManualBoundary { outer, inner: arg.0 as usize, prefix });
         }
         self.region(body, inside, edges, at)?;
         let ends = body.ops.last().map_or(&[][..], |r| &r.operands);
@@ -484,8 +484,8 @@ impl<'m> Plan<'m> {
             let prefix = prefix(&sharding.dims, set)?;
             self.annotate(outer, sharding, Uneven::Refused)?;
             self.states[outer].even = true;
-            self.borders.insert(result, Border { outer, prefix: prefix.clone() });
-            edges.push(Edge::Border { outer, inner: end.0 as usize, prefix });
+            self.boundaries.insert(result, ManualBoundary { outer, prefix: prefix.clone() });
+            edges.push(Edge::ManualBoundary { outer, inner: end.0 as usize, prefix });
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use stablehlo::ir::{
 };
 
 use super::build::{Builder, replica_groups};
-use super::plan::{Border, Plan, local_shape, manual_of};
+use super::plan::{ManualBoundary, Plan, local_shape, manual_of};
 use super::role::{Role, is_cross_partition, role};
 use super::rules::{Constants, Mapping, Rule, reducer, rule, shape};
 use super::spread::{join, project};
@@ -20,14 +20,14 @@ type Result<T> = std::result::Result<T, CompileError>;
 
 /// A new value that represents an old one, with its sharding.
 #[derive(Clone)]
-pub(super) struct Form {
+pub(super) struct ShardedValue {
     pub(super) value: ValueId,
     pub(super) spec: Spec,
     /// Axes along which the partitions hold summands.
     pub(super) partial: AxisSet,
 }
 
-impl Form {
+impl ShardedValue {
     pub(super) fn new(value: ValueId, spec: Spec) -> Self {
         Self { value, spec, partial: AxisSet::default() }
     }
@@ -39,7 +39,7 @@ pub(super) struct Splitter<'p, 'm> {
     pub(super) grid: &'p Grid,
     pub(super) build: Builder<'p>,
     /// Every value in the form in which its op produces it.
-    pub(super) forms: Vec<Option<Form>>,
+    pub(super) forms: Vec<Option<ShardedValue>>,
     /// Other forms of values, by the region that created them, innermost last.
     pub(super) scopes: Vec<HashMap<(ValueId, Spec, AxisSet), ValueId>>,
     /// Number of manual computations around the current op.
@@ -121,7 +121,7 @@ impl<'m> Splitter<'_, 'm> {
     pub(super) fn declare_as(&mut self, old: ValueId, spec: Spec, partial: AxisSet) -> Result<ValueId> {
         let ty = self.local_type(old, &spec);
         let value = self.build.value(ty)?;
-        self.forms[old.0 as usize] = Some(Form { value, spec, partial });
+        self.forms[old.0 as usize] = Some(ShardedValue { value, spec, partial });
         Ok(value)
     }
 
@@ -135,7 +135,7 @@ impl<'m> Splitter<'_, 'm> {
         }
     }
 
-    pub(super) fn form(&self, old: ValueId) -> Result<&Form> {
+    pub(super) fn form(&self, old: ValueId) -> Result<&ShardedValue> {
         let form = self.forms.get(old.0 as usize).and_then(Option::as_ref);
         form.ok_or_else(|| CompileError::invalid(format!("value {} is used before it is defined", old.0)))
     }
@@ -181,7 +181,7 @@ impl<'m> Splitter<'_, 'm> {
                 for (&x, &y) in op.operands.iter().zip(&op.results) {
                     let (spec, partial) = (self.plan.state(y).dims.clone(), self.plan.state(y).unreduced);
                     let value = self.get_as(x, &spec, partial)?;
-                    self.forms[y.0 as usize] = Some(Form { value, spec, partial });
+                    self.forms[y.0 as usize] = Some(ShardedValue { value, spec, partial });
                 }
                 Ok(())
             }
@@ -213,30 +213,32 @@ impl<'m> Splitter<'_, 'm> {
 
     /// Binds the argument of a manual computation to this partition's part of the operand.
     fn enter(&mut self, operand: ValueId, arg: ValueId) -> Result<()> {
-        let border = self.plan.borders.get(&arg).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
-        let outer = self.plan.outer(border).dims.clone();
-        self.check_border(border, &outer)?;
-        let sums = self.plan.outer(border).unreduced;
+        let boundary =
+            self.plan.boundaries.get(&arg).ok_or_else(|| CompileError::invalid("a boundary without a plan"))?;
+        let outer = self.plan.outer(boundary).dims.clone();
+        self.check_boundary(boundary, &outer)?;
+        let sums = self.plan.outer(boundary).unreduced;
         let value = self.get_as(operand, &outer, sums)?;
-        let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
+        let free = outer.iter().zip(&boundary.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
         // Along a manual axis, each device's summand becomes its own value.
         self.same(value, arg, free, sums.difference(self.plan.state(arg).manual))
     }
 
     fn leave(&mut self, end: ValueId, result: ValueId) -> Result<()> {
-        let border = self.plan.borders.get(&result).ok_or_else(|| CompileError::invalid("a border without a plan"))?;
-        let outer = self.plan.outer(border).dims.clone();
-        self.check_border(border, &outer)?;
-        let free = outer.iter().zip(&border.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
-        let sums = self.plan.outer(border).unreduced;
+        let boundary =
+            self.plan.boundaries.get(&result).ok_or_else(|| CompileError::invalid("a boundary without a plan"))?;
+        let outer = self.plan.outer(boundary).dims.clone();
+        self.check_boundary(boundary, &outer)?;
+        let free = outer.iter().zip(&boundary.prefix).map(|(axes, prefix)| axes[prefix.len()..].to_vec()).collect();
+        let sums = self.plan.outer(boundary).unreduced;
         let value = self.get_as(end, &free, sums.difference(self.plan.state(end).manual))?;
         self.same(value, result, outer, sums)
     }
 
     /// Checks that a dimension along which only some axes are manual is cut evenly, so that parts do not share padding.
-    fn check_border(&self, border: &Border, outer: &Spec) -> Result<()> {
-        let extents = &self.plan.outer(border).extents;
-        for (d, (axes, prefix)) in outer.iter().zip(&border.prefix).enumerate() {
+    fn check_boundary(&self, boundary: &ManualBoundary, outer: &Spec) -> Result<()> {
+        let extents = &self.plan.outer(boundary).extents;
+        for (d, (axes, prefix)) in outer.iter().zip(&boundary.prefix).enumerate() {
             let mixed = !prefix.is_empty() && prefix.len() < axes.len();
             if mixed && !extents[d].is_multiple_of(self.grid.parts(axes)) {
                 let (extent, parts) = (extents[d], self.grid.parts(axes));
@@ -257,7 +259,7 @@ impl<'m> Splitter<'_, 'm> {
                 "each device computes a {got}, but the program declares a {want}"
             )));
         }
-        self.forms[old.0 as usize] = Some(Form { value, spec, partial });
+        self.forms[old.0 as usize] = Some(ShardedValue { value, spec, partial });
         Ok(())
     }
 
@@ -290,7 +292,7 @@ impl<'m> Splitter<'_, 'm> {
                 let ty = TensorType::new([], ElementType::I32);
                 let literal = Literal { ty: ty.clone(), data: size.to_le_bytes().to_vec().into(), splat: false };
                 let value = self.build.add(OpKind::Constant(literal), &[], ty)?;
-                self.forms[op.results[0].0 as usize] = Some(Form::new(value, Vec::new()));
+                self.forms[op.results[0].0 as usize] = Some(ShardedValue::new(value, Vec::new()));
                 Ok(())
             }
             _ => self.generic(op),
@@ -386,7 +388,7 @@ impl<'m> Splitter<'_, 'm> {
         {
             let axes: Vec<Axis> = dimensions.iter().filter_map(|&d| spec.get(d)).flatten().copied().collect();
             let value = self.build.mirrored(new, &axes)?;
-            self.forms[old.0 as usize] = Some(Form { value, spec: spec.clone(), partial: sums.partial });
+            self.forms[old.0 as usize] = Some(ShardedValue { value, spec: spec.clone(), partial: sums.partial });
         }
         if summed.is_empty() {
             return Ok(());
@@ -402,7 +404,7 @@ impl<'m> Splitter<'_, 'm> {
             };
             let mut axes = rule.reduced_axes(&cut);
             axes.retain(|&axis| !kept.contains(axis));
-            let mut form = Form::new(new, spec);
+            let mut form = ShardedValue::new(new, spec);
             if !axes.is_empty() {
                 form = self.reduced(old, form, binary, &axes)?;
             }
@@ -440,8 +442,8 @@ impl<'m> Splitter<'_, 'm> {
 
     /// Completes a result of which every partition has a summand: the whole result, or only the part that the plan
     /// requires.
-    fn reduced(&mut self, old: ValueId, form: Form, op: Binary, axes: &[Axis]) -> Result<Form> {
-        let Form { value: new, spec, .. } = form;
+    fn reduced(&mut self, old: ValueId, form: ShardedValue, op: Binary, axes: &[Axis]) -> Result<ShardedValue> {
+        let ShardedValue { value: new, spec, .. } = form;
         let (wanted, extents) = (&self.plan.state(old).dims, &self.plan.state(old).extents);
         let scattered = |d: &usize| {
             wanted[*d].strip_prefix(&spec[*d][..]).is_some_and(|rest| rest.starts_with(axes))
@@ -451,9 +453,9 @@ impl<'m> Splitter<'_, 'm> {
             let value = self.build.reduce_scatter(new, op, axes, d)?;
             let mut spec = spec;
             spec[d].extend(axes);
-            return Ok(Form::new(value, spec));
+            return Ok(ShardedValue::new(value, spec));
         }
-        Ok(Form::new(self.build.all_reduce(new, op, axes)?, spec))
+        Ok(ShardedValue::new(self.build.all_reduce(new, op, axes)?, spec))
     }
 
     /// Adapts the op's attributes to the extents of parts.

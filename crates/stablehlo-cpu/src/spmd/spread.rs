@@ -48,7 +48,7 @@ impl Plan<'_> {
                     }
                 }
             }
-            Edge::Border { outer, inner, prefix } => {
+            Edge::ManualBoundary { outer, inner, prefix } => {
                 for (d, prefix) in prefix.iter().enumerate() {
                     let axes = [&prefix[..], &self.states[*inner].dims[d]].concat();
                     changed |= self.extend(*outer, d, &axes);

@@ -66,16 +66,16 @@ impl F32 {
         let a = Operand::Slice(cast_slice(a));
         let out = cast_slice_mut(out);
         if self.is_binary() {
-            run(&[Link { function: self, with: With::Operand(1) }], &[a, Operand::Slice(cast_slice(b))], out);
+            run(&[Link { function: self, with: SecondOperand::Operand(1) }], &[a, Operand::Slice(cast_slice(b))], out);
         } else {
-            run(&[Link { function: self, with: With::Same }], &[a], out);
+            run(&[Link { function: self, with: SecondOperand::Same }], &[a], out);
         }
     }
 }
 
 /// The second operand of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum With {
+pub(crate) enum SecondOperand {
     Operand(u8),
     /// The chain's current value, as both operands. Also used for functions of one operand.
     Same,
@@ -85,7 +85,7 @@ pub(crate) enum With {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Link {
     pub(crate) function: F32,
-    pub(crate) with: With,
+    pub(crate) with: SecondOperand,
 }
 
 /// An operand of a chain.
@@ -140,7 +140,7 @@ struct Run<'a> {
 macro_rules! two {
     ($s:ident, $block:ident, $link:ident, $operands:ident, $at:ident, $width:ident, |$a:ident, $b:ident| $f:expr) => {
         match $link.with {
-            With::Operand(operand) => match $operands[usize::from(operand)] {
+            SecondOperand::Operand(operand) => match $operands[usize::from(operand)] {
                 Operand::Slice(slice) => {
                     let other = load($s, &slice[$at..$at + $width]);
                     for k in 0..BLOCK {
@@ -156,7 +156,7 @@ macro_rules! two {
                     }
                 }
             },
-            With::Same => {
+            SecondOperand::Same => {
                 for k in 0..BLOCK {
                     let ($a, $b) = ($block[k], $block[k]);
                     $block[k] = $f;
@@ -323,13 +323,13 @@ mod tests {
                     assert!(same(got, exact(a[i], b[i])), "{function:?} {} {}: {got}", a[i], b[i]);
                 }
                 for &one in &edges {
-                    let link = Link { function, with: With::Operand(1) };
+                    let link = Link { function, with: SecondOperand::Operand(1) };
                     run(&[link], &[Operand::Slice(&a), Operand::One(one)], &mut got);
                     assert!((0..n).all(|i| same(got[i], exact(a[i], one))), "{function:?} {one}");
                     run(&[link], &[Operand::One(one), Operand::Slice(&a)], &mut got);
                     assert!((0..n).all(|i| same(got[i], exact(one, a[i]))), "{function:?} {one}");
                 }
-                run(&[Link { function, with: With::Same }], &[Operand::Slice(&a)], &mut got);
+                run(&[Link { function, with: SecondOperand::Same }], &[Operand::Slice(&a)], &mut got);
                 assert!((0..n).all(|i| same(got[i], exact(a[i], a[i]))), "{function:?} of itself");
             }
         }

@@ -51,7 +51,7 @@ impl Axis {
 
 /// How an output index moves the position in the input.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Along {
+pub(crate) enum PatchStep {
     /// The window moves along this axis.
     Axis(usize),
     /// The next image, at a distance of this many elements.
@@ -62,8 +62,8 @@ pub(crate) enum Along {
 pub(crate) struct Patches {
     pub(crate) axes: Vec<Axis>,
     /// Dimensions of the output, outermost first, with their effect on the patch's position.
-    pub(crate) outer: Vec<(usize, Along)>,
-    pub(crate) lines: Vec<(usize, Along)>,
+    pub(crate) outer: Vec<(usize, PatchStep)>,
+    pub(crate) lines: Vec<(usize, PatchStep)>,
     /// Positions of each tap along the axes, in the dilated input, and the number of taps.
     pub(crate) taps: Vec<isize>,
     pub(crate) tap_count: usize,
@@ -99,13 +99,13 @@ impl Patches {
     }
 
     /// The origin of a patch, from its index along some dimensions of the output.
-    fn origin(&self, mut from: Origin, dims: &[(usize, Along)], mut index: usize) -> Origin {
+    fn origin(&self, mut from: Origin, dims: &[(usize, PatchStep)], mut index: usize) -> Origin {
         for &(extent, along) in dims.iter().rev() {
             let i = index % extent.max(1);
             index /= extent.max(1);
             match along {
-                Along::Axis(axis) => from.place[axis] += isize::try_from(i * self.axes[axis].step).unwrap_or(0),
-                Along::Batch(stride) => from.image += i * stride,
+                PatchStep::Axis(axis) => from.place[axis] += isize::try_from(i * self.axes[axis].step).unwrap_or(0),
+                PatchStep::Batch(stride) => from.image += i * stride,
             }
         }
         from
@@ -117,8 +117,8 @@ impl Patches {
         let mut stride = self.features;
         let follows = self.lines.iter().rev().all(|&(extent, along)| {
             let own = match along {
-                Along::Batch(own) => own,
-                Along::Axis(i) => {
+                PatchStep::Batch(own) => own,
+                PatchStep::Axis(i) => {
                     let axis = &self.axes[i];
                     let all = axis.step == 1 && axis.base == 1 && axis.first == 0 && axis.size == extent;
                     if all { axis.stride } else { 0 }
@@ -234,7 +234,7 @@ impl<T: Operand + Pod> NullaryFnOnce for Segments<'_, '_, T> {
     fn call(self) {
         let Segments { source, lines: (first, count), depth: (start, depth), width, out } = self;
         let p = source.patches;
-        let (extent, along) = p.lines.last().copied().unwrap_or((1, Along::Batch(0)));
+        let (extent, along) = p.lines.last().copied().unwrap_or((1, PatchStep::Batch(0)));
         let mut at = 0;
         while at < count {
             let len = (extent - (first + at) % extent).min(count - at);
@@ -258,13 +258,13 @@ fn segment<T: Operand>(
     p: &Patches,
     data: &[T],
     origin: &Origin,
-    along: Along,
+    along: PatchStep,
     tap: &[isize],
     feature: usize,
     out: &mut [T::Wide],
 ) {
     let mut at = origin.image + feature;
-    let moved = if let Along::Axis(axis) = along { axis } else { MAX_AXES };
+    let moved = if let PatchStep::Axis(axis) = along { axis } else { MAX_AXES };
     for (i, (axis, (&place, &tap))) in p.axes.iter().zip(origin.place.iter().zip(tap)).enumerate() {
         if i != moved {
             match axis.index(place + tap) {
@@ -273,8 +273,8 @@ fn segment<T: Operand>(
             }
         }
     }
-    let Along::Axis(axis) = along else {
-        let Along::Batch(stride) = along else { return };
+    let PatchStep::Axis(axis) = along else {
+        let PatchStep::Batch(stride) = along else { return };
         return strided(data, at, stride, out);
     };
     let place = origin.place[axis] + tap[axis];

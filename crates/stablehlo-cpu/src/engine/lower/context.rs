@@ -151,7 +151,7 @@ impl<'m> GraphBuilder<'m> {
     /// Lowers a call of `func`.
     pub(super) fn inline(&mut self, func: &'m Func, args: Vec<Binding>, out: &mut Vec<Node>) -> Result<Vec<Binding>> {
         if self.calls.contains(&func.name.as_str()) {
-            return Err(CompileError::unsupported(format!("function `{}` calls itself", func.name)));
+            return Err(CompileError::invalid(format!("function `{}` calls itself", func.name)));
         }
         self.calls.push(&func.name);
         let mut frame = Frame { func, env: vec![None; func.values.len()] };

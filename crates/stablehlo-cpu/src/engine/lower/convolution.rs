@@ -10,7 +10,7 @@ use stablehlo::ir::{ConvDimensions, Window};
 use super::window::Spec;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
-use crate::engine::kernels::conv::{Along, Axis, Convolution, Element, Patches};
+use crate::engine::kernels::conv::{Axis, Convolution, Element, PatchStep, Patches};
 use crate::engine::view::{View, strides_of};
 
 /// The attributes of a convolution.
@@ -37,14 +37,14 @@ struct Groups {
 struct Output {
     dims: Vec<usize>,
     /// The entry of the feature dimension is not used.
-    along: Vec<Along>,
+    along: Vec<PatchStep>,
     axes: Vec<Axis>,
 }
 
 /// The output's dimensions without the features, divided into lines of patches and the dimensions outside them.
 struct PatchDimensions {
-    outer: Vec<(usize, Along)>,
-    lines: Vec<(usize, Along)>,
+    outer: Vec<(usize, PatchStep)>,
+    lines: Vec<(usize, PatchStep)>,
     /// Whether the features are the innermost dimension.
     features_last: bool,
 }
@@ -170,11 +170,11 @@ impl LoweringContext<'_, '_> {
         let own = strides_of(&x.dims);
         let mut dims = vec![0; x.rank()];
         (dims[d.output_batch], dims[d.output_feature]) = (groups.batch, groups.outputs * groups.count);
-        let mut along = vec![Along::Batch(own[d.input_batch] as usize); x.rank()];
+        let mut along = vec![PatchStep::Batch(own[d.input_batch] as usize); x.rank()];
         let mut axes = Vec::with_capacity(d.output_spatial.len());
         for (i, (&to, &from)) in d.output_spatial.iter().zip(&d.input_spatial).enumerate() {
             dims[to] = if window.dimensions[i] == 0 { 0 } else { fit[from] };
-            along[to] = Along::Axis(i);
+            along[to] = PatchStep::Axis(i);
             let first = isize::try_from(window.padding[i].0.saturating_neg());
             axes.push(Axis {
                 size: x.dims[from],
@@ -218,7 +218,7 @@ fn input_window(d: &ConvDimensions, window: &Spec) -> Spec {
 
 /// Divides the output's dimensions. Skips dimensions of extent one.
 fn patch_dimensions(output: &Output, feature: usize) -> PatchDimensions {
-    let all: Vec<(usize, Along)> = output.dims.iter().copied().zip(output.along.iter().copied()).collect();
+    let all: Vec<(usize, PatchStep)> = output.dims.iter().copied().zip(output.along.iter().copied()).collect();
     let (before, after) = (&all[..feature], &all[feature + 1..]);
     let features_last = after.iter().all(|&(extent, _)| extent == 1);
     let (outer, lines) = if features_last { (&[][..], before) } else { (before, after) };

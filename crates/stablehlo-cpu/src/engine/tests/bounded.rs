@@ -322,16 +322,13 @@ fn argument_sizes() {
     let doubled = double.run(vec![x.clone()]).expect("an array of one size has the maximum size").remove(0);
     assert_eq!(contents(&doubled), (vec![2, 3], vec![0, 2, 4, 6, 8, 10]));
     // An array of bounded size is not an array of one size.
-    let error = make.run(vec![two, tensor(DType::I32, &[], &[2])]).unwrap_err().to_string();
-    assert!(error.contains("input 0 of program `main` is a tensor<2x3xi32> of dynamic extents [2, 2]"), "{error}");
-    let error = double.run(Vec::new()).unwrap_err().to_string();
-    assert!(error.contains("takes 1 inputs, not 0"), "{error}");
+    let error = make.run(vec![two, tensor(DType::I32, &[], &[2])]).unwrap_err();
+    assert!(matches!(error, crate::RunError::Input(_)), "{error}");
+    let error = double.run(Vec::new()).unwrap_err();
+    assert!(matches!(error, crate::RunError::Input(_)), "{error}");
     for n in [-1, 4] {
-        let error = of(n).unwrap_err().to_string();
-        assert!(
-            error.contains(&format!("has the size {n} in dimension 1, but the size must be from 0 to 3")),
-            "{error}"
-        );
+        let error = of(n).unwrap_err();
+        assert!(matches!(error, crate::RunError::Size(_)), "{error}");
     }
 }
 
@@ -340,21 +337,21 @@ fn other_uses_are_rejected() {
     let (rows, both) = (ty("?x3", "4, ?"), ty("?x?", "4, 3"));
     let refused = |body: &str, result: &str| {
         let text = source(body, result);
-        compile(&parsed(&text)).unwrap_err().to_string()
+        compile(&parsed(&text)).unwrap_err()
     };
     let body = format!("%r = stablehlo.custom_call @Sharding(%b) : ({rows}) -> {rows}");
     let error = refused(&body, &rows);
-    assert!(error.contains("of an array of bounded size; give the array one size before it"), "{error}");
+    assert_eq!(error.kind(), crate::CompileErrorKind::Unsupported, "{error}");
     let other = ty("?x?", "3, 4");
     let body = format!(
         "%d = stablehlo.set_dimension_size %b, %n, dim = 1 : ({rows}, tensor<i32>) -> {both}
          %r = stablehlo.reshape %d : ({both}) -> {other}"
     );
     let error = refused(&body, &other);
-    assert!(error.contains("a reshape in which 2 dimensions of bounded size"), "{error}");
+    assert_eq!(error.kind(), crate::CompileErrorKind::Unsupported, "{error}");
     let text = format!("func.func @main(%x: {rows}) -> {rows} {{ return %x : {rows} }}");
     let mut settings = crate::CompileSettings::new(1, 2);
     settings.use_spmd = true;
-    let error = crate::compile_with(&parsed(&text), &settings, &crate::Pool::new(usize::MAX)).unwrap_err().to_string();
-    assert!(error.contains("in a program that is split into 2 partitions"), "{error}");
+    let error = crate::compile_with(&parsed(&text), &settings, &crate::Pool::new(usize::MAX)).unwrap_err();
+    assert_eq!(error.kind(), crate::CompileErrorKind::Unsupported, "{error}");
 }

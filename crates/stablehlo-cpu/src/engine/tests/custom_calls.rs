@@ -29,8 +29,7 @@ fn handler_arguments_and_results() {
     let x = tensor(DType::F32, &[3], &[1.0f32, 2.0, 3.0]);
     assert_eq!(run::<f32>(&call("2.5"), vec![x.clone()]), [5.0, 10.0, 15.0]);
     let error = call("many").run(vec![x]).unwrap_err();
-    let RunError::CustomCall(message) = &error else { panic!("{error}") };
-    assert!(message.contains("@tests.scale: many is not a number"), "{message}");
+    assert!(matches!(error, RunError::CustomCall(_)), "{error}");
 }
 
 #[test]
@@ -72,9 +71,9 @@ fn tuple_result() {
     // The length of the first column.
     assert!((outputs[0].as_slice::<f32>().unwrap()[0].abs() - 5.0).abs() < 1e-5);
     let error = program("tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>").unwrap_err();
-    assert!(error.to_string().contains("a tuple of 3"), "{error}");
+    assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
     let error = program("tensor<2x2xf32>, tensor<3xf32>").unwrap_err();
-    assert!(error.to_string().contains("tensor<3xf32>"), "{error}");
+    assert_eq!(error.kind(), crate::CompileErrorKind::Invalid, "{error}");
 }
 
 #[test]
@@ -108,7 +107,7 @@ fn aliased_result_starts_as_operand() {
         bytemuck::cast_slice_mut::<u8, i32>(results[0]).fill(0);
         Ok(())
     });
-    let call = |alias: &str| {
+    let call = |alias: &str| -> stablehlo::Result<_> {
         let text = format!(
             "func.func @main(%a: tensor<2xi32>) -> tensor<2xi32> {{
                %0:2 = stablehlo.custom_call @tests.increment(%a) {{output_operand_aliases = [#stablehlo.output_operand_alias<
@@ -117,15 +116,15 @@ fn aliased_result_starts_as_operand() {
                return %0#1 : tensor<2xi32>
              }}"
         );
-        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).map_err(|e| e.to_string())?;
-        compile(&module).map_err(|e| e.to_string())
+        let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL)?;
+        Ok(compile(&module).expect("the reader accepts it"))
     };
     let x = tensor(DType::I32, &[2], &[41, 7]);
     assert_eq!(run::<i32>(&call("1").unwrap(), vec![x]), [42, 8]);
     // An operand of another type, and a missing operand.
     for wrong in ["0", "2"] {
         let error = call(wrong).expect_err("the alias is wrong");
-        assert!(error.contains("output_") && error.contains("alias"), "{error}");
+        assert_eq!(error.kind(), stablehlo::ErrorKind::Attribute, "{error}");
     }
 }
 
@@ -184,5 +183,5 @@ fn stated_layouts() {
     let wrong = layouts.replacen("[0, 1]", "[0, 0]", 1);
     let text = format!("func.func @main(%a: tensor<2x3xi32>) -> ({results}) {{ {} }}", call(&wrong));
     let error = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap_err();
-    assert!(error.to_string().contains("`operand_layouts` has [0, 0]"), "{error}");
+    assert_eq!(error.kind(), stablehlo::ErrorKind::Attribute, "{error}");
 }

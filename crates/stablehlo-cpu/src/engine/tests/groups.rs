@@ -4,12 +4,12 @@ use super::collectives::{all_reduce, groups, launch, program, results};
 use super::tensor;
 use crate::{CompileSettings, DType, Pool, Program, compile_with};
 
-fn refused(replicas: usize, partitions: usize, body: &str) -> String {
+fn refused(replicas: usize, partitions: usize, body: &str) -> crate::CompileError {
     let text = format!("func.func @main(%x: tensor<1xi32>) -> tensor<1xi32> {{\n{body}\n}}");
     let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).expect("the test's program parses");
     let mut settings = CompileSettings::new(replicas, partitions);
     settings.use_spmd = false;
-    compile_with(&module, &settings, Pool::global()).expect_err("refused").to_string()
+    compile_with(&module, &settings, Pool::global()).expect_err("refused")
 }
 
 /// One bit for each member, summed over the groups.
@@ -42,9 +42,9 @@ mod absent {
     #[test]
     fn partly_absent_group_is_rejected() {
         let mixed = refused(2, 1, &all_reduce("add", "i32", 1, &groups("[[0, 2], [1, 3]]", false, false)));
-        assert!(mixed.contains("a group contains 2, but the launch has only 2 replicas"), "{mixed}");
+        assert_eq!(mixed.kind(), crate::CompileErrorKind::Invalid, "{mixed}");
         let uncovered = refused(3, 1, &all_reduce("add", "i32", 1, &groups("[[0, 1]]", false, false)));
-        assert!(uncovered.contains("member 2 of the launch's 3 is in no group"), "{uncovered}");
+        assert_eq!(uncovered.kind(), crate::CompileErrorKind::Invalid, "{uncovered}");
     }
 
     #[test]
@@ -179,8 +179,8 @@ mod ragged_all_to_all {
     fn ragged_all_to_all_out_of_range() {
         for sizes in [[[1, 3], [1, 0]], [[1, -1], [1, 0]]] {
             let outputs = launch(&exchange(), |id| inputs(id, sizes));
-            let error = outputs.into_iter().find_map(Result::err).expect("a member fails").to_string();
-            assert!(error.contains("ragged_all_to_all"), "{error}");
+            let error = outputs.into_iter().find_map(Result::err).expect("a member fails");
+            assert!(matches!(error, crate::RunError::Input(_)), "{error}");
         }
     }
 }

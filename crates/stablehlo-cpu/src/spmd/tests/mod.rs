@@ -13,7 +13,7 @@ mod unreduced;
 use std::thread;
 
 use crate::sharding::OpSharding;
-use crate::{CompileSettings, DType, Pool, Program, Tensor, World, compile_with};
+use crate::{Communicator, CompileSettings, DType, Pool, Program, Tensor, compile_with};
 
 /// Adds a 2 by 2 mesh with axes x and y to the text of a function.
 fn module(text: &str) -> stablehlo::ir::Module {
@@ -121,7 +121,7 @@ fn same(text: &str) -> Program {
             member.push(part);
         }
     }
-    let world = World::new(1, 4);
+    let communicator = Communicator::new(1, 4);
     let got: Vec<Vec<Tensor>> = thread::scope(|scope| {
         let run = |(member, inputs)| {
             let four = &four;
@@ -130,7 +130,7 @@ fn same(text: &str) -> Program {
                 four.run_in(inputs, Pool::global(), Some(&member), None).expect("a member runs")
             })
         };
-        let threads: Vec<_> = world.members().into_iter().zip(per_member).map(run).collect();
+        let threads: Vec<_> = communicator.members().into_iter().zip(per_member).map(run).collect();
         threads.into_iter().map(|t| t.join().expect("no member panics")).collect()
     });
     for (i, (want, sharding)) in want.iter().zip(four.output_shardings().expect("shardings")).enumerate() {
