@@ -45,7 +45,7 @@ also 1 if cases are left to a resumed run.
 
 /// The options of this module. The runner receives the others unchanged.
 #[derive(Debug, Default, PartialEq)]
-struct Given {
+struct RunOptions {
     checkout: PathBuf,
     library: Option<PathBuf>,
     manifest: Option<PathBuf>,
@@ -56,7 +56,7 @@ struct Given {
     rest: Vec<String>,
 }
 
-impl Given {
+impl RunOptions {
     fn parse(args: &[&str]) -> Result<Self, Error> {
         let mut given = Self::default();
         let mut args = args.iter();
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
         print!("{USAGE}");
         return Ok(());
     }
-    let given = Given::parse(args)?;
+    let given = RunOptions::parse(args)?;
     let version = version_of(&given.checkout)?;
     let jax = JAX.iter().find(|jax| jax.version == version).ok_or_else(|| {
         let known: Vec<&str> = JAX.iter().map(|jax| jax.version).collect();
@@ -174,16 +174,18 @@ mod tests {
             "xla",
             "--reference=cpu",
         ];
-        let given = Given::parse(&given).unwrap();
+        let given = RunOptions::parse(&given).unwrap();
         assert_eq!(given.rest, ["array_test", "--filter", "^A", "--output=x.json"]);
         assert!(given.bare && given.has_output && given.checkout == Path::new("jax"));
         assert_eq!(given.references, ["xla", "cpu"]);
-        assert!(!given.has_expected && Given::parse(&["--jax-checkout=jax", "--expected", "x"]).unwrap().has_expected);
+        assert!(
+            !given.has_expected && RunOptions::parse(&["--jax-checkout=jax", "--expected", "x"]).unwrap().has_expected
+        );
     }
 
     #[test]
     fn faulty_arguments_are_refused() {
-        let refused = |args: &[&str]| Given::parse(args).unwrap_err().to_string();
+        let refused = |args: &[&str]| RunOptions::parse(args).unwrap_err().to_string();
         assert!(refused(&["array_test"]).starts_with("--jax-checkout is missing"));
         assert!(refused(&["--jax-checkout"]).starts_with("--jax-checkout needs a value"));
         assert!(refused(&["--jax-checkout", "x", "--bare", "--manifest", "y"]).contains("drop one of them"));

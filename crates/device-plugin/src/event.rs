@@ -59,7 +59,7 @@ pub(crate) enum Waiting {
     Away(Callback),
 }
 
-/// The state behind an event that was not created ready.
+/// The state of an event that was pending when it was created.
 pub(crate) struct Pending {
     result: OnceLock<Result<()>>,
     /// The waiting work. Emptied when the result is set.
@@ -201,7 +201,7 @@ impl Event {
     /// Returns an event that is ready with an error.
     pub fn failed(error: Error) -> Self {
         let (event, completer) = Self::pending();
-        completer.settle(Err(error));
+        completer.complete_internally(Err(error));
         event
     }
 
@@ -224,7 +224,7 @@ impl Event {
             fn drop(&mut self) {
                 let error = self.0.iter().find_map(|event| event.result()?.err());
                 if let Some(completer) = self.1.take() {
-                    completer.settle(error.map_or(Ok(()), Err));
+                    completer.complete_internally(error.map_or(Ok(()), Err));
                 }
             }
         }
@@ -307,7 +307,7 @@ impl Completer {
     /// See [Threads](Self#threads).
     pub fn complete(self, result: Result<()>) {
         let _guarded = Scope::enter(&GUARDED, true);
-        self.settle(result);
+        self.complete_internally(result);
     }
 
     /// Makes the event ready, and runs the work that waits for it on this thread, including calls of the backend and
@@ -315,7 +315,7 @@ impl Completer {
     /// that hold no lock that a method of the backend takes.
     pub fn complete_here(self, result: Result<()>) {
         let _open = Scope::enter(&GUARDED, false);
-        self.settle(result);
+        self.complete_internally(result);
     }
 
     /// Completes the event with the result of `work`. A panic in `work` becomes an `INTERNAL` error. The closure's
@@ -333,7 +333,7 @@ impl Completer {
     }
 
     /// Makes the event ready in code of the SDK, which runs on a driver's thread only if a vendor called it there.
-    pub(crate) fn settle(mut self, result: Result<()>) {
+    pub(crate) fn complete_internally(mut self, result: Result<()>) {
         if let Some(state) = self.0.take() {
             // Only its completer sets an event, so this cannot fail.
             let _ = state.set(result);

@@ -258,12 +258,12 @@ pub(crate) unsafe fn table(api: *const PJRT_Api, parameter: &str) -> Outcome<Sta
 ///
 /// # Safety
 ///
-/// K5 (structs are as long as they say) for the pointer.
+/// K5 (structs have the size they declare) for the pointer.
 pub(crate) unsafe fn topology(topology: *const dp_topology) -> Outcome<Option<ProcessTopology>> {
     if topology.is_null() {
         return Ok(None);
     }
-    // SAFETY: K5 (structs are as long as they say), and the pointer is not null.
+    // SAFETY: K5 (structs have the size they declare), and the pointer is not null.
     Ok(Some(unsafe { ProcessTopology::from_raw(topology) }?))
 }
 
@@ -325,9 +325,9 @@ unsafe fn struct_size<T: StructSize>(at: *const T, parameter: &str) -> Outcome<u
 ///
 /// # Safety
 ///
-/// K5 (structs are as long as they say) for the pointer.
+/// K5 (structs have the size they declare) for the pointer.
 pub(crate) unsafe fn write<T: StructSize>(to: *mut T, parameter: &str, value: &T) -> Outcome<()> {
-    // SAFETY: K5 (structs are as long as they say).
+    // SAFETY: K5 (structs have the size they declare).
     let size = unsafe { struct_size(to, parameter) }?.min(size_of::<T>());
     let from: *const T = value;
     // SAFETY: K5: that many bytes are writable, and `value` has that many.

@@ -284,7 +284,7 @@ pub unsafe extern "C" fn dp_options_at(
 ) -> dp_code {
     let body = || {
         let entry = guard::at(&guard::required(options, "options")?.given, index)?;
-        // SAFETY: K5 (structs are as long as they say).
+        // SAFETY: K5 (structs have the size they declare).
         unsafe { guard::write(out, "out", &entry.describe()?) }
     };
     // SAFETY: K1 (outputs are writable).

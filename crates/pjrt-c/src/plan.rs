@@ -148,7 +148,7 @@ pub unsafe extern "C" fn dp_plan_at(
             flags: step.flags,
             reserved: 0,
         };
-        // SAFETY: K5 (structs are as long as they say).
+        // SAFETY: K5 (structs have the size they declare).
         unsafe { guard::write(out, "out", &described) }
     };
     // SAFETY: K1 (outputs are writable).

@@ -410,7 +410,7 @@ pub unsafe extern "C" fn dp_plugin_configure(
 ) -> dp_code {
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
-        // SAFETY: K5 (structs are as long as they say).
+        // SAFETY: K5 (structs have the size they declare).
         let topology = unsafe { guard::topology(topology) }?.unwrap_or_else(ProcessTopology::single);
         let plan = plugin.entry.plan(&topology, &Environment::of_this_process())?;
         Ok(guard::give(dp_plan::new(plan, plugin.entry.clone())))
@@ -437,7 +437,7 @@ pub unsafe extern "C" fn dp_plugin_load(
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
         let mut options = LoadOptions::new();
-        // SAFETY: K5 (structs are as long as they say).
+        // SAFETY: K5 (structs have the size they declare).
         if let Some(topology) = unsafe { guard::topology(topology) }? {
             options = options.topology(topology);
         }

@@ -9,7 +9,7 @@ use pjrt_sys::*;
 use pjrt_types::{ApiVersion, ErrorCode, MIN_MINOR};
 
 use crate::error::Error;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::load_error::LoadErrorKind;
 use crate::read;
 
@@ -19,8 +19,8 @@ const MAX_EXTENSIONS: usize = 128;
 /// A plugin's function table: a copy of its `PJRT_Api`, cut to the size that both sides know. The remaining fields are
 /// zero.
 pub struct Api {
-    table: Foreign<PJRT_Api>,
-    raw: Foreign<*const PJRT_Api>,
+    table: SendPtr<PJRT_Api>,
+    raw: SendPtr<*const PJRT_Api>,
     struct_size: usize,
     /// The size of `PJRT_ExecuteOptions` for this plugin, because every run needs it.
     execute_options_size: usize,
@@ -31,7 +31,7 @@ pub struct Api {
 pub(crate) struct ExtensionNode {
     pub(crate) ty: u32,
     pub(crate) struct_size: usize,
-    raw: Foreign<*const PJRT_Extension_Base>,
+    raw: SendPtr<*const PJRT_Extension_Base>,
 }
 
 /// A function of the main table that returns an error or null.
@@ -84,7 +84,7 @@ impl Api {
             return Err(LoadErrorKind::MissingFunction { function });
         }
         let execute_options_size = PJRT_ExecuteOptions::size_at(minor(version));
-        Ok(Self { table: Foreign(table), raw: Foreign(raw), struct_size, execute_options_size })
+        Ok(Self { table: SendPtr(table), raw: SendPtr(raw), struct_size, execute_options_size })
     }
 
     /// The plugin's own table.
@@ -240,7 +240,7 @@ impl Api {
             }
             // SAFETY: C1: the node is readable for its size, which holds a base.
             let base = unsafe { next.read() };
-            nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: Foreign(next) });
+            nodes.push(ExtensionNode { ty: base.type_.0, struct_size, raw: SendPtr(next) });
             next = base.next;
         }
         nodes
@@ -255,7 +255,7 @@ fn minor(version: ApiVersion) -> u32 {
 
 impl ExtensionNode {
     /// Copies the extension struct. If the plugin's struct is shorter than ours, the remaining fields are zero.
-    pub(crate) fn copy<E: Extension>(&self) -> Option<Foreign<E>> {
+    pub(crate) fn copy<E: Extension>(&self) -> Option<SendPtr<E>> {
         if self.ty != E::TYPE.0 {
             return None;
         }
@@ -267,7 +267,7 @@ impl ExtensionNode {
         let mut copy = E::new();
         // SAFETY: C1: a node of this type is readable for its size; ours has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(self.raw.0.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
-        Some(Foreign(copy))
+        Some(SendPtr(copy))
     }
 }
 

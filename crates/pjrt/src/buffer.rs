@@ -14,7 +14,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
-use crate::handle::{Foreign, Handle, Owned};
+use crate::handle::{Handle, Owned, SendPtr};
 use crate::layout;
 use crate::memory::Memory;
 use crate::read;
@@ -57,7 +57,7 @@ impl Buffer {
     pub(crate) unsafe fn new(
         raw: NonNull<PJRT_Buffer>,
         client: Arc<ClientInner>,
-        device: Option<Foreign<NonNull<PJRT_Device>>>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Self {
         Self {
             // SAFETY: this function's contract: the buffer is live, and the caller owned it.
@@ -78,7 +78,7 @@ impl Buffer {
     }
 
     /// Gives up the buffer without destroying it.
-    pub(crate) fn release(self) -> Foreign<NonNull<PJRT_Buffer>> {
+    pub(crate) fn release(self) -> SendPtr<NonNull<PJRT_Buffer>> {
         self.raw.release().raw()
     }
 
@@ -245,13 +245,13 @@ impl Buffer {
     }
 
     #[inline]
-    pub(crate) fn device_raw(&self) -> Result<Foreign<NonNull<PJRT_Device>>, Error> {
+    pub(crate) fn device_raw(&self) -> Result<SendPtr<NonNull<PJRT_Device>>, Error> {
         if let Some(device) = NonNull::new(self.device.load(Ordering::Relaxed)) {
-            return Ok(Foreign(device));
+            return Ok(SendPtr(device));
         }
         let device = self.live()?.query::<slot::PJRT_Buffer_Device>()?;
         self.device.store(device.as_ptr(), Ordering::Relaxed);
-        Ok(Foreign(device))
+        Ok(SendPtr(device))
     }
 
     /// The memory that holds the buffer.

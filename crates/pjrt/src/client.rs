@@ -16,7 +16,7 @@ use crate::envelope::Identity;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::exit;
-use crate::handle::{DeferredDrop, Foreign, Handle, MaybeOwned, Owned, Owner};
+use crate::handle::{DeferredDrop, Handle, MaybeOwned, Owned, Owner, SendPtr};
 use crate::in_flight::InFlight;
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
@@ -53,7 +53,7 @@ pub struct Client(Arc<ClientInner>);
 pub(crate) struct ClientInner {
     parts: DeferredDrop<Parts>,
     /// The first addressable device, which is the default for transfers.
-    default_device: Option<Foreign<NonNull<PJRT_Device>>>,
+    default_device: Option<SendPtr<NonNull<PJRT_Device>>>,
     /// Whether each run requests an event and is counted.
     tracks_runs: bool,
     /// The options that the client was created with.
@@ -142,7 +142,7 @@ impl Client {
         options: &ClientOptions,
     ) -> Result<Self, Error> {
         let devices = raw.query::<slot::PJRT_Client_AddressableDevices>()?;
-        let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(Foreign);
+        let default_device = devices.first().and_then(|device| NonNull::new(*device)).map(SendPtr);
         let in_flight = Arc::new(InFlight::default());
         exit::watch(&in_flight);
         let parts = DeferredDrop::new(Parts { raw, _store: store, _kept: options.kept.clone() }, in_flight);
@@ -303,7 +303,7 @@ impl Client {
         Ok(unsafe { Device::new(raw.0, self.0.clone()) })
     }
 
-    pub(crate) fn default_device_raw(&self) -> Result<Foreign<NonNull<PJRT_Device>>, Error> {
+    pub(crate) fn default_device_raw(&self) -> Result<SendPtr<NonNull<PJRT_Device>>, Error> {
         self.0.default_device.ok_or_else(|| Error::invalid("the client has no addressable device to place data on"))
     }
 

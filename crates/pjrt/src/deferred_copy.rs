@@ -10,7 +10,7 @@ use crate::buffer::Buffer;
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::read;
 
 type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args);
@@ -30,7 +30,7 @@ type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_
 #[must_use = "the copy starts when its destination is provided"]
 pub struct DeferredCopy {
     /// The plugin's function and its argument. `None` once it was called.
-    callback: Option<Foreign<(Start, *mut c_void)>>,
+    callback: Option<SendPtr<(Start, *mut c_void)>>,
     /// `None` once the copy has started.
     event: Option<Event>,
     len: usize,
@@ -56,7 +56,7 @@ impl Buffer {
         unsafe { live.api().call::<Function>(&mut args) }?;
         let malformed = |broken| Error::malformed(Function::NAME, broken);
         let callback = args.future_ready_callback.ok_or(read::Malformed("null for a callback")).map_err(malformed)?;
-        let callback = Some(Foreign((callback, args.callback_data)));
+        let callback = Some(SendPtr((callback, args.callback_data)));
         let mut copy = DeferredCopy { callback, event: None, len };
         let event = read::object(args.event).map_err(malformed)?;
         // SAFETY: C3: the plugin created the event for this caller.
@@ -102,7 +102,7 @@ impl DeferredCopy {
     }
 
     fn call(&mut self, code: ErrorCode, message: &str, destination: *mut c_void) {
-        let Some(Foreign((callback, data))) = self.callback.take() else { return };
+        let Some(SendPtr((callback, data))) = self.callback.take() else { return };
         let mut args = PJRT_Buffer_CopyRawToHostFuture_Callback_Args::new();
         args.callback_data = data;
         args.error_code = PJRT_Error_Code(code.as_raw());

@@ -10,7 +10,7 @@ use pjrt_types::{ErrorCode, MemoryStats, NamedValue};
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::{Foreign, Handle, Owned};
+use crate::handle::{Handle, Owned, SendPtr};
 use crate::memory::Memory;
 use crate::named_value;
 use crate::read;
@@ -58,7 +58,7 @@ impl Device {
         &self.0
     }
 
-    pub(crate) fn raw(&self) -> Foreign<NonNull<PJRT_Device>> {
+    pub(crate) fn raw(&self) -> SendPtr<NonNull<PJRT_Device>> {
         self.0.raw()
     }
 

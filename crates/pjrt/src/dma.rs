@@ -9,7 +9,7 @@ use pjrt_sys::*;
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::{Foreign, Owner};
+use crate::handle::{Owner, SendPtr};
 use crate::loan::Loan;
 
 /// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. It is
@@ -18,7 +18,7 @@ pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static> {
     /// `None` only within `drop`.
     data: Option<Loan<D>>,
     /// The registered memory, which belongs to `data`.
-    registered: Foreign<NonNull<[u8]>>,
+    registered: SendPtr<NonNull<[u8]>>,
     client: Arc<ClientInner>,
 }
 
@@ -46,7 +46,7 @@ impl Client {
         match mapped {
             Ok(()) => {
                 // Remember the memory, because `as_ref` may return other memory at the next call.
-                let registered = Foreign(NonNull::from(bytes));
+                let registered = SendPtr(NonNull::from(bytes));
                 Ok(DmaMapping { data: Some(data), registered, client: self.inner().clone() })
             }
             Err(error) => {

@@ -12,7 +12,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::execute_options::{ExecuteOptions, MoreOptions};
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::layout;
 use crate::loaded_executable::LoadedExecutable;
 use crate::parameter::Parameter;
@@ -189,7 +189,7 @@ impl LoadedExecutable {
     #[inline]
     fn run_one<'b>(
         &self,
-        device: Option<Foreign<NonNull<PJRT_Device>>>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
         num_args: usize,
         inputs: impl Iterator<Item = &'b Buffer>,
         keep: &[i64],
@@ -223,7 +223,7 @@ impl LoadedExecutable {
     fn run_all(
         &self,
         inputs: Vec<Vec<Input<'_>>>,
-        devices: &[Option<Foreign<NonNull<PJRT_Device>>>],
+        devices: &[Option<SendPtr<NonNull<PJRT_Device>>>],
         options: &ExecuteOptions,
     ) -> Result<ShardedExecution, Error> {
         let num_args = inputs.first().map_or(0, Vec::len);
@@ -281,7 +281,7 @@ impl LoadedExecutable {
 
     /// The device of a run on one device. `None` if the plugin does not report it.
     #[inline]
-    fn only_device(&self, chosen: Option<&Device>) -> Result<Option<Foreign<NonNull<PJRT_Device>>>, Error> {
+    fn only_device(&self, chosen: Option<&Device>) -> Result<Option<SendPtr<NonNull<PJRT_Device>>>, Error> {
         if let Some(device) = chosen {
             if !Arc::ptr_eq(device.handle().owner(), self.handle().owner()) {
                 return Err(Error::invalid("the device to run on belongs to another client than the program"));
@@ -315,7 +315,7 @@ impl LoadedExecutable {
         &self,
         index: usize,
         buffer: &Buffer,
-        device: Option<Foreign<NonNull<PJRT_Device>>>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Result<*mut PJRT_Buffer, Error> {
         if !Arc::ptr_eq(buffer.handle().owner(), self.handle().owner()) {
             return Err(Error::invalid(format!("argument {index} belongs to another client than the program")));
@@ -341,7 +341,7 @@ impl LoadedExecutable {
     }
 
     #[cold]
-    fn wrong_device(&self, index: usize, buffer: &Buffer, expected: Foreign<NonNull<PJRT_Device>>) -> Error {
+    fn wrong_device(&self, index: usize, buffer: &Buffer, expected: SendPtr<NonNull<PJRT_Device>>) -> Error {
         let id = |device: Result<Device, Error>| {
             device.and_then(|device| device.id()).map_or("?".to_owned(), |id| id.to_string())
         };
@@ -414,7 +414,7 @@ impl LoadedExecutable {
     unsafe fn take_outputs(
         &self,
         raw: &mut [*mut PJRT_Buffer],
-        device: Option<Foreign<NonNull<PJRT_Device>>>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Result<Vec<Buffer>, Error> {
         let mut outputs = Vec::with_capacity(raw.len());
         for raw in raw.iter() {

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::execute_context::ExecuteContext;
 use crate::extensions::MultiSliceConfig;
-use crate::handle::{Foreign, Owner};
+use crate::handle::{Owner, SendPtr};
 use crate::named_value;
 use crate::run_callbacks::{CallbackArguments, CallbackLists, Callbacks, ProgramOutput, SentChunk};
 
@@ -63,7 +63,7 @@ pub struct ExecuteOptions {
 enum SliceConfig {
     Owned(Arc<MultiSliceConfig>),
     /// Lives until all runs with it have ended, by the contract of `raw::with_multi_slice_config`.
-    Adopted(Foreign<*mut PJRT_MultiSlice_Config>),
+    Adopted(SendPtr<*mut PJRT_MultiSlice_Config>),
 }
 
 impl ExecuteOptions {
@@ -186,7 +186,7 @@ impl ExecuteOptions {
     }
 
     pub(crate) fn adopt_multi_slice_config(&mut self, config: *mut PJRT_MultiSlice_Config) {
-        self.multi_slice_config = Some(SliceConfig::Adopted(Foreign(config)));
+        self.multi_slice_config = Some(SliceConfig::Adopted(SendPtr(config)));
     }
 
     /// Whether options are set that few programs need.

@@ -15,12 +15,12 @@ use crate::in_flight::InFlight;
 
 /// A value made of raw pointers into a plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Foreign<T>(pub(crate) T);
+pub(crate) struct SendPtr<T>(pub(crate) T);
 
 // SAFETY: C4: a plugin's objects and functions may be used from any thread, also by several at once.
-unsafe impl<T> Send for Foreign<T> {}
+unsafe impl<T> Send for SendPtr<T> {}
 // SAFETY: C4, as above.
-unsafe impl<T> Sync for Foreign<T> {}
+unsafe impl<T> Sync for SendPtr<T> {}
 
 /// The owner of an object. It outlives the object and provides the plugin's function table.
 pub(crate) trait Owner {
@@ -44,7 +44,7 @@ impl<O: Owner> Owner for &O {
 
 /// A live object that belongs to another object of the plugin, which `owner` keeps alive.
 pub(crate) struct Handle<T, O> {
-    raw: Foreign<NonNull<T>>,
+    raw: SendPtr<NonNull<T>>,
     owner: O,
 }
 
@@ -59,7 +59,7 @@ impl<T, O> Handle<T, O> {
     ///
     /// `raw` is a live object of the plugin of `owner`, and lives while `owner` does.
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
-        Self { raw: Foreign(raw), owner }
+        Self { raw: SendPtr(raw), owner }
     }
 
     #[inline]
@@ -68,7 +68,7 @@ impl<T, O> Handle<T, O> {
     }
 
     #[inline]
-    pub(crate) fn raw(&self) -> Foreign<NonNull<T>> {
+    pub(crate) fn raw(&self) -> SendPtr<NonNull<T>> {
         self.raw
     }
 
@@ -146,7 +146,7 @@ impl<T: Destroy<O>, O: Owner> Owned<T, O> {
     /// `raw` is a live object of the plugin of `owner`, lives while `owner` does, and is owned by the caller.
     #[inline]
     pub(crate) unsafe fn new(raw: NonNull<T>, owner: O) -> Self {
-        Self(Handle { raw: Foreign(raw), owner })
+        Self(Handle { raw: SendPtr(raw), owner })
     }
 }
 
@@ -174,7 +174,7 @@ impl<T: Destroy<O>, O: Owner> MaybeOwned<T, O> {
     ///
     /// `raw` is a live object of the plugin of `owner`, and lives as long as this value.
     pub(crate) unsafe fn adopted(raw: NonNull<T>, owner: O) -> Self {
-        let handle = Handle { raw: Foreign(raw), owner };
+        let handle = Handle { raw: SendPtr(raw), owner };
         Self { object: ManuallyDrop::new(Owned(handle)), is_owned: false }
     }
 }

@@ -3,17 +3,17 @@
 use std::ptr::NonNull;
 
 use crate::event::Event;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 
 /// Data on the heap that a plugin may use until the loan is returned. A loan that is only dropped leaks the data,
 /// because the plugin may still use it.
-pub(crate) struct Loan<D>(Foreign<NonNull<D>>);
+pub(crate) struct Loan<D>(SendPtr<NonNull<D>>);
 
 impl<D: Send + 'static> Loan<D> {
     pub(crate) fn new(data: D) -> Self {
         // Use a box, because the data may contain its elements directly and must not move. Use a raw pointer, because
         // moving a `Box` would assert exclusive access to contents that the plugin uses.
-        Self(Foreign(NonNull::from(Box::leak(Box::new(data)))))
+        Self(SendPtr(NonNull::from(Box::leak(Box::new(data)))))
     }
 
     /// The data. The address does not change until the loan is returned.

@@ -12,7 +12,7 @@ use crate::buffer::Buffer;
 use crate::client::{Client, ClientInner};
 use crate::element;
 use crate::error::{Error, ErrorKind};
-use crate::handle::{Foreign, Owner};
+use crate::handle::{Owner, SendPtr};
 use crate::layout::MemoryLayout;
 use crate::memory::Memory;
 use crate::read;
@@ -91,7 +91,7 @@ impl Client {
         let callback = read::object(args.fulfill_alias_buffer_cb).map_err(malformed)?;
         let fulfillment = AliasFulfillment {
             client: self.inner().clone(),
-            callback: Some(Foreign(callback.as_ptr())),
+            callback: Some(SendPtr(callback.as_ptr())),
             shape: shape.clone(),
             memory: memory.clone(),
         };
@@ -116,7 +116,7 @@ impl Client {
 pub struct AliasFulfillment {
     client: Arc<ClientInner>,
     /// `None` once it was called.
-    callback: Option<Foreign<*mut PJRT_FulfillAliasBufferCallback>>,
+    callback: Option<SendPtr<*mut PJRT_FulfillAliasBufferCallback>>,
     shape: Shape,
     memory: Memory,
 }
@@ -218,7 +218,7 @@ impl Buffer {
             return Err(malformed(read::Malformed("null for a callback")));
         };
         let dependency =
-            ControlDependency { callback: Some(Foreign((callback, args.callback_data))), client: client.clone() };
+            ControlDependency { callback: Some(SendPtr((callback, args.callback_data))), client: client.clone() };
         let raw = read::object(args.out_buffer).map_err(malformed)?;
         // SAFETY: C3: the plugin created the buffer for this caller.
         Ok((unsafe { Self::new(raw, client, None) }, dependency))
@@ -232,7 +232,7 @@ type DependencyReady = unsafe extern "C" fn(*mut PJRT_Buffer_DonateWithControlDe
 #[must_use = "without it, the buffer never becomes ready"]
 pub struct ControlDependency {
     /// The plugin's function and its argument. `None` once it was called.
-    callback: Option<Foreign<(DependencyReady, *mut c_void)>>,
+    callback: Option<SendPtr<(DependencyReady, *mut c_void)>>,
     /// The function belongs to the client.
     client: Arc<ClientInner>,
 }
@@ -257,7 +257,7 @@ impl ControlDependency {
     }
 
     fn end(&mut self, code: ErrorCode, message: &str) {
-        let Some(Foreign((callback, data))) = self.callback.take() else { return };
+        let Some(SendPtr((callback, data))) = self.callback.take() else { return };
         let mut args = PJRT_Buffer_DonateWithControlDependency_Callback_Args::new();
         args.callback_data = data;
         args.error_code = PJRT_Error_Code(code.as_raw());

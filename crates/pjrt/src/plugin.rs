@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::api::{Api, ExtensionNode};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
-use crate::handle::{Foreign, Owner};
+use crate::handle::{Owner, SendPtr};
 use crate::library::{self, LoaderError, Mapped};
 use crate::load_error::{LoadError, LoadErrorKind};
 use crate::named_value;
@@ -64,7 +64,7 @@ type Loaded = Arc<OnceLock<Result<Plugin, LoadError>>>;
 #[derive(Default)]
 struct Registry {
     /// By canonical path, to find a loaded plugin without opening its file.
-    by_path: HashMap<PathBuf, (Loaded, Mapped, Foreign<*const PJRT_Api>)>,
+    by_path: HashMap<PathBuf, (Loaded, Mapped, SendPtr<*const PJRT_Api>)>,
     /// By address of the table, because one file may have several paths.
     by_table: HashMap<usize, Loaded>,
     /// Number of calls of [`Plugin::load_replacement`]. Each loads a file under another spelling of its path.
@@ -114,7 +114,7 @@ impl Plugin {
                 // No lock is held while the library's code runs, because it may load plugins itself. SAFETY: this
                 // function's contract: the library keeps C1 to C11.
                 let (library, table) = unsafe { library::get_pjrt_api(&canonical) }.map_err(fail)?;
-                let table = Foreign(table);
+                let table = SendPtr(table);
                 // Null tables of different libraries are not the same plugin.
                 if table.0.is_null() {
                     return Err(fail(LoadErrorKind::NullTable));

@@ -71,7 +71,7 @@ pub trait ForPlugin: Sized {
     /// # Errors
     ///
     /// Those of [`Self::for_plugin`]. [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) also if the devices lack
-    /// an element type, if an op has no form in HLO and the compiler reads nothing else, or if it reads neither format.
+    /// an element type, if the compiler reads only HLO and an op cannot be written as HLO, or if it reads neither format.
     /// The message names the op.
     fn for_target(module: &Module, plugin: &Plugin, target: &Target) -> Result<Self, Error>;
 }

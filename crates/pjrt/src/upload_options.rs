@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::loan::Loan;
 use crate::upload::{HostData, Placement, shape_of};
 
@@ -117,7 +117,7 @@ impl Client {
         device_layout: Option<&Layout>,
     ) -> Result<Buffer, Error> {
         // Use a raw pointer, because moving a `Box` would assert exclusive access to contents that the plugin uses.
-        let owned = Foreign(Box::into_raw(Box::new(data)));
+        let owned = SendPtr(Box::into_raw(Box::new(data)));
         // SAFETY: the box is live, and this is the only reference to its contents.
         let elements: &mut [T] = unsafe { &mut *owned.0 }.as_mut();
         let (start, len) = (elements.as_mut_ptr().cast::<u8>(), elements.len());
@@ -128,7 +128,7 @@ impl Client {
             // valid elements.
             unsafe { self.send_with_layout(&host, semantics, placement.into(), device_layout) }
         });
-        finish(sent, owned, semantics, |owned: Foreign<*mut D>| {
+        finish(sent, owned, semantics, |owned: SendPtr<*mut D>| {
             // SAFETY: this is the box from above, which is freed once.
             drop(unsafe { Box::from_raw(owned.0) });
         })

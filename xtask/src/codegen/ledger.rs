@@ -1,7 +1,7 @@
 //! The version history: the API minor that added each slot and each later field.
 //!
-//! Slots come from the API's own CHANGELOG, which names most of them. [`SLOTS`] lists those that it describes without
-//! naming. [`FIELDS`] lists fields that were added to an existing struct. Each entry is checked against the CHANGELOG
+//! Slots come from the API's own CHANGELOG, which names most of them. [`SLOTS`] lists those that it describes but
+//! does not name. [`FIELDS`] lists fields that were added to an existing struct. Each entry is checked against the CHANGELOG
 //! section of its minor. The CHANGELOG ends at an older version than the headers; later entries come from comparing the
 //! headers of several packages.
 

@@ -111,11 +111,11 @@ fn callbacks_move_to_completion_thread() {
     assert!(!ran_on(|completer| completer.run(|| Ok(()))));
     assert!(ran_on(|completer| completer.complete_here(Ok(()))));
     assert!(ran_on(|completer| completer.run_here(|| Ok(()))));
-    assert!(ran_on(|completer| completer.settle(Ok(()))));
+    assert!(ran_on(|completer| completer.complete_internally(Ok(()))));
     // If one event completes another, both are completed on behalf of the same vendor.
     assert!(!ran_on(|completer| {
         let (first, first_completer) = Event::pending();
-        first.on_ready(move |result| completer.settle(result.clone()));
+        first.on_ready(move |result| completer.complete_internally(result.clone()));
         first_completer.complete(Ok(()));
     }));
     assert!(ran_on(|completer| {
@@ -132,7 +132,7 @@ fn long_chain_needs_little_stack() {
     let mut last = first;
     for _ in 0..LENGTH {
         let (next, completer) = Event::pending();
-        last.on_ready(move |result| completer.settle(result.clone()));
+        last.on_ready(move |result| completer.complete_internally(result.clone()));
         last = next;
     }
     completer.complete(Err(Error::internal("no")));

@@ -77,7 +77,7 @@ pub fn record(activity: Activity) {
 /// existing text, or call [`is_recording`] first.
 #[inline]
 pub fn span(name: impl Into<Cow<'static, str>>) -> Span {
-    Span(is_recording().then(|| Box::new(Begun::new(name.into()))), PhantomData)
+    Span(is_recording().then(|| Box::new(OpenSpan::new(name.into()))), PhantomData)
 }
 
 /// Records the `tracing` spans and events of this thread until the result is dropped. Use it on the backend's own
@@ -89,10 +89,10 @@ pub fn scope() -> Scope {
 /// A period that is being recorded; see [`span`].
 #[must_use = "the span ends when this is dropped"]
 #[derive(Debug)]
-pub struct Span(Option<Box<Begun>>, PhantomData<*const ()>);
+pub struct Span(Option<Box<OpenSpan>>, PhantomData<*const ()>);
 
 #[derive(Debug)]
-struct Begun {
+struct OpenSpan {
     name: Cow<'static, str>,
     place: Place,
     start: Instant,
@@ -100,7 +100,7 @@ struct Begun {
     plugin: Option<&'static str>,
 }
 
-impl Begun {
+impl OpenSpan {
     #[cold]
     fn new(name: Cow<'static, str>) -> Self {
         Self { name, place: Place::Thread, start: Instant::now(), stats: Vec::new(), plugin: None }
@@ -142,7 +142,7 @@ impl Drop for Span {
     #[inline]
     fn drop(&mut self) {
         if let Some(begun) = self.0.take() {
-            let Begun { name, place, start, stats, plugin } = *begun;
+            let OpenSpan { name, place, start, stats, plugin } = *begun;
             record(Activity { name, place, start, end: Instant::now(), stats, plugin });
         }
     }

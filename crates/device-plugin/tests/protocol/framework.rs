@@ -360,7 +360,7 @@ pub fn execute_options(kept: &[i64]) -> PJRT_ExecuteOptions {
     options.num_non_donatable_input_indices = kept.len();
     options.context = null_mut();
     options.call_location = null();
-    // The lists stay garbage, because they are empty.
+    // The pointers of the empty lists stay invalid, because nothing may read them.
     options.num_tasks = 0;
     options.multi_slice_config = null_mut();
     options.use_major_to_minor_data_layout_for_callbacks = false.into();

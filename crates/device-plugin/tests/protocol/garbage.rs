@@ -405,7 +405,7 @@ fn rejects_unterminated_and_invalid_text() {
         let create = toy().ask::<slot::PJRT_TopologyDescription_Create>(|args| {
             (args.topology_name, args.topology_name_size, args.num_options) = (text, size, 0);
         });
-        crate::history::world::destroy_topology(create?.topology);
+        crate::history::fixture::destroy_topology(create?.topology);
         Ok(())
     };
     let failed = |text, size| {
@@ -464,24 +464,24 @@ fn deserialize_topology(bytes: &[u8]) -> Answer {
         let args = toy().ask::<slot::PJRT_TopologyDescription_Deserialize>(|args| {
             (args.serialized_topology, args.serialized_topology_size) = (data, size);
         })?;
-        crate::history::world::destroy_topology(args.topology);
+        crate::history::fixture::destroy_topology(args.topology);
         Ok(())
     })
 }
 
 #[test]
 fn rejects_altered_serialized_forms() {
-    let world = crate::history::World::new();
-    let blob = toy().ask::<slot::PJRT_Executable_Serialize>(|args| args.executable = world.executable).unwrap();
+    let fixture = crate::history::Fixture::new();
+    let blob = toy().ask::<slot::PJRT_Executable_Serialize>(|args| args.executable = fixture.executable).unwrap();
     let executable =
         unsafe { crate::framework::slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();
     unsafe { blob.serialized_executable_deleter.unwrap()(blob.serialized_executable) };
-    let blob = toy().ask::<slot::PJRT_TopologyDescription_Serialize>(|args| args.topology = world.topology).unwrap();
+    let blob = toy().ask::<slot::PJRT_TopologyDescription_Serialize>(|args| args.topology = fixture.topology).unwrap();
     let topology =
         unsafe { crate::framework::slice(blob.serialized_bytes.cast::<u8>(), blob.serialized_bytes_size) }.to_vec();
     unsafe { blob.serialized_topology_deleter.unwrap()(blob.serialized_topology) };
 
-    let read = |bytes: &[u8]| deserialize(world.client, bytes);
+    let read = |bytes: &[u8]| deserialize(fixture.client, bytes);
     for (whole, read) in
         [(executable, &read as &dyn Fn(&[u8]) -> Answer), (topology, &deserialize_topology as &dyn Fn(&[u8]) -> Answer)]
     {
@@ -505,7 +505,7 @@ fn rejects_altered_serialized_forms() {
             assert!(read(&bytes).is_err());
         }
     }
-    world.end();
+    fixture.end();
 }
 
 #[test]
@@ -566,7 +566,7 @@ fn hlo_modules_of_random_bytes() {
             (args.executable, args.program) = (held, &raw mut program);
         });
         answer.unwrap();
-        crate::history::world::destroy_executable(held);
+        crate::history::fixture::destroy_executable(held);
         toy().destroy_loaded(loaded);
     }
     toy().destroy_client(client);
@@ -578,8 +578,8 @@ fn callbacks_that_are_none() {
     let none = toy().ask::<slot::PJRT_Event_OnReady>(|args| (args.event, args.callback) = (event, None));
     assert_eq!(none.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     toy().destroy_event(event);
-    let error = crate::history::world::error();
+    let error = crate::history::fixture::error();
     let none = toy().ask::<slot::PJRT_Error_ForEachPayload>(|args| (args.error, args.visitor) = (error, None));
     assert_eq!(none.map(drop).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
-    crate::history::world::destroy_error(error);
+    crate::history::fixture::destroy_error(error);
 }

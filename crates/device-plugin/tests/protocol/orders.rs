@@ -9,7 +9,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Buffer, Client, Event, Loaded, toy};
 use crate::garbage::Random;
-use crate::history::world;
+use crate::history::fixture;
 use crate::toy::{abandon_gate, notes, open_gate};
 
 /// An object that a framework may destroy at any time, once.
@@ -31,12 +31,12 @@ impl Object {
         match self {
             Self::Client(client) => toy().destroy_client(client),
             Self::Loaded(loaded) => toy().destroy_loaded(loaded),
-            Self::Executable(executable) => world::destroy_executable(executable),
+            Self::Executable(executable) => fixture::destroy_executable(executable),
             Self::Buffer(buffer) => toy().destroy(&[buffer]),
             Self::Event(event) => toy().destroy_event(event),
-            Self::Error(error) => world::destroy_error(error),
-            Self::Topology(topology) => world::destroy_topology(topology),
-            Self::Manager(manager) => world::destroy_manager(manager),
+            Self::Error(error) => fixture::destroy_error(error),
+            Self::Topology(topology) => fixture::destroy_topology(topology),
+            Self::Manager(manager) => fixture::destroy_manager(manager),
             Self::Context(context) => {
                 toy().ask::<slot::PJRT_ExecuteContext_Destroy>(|args| args.context = context).map(drop).unwrap();
             }
@@ -100,10 +100,10 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     all.push(Object::Event(toy().read_into(pending, to, 8).unwrap().0));
 
     // Aliases and donations that wait for a call that the framework never makes.
-    let shape = world::DIMS;
+    let shape = fixture::DIMS;
     let alias = toy().ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
         (args.client, args.memory) = (client, memories[0]);
-        (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (shape.as_ptr(), 1, world::S32);
+        (args.shape_dims, args.shape_num_dims, args.shape_element_type) = (shape.as_ptr(), 1, fixture::S32);
         args.shape_layout = null_mut();
     });
     all.push(Object::Buffer(alias.unwrap().alias_buffer));
@@ -117,7 +117,7 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     let view = toy().ask::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(|args| {
         (args.client, args.device, args.memory) = (client, null_mut(), memories[2]);
         args.device_buffer_ptr = lent.as_ptr().cast_mut().cast();
-        (args.dims, args.num_dims, args.element_type) = (shape.as_ptr(), 1, world::S32);
+        (args.dims, args.num_dims, args.element_type) = (shape.as_ptr(), 1, fixture::S32);
         args.layout = null_mut();
         args.on_delete_callback = Some(released);
         args.on_delete_callback_arg = std::ptr::from_ref(viewed).cast_mut().cast();
@@ -126,16 +126,16 @@ fn objects(client: Client, seed: u64, lent: &'static [u8], viewed: &AtomicUsize,
     all.push(Object::Buffer(view.unwrap().buffer));
 
     // Buffers without data, one of them retrieved and one left to its manager.
-    let mut specs = [world::shape_spec(), world::shape_spec()];
+    let mut specs = [fixture::shape_spec(), fixture::shape_spec()];
     let manager = toy().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
         (args.client, args.memory, args.num_device_layouts) = (client, memories[0], 0);
         (args.shape_specs, args.num_shape_specs) = (specs.as_mut_ptr(), 2);
     });
     let manager = manager.unwrap().transfer_manager;
-    all.extend([Object::Buffer(world::retrieve(manager)), Object::Manager(manager)]);
+    all.extend([Object::Buffer(fixture::retrieve(manager)), Object::Manager(manager)]);
 
-    all.extend([Object::Error(world::error()), Object::Topology(world::topology("pair"))]);
-    all.extend([Object::Event(world::event()), Object::Event(world::ready())]);
+    all.extend([Object::Error(fixture::error()), Object::Topology(fixture::topology("pair"))]);
+    all.extend([Object::Event(fixture::event()), Object::Event(fixture::ready())]);
     all.push(Object::Context(toy().ask::<slot::PJRT_ExecuteContext_Create>(|_| {}).unwrap().context));
     let tracked = toy().ask::<slot::PJRT_Device_CreateAsyncTrackingEvent>(|args| {
         (args.device, args.description_size) = (devices[0], 0);

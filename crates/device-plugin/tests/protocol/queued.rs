@@ -133,7 +133,7 @@ fn plugin() -> Framework {
 }
 
 /// A client, its program, an argument, and the output of an execution that the device has not started.
-struct World {
+struct Fixture {
     client: framework::Client,
     program: framework::Loaded,
     input: framework::Buffer,
@@ -141,7 +141,7 @@ struct World {
     event: framework::Event,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let client = plugin().client(&[]).unwrap();
         let program = plugin().compile(client, "").unwrap();
@@ -169,8 +169,8 @@ impl World {
 #[test]
 fn copy_of_pending_buffer() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
-    let copy = world.copy(0).unwrap();
+    let fixture = Fixture::new();
+    let copy = fixture.copy(0).unwrap();
     let ready = plugin().ready_event(copy);
     assert!(!plugin().is_ready(ready));
     // The execution has ended, and the memory of a copy that is ready may be used.
@@ -181,34 +181,34 @@ fn copy_of_pending_buffer() {
     assert_eq!(unsafe { framework::slice(bytes, 2) }, [4, 5]);
     assert_eq!(plugin().read(copy).unwrap(), [4, 5]);
     plugin().destroy(&[copy]);
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn late_copy_failure_is_reported() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
-    let copy = world.copy(1).unwrap();
+    let fixture = Fixture::new();
+    let copy = fixture.copy(1).unwrap();
     let ready = plugin().ready_event(copy);
     while step() {}
     let fault = plugin().wait(ready).unwrap_err();
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::RESOURCE_EXHAUSTED, "no room for a copy"));
     assert!(plugin().read(copy).unwrap_err().message.contains("no room for a copy"));
     // If the original has already failed, the call itself returns the error.
-    assert!(world.copy(1).unwrap_err().message.contains("no room for a copy"));
+    assert!(fixture.copy(1).unwrap_err().message.contains("no room for a copy"));
     plugin().destroy(&[copy]);
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn executions_take_pending_inputs() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     // This execution does not wait for the first one.
-    let (outputs, event) = plugin().execute(world.program, &[world.output], 1).unwrap();
-    let copy = world.copy(0).unwrap();
+    let (outputs, event) = plugin().execute(fixture.program, &[fixture.output], 1).unwrap();
+    let copy = fixture.copy(0).unwrap();
     // This launch is deferred until the copy is ready, but the call does not wait either.
-    let (third, third_event) = plugin().execute(world.program, &[copy], 1).unwrap();
+    let (third, third_event) = plugin().execute(fixture.program, &[copy], 1).unwrap();
     assert!(step(), "the first execution, which makes the copy");
     assert!(step(), "the second execution");
     await_work();
@@ -219,7 +219,7 @@ fn executions_take_pending_inputs() {
     assert_eq!(plugin().read(outputs[0]).unwrap(), [5, 6]);
     assert_eq!(plugin().read(third).unwrap(), [5, 6]);
     plugin().destroy(&[outputs[0], copy, third]);
-    world.end();
+    fixture.end();
 }
 
 /// A launch may receive an input that fails later. Its outputs are then garbage.
@@ -256,16 +256,16 @@ fn late_input_failure_fails_outputs() {
 #[test]
 fn failed_launch_does_not_await_inputs() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
-    let fail = plugin().compile(world.client, "fail").unwrap();
-    let (outputs, event) = plugin().execute(fail, &[world.output], 1).unwrap();
+    let fixture = Fixture::new();
+    let fail = plugin().compile(fixture.client, "fail").unwrap();
+    let (outputs, event) = plugin().execute(fail, &[fixture.output], 1).unwrap();
     // The work is completed out of order, like on a device that ends the launch for another reason.
     let work = QUEUE.lock().unwrap().pop_back().unwrap();
     work();
     assert_eq!(plugin().wait(event).unwrap_err().message, "lost");
-    assert!(!plugin().is_ready(world.event));
+    assert!(!plugin().is_ready(fixture.event));
     assert!(step());
     plugin().destroy(&outputs);
     plugin().destroy_loaded(fail);
-    world.end();
+    fixture.end();
 }

@@ -12,7 +12,7 @@ use pjrt_sys::*;
 
 use crate::framework::{Answer, Buffer, Client, Event, Loaded, toy};
 use crate::garbage::Random;
-use crate::history::world;
+use crate::history::fixture;
 use crate::toy::{notes, open_gate};
 
 /// The work of a callback, which receives the result.
@@ -68,9 +68,9 @@ fn callback_destroys_its_objects() {
         assert_eq!(toy().read_ints(outputs[0]).unwrap(), [1, 2]);
         // Wait for a second callback within this one.
         let (inner, outer): (Sender<()>, _) = channel();
-        let own = world::event();
+        let own = fixture::event();
         when_ready(own, move |_| inner.send(()).unwrap());
-        world::set(own);
+        fixture::set(own);
         outer.recv().unwrap();
         toy().destroy_event(own);
         // Destroy the event itself, its buffer, the programs and the client, in the wrong order.
@@ -146,7 +146,7 @@ fn foreign_release_calls_plugin() {
     let view = toy().ask::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(|args| {
         (args.client, args.device, args.memory) = (client, null_mut(), toy().memories(client)[2]);
         args.device_buffer_ptr = data.as_ptr().cast_mut().cast();
-        (args.dims, args.num_dims, args.element_type) = (world::DIMS.as_ptr(), 1, world::S32);
+        (args.dims, args.num_dims, args.element_type) = (fixture::DIMS.as_ptr(), 1, fixture::S32);
         args.layout = null_mut();
         args.on_delete_callback = Some(released);
         args.on_delete_callback_arg = (&raw const last).cast_mut().cast();

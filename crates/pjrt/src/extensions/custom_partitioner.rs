@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::lent_results::{CallbackError, LentResults};
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::read;
 
 /// The version of the structs that are exchanged with a partitioner.
@@ -263,7 +263,7 @@ unsafe extern "C" fn partition<P: CustomPartitioner>(
                 answer.argument_shardings.into_iter().map(|sharding| text(results.keep(sharding))).collect();
             let mut shardings = shardings.into_boxed_slice();
             args.args_sharding = shardings.as_mut_ptr();
-            results.keep_array(Box::new(Foreign(shardings)));
+            results.keep_array(Box::new(SendPtr(shardings)));
             None
         }
     };

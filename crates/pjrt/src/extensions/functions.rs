@@ -6,14 +6,14 @@ use pjrt_sys::{Extension, PJRT_Error, Slot};
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::plugin::Plugin;
 
 /// A plugin's extension: a copy of its struct. If it is shorter than ours, the remaining fields are zero.
 #[derive(Clone)]
 pub(crate) struct Functions<E> {
     pub(crate) plugin: Plugin,
-    pub(crate) table: Foreign<E>,
+    pub(crate) table: SendPtr<E>,
 }
 
 impl<E: Extension> Functions<E> {

@@ -12,7 +12,7 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::Foreign;
+use crate::handle::SendPtr;
 use crate::read;
 
 /// Allocates host memory from the plugin, such as memory that is pinned for the device.
@@ -53,9 +53,9 @@ impl HostMemoryAllocator {
             Err(broken) => return Err(Error::malformed(Function::NAME, broken)),
         };
         let memory = HostMemory {
-            data: Foreign(data),
+            data: SendPtr(data),
             size,
-            free: Foreign((args.deleter, args.ptr.cast(), args.deleter_arg)),
+            free: SendPtr((args.deleter, args.ptr.cast(), args.deleter_arg)),
             _client: client.inner().clone(),
         };
         // SAFETY: C3: the memory has this size, and no other code refers to it yet.
@@ -71,9 +71,9 @@ type Deleter = Option<unsafe extern "C" fn(*mut c_void, *mut c_void)>;
 ///
 /// As an `AsRef<[u8]>` it can be passed by value to uploads that own their data.
 pub struct HostMemory {
-    data: Foreign<NonNull<u8>>,
+    data: SendPtr<NonNull<u8>>,
     size: usize,
-    free: Foreign<(Deleter, *mut c_void, *mut c_void)>,
+    free: SendPtr<(Deleter, *mut c_void, *mut c_void)>,
     /// The plugin's allocator belongs to the client.
     _client: Arc<ClientInner>,
 }

@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Foreign, Owned, Owner};
+use crate::handle::{Destroy, Owned, Owner, SendPtr};
 use crate::plugin::Plugin;
 use crate::read;
 
@@ -31,7 +31,7 @@ use crate::read;
 #[doc(alias = "PLUGIN_Profiler_Api")]
 pub struct Profiler {
     plugin: Plugin,
-    table: Foreign<PLUGIN_Profiler_Api>,
+    table: SendPtr<PLUGIN_Profiler_Api>,
 }
 
 impl sealed::Sealed for Profiler {}
@@ -50,7 +50,7 @@ impl PluginExtension for Profiler {
         let mut copy = PLUGIN_Profiler_Api::new();
         // SAFETY: C1: the table is readable for the size it announces; ours has at least `known` bytes.
         unsafe { std::ptr::copy_nonoverlapping(table.cast::<u8>(), (&raw mut copy).cast::<u8>(), known) };
-        Some(Self { plugin: plugin.clone(), table: Foreign(copy) })
+        Some(Self { plugin: plugin.clone(), table: SendPtr(copy) })
     }
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::address::Address;
 use super::environment::{Environment, Host, NoHost};
-use super::partial_topology::{Known, Partial};
+use super::partial_topology::{Attributed, Partial};
 use super::provenance::{Origin, Source};
 use super::source::{self, Input, Reading};
 use super::topology::{DeviceShare, ProcessTopology};
@@ -31,7 +31,7 @@ pub struct Explicit {
 
 impl Explicit {
     fn partial(&self) -> Partial {
-        let known = |value: Option<u32>| value.map(|value| Known::new(value, Origin::of(Source::Explicit)));
+        let known = |value: Option<u32>| value.map(|value| Attributed::new(value, Origin::of(Source::Explicit)));
         Partial {
             global_rank: known(self.global_rank),
             world_size: known(self.world_size),
@@ -41,7 +41,7 @@ impl Explicit {
             host_count: known(self.host_count),
             slice_index: known(self.slice_index),
             slice_count: known(self.slice_count),
-            coordinator: self.coordinator.clone().map(|value| Known::new(value, Origin::of(Source::Explicit))),
+            coordinator: self.coordinator.clone().map(|value| Attributed::new(value, Origin::of(Source::Explicit))),
             ..Partial::default()
         }
     }

@@ -10,12 +10,12 @@ use crate::{Fault, Faults};
 
 /// A value and its origin.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Known<T> {
+pub(super) struct Attributed<T> {
     pub(super) value: T,
     pub(super) origin: Origin,
 }
 
-impl<T> Known<T> {
+impl<T> Attributed<T> {
     pub(super) fn new(value: T, origin: Origin) -> Self {
         Self { value, origin }
     }
@@ -32,16 +32,16 @@ impl<T> Known<T> {
 /// The values that are known so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Partial {
-    pub(super) global_rank: Option<Known<u32>>,
-    pub(super) world_size: Option<Known<u32>>,
-    pub(super) local_rank: Option<Known<u32>>,
-    pub(super) local_world_size: Option<Known<u32>>,
-    pub(super) host_index: Option<Known<u32>>,
-    pub(super) host_count: Option<Known<u32>>,
-    pub(super) slice_index: Option<Known<u32>>,
-    pub(super) slice_count: Option<Known<u32>>,
-    pub(super) coordinator: Option<Known<Address>>,
-    pub(super) hosts: Option<Known<Vec<String>>>,
+    pub(super) global_rank: Option<Attributed<u32>>,
+    pub(super) world_size: Option<Attributed<u32>>,
+    pub(super) local_rank: Option<Attributed<u32>>,
+    pub(super) local_world_size: Option<Attributed<u32>>,
+    pub(super) host_index: Option<Attributed<u32>>,
+    pub(super) host_count: Option<Attributed<u32>>,
+    pub(super) slice_index: Option<Attributed<u32>>,
+    pub(super) slice_count: Option<Attributed<u32>>,
+    pub(super) coordinator: Option<Attributed<Address>>,
+    pub(super) hosts: Option<Attributed<Vec<String>>>,
     pub(super) attributes: BTreeMap<String, String>,
 }
 
@@ -93,9 +93,9 @@ impl Partial {
         self.fill_world()?;
         self.fill_hosts()?;
         let mut provenance = Provenance::default();
-        let mut position = |index: (Item, Option<Known<u32>>), count: (Item, Option<Known<u32>>)| {
-            let (index_item, index) = (index.0, index.1.unwrap_or_else(|| Known::assumed(0)));
-            let (count_item, count) = (count.0, count.1.unwrap_or_else(|| Known::assumed(1)));
+        let mut position = |index: (Item, Option<Attributed<u32>>), count: (Item, Option<Attributed<u32>>)| {
+            let (index_item, index) = (index.0, index.1.unwrap_or_else(|| Attributed::assumed(0)));
+            let (count_item, count) = (count.0, count.1.unwrap_or_else(|| Attributed::assumed(1)));
             let place = place(index_item, &index, count_item, &count);
             provenance.set(index_item, index.origin);
             provenance.set(count_item, count.origin);
@@ -169,22 +169,22 @@ impl Partial {
                     let message = format!("the world size is {}, but the rank is unknown", size.value);
                     return Err(Fault::new(field(&size.origin), format!("{message}; set RANK too, or pass it")).into());
                 };
-                self.global_rank = Some(Known::derived(rank));
+                self.global_rank = Some(Attributed::derived(rank));
                 return Ok(());
             }
             (None, Some(_)) => {
-                self.global_rank = Some(Known::derived(0));
+                self.global_rank = Some(Attributed::derived(0));
                 return Ok(());
             }
             (None, None) => {}
         }
-        let value = |known: &Option<Known<u32>>| known.as_ref().map(|known| known.value);
+        let value = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| known.value);
         let (local, on_host) = (value(&self.local_rank), value(&self.local_world_size));
         let (host, hosts) = (value(&self.host_index), value(&self.host_count));
         if local.is_none() && on_host.is_none() && host.is_none() && hosts.is_none() {
             return Ok(());
         }
-        let gap = |known: &Option<Known<u32>>, has: &str, lacks: &str| {
+        let gap = |known: &Option<Attributed<u32>>, has: &str, lacks: &str| {
             let name = known.as_ref().map_or("process topology".to_owned(), |known| field(&known.origin));
             Err(Fault::new(name, format!("the {has} is known, but the {lacks} is unknown; set both or neither")).into())
         };
@@ -207,18 +207,18 @@ impl Partial {
                 format!("{hosts} hosts of {on_host} processes each are more than 4294967295 processes"),
             )
         })?;
-        self.world_size = Some(Known::derived(world));
-        self.global_rank = Some(Known::derived(host * on_host + local));
-        self.local_rank.get_or_insert(Known::assumed(local));
-        self.local_world_size.get_or_insert(Known::assumed(on_host));
-        self.host_index.get_or_insert(Known::assumed(host));
-        self.host_count.get_or_insert(Known::assumed(hosts));
+        self.world_size = Some(Attributed::derived(world));
+        self.global_rank = Some(Attributed::derived(host * on_host + local));
+        self.local_rank.get_or_insert(Attributed::assumed(local));
+        self.local_world_size.get_or_insert(Attributed::assumed(on_host));
+        self.host_index.get_or_insert(Attributed::assumed(host));
+        self.host_count.get_or_insert(Attributed::assumed(hosts));
         Ok(())
     }
 
     /// The rank, if it can be derived from hosts and local ranks.
     fn rank_by_host(&self, world: u32) -> Option<u32> {
-        let value = |known: &Option<Known<u32>>| known.as_ref().map(|known| known.value);
+        let value = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| known.value);
         let hosts = value(&self.host_count).unwrap_or(1);
         let host = if hosts == 1 { 0 } else { value(&self.host_index)? };
         let on_host = match value(&self.local_world_size) {
@@ -235,10 +235,10 @@ impl Partial {
         let (rank, world) = (rank.value, world.value);
         if self.local_rank.is_none() && self.local_world_size.is_none() && self.host_count.is_none() {
             // No source describes how the processes are distributed over hosts.
-            self.local_rank = Some(Known::assumed(0));
-            self.local_world_size = Some(Known::assumed(1));
-            self.host_count = Some(Known::assumed(world));
-            self.host_index.get_or_insert(Known::assumed(rank));
+            self.local_rank = Some(Attributed::assumed(0));
+            self.local_world_size = Some(Attributed::assumed(1));
+            self.host_count = Some(Attributed::assumed(world));
+            self.host_index.get_or_insert(Attributed::assumed(rank));
             return Ok(());
         }
         if self.local_world_size.is_none() {
@@ -249,7 +249,7 @@ impl Partial {
                     "LOCAL_WORLD_SIZE, or the local world size",
                 ));
             };
-            self.local_world_size = Some(Known::derived(world / hosts));
+            self.local_world_size = Some(Attributed::derived(world / hosts));
         }
         let on_host = self.local_world_size.as_ref().map_or(1, |known| known.value);
         if on_host > world {
@@ -264,14 +264,14 @@ impl Partial {
                     "GROUP_WORLD_SIZE, or the host count",
                 ));
             }
-            self.host_count = Some(Known::derived(world / on_host));
+            self.host_count = Some(Attributed::derived(world / on_host));
         }
         let hosts = self.host_count.as_ref().map_or(1, |known| known.value);
         if self.local_rank.is_none() {
             let in_block = self.host_index.as_ref().map(|host| u64::from(host.value) * u64::from(on_host));
             let local = in_block.and_then(|first| u64::from(rank).checked_sub(first)).filter(|l| *l < on_host.into());
             let local = local.and_then(|local| u32::try_from(local).ok()).unwrap_or(rank % on_host);
-            self.local_rank = Some(Known::derived(local));
+            self.local_rank = Some(Attributed::derived(local));
         }
         let local = self.local_rank.as_ref().map_or(0, |known| known.value);
         if self.host_index.is_none() {
@@ -289,13 +289,13 @@ impl Partial {
             let Some(host) = host else {
                 return Err(self.unknown("the index of this host is unknown", "GROUP_RANK, or the host index"));
             };
-            self.host_index = Some(Known::derived(host));
+            self.host_index = Some(Attributed::derived(host));
         }
         Ok(())
     }
 
     fn unknown(&self, problem: &str, remedy: &str) -> Faults {
-        let name = |known: &Option<Known<u32>>| known.as_ref().map(|known| field(&known.origin));
+        let name = |known: &Option<Attributed<u32>>| known.as_ref().map(|known| field(&known.origin));
         let name = name(&self.local_rank).or_else(|| name(&self.world_size));
         let name = name.unwrap_or_else(|| "process topology".to_owned());
         Fault::new(name, format!("{problem}; set {remedy}")).into()
@@ -310,7 +310,12 @@ pub(super) fn field(origin: &Origin) -> String {
     }
 }
 
-fn place(index_item: Item, index: &Known<u32>, count_item: Item, count: &Known<u32>) -> Result<Position, Faults> {
+fn place(
+    index_item: Item,
+    index: &Attributed<u32>,
+    count_item: Item,
+    count: &Attributed<u32>,
+) -> Result<Position, Faults> {
     Position::new(index.value, count.value).map_err(|_| {
         let (i, n) = (index.value, count.value);
         let (from, against) = (&index.origin, &count.origin);

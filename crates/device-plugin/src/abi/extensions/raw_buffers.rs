@@ -107,7 +107,7 @@ impl<B: Backend> RawBuffer<B> {
                     let work = || work(&client.backend, value.available()?);
                     let result = ready.clone().and_then(|()| contain(work));
                     drop_contained((value, client));
-                    completer.settle(result);
+                    completer.complete_internally(result);
                 });
                 event
             }

@@ -7,9 +7,9 @@ use crate::abi::table::ffi_read;
 
 /// Memory that another library allocated. Dropping the last clone returns it to that library.
 #[derive(Clone)]
-pub struct ForeignMemory(Arc<Foreign>);
+pub struct ForeignMemory(Arc<Allocation>);
 
-struct Foreign {
+struct Allocation {
     data: *mut c_void,
     size: usize,
     stream: isize,
@@ -25,11 +25,11 @@ struct Release {
 }
 
 // SAFETY: the memory is only read, and V4 (callbacks) lets the function be called from any thread.
-unsafe impl Send for Foreign {}
+unsafe impl Send for Allocation {}
 // SAFETY: the reason for `Send` of this type also applies here.
-unsafe impl Sync for Foreign {}
+unsafe impl Sync for Allocation {}
 
-impl Drop for Foreign {
+impl Drop for Allocation {
     fn drop(&mut self) {
         if let Some(release) = self.release.take() {
             // SAFETY: V4 (callbacks), once, after the last read of the memory.
@@ -52,7 +52,7 @@ impl ForeignMemory {
         user_arg: *mut c_void,
     ) -> Self {
         let release = release.map(|function| Release { function, user_arg });
-        Self(Arc::new(Foreign { data, size, stream, readable, release }))
+        Self(Arc::new(Allocation { data, size, stream, readable, release }))
     }
 
     /// Returns whether this is the last clone. If so, returns the memory to its owner without calling `release`.

@@ -12,9 +12,9 @@ use crate::{Completer, Event, Result};
 /// Dropping the last clone returns the memory to the framework and runs the framework's callback on that thread. So do
 /// not drop it on a thread on which a driver forbids calls to it.
 #[derive(Clone)]
-pub struct HostAlias(Arc<Lent>);
+pub struct HostAlias(Arc<AliasedMemory>);
 
-struct Lent {
+struct AliasedMemory {
     data: *const u8,
     size: usize,
     /// Completed on drop, to return the memory to the framework.
@@ -22,14 +22,14 @@ struct Lent {
 }
 
 // SAFETY: V3 (arrays and text), the framework does not write to the memory until the event, so any thread may read it.
-unsafe impl Send for Lent {}
+unsafe impl Send for AliasedMemory {}
 // SAFETY: the reason for `Send` of this type also applies here.
-unsafe impl Sync for Lent {}
+unsafe impl Sync for AliasedMemory {}
 
-impl Drop for Lent {
+impl Drop for AliasedMemory {
     fn drop(&mut self) {
         if let Some(done) = self.done.take() {
-            done.settle(Ok(()));
+            done.complete_internally(Ok(()));
         }
     }
 }
@@ -69,7 +69,7 @@ impl AliasSource {
     pub(crate) fn alias(&self) -> HostAlias {
         let make = || {
             let (event, done) = Event::pending();
-            (HostAlias(Arc::new(Lent { data: self.data, size: self.size, done: Some(done) })), event)
+            (HostAlias(Arc::new(AliasedMemory { data: self.data, size: self.size, done: Some(done) })), event)
         };
         self.made.get_or_init(make).0.clone()
     }

@@ -444,7 +444,7 @@ entries! {
         if let Err((mut piece, error)) = stream.add(piece)
             && let Some(done) = piece.done.take()
         {
-            done.settle(Err(error));
+            done.complete_internally(Err(error));
         }
         args.transfer_complete = into_raw(event);
         Ok(())

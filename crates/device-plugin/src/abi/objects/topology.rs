@@ -248,7 +248,7 @@ fn shape_proto(form: &ArrayLayout) -> Result<Vec<u8>> {
     for extents in &own.tiles {
         let (mut packed, mut tile) = (Vec::new(), Vec::new());
         for extent in extents {
-            // A combined dimension has a negative number, which is encoded by its bits.
+            // XLA marks combined dimensions by a negative extent. Protobuf encodes it in two's complement.
             varint(&mut packed, usize::try_from(extent.cast_unsigned()).unwrap_or(usize::MAX));
         }
         message(&mut tile, TILE_DIMENSIONS, &packed);

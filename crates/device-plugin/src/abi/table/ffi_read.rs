@@ -268,7 +268,7 @@ unsafe fn named_value(value: &PJRT_NamedValue) -> Result<NamedValue> {
 }
 
 /// A layout as a framework describes it.
-enum Given<'a> {
+enum CLayout<'a> {
     /// Dimensions in minor-to-major order, and the extents of tiles.
     Order(&'a [i64], Vec<Vec<i64>>),
     Strides(&'a [i64]),
@@ -280,7 +280,10 @@ enum Given<'a> {
 ///
 /// V3 for the struct with the size that the header declares. Its `struct_size` is ignored, because frameworks do not
 /// initialize it in layouts.
-unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: bool) -> Result<Option<Given<'a>>> {
+unsafe fn read_layout<'a>(
+    layout: *const PJRT_Buffer_MemoryLayout,
+    may_have_tiles: bool,
+) -> Result<Option<CLayout<'a>>> {
     if layout.is_null() {
         return Ok(None);
     }
@@ -301,13 +304,13 @@ unsafe fn given<'a>(layout: *const PJRT_Buffer_MemoryLayout, may_have_tiles: boo
             let count = count.ok_or_else(|| Error::argument("the sum of tile_dim_sizes is too large"))?;
             // SAFETY: V3 (arrays and text).
             let mut extents = unsafe { slice(tiled.tile_dims, count, "tile_dims") }?.iter().copied();
-            Given::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
+            CLayout::Order(order, ranks.iter().map(|rank| extents.by_ref().take(*rank).collect()).collect())
         }
         PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Strides => {
             // SAFETY: the type selects the field of the union.
             let strides = unsafe { layout.__bindgen_anon_1.strides };
             // SAFETY: V3 (arrays and text).
-            Given::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
+            CLayout::Strides(unsafe { slice(strides.byte_strides, strides.num_byte_strides, "byte_strides") }?)
         }
         other => {
             return Err(Error::argument(format!(
@@ -328,10 +331,10 @@ pub(crate) unsafe fn host_layout(
     form: &ArrayLayout,
 ) -> Result<Option<Strided>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
-    Ok(match unsafe { given(layout, false) }? {
+    Ok(match unsafe { read_layout(layout, false) }? {
         None => None,
-        Some(Given::Order(order, _)) => Some(form.ordered(order)?),
-        Some(Given::Strides(strides)) => Some(form.strided(strides)?),
+        Some(CLayout::Order(order, _)) => Some(form.ordered(order)?),
+        Some(CLayout::Strides(strides)) => Some(form.strided(strides)?),
     })
 }
 
@@ -348,10 +351,10 @@ impl HostLayout {
     /// V3 for the struct with the size that the header declares.
     pub(crate) unsafe fn read(layout: *const PJRT_Buffer_MemoryLayout) -> Result<Self> {
         // SAFETY: V3 (arrays and text), which the caller promises.
-        Ok(match unsafe { given(layout, false) }? {
+        Ok(match unsafe { read_layout(layout, false) }? {
             None => Self::RowMajor,
-            Some(Given::Order(order, _)) => Self::Order(order.to_vec()),
-            Some(Given::Strides(strides)) => Self::Strides(strides.to_vec()),
+            Some(CLayout::Order(order, _)) => Self::Order(order.to_vec()),
+            Some(CLayout::Strides(strides)) => Self::Strides(strides.to_vec()),
         })
     }
 
@@ -372,13 +375,13 @@ impl HostLayout {
 /// V3 for the struct with the size that the header declares.
 pub(crate) unsafe fn device_layout(layout: *const PJRT_Buffer_MemoryLayout, shape: &Shape) -> Result<Option<Layout>> {
     // SAFETY: V3 (arrays and text), which the caller promises.
-    Ok(match unsafe { given(layout, true) }? {
+    Ok(match unsafe { read_layout(layout, true) }? {
         None => None,
-        Some(Given::Order(order, tiles)) => Some(Layout::new(order.to_vec()).with_tiles(tiles)),
-        Some(Given::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
+        Some(CLayout::Order(order, tiles)) => Some(Layout::new(order.to_vec()).with_tiles(tiles)),
+        Some(CLayout::Strides(strides)) if Strided::new(shape, strides)?.is_dense() => {
             Some(Layout::row_major(shape.dimensions.len()))
         }
-        Some(Given::Strides(_)) => {
+        Some(CLayout::Strides(_)) => {
             let message = "device layouts given as strides must be row-major; give minor_to_major instead";
             return Err(Error::unimplemented(message).unnamed());
         }

@@ -220,13 +220,13 @@ impl<const Q: bool> MultiDevice for Device<Q> {
 pub type Manager = *mut PJRT_AsyncHostToDeviceTransferManager;
 
 /// A client, and the objects with which a test uses it.
-pub struct World {
+pub struct Fixture {
     pub framework: Framework,
     pub client: Client,
     pub log: Arc<Log>,
 }
 
-impl World {
+impl Fixture {
     /// Creates a client for one test, on a device that can order its work itself (`Features::queued`) or cannot.
     pub fn new<const QUEUED: bool>(test: &str) -> Self {
         let framework = Framework(raw::api::<Patient<QUEUED>>());

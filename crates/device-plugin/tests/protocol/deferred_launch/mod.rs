@@ -9,23 +9,23 @@ use device_plugin::{Error, ErrorCode};
 use pjrt_sys::*;
 
 use crate::framework::{Buffer, execute_options};
-use device::World;
+use device::Fixture;
 
 /// Runs a test on a device that can order its work itself, and on one that cannot.
 macro_rules! on_both_devices {
-    ($($(#[$meta:meta])* fn $name:ident($world:ident) $body:block)*) => {
+    ($($(#[$meta:meta])* fn $name:ident($fixture:ident) $body:block)*) => {
         $($(#[$meta])* #[test] fn $name() {
-            fn test($world: World) $body
-            test(World::new::<false>(stringify!($name)));
-            test(World::new::<true>(stringify!($name)));
+            fn test($fixture: Fixture) $body
+            test(Fixture::new::<false>(stringify!($name)));
+            test(Fixture::new::<true>(stringify!($name)));
         })*
     };
 }
 
-fn alias(world: &World) -> (Buffer, *mut PJRT_FulfillAliasBufferCallback) {
-    let (shape, memory) = (crate::framework::pair(), world.framework.memories(world.client)[0]);
-    let args = world.framework.ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
-        (args.client, args.memory, args.shape_layout) = (world.client, memory, null_mut());
+fn alias(fixture: &Fixture) -> (Buffer, *mut PJRT_FulfillAliasBufferCallback) {
+    let (shape, memory) = (crate::framework::pair(), fixture.framework.memories(fixture.client)[0]);
+    let args = fixture.framework.ask::<slot::PJRT_Client_CreateAliasBuffer>(|args| {
+        (args.client, args.memory, args.shape_layout) = (fixture.client, memory, null_mut());
         args.shape_element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
         (args.shape_dims, args.shape_num_dims) = (shape.dimensions.as_ptr(), 1);
     });
@@ -33,207 +33,207 @@ fn alias(world: &World) -> (Buffer, *mut PJRT_FulfillAliasBufferCallback) {
     (args.alias_buffer, args.fulfill_alias_buffer_cb)
 }
 
-fn fulfill(world: &World, token: *mut PJRT_FulfillAliasBufferCallback, with: Buffer) {
-    let fulfill = world.framework.ask::<slot::PJRT_Client_FulfillAliasBuffer>(|args| {
-        (args.client, args.buffer, args.fulfill_alias_buffer_cb) = (world.client, with, token);
+fn fulfill(fixture: &Fixture, token: *mut PJRT_FulfillAliasBufferCallback, with: Buffer) {
+    let fulfill = fixture.framework.ask::<slot::PJRT_Client_FulfillAliasBuffer>(|args| {
+        (args.client, args.buffer, args.fulfill_alias_buffer_cb) = (fixture.client, with, token);
         args.status_code = PJRT_Error_Code(0);
     });
     fulfill.map(drop).unwrap();
 }
 
 on_both_devices! {
-    fn runs_when_a_transfer_ends(world) {
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (manager, arriving) = world.arriving(0);
-        let (output, event) = world.run(add, &[arriving, there]);
-        assert!(!plugin.is_ready(event) && !world.is_ready(output));
-        assert!(world.log.look(|state| state.begun.is_empty()));
-        world.send(manager, [10, 20]);
+    fn runs_when_a_transfer_ends(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (manager, arriving) = fixture.arriving(0);
+        let (output, event) = fixture.run(add, &[arriving, there]);
+        assert!(!plugin.is_ready(event) && !fixture.is_ready(output));
+        assert!(fixture.log.look(|state| state.begun.is_empty()));
+        fixture.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
         assert_eq!(plugin.read_ints(arriving).unwrap(), [10, 20]);
         // The program did not run on the thread that sent the data, and it received the options.
-        let begun = world.log.look(|state| state.begun.clone());
+        let begun = fixture.log.look(|state| state.begun.clone());
         assert_eq!(begun.len(), 1);
         assert!(begun[0].0 == "add 7" && begun[0].1 != std::thread::current().id(), "{begun:?}");
         plugin.destroy(&[there, arriving, output]);
         plugin.destroy_loaded(add);
-        world.destroy_manager(manager);
-        world.end();
+        fixture.destroy_manager(manager);
+        fixture.end();
     }
 
-    fn runs_when_an_alias_is_fulfilled(world) {
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (alias, token) = alias(&world);
-        let (output, event) = world.run(add, &[alias, alias]);
+    fn runs_when_an_alias_is_fulfilled(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (alias, token) = alias(&fixture);
+        let (output, event) = fixture.run(add, &[alias, alias]);
         assert!(!plugin.is_ready(event));
-        fulfill(&world, token, there);
+        fulfill(&fixture, token, there);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [2, 4]);
         plugin.destroy(&[there, alias, output]);
         plugin.destroy_loaded(add);
-        world.end();
+        fixture.end();
     }
 
-    fn chains(world) {
+    fn chains(fixture) {
         const LENGTH: usize = 300;
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let one = plugin.ints(world.client, &[1, 0]);
-        let (manager, arriving) = world.arriving(0);
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let one = plugin.ints(fixture.client, &[1, 0]);
+        let (manager, arriving) = fixture.arriving(0);
         let mut last = arriving;
         for _ in 0..LENGTH {
-            let (output, event) = world.run(add, &[last, one]);
+            let (output, event) = fixture.run(add, &[last, one]);
             plugin.destroy_event(event);
             plugin.destroy(&[last]);
             last = output;
         }
-        assert!(!world.is_ready(last));
-        world.send(manager, [0, 5]);
+        assert!(!fixture.is_ready(last));
+        fixture.send(manager, [0, 5]);
         assert_eq!(plugin.read_ints(last).unwrap(), [LENGTH as i32, 5]);
         plugin.destroy(&[one, last]);
         plugin.destroy_loaded(add);
-        world.destroy_manager(manager);
-        world.end();
+        fixture.destroy_manager(manager);
+        fixture.end();
     }
 
-    fn keeps_nothing_else_waiting(world) {
-        let (plugin, add, hold) = (world.framework, world.compile("add 1"), world.compile("hold 1"));
-        let (never, stuck) = world.arriving(0);
-        let (first, for_first) = world.arriving(0);
-        let (second, for_second) = world.arriving(0);
-        let (waits, waits_event) = world.run(add, &[stuck]);
-        let (holds, holds_event) = world.run(hold, &[for_first]);
-        let (goes_on, goes_on_event) = world.run(add, &[for_second]);
+    fn keeps_nothing_else_waiting(fixture) {
+        let (plugin, add, hold) = (fixture.framework, fixture.compile("add 1"), fixture.compile("hold 1"));
+        let (never, stuck) = fixture.arriving(0);
+        let (first, for_first) = fixture.arriving(0);
+        let (second, for_second) = fixture.arriving(0);
+        let (waits, waits_event) = fixture.run(add, &[stuck]);
+        let (holds, holds_event) = fixture.run(hold, &[for_first]);
+        let (goes_on, goes_on_event) = fixture.run(add, &[for_second]);
         // An ordinary launch runs while another one never starts.
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (output, event) = world.run(add, &[there]);
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (output, event) = fixture.run(add, &[there]);
         plugin.wait(event).unwrap();
         // A deferred launch runs while another one blocks within the backend.
-        world.send(first, [1, 1]);
-        world.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
-        world.send(second, [3, 4]);
+        fixture.send(first, [1, 1]);
+        fixture.log.wait(|state| state.begun.iter().any(|(name, _)| name.starts_with("hold")));
+        fixture.send(second, [3, 4]);
         plugin.wait(goes_on_event).unwrap();
         assert_eq!(plugin.read_ints(goes_on).unwrap(), [3, 4]);
         assert!(!plugin.is_ready(holds_event) && !plugin.is_ready(waits_event));
-        world.log.release();
+        fixture.log.release();
         plugin.wait(holds_event).unwrap();
-        world.destroy_manager(never);
+        fixture.destroy_manager(never);
         assert_eq!(plugin.wait(waits_event).unwrap_err().code, ErrorCode::CANCELLED);
         plugin.destroy(&[stuck, for_first, for_second, waits, holds, goes_on, there, output]);
         [add, hold].into_iter().for_each(|program| plugin.destroy_loaded(program));
-        [first, second].into_iter().for_each(|manager| world.destroy_manager(manager));
-        world.end();
+        [first, second].into_iter().for_each(|manager| fixture.destroy_manager(manager));
+        fixture.end();
     }
 
-    fn donated_arguments_are_given_up_at_once(world) {
-        let (plugin, add) = (world.framework, world.compile("add 2 donate"));
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (manager, arriving) = world.arriving(0);
-        let (output, event) = world.run(add, &[arriving, there]);
+    fn donated_arguments_are_given_up_at_once(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2 donate"));
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (manager, arriving) = fixture.arriving(0);
+        let (output, event) = fixture.run(add, &[arriving, there]);
         assert!(plugin.is_deleted(arriving) && plugin.is_deleted(there));
         let again = plugin.execute(add, &[arriving, there], 1).unwrap_err();
         assert_eq!(again.code, ErrorCode::INVALID_ARGUMENT, "{again:?}");
         plugin.destroy(&[arriving, there]);
-        world.send(manager, [10, 20]);
+        fixture.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
         // The output could reuse the memory of both arguments, and all other memory is free.
-        assert_eq!(world.log.look(|state| (state.in_place, state.values)), (2, 1));
-        let (manager_2, twice) = world.arriving(0);
+        assert_eq!(fixture.log.look(|state| (state.in_place, state.values)), (2, 1));
+        let (manager_2, twice) = fixture.arriving(0);
         let fault = plugin.execute(add, &[twice, twice], 1).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
         assert!(!plugin.is_deleted(twice), "a refused call changes nothing");
         plugin.destroy(&[output, twice]);
         plugin.destroy_loaded(add);
-        [manager, manager_2].into_iter().for_each(|manager| world.destroy_manager(manager));
-        world.end();
+        [manager, manager_2].into_iter().for_each(|manager| fixture.destroy_manager(manager));
+        fixture.end();
     }
 
-    fn arguments_may_be_deleted_and_destroyed(world) {
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (manager, arriving) = world.arriving(0);
-        let (output, event) = world.run(add, &[arriving, there]);
+    fn arguments_may_be_deleted_and_destroyed(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (manager, arriving) = fixture.arriving(0);
+        let (output, event) = fixture.run(add, &[arriving, there]);
         plugin.delete(there);
         plugin.delete(arriving);
         plugin.destroy(&[arriving, there]);
         plugin.destroy_loaded(add);
-        world.send(manager, [10, 20]);
+        fixture.send(manager, [10, 20]);
         plugin.wait(event).unwrap();
         assert_eq!(plugin.read_ints(output).unwrap(), [11, 22]);
         plugin.destroy(&[output]);
-        world.destroy_manager(manager);
-        world.end();
+        fixture.destroy_manager(manager);
+        fixture.end();
     }
 
-    fn an_argument_that_fails_poisons_the_outputs(world) {
+    fn an_argument_that_fails_poisons_the_outputs(fixture) {
         const LENGTH: usize = 5_000;
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let (manager, arriving) = world.arriving(0);
-        let (never, stuck) = world.arriving(0);
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let (manager, arriving) = fixture.arriving(0);
+        let (never, stuck) = fixture.arriving(0);
         // The launch fails if one argument has failed, whatever the state of the other.
-        let (output, event) = world.run(add, &[stuck, arriving]);
+        let (output, event) = fixture.run(add, &[stuck, arriving]);
         let mut last = output;
         let mut all = vec![output];
         for _ in 0..LENGTH {
-            let (next, event) = world.run(add, &[last, last]);
+            let (next, event) = fixture.run(add, &[last, last]);
             plugin.destroy_event(event);
             all.push(next);
             last = next;
         }
-        world.fail(manager);
+        fixture.fail(manager);
         let fault = plugin.wait(event).unwrap_err();
         assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::DATA_LOSS, "argument 1 failed: the disk is lost"));
         assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
         let fault = plugin.read_ints(last).unwrap_err();
         assert!(fault.message.ends_with("argument 0 failed: argument 1 failed: the disk is lost"));
-        assert!(world.log.look(|state| state.begun.is_empty()), "the backend is not asked");
+        assert!(fixture.log.look(|state| state.begun.is_empty()), "the backend is not asked");
         // If the argument failed before the call, the call itself returns the error.
         let fault = plugin.execute(add, &[output, stuck], 1).unwrap_err();
         assert!(fault.message.starts_with("argument 0 failed: argument 1 failed"), "{fault:?}");
         plugin.destroy(&all);
         plugin.destroy(&[arriving, stuck]);
         plugin.destroy_loaded(add);
-        [manager, never].into_iter().for_each(|manager| world.destroy_manager(manager));
-        world.end();
+        [manager, never].into_iter().for_each(|manager| fixture.destroy_manager(manager));
+        fixture.end();
     }
 
-    fn backend_errors_fail_outputs(world) {
-        let plugin = world.framework;
+    fn backend_errors_fail_outputs(fixture) {
+        let plugin = fixture.framework;
         for (program, code, message) in [
             ("fail 1 donate", ErrorCode::RESOURCE_EXHAUSTED, "the device is tired"),
             ("panic 1", ErrorCode::INTERNAL, "a kernel panics"),
             ("few 1", ErrorCode::INTERNAL, "0 outputs"),
         ] {
-            let program = world.compile(program);
-            let (manager, arriving) = world.arriving(0);
-            let (output, event) = world.run(program, &[arriving]);
-            world.send(manager, [1, 2]);
+            let program = fixture.compile(program);
+            let (manager, arriving) = fixture.arriving(0);
+            let (output, event) = fixture.run(program, &[arriving]);
+            fixture.send(manager, [1, 2]);
             let fault = plugin.wait(event).unwrap_err();
             assert_eq!(fault.code, code, "{fault:?}");
             assert!(fault.message.contains(message), "{fault:?}");
             assert_eq!(plugin.read_ints(output).unwrap_err(), fault);
             plugin.destroy(&[arriving, output]);
             plugin.destroy_loaded(program);
-            world.destroy_manager(manager);
+            fixture.destroy_manager(manager);
         }
-        world.end();
+        fixture.end();
     }
 
-    fn an_asynchronous_program_goes_on_afterwards(world) {
-        let (plugin, begins, add) = (world.framework, world.compile("async 1"), world.compile("add 1"));
+    fn an_asynchronous_program_goes_on_afterwards(fixture) {
+        let (plugin, begins, add) = (fixture.framework, fixture.compile("async 1"), fixture.compile("add 1"));
         for result in [Ok(()), Err(Error::internal("a cable"))] {
-            let (manager, arriving) = world.arriving(0);
-            let (output, event) = world.run(begins, &[arriving]);
-            let (next, next_event) = world.run(add, &[output]);
+            let (manager, arriving) = fixture.arriving(0);
+            let (output, event) = fixture.run(begins, &[arriving]);
+            let (next, next_event) = fixture.run(add, &[output]);
             let mut bytes = [0u8; 8];
             let read = plugin.read_into(next, bytes.as_mut_ptr(), 8).unwrap().0;
-            world.send(manager, [1, 2]);
-            world.log.wait(|state| !state.running.is_empty());
+            fixture.send(manager, [1, 2]);
+            fixture.log.wait(|state| !state.running.is_empty());
             assert!(!plugin.is_ready(event) && !plugin.is_ready(next_event) && !plugin.is_ready(read));
-            world.log.finish(result.clone());
+            fixture.log.finish(result.clone());
             let same = |answer: Result<(), crate::framework::Fault>| match &result {
                 Ok(()) => assert_eq!(answer, Ok(())),
                 Err(error) => assert!(answer.unwrap_err().message.ends_with(error.message())),
@@ -243,22 +243,22 @@ on_both_devices! {
             same(plugin.wait(read));
             assert_eq!(bytes[0], if result.is_ok() { 7 } else { 0 });
             plugin.destroy(&[arriving, output, next]);
-            world.destroy_manager(manager);
+            fixture.destroy_manager(manager);
         }
         [begins, add].into_iter().for_each(|program| plugin.destroy_loaded(program));
-        world.end();
+        fixture.end();
     }
 
-    fn programs_without_outputs_run(world) {
-        let (plugin, none) = (world.framework, world.compile("none 1"));
-        let (manager, arriving) = world.arriving(0);
+    fn programs_without_outputs_run(fixture) {
+        let (plugin, none) = (fixture.framework, fixture.compile("none 1"));
+        let (manager, arriving) = fixture.arriving(0);
         let (_, event) = plugin.execute(none, &[arriving], 0).unwrap();
         assert!(!plugin.is_ready(event));
-        world.send(manager, [1, 2]);
+        fixture.send(manager, [1, 2]);
         plugin.wait(event).unwrap();
         // The caller may omit the event.
         let options = execute_options(&[]);
-        let (manager_2, arriving_2) = world.arriving(0);
+        let (manager_2, arriving_2) = fixture.arriving(0);
         let (list, outputs) = ([arriving_2], [null_mut()]);
         let lists = [list.as_ptr()];
         let run = plugin.ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {
@@ -268,28 +268,28 @@ on_both_devices! {
             args.execute_device = null_mut();
         });
         run.map(drop).unwrap();
-        world.send(manager_2, [1, 2]);
-        world.log.wait(|state| state.begun.len() == 2);
+        fixture.send(manager_2, [1, 2]);
+        fixture.log.wait(|state| state.begun.len() == 2);
         plugin.destroy(&[arriving, arriving_2]);
         plugin.destroy_loaded(none);
-        [manager, manager_2].into_iter().for_each(|manager| world.destroy_manager(manager));
-        world.end();
+        [manager, manager_2].into_iter().for_each(|manager| fixture.destroy_manager(manager));
+        fixture.end();
     }
 
-    fn all_devices_of_a_call_wait_together(world) {
-        let (plugin, ring) = (world.framework, world.compile_for_both("ring 1"));
+    fn all_devices_of_a_call_wait_together(fixture) {
+        let (plugin, ring) = (fixture.framework, fixture.compile_for_both("ring 1"));
         for fails in [false, true] {
-            let (first, here) = world.arriving(0);
-            let (second, there) = world.arriving(1);
-            let (outputs, events) = world.run_on_both(ring, [here, there]).unwrap();
-            let before = world.log.look(|state| state.begun.len());
-            world.send(first, [1, 2]);
+            let (first, here) = fixture.arriving(0);
+            let (second, there) = fixture.arriving(1);
+            let (outputs, events) = fixture.run_on_both(ring, [here, there]).unwrap();
+            let before = fixture.log.look(|state| state.begun.len());
+            fixture.send(first, [1, 2]);
             assert!(events.iter().all(|event| !plugin.is_ready(*event)));
-            assert_eq!(world.log.look(|state| state.begun.len()), before);
+            assert_eq!(fixture.log.look(|state| state.begun.len()), before);
             if fails {
-                world.fail(second);
+                fixture.fail(second);
             } else {
-                world.send(second, [10, 20]);
+                fixture.send(second, [10, 20]);
             }
             for (event, output) in events.into_iter().zip(outputs) {
                 let (done, read) = (plugin.wait(event), plugin.read_ints(output));
@@ -302,15 +302,15 @@ on_both_devices! {
             }
             plugin.destroy(&outputs);
             plugin.destroy(&[here, there]);
-            [first, second].into_iter().for_each(|manager| world.destroy_manager(manager));
+            [first, second].into_iter().for_each(|manager| fixture.destroy_manager(manager));
         }
         plugin.destroy_loaded(ring);
-        world.end();
+        fixture.end();
     }
 
-    fn poisoning_ends_the_wait(world) {
-        let (plugin, add) = (world.framework, world.compile("add 1"));
-        let device = plugin.devices(world.client)[0];
+    fn poisoning_ends_the_wait(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 1"));
+        let device = plugin.devices(fixture.client)[0];
         let poison = |launch_id| {
             let poison = plugin.ask::<slot::PJRT_Device_PoisonExecution>(|args| {
                 (args.device, args.launch_id, args.error_code) = (device, launch_id, PJRT_Error_Code(10));
@@ -319,37 +319,37 @@ on_both_devices! {
             });
             poison.map(|args| args.poisoned.get())
         };
-        let (manager, arriving) = world.arriving(0);
-        let (output, event) = world.run(add, &[arriving]);
+        let (manager, arriving) = fixture.arriving(0);
+        let (output, event) = fixture.run(add, &[arriving]);
         assert_eq!(poison(8).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "the backend's answer for others");
         assert!(poison(7).unwrap());
         let fault = plugin.wait(event).unwrap_err();
         assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::ABORTED, "a peer is lost"));
         assert_eq!(poison(7).unwrap_err().code, ErrorCode::UNIMPLEMENTED, "once");
-        world.send(manager, [1, 2]);
-        assert!(world.log.look(|state| state.begun.is_empty()));
+        fixture.send(manager, [1, 2]);
+        assert!(fixture.log.look(|state| state.begun.is_empty()));
         plugin.destroy(&[arriving, output]);
         plugin.destroy_loaded(add);
-        world.destroy_manager(manager);
-        world.end();
+        fixture.destroy_manager(manager);
+        fixture.end();
     }
 
-    fn unfulfilled_alias_ends_with_client(world) {
-        let (plugin, add) = (world.framework, world.compile("add 1"));
-        let (alias, _) = alias(&world);
-        let (output, event) = world.run(add, &[alias]);
-        plugin.destroy_client(world.client);
+    fn unfulfilled_alias_ends_with_client(fixture) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 1"));
+        let (alias, _) = alias(&fixture);
+        let (output, event) = fixture.run(add, &[alias]);
+        plugin.destroy_client(fixture.client);
         assert_eq!(plugin.wait(event).unwrap_err().code, ErrorCode::CANCELLED);
         plugin.destroy(&[alias, output]);
         plugin.destroy_loaded(add);
-        world.log.wait(|state| state.closed && state.values == 0);
+        fixture.log.wait(|state| state.closed && state.values == 0);
     }
 
-    fn callbacks_live_until_launch_ends(world) {
-        let plugin = world.framework;
+    fn callbacks_live_until_launch_ends(fixture) {
+        let plugin = fixture.framework;
         for fails in [false, true] {
-            let send = world.compile("send 1");
-            let (manager, arriving) = world.arriving(0);
+            let send = fixture.compile("send 1");
+            let (manager, arriving) = fixture.arriving(0);
             let mut came: Vec<u8> = Vec::new();
             let mut event = null_mut();
             let mut output = null_mut();
@@ -374,19 +374,19 @@ on_both_devices! {
                 std::hint::black_box((&mut info, &mut sends, &mut options));
             }
             if fails {
-                world.fail(manager);
+                fixture.fail(manager);
                 assert_eq!(plugin.wait(event).unwrap_err().code, ErrorCode::DATA_LOSS);
                 assert!(came.is_empty());
             } else {
-                world.send(manager, [1, 2]);
+                fixture.send(manager, [1, 2]);
                 plugin.wait(event).unwrap();
                 assert_eq!(came, [1, 2]);
             }
             plugin.destroy(&[arriving, output]);
             plugin.destroy_loaded(send);
-            world.destroy_manager(manager);
+            fixture.destroy_manager(manager);
         }
-        world.end();
+        fixture.end();
     }
 }
 
@@ -409,14 +409,14 @@ unsafe extern "C" fn take(
 /// Objects are destroyed in every order while a launch waits for data that arrives, fails, or never arrives.
 #[test]
 fn destroys_objects_in_any_order() {
-    fn test(world: World, order: usize) {
-        let (plugin, add) = (world.framework, world.compile("add 2 donate"));
-        let there = plugin.ints(world.client, &[1, 2]);
-        let (manager, arriving) = world.arriving(0);
-        let (output, event) = world.run(add, &[arriving, there]);
+    fn test(fixture: Fixture, order: usize) {
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2 donate"));
+        let there = plugin.ints(fixture.client, &[1, 2]);
+        let (manager, arriving) = fixture.arriving(0);
+        let (output, event) = fixture.run(add, &[arriving, there]);
         match order % 3 {
-            0 => world.send(manager, [1, 1]),
-            1 => world.fail(manager),
+            0 => fixture.send(manager, [1, 1]),
+            1 => fixture.fail(manager),
             _ => {}
         }
         let (mut left, mut rest) = (vec![0, 1, 2, 3, 4], order / 3);
@@ -424,38 +424,38 @@ fn destroys_objects_in_any_order() {
             let at = rest % left.len();
             rest /= left.len();
             match left.remove(at) {
-                0 => plugin.destroy_client(world.client),
+                0 => plugin.destroy_client(fixture.client),
                 1 => plugin.destroy_loaded(add),
                 2 => plugin.destroy(&[arriving, there, output]),
                 3 => plugin.destroy_event(event),
-                _ => world.destroy_manager(manager),
+                _ => fixture.destroy_manager(manager),
             }
         }
-        world.log.wait(|state| state.closed && state.values == 0);
+        fixture.log.wait(|state| state.closed && state.values == 0);
     }
     for order in 0..360 {
-        test(World::new::<false>(&format!("order {order}")), order);
-        test(World::new::<true>(&format!("order {order}")), order);
+        test(Fixture::new::<false>(&format!("order {order}")), order);
+        test(Fixture::new::<true>(&format!("order {order}")), order);
     }
 }
 
 /// The launch does not start on the stack of the call that sends its data.
 #[test]
 fn does_not_run_on_completing_thread() {
-    let world = World::new::<false>("on another thread");
-    let (plugin, hold) = (world.framework, world.compile("hold 1"));
-    let (manager, arriving) = world.arriving(0);
-    let (output, event) = world.run(hold, &[arriving]);
+    let fixture = Fixture::new::<false>("on another thread");
+    let (plugin, hold) = (fixture.framework, fixture.compile("hold 1"));
+    let (manager, arriving) = fixture.arriving(0);
+    let (output, event) = fixture.run(hold, &[arriving]);
     // The program blocks until it is released. Only this thread releases it, and only after it has sent the data.
-    world.send(manager, [1, 2]);
-    world.log.wait(|state| !state.begun.is_empty());
+    fixture.send(manager, [1, 2]);
+    fixture.log.wait(|state| !state.begun.is_empty());
     assert!(!plugin.is_ready(event));
-    world.log.release();
+    fixture.log.release();
     plugin.wait(event).unwrap();
     plugin.destroy(&[arriving, output]);
     plugin.destroy_loaded(hold);
-    world.destroy_manager(manager);
-    world.end();
+    fixture.destroy_manager(manager);
+    fixture.end();
 }
 
 /// A process that ends without destroying its client, while a chain of launches waits for data.
@@ -490,16 +490,16 @@ mod end_of_the_process {
     /// Ends this process. The exit functions run in reverse order: `send`, the SDK's, `look`.
     fn end() -> ! {
         assert_eq!(unsafe { atexit(look) }, 0);
-        let world = World::new::<false>("end_of_the_process");
-        assert!(LOG.set(Arc::clone(&world.log)).is_ok());
-        let (plugin, add) = (world.framework, world.compile("add 2"));
-        let one = plugin.ints(world.client, &[1, 0]);
-        let (manager, arriving) = world.arriving(0);
+        let fixture = Fixture::new::<false>("end_of_the_process");
+        assert!(LOG.set(Arc::clone(&fixture.log)).is_ok());
+        let (plugin, add) = (fixture.framework, fixture.compile("add 2"));
+        let one = plugin.ints(fixture.client, &[1, 0]);
+        let (manager, arriving) = fixture.arriving(0);
         let mut last = arriving;
         for _ in 0..LENGTH {
-            last = world.run(add, &[last, one]).0;
+            last = fixture.run(add, &[last, one]).0;
         }
-        SEND.set(Some(Box::leak(Box::new(move || world.send(manager, [0, 5])))));
+        SEND.set(Some(Box::leak(Box::new(move || fixture.send(manager, [0, 5])))));
         assert_eq!(unsafe { atexit(send) }, 0);
         std::process::exit(0);
     }

@@ -6,7 +6,7 @@ use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
 use super::faulty::{Kind, LIVE, arm, disarm};
-use super::{Case, DATA, EXCLUSIVE, World, fails, methods, plugin};
+use super::{Case, DATA, EXCLUSIVE, Fixture, fails, methods, plugin};
 use crate::extensions::ask_of;
 use crate::framework::Answer;
 use crate::profiler;
@@ -15,14 +15,14 @@ fn ask<S: Slot<Table: Extension, Return = *mut PJRT_Error>>(set: impl FnOnce(&mu
     ask_of::<S>(plugin(), set)
 }
 
-fn alias(world: &World) -> *mut PJRT_RawBuffer {
-    let alias = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
+fn alias(fixture: &Fixture) -> *mut PJRT_RawBuffer {
+    let alias = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = fixture.buffer);
     alias.unwrap().raw_buffer
 }
 
 /// Calls a function with an alias, and destroys the alias even if the call fails.
-fn with_alias(world: &World, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
-    let raw = alias(world);
+fn with_alias(fixture: &Fixture, call: impl FnOnce(*mut PJRT_RawBuffer) -> Answer) -> Answer {
+    let raw = alias(fixture);
     let answer = call(raw);
     ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = raw).unwrap();
     answer
@@ -94,40 +94,40 @@ fn every_extension_method_has_case() {
 #[test]
 fn extension_methods_panic_or_fail() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for case in FALLIBLE {
-        fails(case, Kind::Error, &world);
+        fails(case, Kind::Error, &fixture);
     }
     for case in FALLIBLE.iter().chain(INFALLIBLE) {
         for kind in [Kind::Panic, Kind::PanicTwice] {
-            fails(case, kind, &world);
+            fails(case, kind, &fixture);
         }
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn alias_value_panics_in_clone_and_drop() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     let live = LIVE.load(Ordering::Relaxed);
     arm("Buffer::clone", Kind::Panic);
-    let answer = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = world.buffer);
+    let answer = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = fixture.buffer);
     // The SDK may share the value with the alias or clone it.
     if disarm() {
         assert!(answer.map(drop).unwrap_err().message.contains("asked to panic in Buffer::clone"));
     } else {
         ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = answer.unwrap().raw_buffer).unwrap();
     }
-    let buffer = world.put().unwrap();
+    let buffer = fixture.put().unwrap();
     let raw = ask::<extension_slot::PJRT_RawBuffer_CreateRawAliasOfBuffer>(|args| args.buffer = buffer).unwrap();
     plugin().destroy(&[buffer]);
     arm("Buffer::drop", Kind::PanicTwice);
     ask::<extension_slot::PJRT_RawBuffer_Destroy>(|args| args.buffer = raw.raw_buffer).unwrap();
     assert!(disarm(), "the alias was the last to hold the value");
     assert_eq!(LIVE.load(Ordering::Relaxed), live);
-    world.end();
+    fixture.end();
 }
 
 #[test]

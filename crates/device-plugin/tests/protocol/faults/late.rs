@@ -5,18 +5,18 @@ use std::sync::atomic::Ordering;
 use pjrt_sys::*;
 
 use super::faulty::{Kind, LIVE, arm, at_end_of_a_buffer, disarm, within_execution};
-use super::{DATA, EXCLUSIVE, World, plugin, shape};
+use super::{DATA, EXCLUSIVE, Fixture, plugin, shape};
 use crate::framework::{Buffer, garbage};
 
 /// Creates a buffer whose data was transferred after the framework received the buffer.
-fn late(world: &World) -> Buffer {
+fn late(fixture: &Fixture) -> Buffer {
     let shape = shape();
     let mut spec = garbage::<PJRT_ShapeSpec>();
     (spec.dims, spec.num_dims) = (shape.dimensions.as_ptr(), shape.dimensions.len());
     spec.element_type = PJRT_Buffer_Type(shape.element_type.as_raw());
-    let memory = plugin().memories(world.client)[0];
+    let memory = plugin().memories(fixture.client)[0];
     let manager = plugin().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
-        (args.client, args.memory) = (world.client, memory);
+        (args.client, args.memory) = (fixture.client, memory);
         (args.shape_specs, args.num_shape_specs) = (&raw mut spec, 1);
         args.num_device_layouts = 0;
     });
@@ -45,7 +45,7 @@ fn remove_external(buffer: Buffer) {
 }
 
 /// A way to end a buffer, and the calls that do it.
-type End = (&'static str, fn(&World, Buffer));
+type End = (&'static str, fn(&Fixture, Buffer));
 
 const ENDS: &[End] = &[
     ("deleted", |_, buffer| {
@@ -59,8 +59,8 @@ const ENDS: &[End] = &[
         plugin().destroy(&[buffer]);
     }),
     ("destroyed", |_, buffer| plugin().destroy(&[buffer])),
-    ("donated", |world, buffer| {
-        let program = plugin().compile(world.client, "donated").unwrap();
+    ("donated", |fixture, buffer| {
+        let program = plugin().compile(fixture.client, "donated").unwrap();
         let (outputs, event) = plugin().execute(program, &[buffer], 1).expect("the execution itself did not panic");
         plugin().wait(event).unwrap();
         assert!(plugin().is_deleted(buffer));
@@ -68,8 +68,8 @@ const ENDS: &[End] = &[
         plugin().destroy(&[buffer, outputs[0]]);
         plugin().destroy_loaded(program);
     }),
-    ("deleted within an execution", |world, buffer| {
-        let program = plugin().compile(world.client, "fresh").unwrap();
+    ("deleted within an execution", |fixture, buffer| {
+        let program = plugin().compile(fixture.client, "fresh").unwrap();
         within_execution(move || plugin().delete(buffer));
         let (outputs, event) = plugin().execute(program, &[buffer], 1).expect("the execution itself did not panic");
         plugin().wait(event).unwrap();
@@ -82,28 +82,28 @@ const ENDS: &[End] = &[
 #[test]
 fn late_value_is_dropped_without_clone() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for (end, give_up) in ENDS {
         let live = LIVE.load(Ordering::Relaxed);
-        let buffer = late(&world);
+        let buffer = late(&fixture);
         arm("Buffer::clone", Kind::Panic);
-        give_up(&world, buffer);
+        give_up(&fixture, buffer);
         assert!(!disarm(), "a buffer that is {end} is cloned");
         assert_eq!(LIVE.load(Ordering::Relaxed), live, "a buffer that is {end} leaks");
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn values_are_dropped_without_lock() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
-    let both = plugin().compile(world.client, "both").unwrap();
-    let fresh = plugin().compile(world.client, "fresh").unwrap();
+    let fixture = Fixture::new();
+    let both = plugin().compile(fixture.client, "both").unwrap();
+    let fresh = plugin().compile(fixture.client, "fresh").unwrap();
     let live = LIVE.load(Ordering::Relaxed);
     for _ in 0..2 {
-        let (first, second, third) = (late(&world), late(&world), late(&world));
+        let (first, second, third) = (late(&fixture), late(&fixture), late(&fixture));
         within_execution(move || {
             plugin().delete(first);
             plugin().delete(second);
@@ -128,7 +128,7 @@ fn values_are_dropped_without_lock() {
     }
     plugin().destroy_loaded(both);
     plugin().destroy_loaded(fresh);
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
@@ -136,11 +136,11 @@ fn values_are_dropped_without_lock() {
 fn failed_execution_drops_values_on_unwind() {
     // A second panic while the first one unwinds would end the process.
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
-    let program = plugin().compile(world.client, "fresh").unwrap();
+    let fixture = Fixture::new();
+    let program = plugin().compile(fixture.client, "fresh").unwrap();
     for kind in [Kind::Panic, Kind::Error] {
         let live = LIVE.load(Ordering::Relaxed);
-        let buffer = late(&world);
+        let buffer = late(&fixture);
         within_execution(move || plugin().delete(buffer));
         arm("Buffer::clone", Kind::Panic);
         arm("execute", kind);
@@ -150,6 +150,6 @@ fn failed_execution_drops_values_on_unwind() {
         plugin().destroy(&[buffer]);
     }
     plugin().destroy_loaded(program);
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }

@@ -26,7 +26,7 @@ fn plugin() -> Framework {
 static EXCLUSIVE: Exclusive = Exclusive::new();
 
 /// The objects that a case needs. They are created before the fault is armed.
-struct World {
+struct Fixture {
     client: Client,
     buffer: Buffer,
     loaded: Loaded,
@@ -72,7 +72,7 @@ fn serialize(executable: *mut PJRT_Executable) -> Answer<Vec<u8>> {
     Ok(bytes)
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let client = plugin().client(&[]).unwrap();
         let loaded = plugin().compile(client, "1").unwrap();
@@ -152,7 +152,7 @@ impl World {
 }
 
 /// The name of the method, the name of the function that calls it, and the call.
-type Case = (&'static str, &'static str, fn(&World) -> Answer);
+type Case = (&'static str, &'static str, fn(&Fixture) -> Answer);
 
 /// Methods that can return an error.
 const FALLIBLE: &[Case] = &[
@@ -286,8 +286,8 @@ const FALLIBLE: &[Case] = &[
         plugin().destroy_loaded(load?.loaded_executable);
         Ok(())
     }),
-    ("execute", "PJRT_LoadedExecutable_Execute", World::execute),
-    ("execute_all", "PJRT_LoadedExecutable_Execute", World::execute_all),
+    ("execute", "PJRT_LoadedExecutable_Execute", Fixture::execute),
+    ("execute_all", "PJRT_LoadedExecutable_Execute", Fixture::execute_all),
     ("poison", "PJRT_Device_PoisonExecution", |w| {
         let poison = plugin().ask::<slot::PJRT_Device_PoisonExecution>(|args| {
             (args.device, args.error_code) = (w.device(), PJRT_Error_Code(1));
@@ -383,7 +383,7 @@ const DESCRIPTION: &[&str] = &["library", "capabilities", "options", "process", 
 const HOOKS: &[&str] = &["configure", "supports", "shutdown"];
 
 /// The name of the code, the function whose error reports the panic (if any), and the call.
-type Other = (&'static str, Option<&'static str>, fn(&World) -> Answer);
+type Other = (&'static str, Option<&'static str>, fn(&Fixture) -> Answer);
 
 /// Vendor code other than methods that functions of the table run.
 const OTHERS: &[Other] = &[
@@ -408,7 +408,7 @@ const OTHERS: &[Other] = &[
         plugin().destroy(&[buffer]);
         Ok(())
     }),
-    ("Buffer::clone", Some("PJRT_LoadedExecutable_Execute"), World::execute),
+    ("Buffer::clone", Some("PJRT_LoadedExecutable_Execute"), Fixture::execute),
     ("Executable::drop", None, |w| {
         plugin().destroy_loaded(plugin().compile(w.client, "1").unwrap());
         Ok(())
@@ -471,10 +471,10 @@ fn every_trait_method_has_case() {
     assert_eq!(cases.len(), plugin.len());
 }
 
-fn fails((method, function, call): &Case, kind: Kind, world: &World) {
+fn fails((method, function, call): &Case, kind: Kind, fixture: &Fixture) {
     let live = LIVE.load(Ordering::Relaxed);
     arm(method, kind);
-    let fault = call(world).expect_err(method);
+    let fault = call(fixture).expect_err(method);
     assert!(disarm(), "{function} does not call {method}");
     let (code, message) = match kind {
         Kind::Panic => (ErrorCode::INTERNAL, format!("{function}: the plugin panicked: asked to panic in {method}")),
@@ -484,50 +484,50 @@ fn fails((method, function, call): &Case, kind: Kind, world: &World) {
     assert_eq!((fault.code, fault.message), (code, message), "{method}");
     // The failed call leaks nothing, and the next one succeeds.
     assert_eq!(LIVE.load(Ordering::Relaxed), live, "{method} leaks");
-    call(world).unwrap_or_else(|fault| panic!("{method} after a fault: {fault:?}"));
+    call(fixture).unwrap_or_else(|fault| panic!("{method} after a fault: {fault:?}"));
     assert_eq!(LIVE.load(Ordering::Relaxed), live);
-    assert_eq!(plugin().read(world.buffer).unwrap(), DATA);
+    assert_eq!(plugin().read(fixture.buffer).unwrap(), DATA);
 }
 
 #[test]
 fn every_method_may_panic() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for case in FALLIBLE.iter().chain(INFALLIBLE) {
         for kind in [Kind::Panic, Kind::PanicTwice] {
-            fails(case, kind, &world);
+            fails(case, kind, &fixture);
         }
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn every_method_may_fail() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for case in FALLIBLE {
-        fails(case, Kind::Error, &world);
+        fails(case, Kind::Error, &fixture);
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn plugin_methods_may_panic_or_fail() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     // The order matters, because attributes are cached when the first call succeeds.
     for (method, function, call) in PLUGIN {
         arm(method, Kind::Panic);
-        let fault = call(&world).expect_err(method);
+        let fault = call(&fixture).expect_err(method);
         assert!(disarm(), "{method}");
         assert_eq!(fault.message, format!("{function}: the plugin panicked: asked to panic in {method}"));
     }
     arm("initialize", Kind::Error);
-    assert_eq!(PLUGIN[0].2(&world).unwrap_err().code, ErrorCode::DATA_LOSS);
+    assert_eq!(PLUGIN[0].2(&fixture).unwrap_err().code, ErrorCode::DATA_LOSS);
     for (_, _, call) in PLUGIN {
-        call(&world).unwrap();
+        call(&fixture).unwrap();
     }
     for method in DESCRIPTION {
         arm(method, Kind::Panic);
@@ -554,18 +554,18 @@ fn plugin_methods_may_panic_or_fail() {
     assert!(described.shutdown().unwrap_err().message().contains("asked to panic in shutdown"));
     assert!(disarm());
     described.shutdown().unwrap();
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn destructors_and_clones_may_panic() {
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for (method, function, call) in OTHERS {
         for kind in [Kind::Panic, Kind::PanicTwice] {
             let live = LIVE.load(Ordering::Relaxed);
             arm(method, kind);
-            let answer = call(&world);
+            let answer = call(&fixture);
             assert!(disarm(), "{method} was not called");
             match function {
                 // Frameworks end the process if a destroy function fails.
@@ -578,7 +578,7 @@ fn destructors_and_clones_may_panic() {
             assert_eq!(LIVE.load(Ordering::Relaxed), live, "{method} leaks");
         }
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }
 
@@ -586,21 +586,21 @@ fn destructors_and_clones_may_panic() {
 fn panic_during_unwind() {
     // After a panic poisoned a vendor's lock, the destructors panic too. The output exists when `execute` fails.
     let _turn = EXCLUSIVE.turn();
-    let world = World::new();
+    let fixture = Fixture::new();
     for (kind, expected) in [
         (Kind::Panic, "PJRT_LoadedExecutable_Execute: the plugin panicked: asked to panic in execute"),
         (Kind::Error, "asked to fail in execute"),
     ] {
         let live = LIVE.load(Ordering::Relaxed);
-        let fresh = plugin().compile(world.client, "fresh").unwrap();
+        let fresh = plugin().compile(fixture.client, "fresh").unwrap();
         arm("Buffer::drop", Kind::Panic);
         arm("execute", kind);
-        assert_eq!(plugin().execute(fresh, &[world.buffer], 1).unwrap_err().message, expected);
+        assert_eq!(plugin().execute(fresh, &[fixture.buffer], 1).unwrap_err().message, expected);
         plugin().destroy_loaded(fresh);
         assert!(disarm());
         assert_eq!(LIVE.load(Ordering::Relaxed), live);
-        world.execute().unwrap();
+        fixture.execute().unwrap();
     }
-    world.end();
+    fixture.end();
     assert_eq!(LIVE.load(Ordering::Relaxed), 0);
 }

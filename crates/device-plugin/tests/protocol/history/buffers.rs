@@ -4,7 +4,7 @@ use std::ptr::{null, null_mut};
 
 use pjrt_sys::*;
 
-use super::world::{DATA, DIMS, S32};
+use super::fixture::{DATA, DIMS, S32};
 use crate::framework::{slice, toy};
 
 super::table! { CASES:

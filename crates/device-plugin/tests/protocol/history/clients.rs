@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pjrt_sys::*;
 
-use super::world::{DIMS, error, event, ready, toy_program};
+use super::fixture::{DIMS, error, event, ready, toy_program};
 use crate::framework::{read_values, slice, text, toy};
 
 unsafe extern "C" fn count_payload(
@@ -27,7 +27,7 @@ super::table! { CASES:
     PJRT_Error_Destroy(_, c) {
         let error = error();
         if c.call::<S>(|args| args.error = error).is_none() {
-            super::world::destroy_error(error);
+            super::fixture::destroy_error(error);
         }
     }
     PJRT_Error_Message(_, c) {
@@ -35,14 +35,14 @@ super::table! { CASES:
         if let Some(args) = c.call::<S>(|args| args.error = error) {
             assert_eq!(unsafe { text(args.message, args.message_size) }, "as asked");
         }
-        super::world::destroy_error(error);
+        super::fixture::destroy_error(error);
     }
     PJRT_Error_GetCode(_, c) {
         let error = error();
         if let Some(args) = c.call::<S>(|args| args.error = error) {
             assert_eq!(args.code.0, 14);
         }
-        super::world::destroy_error(error);
+        super::fixture::destroy_error(error);
     }
     PJRT_Error_ForEachPayload(_, c) {
         let (error, count) = (error(), AtomicUsize::new(0));
@@ -52,7 +52,7 @@ super::table! { CASES:
             args.user_arg = (&raw const count).cast_mut().cast();
         });
         assert_eq!(count.load(Ordering::Relaxed), usize::from(called.is_some()));
-        super::world::destroy_error(error);
+        super::fixture::destroy_error(error);
     }
     PJRT_Plugin_Initialize(_, c) {
         c.call::<S>(|_| {});
@@ -359,13 +359,13 @@ super::table! { CASES:
             (args.create_options, args.num_options) = (null(), 0);
         });
         if let Some(args) = called {
-            super::world::destroy_topology(args.topology);
+            super::fixture::destroy_topology(args.topology);
         }
     }
     PJRT_TopologyDescription_Destroy(_, c) {
-        let topology = super::world::topology("pair");
+        let topology = super::fixture::topology("pair");
         if c.call::<S>(|args| args.topology = topology).is_none() {
-            super::world::destroy_topology(topology);
+            super::fixture::destroy_topology(topology);
         }
     }
     PJRT_TopologyDescription_PlatformName(w, c) {
@@ -396,7 +396,7 @@ super::table! { CASES:
             args.serialized_topology_size = blob.serialized_bytes_size;
         });
         if let Some(args) = called {
-            super::world::destroy_topology(args.topology);
+            super::fixture::destroy_topology(args.topology);
         }
         unsafe { blob.serialized_topology_deleter.unwrap()(blob.serialized_topology) };
     }
@@ -414,7 +414,7 @@ super::table! { CASES:
     PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace(w, c) {
         let called = c.call::<S>(|args| {
             (args.topology, args.memory_space_kind_id) = (w.topology, 0);
-            (args.dims, args.num_dims, args.element_type) = (DIMS.as_ptr(), 1, super::world::S32);
+            (args.dims, args.num_dims, args.element_type) = (DIMS.as_ptr(), 1, super::fixture::S32);
             args.layout = null();
         });
         if let Some(args) = called {

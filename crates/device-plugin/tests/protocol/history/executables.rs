@@ -5,12 +5,12 @@ use std::ptr::{null, null_mut};
 use device_plugin::DeviceAssignment;
 use pjrt_sys::*;
 
-use super::world::{CODE, destroy_executable, toy_program};
+use super::fixture::{CODE, destroy_executable, toy_program};
 use crate::framework::{execute_options, program, read_values, slice, text, toy};
 
 super::table! { CASES:
     PJRT_Compile(_, c) {
-        let topology = super::world::topology("here");
+        let topology = super::fixture::topology("here");
         let program = toy_program();
         let called = c.call::<S>(|args| {
             (args.topology, args.program, args.client) = (topology, &raw const program, null_mut());
@@ -19,7 +19,7 @@ super::table! { CASES:
         if let Some(args) = called {
             destroy_executable(args.executable);
         }
-        super::world::destroy_topology(topology);
+        super::fixture::destroy_topology(topology);
     }
     PJRT_Executable_Destroy(w, c) {
         let held =
@@ -91,7 +91,7 @@ super::table! { CASES:
     PJRT_Executable_OutputElementTypes(w, c) {
         if let Some(args) = c.call::<S>(|args| args.executable = w.executable) {
             let types = unsafe { slice(args.output_types, args.num_output_types) };
-            assert_eq!(types[0].0, super::world::S32.0);
+            assert_eq!(types[0].0, super::fixture::S32.0);
         }
     }
     PJRT_Executable_OutputDimensions(w, c) {

@@ -2,7 +2,7 @@
 
 use pjrt_sys::*;
 
-use super::world::{DIMS, S32};
+use super::fixture::{DIMS, S32};
 use crate::framework::text;
 
 /// Members of extensions that are not functions, or have their own test.

@@ -10,25 +10,25 @@ pub mod caller;
 mod clients;
 mod executables;
 mod extensions;
+pub mod fixture;
 mod nested;
 mod optional;
 mod transfers;
-pub mod world;
 
 use pjrt_sys::*;
 
 pub use caller::Cliff;
 use caller::{Age, Caller, SHORT};
-pub use world::World;
+pub use fixture::Fixture;
 
 /// Calls one function. Panics if its result is wrong.
-type Case = fn(&World, &mut Caller);
+type Case = fn(&Fixture, &mut Caller);
 
 /// Names a case after its slot.
 macro_rules! cases {
     ($name:ident in $module:ident: $($slot:ident($w:pat_param, $c:ident) $body:block)*) => {
         pub const $name: &[(&str, $crate::history::Case)] = &[$((stringify!($slot), {
-            fn case($w: &$crate::history::World, $c: &mut $crate::history::Caller) {
+            fn case($w: &$crate::history::Fixture, $c: &mut $crate::history::Caller) {
                 #[allow(unused_imports, clippy::unsafe_removed_from_name, reason = "cases name their slot S")]
                 use pjrt_sys::$module::$slot as S;
                 $body
@@ -91,16 +91,16 @@ fn every_extension_function_has_case() {
 #[test]
 fn frameworks_of_every_age_are_served() {
     let mut calls = 0;
-    let world = World::new();
+    let fixture = Fixture::new();
     for (name, case) in cases() {
         for age in ages() {
             let mut caller = Caller { age, called: Vec::new(), more: false };
-            case(&world, &mut caller);
+            case(&fixture, &mut caller);
             assert_eq!(caller.called, [name], "{age:?}");
             calls += usize::from(caller.more);
         }
     }
     // Each function is called with its current size, nine larger ones and at least three smaller ones.
     assert!(calls > cases().len() * 13, "{calls}");
-    world.end();
+    fixture.end();
 }

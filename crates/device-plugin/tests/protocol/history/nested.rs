@@ -6,7 +6,7 @@ use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
 use super::caller::Cliff;
-use super::world::{CODE, DATA, DIMS, S32, World, shape_spec};
+use super::fixture::{CODE, DATA, DIMS, Fixture, S32, shape_spec};
 use crate::framework::{Answer, execute_options, program, raw_values, toy};
 
 /// Passes `value` at every size that frameworks have passed and that newer ones may pass, with no readable memory after
@@ -32,11 +32,11 @@ fn each_size<T: AbiStruct>(value: &T, field: &str, mut pass: impl FnMut(*const T
 
 #[test]
 fn programs_of_every_age() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let given = program("toy", CODE.as_bytes());
     each_size(&given, "program", |program| {
         let args = toy().ask::<slot::PJRT_Client_Compile>(|args| {
-            (args.client, args.program, args.compile_options_size) = (world.client, program, 0);
+            (args.client, args.program, args.compile_options_size) = (fixture.client, program, 0);
         })?;
         toy().destroy_loaded(args.executable);
         Ok(())
@@ -48,7 +48,7 @@ fn programs_of_every_age() {
         let end = unsafe { program.cast::<usize>().read() }.max(PJRT_Program::STRUCT_SIZE);
         let beyond = end - PJRT_Program::STRUCT_SIZE;
         let args = toy().ask::<slot::PJRT_Executable_OptimizedProgram>(|args| {
-            (args.executable, args.program) = (world.executable, program.cast_mut());
+            (args.executable, args.program) = (fixture.executable, program.cast_mut());
         });
         args?;
         assert_eq!(unsafe { (*program).code_size }, CODE.len());
@@ -56,20 +56,20 @@ fn programs_of_every_age() {
         assert!(after.iter().all(|byte| *byte == super::caller::POISON));
         Ok(())
     });
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn execute_options_of_every_age() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let kept = [0i64];
     let options = execute_options(&kept);
     each_size(&options, "options", |options| {
-        let buffer = world.ints();
+        let buffer = fixture.ints();
         let (mut output, mut event) = (null_mut(), null_mut());
         let (arguments, outputs) = ([(&raw const buffer)], [(&raw mut output)]);
         let answer = toy().ask::<slot::PJRT_LoadedExecutable_Execute>(|args| {
-            (args.executable, args.options) = (world.loaded, options.cast_mut());
+            (args.executable, args.options) = (fixture.loaded, options.cast_mut());
             (args.argument_lists, args.output_lists) = (arguments.as_ptr(), outputs.as_ptr());
             (args.num_devices, args.num_args) = (1, 1);
             (args.device_complete_events, args.execute_device) = (&raw mut event, null_mut());
@@ -84,7 +84,7 @@ fn execute_options_of_every_age() {
         toy().destroy(&[buffer]);
         answer.map(drop)
     });
-    world.end();
+    fixture.end();
 }
 
 #[test]
@@ -97,8 +97,8 @@ fn named_values_of_every_age() {
         toy().destroy_client(args.client);
         Ok(())
     });
-    let world = World::new();
-    let manager = world.manager();
+    let fixture = Fixture::new();
+    let manager = fixture.manager();
     each_size(&raw[0], "transfer_metadata", |metadata| {
         toy()
             .ask::<slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata>(|args| {
@@ -106,30 +106,30 @@ fn named_values_of_every_age() {
             })
             .map(drop)
     });
-    super::world::destroy_manager(manager);
+    super::fixture::destroy_manager(manager);
     each_size(&raw[0], "payload", |payload| {
         let args = toy().ask::<slot::PJRT_Device_PoisonExecution>(|args| {
-            (args.device, args.launch_id, args.error_code) = (world.devices[0], 98765, PJRT_Error_Code(1));
+            (args.device, args.launch_id, args.error_code) = (fixture.devices[0], 98765, PJRT_Error_Code(1));
             (args.error_message_size, args.payload, args.num_payload) = (0, payload, 1);
         });
         args.map(drop)
     });
-    world.end();
+    fixture.end();
 }
 
 #[test]
 fn shape_specs_of_every_age() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let spec = shape_spec();
     each_size(&spec, "shape_specs", |spec| {
         let args = toy().ask::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| {
-            (args.client, args.memory) = (world.client, world.memories[0]);
+            (args.client, args.memory) = (fixture.client, fixture.memories[0]);
             (args.shape_specs, args.num_shape_specs, args.num_device_layouts) = (spec.cast_mut(), 1, 0);
         })?;
-        super::world::destroy_manager(args.transfer_manager);
+        super::fixture::destroy_manager(args.transfer_manager);
         Ok(())
     });
-    world.end();
+    fixture.end();
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn arrays_of_longer_structs() {
 #[test]
 fn ignores_layout_size() {
     // Frameworks leave it uninitialized.
-    let world = World::new();
+    let fixture = Fixture::new();
     let order = [0i64];
     for struct_size in [0, 1, 8, PJRT_Buffer_MemoryLayout::STRUCT_SIZE, 4096, usize::MAX] {
         let mut layout = PJRT_Buffer_MemoryLayout::new();
@@ -172,16 +172,16 @@ fn ignores_layout_size() {
         layout.struct_size = struct_size;
         unsafe { at.write(layout) };
         let args = toy().ask::<slot::PJRT_Client_BufferFromHostBuffer>(|args| {
-            (args.client, args.data, args.type_) = (world.client, DATA.as_ptr().cast(), S32);
+            (args.client, args.data, args.type_) = (fixture.client, DATA.as_ptr().cast(), S32);
             (args.dims, args.num_dims) = (DIMS.as_ptr(), 1);
             (args.byte_strides, args.num_byte_strides) = (null(), 0);
             args.host_buffer_semantics = PJRT_HostBufferSemantics(0);
-            (args.device, args.memory, args.device_layout) = (world.devices[0], null_mut(), at);
+            (args.device, args.memory, args.device_layout) = (fixture.devices[0], null_mut(), at);
         });
         let args = args.unwrap();
         toy().wait(args.done_with_host_buffer).unwrap();
         assert_eq!(toy().read_ints(args.buffer).unwrap(), DATA);
         toy().destroy(&[args.buffer]);
     }
-    world.end();
+    fixture.end();
 }

@@ -125,21 +125,21 @@ fn extensions_serve_every_version() {
     let client = rich().client(&[]).unwrap();
     let buffer = put(client, [3, 4]);
     let context = rich().ask::<slot::PJRT_ExecuteContext_Create>(|_| {}).unwrap().context;
-    let world = Optional { client, device: rich().devices(client)[0], buffer, raw: alias(buffer), context };
+    let fixture = Optional { client, device: rich().devices(client)[0], buffer, raw: alias(buffer), context };
     let mut calls = 0;
     for (name, case) in CASES {
         for age in ages() {
             let mut caller = Caller { age, called: Vec::new(), more: false };
-            case(&world, &mut caller);
+            case(&fixture, &mut caller);
             assert_eq!(caller.called, [*name], "{age:?}");
             calls += usize::from(caller.more);
         }
         // Calls with invalid sizes had no effect, so that a valid call still succeeds.
         let mut caller = Caller { age: Age::Future(0), called: Vec::new(), more: false };
-        case(&world, &mut caller);
+        case(&fixture, &mut caller);
     }
     assert!(calls > CASES.len() * 13, "{calls}");
-    destroy(world.raw);
+    destroy(fixture.raw);
     rich().ask::<slot::PJRT_ExecuteContext_Destroy>(|args| args.context = context).unwrap();
     rich().destroy(&[buffer]);
     rich().destroy_client(client);

@@ -4,7 +4,7 @@ use std::ptr::{null, null_mut};
 
 use pjrt_sys::*;
 
-use super::world::{DATA, DIMS, S32, destroy_manager, destroy_stream, retrieve, shape_spec};
+use super::fixture::{DATA, DIMS, S32, destroy_manager, destroy_stream, retrieve, shape_spec};
 use crate::framework::toy;
 
 /// Bytes of `DATA`.

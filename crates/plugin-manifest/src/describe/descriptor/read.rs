@@ -50,7 +50,7 @@ impl Descriptor {
         // SAFETY: D2 (referenced memory) and D3 (functions of a descriptor), by the contract of `from_raw`.
         let library = collect(unsafe { library(&raw, name) }, &mut faults);
         let hooks =
-            Foreign { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
+            CHooks { name: name.to_owned(), configure: raw.configure, supports: raw.supports, shutdown: raw.shutdown };
         match (manifest, library) {
             (Some(manifest), Some(library)) => Self::new(manifest, library, Arc::new(hooks)),
             _ => Err(Faults::check(faults)
@@ -154,14 +154,14 @@ fn computed(name: &str, function: dp_library_path) -> Result<PathBuf> {
 }
 
 /// The hooks of a descriptor.
-struct Foreign {
+struct CHooks {
     name: String,
     configure: dp_configure,
     supports: dp_supports,
     shutdown: dp_shutdown,
 }
 
-impl Hooks for Foreign {
+impl Hooks for CHooks {
     fn configure(&self, process: &ProcessTopology, environment: &Environment) -> Option<Result<EnvPlan>> {
         let function = self.configure?;
         let process = CTopology::new(process);

@@ -2,7 +2,7 @@
 
 use crate::process::address::Address;
 use crate::process::environment::{Environment, Host};
-use crate::process::partial_topology::{Known, Partial};
+use crate::process::partial_topology::{Attributed, Partial};
 use crate::process::provenance::{Origin, Source};
 use crate::{Fault, Faults};
 
@@ -39,17 +39,17 @@ impl Input<'_> {
         self.text(name).is_some()
     }
 
-    pub(super) fn known<T>(&self, name: &str, value: T) -> Known<T> {
-        Known::new(value, Origin::named(self.source, name))
+    pub(super) fn known<T>(&self, name: &str, value: T) -> Attributed<T> {
+        Attributed::new(value, Origin::named(self.source, name))
     }
 
     /// A whole number, if the variable is set.
-    pub(super) fn number(&self, name: &str) -> Result<Option<Known<u32>>, Faults> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<Attributed<u32>>, Faults> {
         self.text(name).map(|text| number(name, text).map(|value| self.known(name, value))).transpose()
     }
 
     /// A whole number that is required. `remedy` explains how to set the variable.
-    pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Known<u32>>, Faults> {
+    pub(super) fn required(&self, name: &str, remedy: &str) -> Result<Option<Attributed<u32>>, Faults> {
         match self.number(name)? {
             Some(number) => Ok(Some(number)),
             None => Err(Fault::new(
@@ -61,7 +61,7 @@ impl Input<'_> {
     }
 
     /// An address, if the variable is set.
-    pub(super) fn address(&self, name: &str) -> Result<Option<Known<Address>>, Faults> {
+    pub(super) fn address(&self, name: &str) -> Result<Option<Attributed<Address>>, Faults> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let address = text.parse::<Address>().map_err(|faults| about(name, text, &faults))?;
         Ok(Some(self.known(name, address)))

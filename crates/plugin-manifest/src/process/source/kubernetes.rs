@@ -3,7 +3,7 @@
 
 use super::input::{Input, Reading};
 use crate::process::address::Address;
-use crate::process::partial_topology::{Known, Partial};
+use crate::process::partial_topology::{Attributed, Partial};
 use crate::process::provenance::Origin;
 use crate::{Fault, Faults};
 
@@ -34,9 +34,10 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
         ),
     )?;
     let alone = size.as_ref().is_some_and(|size| size.value == 1);
-    let global_rank = if alone { size.as_ref().map(|size| Known::new(0, size.origin.clone())) } else { Some(rank) };
+    let global_rank =
+        if alone { size.as_ref().map(|size| Attributed::new(0, size.origin.clone())) } else { Some(rank) };
     let coordinator = match input.address("MASTER_ADDR")? {
-        Some(address) => Some(Known::new(address.value.or_port(PORT), address.origin)),
+        Some(address) => Some(Attributed::new(address.value.or_port(PORT), address.origin)),
         None => first_pod(input),
     };
     if !alone && coordinator.is_none() && !input.has("JAX_COORDINATOR_ADDRESS") {
@@ -53,12 +54,12 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 /// The address of the pod with index 0: the full name of this pod, with 0 in place of its own index. The kubelet writes
 /// the full name of a pod with a subdomain into the pod's hosts file, as in `10.1.2.3
 /// train-3.workers.default.svc.cluster.local train-3`.
-fn first_pod(input: &Input<'_>) -> Option<Known<Address>> {
+fn first_pod(input: &Input<'_>) -> Option<Attributed<Address>> {
     let (name, index) = (input.text(NAME)?, input.text(INDEX)?);
     let job = name.strip_suffix(index.trim())?.strip_suffix('-')?;
     let hosts = input.host.file(HOSTS_FILE)?;
     let words = hosts.lines().filter(|line| !line.trim_start().starts_with('#')).flat_map(str::split_whitespace);
     let domain = words.filter_map(|word| word.strip_prefix(name)).find(|rest| rest.starts_with('.'))?;
     let address = Address::new(format!("{job}-0{domain}"), Some(PORT)).ok()?;
-    Some(Known::new(address, Origin::named(input.source, HOSTS_FILE)))
+    Some(Attributed::new(address, Origin::named(input.source, HOSTS_FILE)))
 }

@@ -3,7 +3,7 @@
 use super::input::{Input, Reading};
 use crate::Faults;
 use crate::process::address::Address;
-use crate::process::partial_topology::{Known, Partial};
+use crate::process::partial_topology::{Attributed, Partial};
 
 const INDEX: &str = "NEURON_PJRT_PROCESS_INDEX";
 const SIZE: &str = "NEURON_PJRT_WORLD_SIZE";
@@ -22,7 +22,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
     };
     // The Neuron runtimes use the port of this address. The coordinator listens on its own port.
     let coordinator = match input.address(ROOT)? {
-        Some(root) => Some(Known::new(Address::new(root.value.host(), None)?, root.origin)),
+        Some(root) => Some(Attributed::new(Address::new(root.value.host(), None)?, root.origin)),
         None => None,
     };
     Reading::present(Partial { global_rank: input.number(INDEX)?, world_size, coordinator, ..Partial::default() })

@@ -2,7 +2,7 @@
 
 use super::input::{Input, Reading, port_of_job};
 use crate::process::address::Address;
-use crate::process::partial_topology::{Known, Partial};
+use crate::process::partial_topology::{Attributed, Partial};
 use crate::{Fault, Faults};
 
 /// The address of `mpirun` itself: `1531576320.0;tcp://10.96.0.1,10.148.0.1:34911`. Open MPI 5 no longer sets it, so
@@ -35,7 +35,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 }
 
 /// The host of `mpirun`, where Open MPI runs rank 0 by default, and a port that is derived from the job number.
-fn coordinator(input: &Input<'_>) -> Result<Option<Known<Address>>, Faults> {
+fn coordinator(input: &Input<'_>) -> Result<Option<Attributed<Address>>, Faults> {
     let Some(uri) = input.text(URI) else { return Ok(None) };
     let host = ["tcp://", "tcp6://"].iter().find_map(|scheme| {
         let rest = &uri[uri.find(scheme)? + scheme.len()..];

@@ -2,7 +2,7 @@
 
 use super::input::{Input, Reading, number};
 use super::tpu_variables;
-use crate::process::partial_topology::Known;
+use crate::process::partial_topology::Attributed;
 use crate::process::provenance::Origin;
 use crate::{Fault, Faults};
 
@@ -31,7 +31,7 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
             format!("{endpoints:?} does not have the form name:id:address,…; set TPU_WORKER_HOSTNAMES"),
         )
     })?;
-    let listed = Known::new((), Origin::named(input.source, ENDPOINTS));
+    let listed = Attributed::new((), Origin::named(input.source, ENDPOINTS));
     let mut partial = tpu_variables::slice(input, addresses, listed, Some(worker))?;
     // The shape of the slice, under the names of the variables. The metadata uses one of two names. The first is the
     // newer one.

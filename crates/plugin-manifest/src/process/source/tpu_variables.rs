@@ -3,7 +3,7 @@
 
 use super::input::{Input, Reading, about};
 use crate::process::address::Address;
-use crate::process::partial_topology::{Known, Partial};
+use crate::process::partial_topology::{Attributed, Partial};
 use crate::{Fault, Faults};
 
 const HOSTS: &str = "TPU_WORKER_HOSTNAMES";
@@ -41,17 +41,17 @@ pub(in crate::process) fn read(input: &Input<'_>) -> Result<Reading, Faults> {
 pub(super) fn slice(
     input: &Input<'_>,
     hosts: Vec<String>,
-    listed: Known<()>,
-    worker: Option<Known<u32>>,
+    listed: Attributed<()>,
+    worker: Option<Attributed<u32>>,
 ) -> Result<Partial, Faults> {
-    let from = |value| Known::new(value, listed.origin.clone());
+    let from = |value| Attributed::new(value, listed.origin.clone());
     let name = listed.origin.name.as_deref().unwrap_or(HOSTS);
     let in_slice =
         u32::try_from(hosts.len()).map_err(|_| Fault::new(name, "the list names more than 4294967295 hosts"))?;
     let mut coordinator = match hosts.first() {
         Some(first) => {
             let address = first.parse::<Address>().map_err(|faults| about(name, first, &faults))?;
-            Some(Known::new(Address::new(address.host(), Some(PORT))?, listed.origin.clone()))
+            Some(Attributed::new(Address::new(address.host(), Some(PORT))?, listed.origin.clone()))
         }
         None => None,
     };
@@ -59,27 +59,28 @@ pub(super) fn slice(
     if let Some(megascale) = input.address(MEGASCALE)? {
         let remedy = format!("set it together with {MEGASCALE}");
         (slice_index, slice_count) = (input.required(SLICE, &remedy)?, input.required(SLICES, &remedy)?);
-        coordinator = Some(Known::new(megascale.value.with_port(PORT), megascale.origin));
+        coordinator = Some(Attributed::new(megascale.value.with_port(PORT), megascale.origin));
     }
     if let Some(worker) = worker.as_ref().filter(|worker| worker.value >= in_slice) {
         let message =
             format!("worker {} does not exist, because {name} lists {in_slice}; the first is 0", worker.value);
         return Err(Fault::new(crate::process::partial_topology::field(&worker.origin), message).into());
     }
-    let slices = slice_count.as_ref().map_or(1, |count: &Known<u32>| count.value);
-    let index = slice_index.as_ref().map_or(0, |index: &Known<u32>| index.value);
+    let slices = slice_count.as_ref().map_or(1, |count: &Attributed<u32>| count.value);
+    let index = slice_index.as_ref().map_or(0, |index: &Attributed<u32>| index.value);
     let many =
         || Fault::new(SLICES, format!("{slices} slices of {in_slice} hosts each are more than 4294967295 hosts"));
     let count = in_slice.checked_mul(slices).ok_or_else(many)?;
     let first = in_slice.checked_mul(index).ok_or_else(many)?;
-    let host_index = worker.map(|worker| Known { value: first.saturating_add(worker.value), origin: worker.origin });
+    let host_index =
+        worker.map(|worker| Attributed { value: first.saturating_add(worker.value), origin: worker.origin });
     Ok(Partial {
         host_index,
         host_count: Some(from(count)),
         slice_index,
         slice_count,
         coordinator,
-        hosts: Some(Known::new(hosts, listed.origin.clone())),
+        hosts: Some(Attributed::new(hosts, listed.origin.clone())),
         ..Partial::default()
     })
 }

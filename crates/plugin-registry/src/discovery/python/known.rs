@@ -2,7 +2,7 @@
 
 /// The plugin of a known package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownPlugin {
     /// The name under which the package registers it.
     pub(super) name: &'static str,
     /// Its priority in JAX.
@@ -11,32 +11,32 @@ pub(super) struct Known {
 
 /// Known modules, identified by the start of the last component of their name. The names of JAX's own GPU plugins end
 /// in a version.
-const MODULES: &[(&str, Known)] = &[
-    ("xla_cuda", Known { name: "cuda", priority: Some(500) }),
-    ("xla_rocm", Known { name: "rocm", priority: Some(500) }),
-    ("intel_extension_for_openxla", Known { name: "sycl", priority: Some(500) }),
-    ("metal_plugin", Known { name: "metal", priority: Some(500) }),
-    ("jax_plugin_tt", Known { name: "tt", priority: Some(500) }),
-    ("pjrt_plugin_tt", Known { name: "tt", priority: Some(500) }),
-    ("torch_plugin_tt", Known { name: "tt", priority: None }),
+const MODULES: &[(&str, KnownPlugin)] = &[
+    ("xla_cuda", KnownPlugin { name: "cuda", priority: Some(500) }),
+    ("xla_rocm", KnownPlugin { name: "rocm", priority: Some(500) }),
+    ("intel_extension_for_openxla", KnownPlugin { name: "sycl", priority: Some(500) }),
+    ("metal_plugin", KnownPlugin { name: "metal", priority: Some(500) }),
+    ("jax_plugin_tt", KnownPlugin { name: "tt", priority: Some(500) }),
+    ("pjrt_plugin_tt", KnownPlugin { name: "tt", priority: Some(500) }),
+    ("torch_plugin_tt", KnownPlugin { name: "tt", priority: None }),
 ];
 
 /// Distributions that announce no plugin, by normalized name. Their record lists the library.
-const BARE: &[(&str, Known)] = &[
-    ("libtpu", Known { name: "tpu", priority: Some(300) }),
-    ("libtpu-nightly", Known { name: "tpu", priority: Some(300) }),
-    ("lammps-jax-pjrt-cpu", Known { name: "cpu", priority: None }),
-    ("fastatomstruct-xla-cpu", Known { name: "cpu", priority: None }),
+const BARE: &[(&str, KnownPlugin)] = &[
+    ("libtpu", KnownPlugin { name: "tpu", priority: Some(300) }),
+    ("libtpu-nightly", KnownPlugin { name: "tpu", priority: Some(300) }),
+    ("lammps-jax-pjrt-cpu", KnownPlugin { name: "cpu", priority: None }),
+    ("fastatomstruct-xla-cpu", KnownPlugin { name: "cpu", priority: None }),
 ];
 
 /// Returns the plugin of a known module.
-pub(super) fn module(module: &str) -> Option<Known> {
+pub(super) fn module(module: &str) -> Option<KnownPlugin> {
     let last = module.rsplit('.').next().unwrap_or(module);
     MODULES.iter().find(|(start, _)| last.starts_with(start)).map(|(_, known)| *known)
 }
 
 /// Returns the plugin of a known distribution that announces none.
-pub(super) fn bare(normalized: &str) -> Option<Known> {
+pub(super) fn bare(normalized: &str) -> Option<KnownPlugin> {
     BARE.iter().find(|(name, _)| *name == normalized).map(|(_, known)| *known)
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use distribution::{Distribution, EntryPoint};
 use environment::PythonEnvironment;
-use known::Known;
+use known::KnownPlugin;
 use module::Module;
 
 use super::candidate::{Candidate, NameOrigin};
@@ -227,7 +227,7 @@ impl Collector<'_> {
         module: Option<&Module>,
         hidden: &[PathBuf],
         libraries: &Libraries,
-        known: Option<Known>,
+        known: Option<KnownPlugin>,
     ) {
         let provenance = installed.provenance(announced, module, libraries.distribution.as_deref(), hidden);
         let mut candidates: Vec<Candidate> = libraries

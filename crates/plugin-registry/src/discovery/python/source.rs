@@ -16,8 +16,9 @@ pub(super) struct RegisterCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token<'s> {
     Word(&'s str),
-    /// A plain literal. The value of a formatted one is unknown before run time.
+    /// A string literal.
     Text(&'s str),
+    /// An f-string, whose value is unknown before run time.
     Formatted,
     Punctuation(char),
 }

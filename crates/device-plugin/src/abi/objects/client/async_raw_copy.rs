@@ -28,7 +28,7 @@ unsafe extern "C" fn destination_known(args: *mut PJRT_Buffer_CopyRawToHostFutur
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, given(status, args.dst));
+    pending_callbacks::keep(args.callback_data, value_or_error(status, args.dst));
 }
 
 /// The framework calls this when the work that a donation waits for has ended.
@@ -41,10 +41,10 @@ unsafe extern "C" fn dependency_ready(args: *mut PJRT_Buffer_DonateWithControlDe
     let Ok(args) = (unsafe { ffi_read::nested(args.cast_const(), "args") }) else { return };
     // SAFETY: V3 (arrays and text).
     let status = unsafe { ffi_read::status(args.error_code.0, args.error_message, args.error_message_size) };
-    pending_callbacks::keep(args.callback_data, given(status, null_mut()));
+    pending_callbacks::keep(args.callback_data, value_or_error(status, null_mut()));
 }
 
-fn given(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mut c_void> {
+fn value_or_error(status: Result<Option<crate::Error>>, value: *mut c_void) -> Result<*mut c_void> {
     match status? {
         Some(error) => Err(error),
         None => Ok(value),
@@ -70,7 +70,7 @@ entries! {
                 Ok(data) => data,
                 Err(error) => {
                     drop_contained((client, value));
-                    return completer.settle(Err(error));
+                    return completer.complete_internally(Err(error));
                 }
             };
             // SAFETY: V3 (arrays and text), the framework gave the memory for this copy until its event.
@@ -81,7 +81,7 @@ entries! {
                     contain(|| read_range(&client.backend, &value, &shape, range, unsafe { to.slice() }?))
                 });
                 drop_contained((client, value));
-                completer.settle(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
+                completer.complete_internally(result.map_err(|error| error.named("PJRT_Buffer_CopyRawToHostFuture")));
             });
         });
         args.future_ready_callback = Some(destination_known);

@@ -21,14 +21,14 @@ pub(crate) fn read<B: Backend>(
     let (event, completer) = Event::pending();
     match buffer.ready.result() {
         Some(Ok(())) => begin(&buffer.client, held.value(), memory, completer, done),
-        Some(Err(error)) => completer.settle(Err(error)),
+        Some(Err(error)) => completer.complete_internally(Err(error)),
         None => {
             // The framework may destroy the buffer before it is ready.
             let (client, value) = (buffer.client.share(), held.value().clone());
             buffer.ready.on_ready_away(move |ready| {
                 match ready {
                     Ok(()) => begin(&client, &value, memory, completer, done),
-                    Err(error) => completer.settle(Err(error.clone())),
+                    Err(error) => completer.complete_internally(Err(error.clone())),
                 }
                 drop_contained((client, value));
             });
@@ -53,7 +53,7 @@ fn begin<B: Backend>(
             if result.is_ok() {
                 done();
             }
-            completer.settle(result);
+            completer.complete_internally(result);
         });
     };
     match begun {

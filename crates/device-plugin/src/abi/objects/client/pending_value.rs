@@ -58,12 +58,12 @@ impl<B: Backend> PendingValue<B> {
                 drop_contained(place);
                 // For most backends this is a constant, so the compiler removes the other branch.
                 if ready.is_born_ready() {
-                    completer.settle(Ok(()));
+                    completer.complete_internally(Ok(()));
                 } else {
-                    ready.on_ready(move |ready| completer.settle(ready.clone()));
+                    ready.on_ready(move |ready| completer.complete_internally(ready.clone()));
                 }
             }
-            Err(error) => completer.settle(Err(error)),
+            Err(error) => completer.complete_internally(Err(error)),
         }
     }
 

@@ -112,7 +112,7 @@ fn when_ready<B: Backend>(
             buffer.ready.on_ready_away(move |ready| {
                 let result = ready.clone().and_then(|()| contain(|| work(&client, &value)));
                 drop_contained((client, value));
-                completer.settle(result);
+                completer.complete_internally(result);
             });
             Ok(event)
         }

@@ -75,7 +75,7 @@ impl<B: Backend> Promise<B> {
     /// Completes the outputs with the event of the launch.
     fn keep(self, done: &Event) {
         let completer = self.completer;
-        done.on_ready(move |result| completer.settle(result.clone()));
+        done.on_ready(move |result| completer.complete_internally(result.clone()));
     }
 }
 

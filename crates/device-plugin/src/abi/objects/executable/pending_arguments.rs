@@ -98,7 +98,7 @@ impl Join {
         }
         let completer = self.completer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(completer) = completer {
-            completer.settle(result.clone().map_err(|error| failed(error, index)));
+            completer.complete_internally(result.clone().map_err(|error| failed(error, index)));
         }
     }
 }
@@ -116,8 +116,8 @@ fn after_pending(arguments: &Event, launch: &Event) -> Event {
     let (both, completer) = Event::pending();
     let arguments = arguments.clone();
     launch.on_ready(move |result| match result {
-        Err(error) => completer.settle(Err(error.clone())),
-        Ok(()) => arguments.on_ready(move |result| completer.settle(result.clone())),
+        Err(error) => completer.complete_internally(Err(error.clone())),
+        Ok(()) => arguments.on_ready(move |result| completer.complete_internally(result.clone())),
     });
     both
 }

@@ -7,7 +7,7 @@ use pjrt_sys::*;
 use crate::framework::{Buffer, Client, Event, Loaded, garbage, program, toy};
 
 /// Objects that no case destroys.
-pub struct World {
+pub struct Fixture {
     pub client: Client,
     pub devices: Vec<*mut PJRT_Device>,
     pub memories: Vec<*mut PJRT_Memory>,
@@ -25,7 +25,7 @@ pub const DIMS: [i64; 1] = [2];
 pub const DATA: [i32; 2] = [1, 2];
 pub const S32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
 
-impl World {
+impl Fixture {
     pub fn new() -> Self {
         let client = toy().client(&[]).unwrap();
         let devices = toy().devices(client);
