@@ -1,7 +1,8 @@
-//! Generates `crates/pjrt-sys/src/bindings.rs` and `slots.rs` from the PJRT headers.
+//! Generates `bindings.rs` and `slots.rs` of `pjrt-sys`, and `generated.rs` of `pjrt-layers`, from the PJRT headers.
 
 mod bindings;
 mod headers;
+mod layers;
 mod ledger;
 mod slots;
 
@@ -18,10 +19,16 @@ pub(crate) fn run(check: bool) -> Result<(), Error> {
     let generated = bindings::generate(&headers)?;
     let changelog = fs::read_to_string(headers.join("CHANGELOG.md"))?;
     let slots = slots::generate(&generated, &changelog)?;
-    let src = sh::root().join("crates/pjrt-sys/src");
+    let layers = layers::generate(&generated, &headers)?;
+    let crates = sh::root().join("crates");
     let mut stale = Vec::new();
-    for (name, text) in [("bindings.rs", &generated.text), ("slots.rs", &slots)] {
-        let path = src.join(name);
+    let files = [
+        ("pjrt-sys/src/bindings.rs", &generated.text),
+        ("pjrt-sys/src/slots.rs", &slots),
+        ("pjrt-layers/src/generated.rs", &layers),
+    ];
+    for (name, text) in files {
+        let path = crates.join(name);
         if check {
             if fs::read_to_string(&path).unwrap_or_default() != *text {
                 stale.push(show(&path));

@@ -12,6 +12,9 @@ use crate::{Error, c_library, sh};
 /// Exports of every plugin.
 const PLUGIN: [&str; 2] = ["DevicePlugin_GetDescriptor", "GetPjrtApi"];
 
+/// Exports of the library with the layers.
+const LAYERS: [&str; 2] = ["GetPjrtApi", "PjrtLayers_SetTracing"];
+
 /// Libraries that every system with Rust programs has.
 const NEEDED: [&str; 5] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1", "libpthread.so.0", "libdl.so.2"];
 
@@ -32,13 +35,14 @@ pub(crate) fn elf() -> Result<Elf, Error> {
 /// Builds and checks the libraries. Returns their number.
 pub(crate) fn run(_: Elf) -> Result<u64, Error> {
     let release = sh::target().join("release");
-    let plugin = PLUGIN.map(str::to_owned).into();
     let mut checked = 0;
-    for (package, library) in
-        [("pjrt-cpu-plugin", "libpjrt_plugin_cpu.so"), ("pjrt-plugin-minimal", "libpjrt_plugin_minimal.so")]
-    {
+    for (package, library, exports) in [
+        ("pjrt-cpu-plugin", "libpjrt_plugin_cpu.so", PLUGIN),
+        ("pjrt-plugin-minimal", "libpjrt_plugin_minimal.so", PLUGIN),
+        ("pjrt-layers-plugin", "libpjrt_layers_plugin.so", LAYERS),
+    ] {
         sh::run(sh::cargo().args(["build", "--quiet", "--release", "-p", package]))?;
-        examine(&release.join(library), &plugin)?;
+        examine(&release.join(library), &exports.map(str::to_owned).into())?;
         checked += 1;
     }
     examine(&c_library::install(None, false)?.shared(), &declared()?)?;

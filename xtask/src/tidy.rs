@@ -42,6 +42,10 @@ const WALLS: &[(&str, &str)] = &[
     // `pjrt-rs` depends on it only with the feature `hazards`.
     ("pjrt-rs", "stablehlo-rs"),
     ("pjrt-cpu", "libloading"),
+    ("pjrt-layers", "pjrt-rs"),
+    ("pjrt-layers", "device-plugin"),
+    ("pjrt-layers", "plugin-manifest"),
+    ("pjrt-layers", "stablehlo-rs"),
 ];
 /// Like [`WALLS`], for a build without default features.
 const WALLS_WITHOUT_FEATURES: &[(&str, &str)] = &[
@@ -57,8 +61,11 @@ const DISCOVERY: &str = "crates/plugin-registry/src/discovery/";
 /// Paths that run a program or load a library.
 const RUNS: &[&str] =
     &["process::Command", "Command::new", "pjrt::", "crate::registry", "crate::describe", "crate::open"];
-/// The file that may load libraries.
-const LOADER: &str = "crates/pjrt/src/library.rs";
+/// The files that may load libraries.
+const LOADERS: [&str; 2] = ["crates/pjrt/src/library.rs", "crates/pjrt-layers/src/core/library.rs"];
+/// The folder of `pjrt-layers` with its unsafe code.
+const LAYERS: &str = "crates/pjrt-layers/src/";
+const LAYERS_CORE: &str = "crates/pjrt-layers/src/core/";
 
 /// Folders with text that people read.
 const PROSE: &[&str] = &["crates", "xtask", "examples", "fuzz", "tests", "docs", "book/src", ".github"];
@@ -208,8 +215,11 @@ fn check_file(name: &str, text: &str, faults: &mut Vec<String>) {
     }
     let testing = ["/tests/", "/benches/", "/device-plugin-testing/"];
     let test = testing.iter().any(|folder| name.contains(folder));
-    if name != LOADER && !test && text.contains(concat!("lib", "loading::")) {
-        faults.push(format!("{name}: libraries are loaded in {LOADER} only"));
+    if !LOADERS.contains(&name) && !test && text.contains(concat!("lib", "loading::")) {
+        faults.push(format!("{name}: libraries are loaded in {} only", LOADERS.join(" and ")));
+    }
+    if name.starts_with(LAYERS) && !name.starts_with(LAYERS_CORE) && text.contains(concat!("unsafe", " {")) {
+        faults.push(format!("{name}: the unsafe code of `pjrt-layers` is in {LAYERS_CORE} only"));
     }
 }
 

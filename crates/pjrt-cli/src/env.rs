@@ -86,14 +86,14 @@ impl Args {
 
 /// Runs the command in place of this one, so that signals reach it.
 #[cfg(unix)]
-fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
+pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let error = std::os::unix::process::CommandExt::exec(&mut command);
     Err(format!("cannot run {program}: {error}"))
 }
 
 /// Runs the command, and ends with its exit code.
 #[cfg(not(unix))]
-fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
+pub(crate) fn become_command(mut command: Command, program: &str) -> Result<Report, String> {
     let status = command.status().map_err(|error| format!("cannot run {program}: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1);
     Ok(Report::new(String::new(), code))

@@ -38,7 +38,9 @@ mod suggest;
 mod supports;
 mod table;
 mod time_limit;
+mod trace;
 mod verbose;
+mod with;
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
@@ -85,6 +87,10 @@ enum Command {
     Doctor(doctor::Args),
     /// Show the environment variables that a plugin needs, or run a command with them.
     Env(env::Args),
+    /// Run a command with layers between its framework and a plugin, which trace, check or adapt its calls.
+    With(with::Args),
+    /// Merge what the layer `trace` wrote in several processes.
+    Trace(trace::Args),
     /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions and
     /// functions.
     Inspect(inspect::Args),
@@ -117,8 +123,10 @@ impl Command {
             Self::List(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
+            Self::Trace(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Header(_)
+            | Self::With(_)
             | Self::New(_)
             | Self::Package(_)
             | Self::Completions(_)
@@ -166,6 +174,8 @@ fn main() -> ExitCode {
         Command::List(args) => list::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Env(args) => env::run(&args),
+        Command::With(args) => with::run(&args),
+        Command::Trace(args) => trace::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Header(args) => header::run(&args).map(Report::from),
         Command::New(args) => new::run(&args).map(Report::from),

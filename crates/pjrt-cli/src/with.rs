@@ -1,0 +1,116 @@
+//! `pjrt with`: runs a command with layers between its framework and a plugin.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use device_plugin::process::{Detection, Environment};
+
+use crate::Report;
+use crate::env::become_command;
+
+/// Names the library with the layers.
+const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
+
+#[derive(clap::Args)]
+#[command(after_help = "Layers, the first one next to the framework:
+  trace     every call as a tally, a timeline for ui.perfetto.dev and lines of JSON
+  validate  reports wrong uses of the interface, and objects that are never destroyed
+  compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
+  fault     makes calls fail or wait, by the rules in PJRT_LAYERS_FAULT
+
+Examples:
+  pjrt with -p acme --layers trace -- python train.py
+  pjrt with -p ./libacme.so --layers trace,compat --output calls -- python train.py
+  pjrt trace calls")]
+pub(crate) struct Args {
+    /// The name of an installed plugin, or the path of a plugin's library.
+    #[arg(long, short, value_name = "NAME|PATH")]
+    plugin: String,
+    /// The layers.
+    #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required = true)]
+    layers: Vec<String>,
+    /// The folder for the files of the layers. Without it, they write to the standard error.
+    #[arg(long, short, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+    /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The command.
+    #[arg(last = true, value_name = "COMMAND", required = true)]
+    command: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let given = args.library.clone().or_else(|| std::env::var_os(LIBRARY).map(PathBuf::from));
+    let library = library(given.as_deref())?;
+    let entry = plugin_registry::find(&args.plugin).map_err(|error| error.to_string())?;
+    let plugin = entry.candidate().location.path();
+    let plugin = plugin.ok_or_else(|| {
+        format!("the plugin `{}` has no library file: pass the path of a plugin's library", entry.name())
+    })?;
+    let plugin = absolute(plugin)?;
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err("there is no command to run".to_owned());
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // The plugin needs the same environment as without layers.
+    let environment = Environment::of_this_process();
+    let topology = Detection::new(&environment).run().map_err(|faults| faults.to_string())?.topology;
+    let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
+    command.envs(plan.for_child());
+    command.env("PJRT_LAYERS", args.layers.join(",")).env("PJRT_LAYERS_PLUGIN", &plugin);
+    if let Some(folder) = &args.output {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        command.env("PJRT_LAYERS_OUTPUT", absolute(folder)?);
+    }
+    for (name, value) in variables(entry.name(), &library) {
+        command.env(name, value);
+    }
+    become_command(command, &program.to_string_lossy())
+}
+
+/// The variables by which frameworks load a library as their plugin.
+fn variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let mut jax = OsString::from(format!("{name}:"));
+    jax.push(library);
+    vec![
+        // JAX.
+        ("PJRT_NAMES_AND_LIBRARY_PATHS", jax),
+        ("JAX_PLATFORMS", name.into()),
+        // PyTorch/XLA.
+        ("PJRT_DEVICE", "LIBRARY".into()),
+        ("PJRT_LIBRARY_PATH", library.into()),
+        // libtpu's users, and pypjrt.
+        ("TPU_LIBRARY_PATH", library.into()),
+        ("PYPJRT_PLUGIN", library.into()),
+    ]
+}
+
+/// Finds the library with the layers.
+fn library(given: Option<&Path>) -> Result<PathBuf, String> {
+    let name = format!("{DLL_PREFIX}pjrt_layers_plugin{DLL_SUFFIX}");
+    let command = std::env::current_exe().map_err(|error| error.to_string())?;
+    let beside = command.parent().unwrap_or(Path::new("."));
+    let places = [beside.join(&name), beside.join("../lib").join(&name)];
+    let found = match given {
+        Some(path) => path.is_file().then(|| path.to_owned()),
+        None => places.iter().find(|path| path.is_file()).cloned(),
+    };
+    let found = found.ok_or_else(|| match given {
+        Some(path) => format!("{} is not a file: pass the path of {name} to --library", path.display()),
+        None => format!(
+            "{name} is neither in {} nor in ../lib: build it with `cargo build --release -p pjrt-layers-plugin`, and \
+             pass its path to --library",
+            beside.display()
+        ),
+    })?;
+    absolute(&found)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,279 @@
+//! A call on its way to the plugin, as layers see it.
+
+use std::ptr;
+
+use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions, slot};
+
+use super::frame::Frame;
+use super::memory;
+use super::state::State;
+use crate::function::{Field, Function, Kind, Known, Layout};
+use crate::generated::FUNCTIONS;
+
+/// A call on its way to the plugin. Layers read the arguments from copies, so they need no unsafe code.
+#[derive(Debug)]
+pub struct Call {
+    pub(super) function: &'static Function,
+    /// Position of the function among all.
+    id: usize,
+    /// The arguments that the next layer and the plugin see. Readable and writable for `size` bytes (L2).
+    pub(super) args: *mut u8,
+    /// The part of the arguments that both this crate and the caller know, in bytes.
+    pub(super) size: usize,
+    pub(super) state: &'static State,
+    /// The arguments of this crate that replace those of the caller.
+    pub(super) frame: Option<Box<Frame>>,
+}
+
+impl Call {
+    /// # Safety
+    ///
+    /// L2: the arguments are those of a call of this function.
+    pub(super) unsafe fn new(state: &'static State, id: usize, args: *mut u8) -> Self {
+        let function = &FUNCTIONS[id];
+        // SAFETY: L2 (arguments): the struct begins with its size.
+        let announced = unsafe { memory::read::<usize>(args) };
+        let size = (function.layout.size_behind)(announced).min(function.layout.size);
+        Self { function, id, args, size, state, frame: None }
+    }
+
+    /// The function that is called.
+    #[must_use]
+    pub fn function(&self) -> &'static Function {
+        self.function
+    }
+
+    /// Position of the function among all functions.
+    #[inline]
+    pub(crate) fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Whether this is a call of a function.
+    #[must_use]
+    #[inline]
+    pub fn is<S: Known>(&self) -> bool {
+        self.id == S::ID
+    }
+
+    /// The process's stack of layers.
+    #[must_use]
+    pub fn state(&self) -> &'static State {
+        self.state
+    }
+
+    /// The size that the caller announces.
+    #[must_use]
+    pub fn announced(&self) -> usize {
+        // SAFETY: L2 (arguments): the struct begins with its size.
+        unsafe { memory::read(self.args) }
+    }
+
+    /// The value of a field of at most 8 bytes, or 0 if the caller's struct ends before it.
+    #[must_use]
+    #[inline]
+    pub fn word(&self, field: &Field) -> u64 {
+        if field.offset + field.size > self.size {
+            return 0;
+        }
+        let from = self.args.wrapping_add(field.offset);
+        match field.size {
+            // SAFETY: L2 (arguments): the field is within the struct.
+            8 => unsafe { memory::read::<u64>(from) },
+            // SAFETY: L2 (arguments): the field is within the struct.
+            4 => u64::from(unsafe { memory::read::<u32>(from) }),
+            // SAFETY: L2 (arguments): the field is within the struct.
+            1 => u64::from(unsafe { memory::read::<u8>(from) }),
+            _ => 0,
+        }
+    }
+
+    /// The address in a field, or 0.
+    #[must_use]
+    pub fn address(&self, field: &Field) -> usize {
+        usize::try_from(self.word(field)).unwrap_or(0)
+    }
+
+    /// The address in the field of this name, or 0.
+    #[must_use]
+    pub fn address_of(&self, name: &str) -> usize {
+        self.function.field(name).map_or(0, |field| self.address(field))
+    }
+
+    /// A copy of the arguments, if this is a call of the function `S`. Fields that the caller's struct lacks are 0.
+    #[must_use]
+    pub fn args<S: Known>(&self) -> Option<S::Args> {
+        if !self.is::<S>() {
+            return None;
+        }
+        let mut args = S::Args::new();
+        // SAFETY: L2 (arguments), and `args` has at least this size.
+        unsafe { memory::copy(self.args, (&raw mut args).cast(), self.size) };
+        Some(args)
+    }
+
+    /// Copies a text of the arguments, such as a name, if both fields are present.
+    #[must_use]
+    pub fn text(&self, text: &str, length: &str) -> Option<String> {
+        let (text, length) = (self.function.field(text)?, self.function.field(length)?);
+        let from = ptr::with_exposed_provenance(self.address(text));
+        let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
+        // SAFETY: L2 (arguments): the text is readable for its length.
+        is_text.then(|| unsafe { memory::text(from, self.address(length)) })
+    }
+
+    /// The arguments and results of a run, if this is a call of `PJRT_LoadedExecutable_Execute`.
+    #[must_use]
+    pub fn execution(&self) -> Option<Execution> {
+        let args = self.args::<slot::PJRT_LoadedExecutable_Execute>()?;
+        let mut options = PJRT_ExecuteOptions::new();
+        if !args.options.is_null() {
+            let from = args.options.cast::<u8>();
+            // SAFETY: L2 (arguments): the struct begins with its size.
+            let announced = unsafe { memory::read::<usize>(from) };
+            let size = announced.min(PJRT_ExecuteOptions::STRUCT_SIZE);
+            // SAFETY: L2 (arguments), and `options` has at least this size.
+            unsafe { memory::copy(from, (&raw mut options).cast(), size) };
+        }
+        Some(Execution { args, options })
+    }
+
+    /// Gives the next layers and the plugin a copy of the arguments with this announced size, at least two words. New
+    /// bytes are 0.
+    pub fn resize(&mut self, size: usize) {
+        self.frame_of(size);
+    }
+
+    /// The size that a struct announces, to which an argument points.
+    #[must_use]
+    pub fn announced_of(&self, field: &Field) -> Option<usize> {
+        let from = ptr::with_exposed_provenance::<u8>(self.address(field));
+        let is_struct = matches!(field.kind, Kind::Struct(_)) && !from.is_null();
+        // SAFETY: L2 (arguments): the struct begins with its size.
+        is_struct.then(|| unsafe { memory::read(from) })
+    }
+
+    /// Does the same for a struct to which an argument points, if the pointer is not null and the size differs.
+    pub fn resize_struct(&mut self, field: &Field, layout: &Layout, size: usize) {
+        let from = ptr::with_exposed_provenance::<u8>(self.address(field));
+        let Some(announced) = self.announced_of(field).filter(|announced| *announced != size) else { return };
+        let known = (layout.size_behind)(announced).min(size);
+        let announced = self.announced();
+        // SAFETY: L2 (arguments): the struct is readable for its size.
+        let address = unsafe { self.frame_of(announced).add(from, known, size) };
+        self.replace(field, address);
+    }
+
+    /// Lets the next layers and the plugin see another value of a pointer. The caller's arguments keep theirs.
+    pub(super) fn replace(&mut self, field: &Field, value: usize) {
+        let announced = self.announced();
+        let fits = field.offset + size_of::<usize>() <= self.size;
+        if fits && field.size == size_of::<usize>() {
+            self.frame_of(announced).replace(field.offset, value);
+        }
+    }
+
+    /// Returns the arguments of this crate, which replace those of the caller.
+    fn frame_of(&mut self, size: usize) -> &mut Frame {
+        let frame = match self.frame.take() {
+            Some(frame) if frame.announced() == size => frame,
+            outer => {
+                // SAFETY: L2 (arguments).
+                let mut frame = unsafe { Frame::new(self.args, self.size, size, outer) };
+                self.args = frame.args();
+                self.size = (self.function.layout.size_behind)(size).min(self.function.layout.size);
+                frame
+            }
+        };
+        self.frame.insert(frame)
+    }
+
+    /// How many frames replace the caller's arguments.
+    pub(super) fn depth(&self) -> usize {
+        self.frame.as_ref().map_or(0, |frame| frame.depth())
+    }
+
+    /// Writes the results back to the arguments that the frames above a depth replaced.
+    pub(super) fn restore(&mut self, depth: usize) {
+        while self.depth() > depth {
+            let Some(frame) = self.frame.take() else { return };
+            // SAFETY: L2 (arguments): the arguments are writable during the call.
+            (self.args, self.size, self.frame) = unsafe { frame.restore() };
+        }
+    }
+}
+
+/// The arguments and results of a run.
+pub struct Execution {
+    args: pjrt_sys::PJRT_LoadedExecutable_Execute_Args,
+    options: PJRT_ExecuteOptions,
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution").field("devices", &self.devices()).finish_non_exhaustive()
+    }
+}
+
+impl Execution {
+    /// The executable.
+    #[must_use]
+    pub fn executable(&self) -> usize {
+        self.args.executable.addr()
+    }
+
+    /// The number of devices, each with a list of arguments and of outputs.
+    #[must_use]
+    pub fn devices(&self) -> usize {
+        self.args.num_devices
+    }
+
+    /// The identifier of the launch.
+    #[must_use]
+    pub fn launch(&self) -> i32 {
+        self.options.launch_id
+    }
+
+    /// The arguments of all devices, one device after another.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<usize> {
+        // SAFETY: L2 (arguments): one list for each device.
+        let lists = unsafe { memory::pointers(self.args.argument_lists.cast(), self.devices()) };
+        let mut all = Vec::new();
+        for list in lists {
+            // SAFETY: L2 (arguments): one buffer for each argument.
+            all.extend(unsafe { memory::pointers(ptr::with_exposed_provenance(list), self.args.num_args) });
+        }
+        all
+    }
+
+    /// The outputs of all devices, one device after another, after a call that succeeded. The header does not give their
+    /// number: the executable has it.
+    #[must_use]
+    pub fn outputs(&self, count: usize) -> Vec<usize> {
+        // SAFETY: L2 (arguments): one list for each device.
+        let lists = unsafe { memory::pointers(self.args.output_lists.cast(), self.devices()) };
+        let mut all = Vec::new();
+        for list in lists {
+            // SAFETY: L2 (arguments): one place for each output.
+            all.extend(unsafe { memory::pointers(ptr::with_exposed_provenance(list), count) });
+        }
+        all
+    }
+
+    /// The events of all devices, after a call that succeeded, if the framework asked for them.
+    #[must_use]
+    pub fn events(&self) -> Vec<usize> {
+        // SAFETY: L2 (arguments): one event for each device.
+        unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
+    }
+
+    /// The positions of the arguments that must not be donated.
+    #[must_use]
+    pub fn non_donatable(&self) -> Vec<i64> {
+        let from = self.options.non_donatable_input_indices.cast::<u8>();
+        // SAFETY: L2 (arguments): one number for each index.
+        let words = unsafe { memory::pointers(from, self.options.num_non_donatable_input_indices) };
+        words.into_iter().map(usize::cast_signed).map(|index| i64::try_from(index).unwrap_or(-1)).collect()
+    }
+}

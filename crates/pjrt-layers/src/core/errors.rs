@@ -1,0 +1,188 @@
+//! Errors that layers make, and the texts of the plugin's errors.
+
+use std::collections::HashSet;
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use pjrt_sys::{
+    AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
+    PJRT_Error_FunctionTable, PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Error_PayloadVisitor, slot,
+};
+use pjrt_types::ErrorCode;
+
+use super::memory;
+use super::state::State;
+use crate::function::Known;
+use crate::layer::LayerError;
+
+/// The object behind an error of this crate. Its first word lets the framework call the functions below without knowing
+/// the table.
+#[repr(C)]
+struct OwnError {
+    base: PJRT_Error,
+    error: LayerError,
+}
+
+const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
+    struct_size: PJRT_Error_FunctionTable::STRUCT_SIZE,
+    instance_size: size_of::<PJRT_Error>(),
+    extension_start: null_mut(),
+    destroy: Some(destroy),
+    message: Some(message),
+    get_code: Some(get_code),
+    for_each_payload: Some(for_each_payload),
+};
+
+/// The addresses of the live errors of this crate. The plugin's errors are not read, because their contents are the
+/// plugin's own.
+static LIVE: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
+/// Number of the live errors, so that a call that finds none takes no lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+fn is_own(error: usize) -> bool {
+    COUNT.load(Ordering::Acquire) > 0 && LIVE.lock().unwrap_or_else(PoisonError::into_inner).contains(&error)
+}
+
+/// Passes an error to the framework, which destroys it.
+pub(super) fn into_raw(error: LayerError) -> *mut PJRT_Error {
+    let raw = Box::into_raw(Box::new(OwnError { base: PJRT_Error { vtable: FUNCTIONS }, error }));
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner).insert(raw.addr());
+    COUNT.fetch_add(1, Ordering::Release);
+    raw.cast()
+}
+
+/// Destroys an error if it is one of this crate.
+pub(super) fn destroy_own(error: *mut PJRT_Error) {
+    if COUNT.load(Ordering::Acquire) > 0 && LIVE.lock().unwrap_or_else(PoisonError::into_inner).remove(&error.addr()) {
+        COUNT.fetch_sub(1, Ordering::Release);
+        // SAFETY: L4 (errors): the error was made by `into_raw` and was live until now.
+        drop(unsafe { Box::from_raw(error.cast::<OwnError>()) });
+    }
+}
+
+/// # Safety
+///
+/// L4: `error` is a live error of this crate, or null.
+unsafe fn own<'a>(error: *const PJRT_Error) -> Option<&'a LayerError> {
+    // SAFETY: this function's contract.
+    unsafe { error.cast::<OwnError>().as_ref() }.map(|own| &own.error)
+}
+
+/// # Safety
+///
+/// L4: `error` is a live error of this crate, or null.
+unsafe extern "C" fn destroy(error: *mut PJRT_Error) {
+    destroy_own(error);
+}
+
+/// # Safety
+///
+/// L4 for `error`, L2 for the outputs.
+unsafe extern "C" fn message(error: *const PJRT_Error, message: *mut *const c_char, size: *mut usize) {
+    // SAFETY: L4 (errors).
+    let text = unsafe { own(error) }.map_or("", |error| error.message.as_str());
+    // SAFETY: L2 (arguments).
+    unsafe { message.write(text.as_ptr().cast()) };
+    // SAFETY: L2 (arguments).
+    unsafe { size.write(text.len()) };
+}
+
+/// # Safety
+///
+/// L4 for `error`.
+unsafe extern "C" fn get_code(error: *const PJRT_Error) -> PJRT_Error_Code {
+    // SAFETY: L4 (errors).
+    PJRT_Error_Code(unsafe { own(error) }.map_or(0, |error| error.code.as_raw()))
+}
+
+/// # Safety
+///
+/// None: errors of this crate have no payloads.
+unsafe extern "C" fn for_each_payload(_: *const PJRT_Error, _: PJRT_Error_PayloadVisitor, _: *mut c_void) {}
+
+/// Whether a function of the table takes an error, so that its forwarder must recognise those of this crate.
+pub(super) const fn is_error_function<S: Known>() -> bool {
+    S::ID == slot::PJRT_Error_Destroy::ID
+        || S::ID == slot::PJRT_Error_Message::ID
+        || S::ID == slot::PJRT_Error_GetCode::ID
+        || S::ID == slot::PJRT_Error_ForEachPayload::ID
+}
+
+/// Answers a call of an error function if the error is one of this crate.
+///
+/// # Safety
+///
+/// L2: `args` are those of a call of `S`, or null.
+pub(super) unsafe fn answer<S: Known>(args: *mut u8) -> Option<*mut PJRT_Error> {
+    // The field `error` has the same place in the four structs.
+    const ERROR: usize = std::mem::offset_of!(PJRT_Error_Destroy_Args, error);
+    if args.is_null() {
+        return None;
+    }
+    // SAFETY: L2 (arguments).
+    let error = unsafe { memory::read::<*mut PJRT_Error>(args.wrapping_add(ERROR)) };
+    if !is_own(error.addr()) {
+        return None;
+    }
+    if S::ID == slot::PJRT_Error_Destroy::ID {
+        destroy_own(error);
+    } else if S::ID == slot::PJRT_Error_Message::ID {
+        let args = args.cast::<PJRT_Error_Message_Args>();
+        // SAFETY: L2 (arguments): the output is within the struct.
+        let text = unsafe { &raw mut (*args).message };
+        // SAFETY: L2 (arguments): the output is within the struct.
+        let size = unsafe { &raw mut (*args).message_size };
+        // SAFETY: L2 (arguments) and L4 (errors).
+        unsafe { message(error, text, size) };
+    } else if S::ID == slot::PJRT_Error_GetCode::ID {
+        // SAFETY: L4 (errors).
+        let code = unsafe { get_code(error) };
+        let args = args.cast::<PJRT_Error_GetCode_Args>();
+        // SAFETY: L2 (arguments): the output is within the struct.
+        let place = unsafe { &raw mut (*args).code };
+        // SAFETY: L2 (arguments): the output is writable.
+        unsafe { place.write(code) };
+    }
+    Some(null_mut())
+}
+
+/// Returns the code and text of a live error of this crate or of the plugin.
+///
+/// # Safety
+///
+/// L4: `error` is a live error.
+pub(super) unsafe fn describe(state: &State, error: *mut PJRT_Error) -> LayerError {
+    if is_own(error.addr())
+        // SAFETY: L4 (errors).
+        && let Some(error) = unsafe { own(error) }
+    {
+        return error.clone();
+    }
+    let minor = state.plugin_version().1;
+    let mut code = PJRT_Error_GetCode_Args { error, ..PJRT_Error_GetCode_Args::new() };
+    code.struct_size = PJRT_Error_GetCode_Args::size_at(minor);
+    if let Some(function) = state.real::<slot::PJRT_Error_GetCode>() {
+        // SAFETY: L1 (plugin) and L4 (errors).
+        let failed = unsafe { function(&raw mut code) };
+        debug_assert!(failed.is_null(), "the code of an error has no error");
+    }
+    let mut text = PJRT_Error_Message_Args { error, ..PJRT_Error_Message_Args::new() };
+    text.struct_size = PJRT_Error_Message_Args::size_at(minor);
+    if let Some(function) = state.real::<slot::PJRT_Error_Message>() {
+        // SAFETY: L1 (plugin) and L4 (errors).
+        unsafe { function(&raw mut text) };
+    }
+    // SAFETY: L1 (plugin): the text is readable for its length until the error is destroyed.
+    let message = unsafe { memory::text(text.message.cast(), text.message_size) };
+    LayerError::new(ErrorCode::from_raw(code.code.0), message)
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    const AT: usize = offset_of!(PJRT_Error_Destroy_Args, error);
+    assert!(AT == offset_of!(PJRT_Error_Message_Args, error));
+    assert!(AT == offset_of!(PJRT_Error_GetCode_Args, error));
+    assert!(AT == offset_of!(PJRT_Error_ForEachPayload_Args, error));
+};

@@ -1,0 +1,34 @@
+//! What layers do when the process exits.
+
+use std::sync::{Mutex, Once, PoisonError};
+
+use super::forward::contain;
+use super::state::State;
+
+/// The stacks of this process, and the process that made them.
+static STACKS: Mutex<Vec<(&'static State, u32)>> = Mutex::new(Vec::new());
+static REGISTERED: Once = Once::new();
+
+/// Calls `Layer::exit` of a stack when the process exits.
+pub(super) fn register(state: &'static State) {
+    let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+    if !stacks.iter().any(|(known, _)| std::ptr::eq(*known, state)) {
+        stacks.push((state, std::process::id()));
+    }
+    REGISTERED.call_once(|| {
+        let function: extern "C" fn() = at_exit;
+        // SAFETY: L6 (exit): the function stays mapped until it has run.
+        let failed = unsafe { libc::atexit(function) };
+        debug_assert!(failed == 0, "atexit has room");
+    });
+}
+
+extern "C" fn at_exit() {
+    let stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // A forked process has the parent's records, which the parent writes.
+    for (state, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
+        for layer in state.layers() {
+            contain(|| layer.exit());
+        }
+    }
+}

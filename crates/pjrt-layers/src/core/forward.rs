@@ -1,0 +1,132 @@
+//! The functions in the table that the framework sees.
+
+use std::panic::AssertUnwindSafe;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use pjrt_sys::{PJRT_Error, PJRT_Extension_Type, slot};
+use pjrt_types::ErrorCode;
+
+use super::call::Call;
+use super::state::{Hook, State};
+use super::{errors, ready};
+use crate::function::Known;
+use crate::layer::{LayerError, Outcome, Step};
+
+/// A stack of layers of this process. The functions of a table have no argument for it, so each instance has functions
+/// of its own. A library needs one; tests have several.
+pub trait Instance: 'static {
+    /// Where the stack is stored.
+    fn cell() -> &'static OnceLock<State>;
+}
+
+/// What a function of the interface returns.
+pub trait Answer: Copy {
+    /// The value for an error, which may be null.
+    fn from_error(error: *mut PJRT_Error) -> Self;
+    /// The error, or null.
+    fn into_error(self) -> *mut PJRT_Error;
+}
+
+impl Answer for *mut PJRT_Error {
+    fn from_error(error: *mut PJRT_Error) -> Self {
+        error
+    }
+
+    fn into_error(self) -> *mut PJRT_Error {
+        self
+    }
+}
+
+impl Answer for () {
+    fn from_error(error: *mut PJRT_Error) {
+        errors::destroy_own(error);
+    }
+
+    fn into_error(self) -> *mut PJRT_Error {
+        null_mut()
+    }
+}
+
+/// A function for a slot of a table.
+pub(crate) struct Forwarder {
+    /// The function's pointer.
+    pub(super) function: *mut (),
+    /// Offset of the slot in its table.
+    pub(super) offset: usize,
+    pub(super) extension: Option<PJRT_Extension_Type>,
+    /// Size of the table in this crate's header.
+    pub(super) table_size: usize,
+}
+
+impl Forwarder {
+    pub(crate) fn of<I: Instance, S: Known>() -> Self {
+        let function: unsafe extern "C" fn(*mut S::Args) -> S::Return = forward::<I, S>;
+        let table_size = size_of::<S::Table>();
+        Self { function: function as *mut (), offset: S::OFFSET, extension: S::EXTENSION, table_size }
+    }
+}
+
+/// Calls the layers that ask for the function, then the plugin.
+///
+/// # Safety
+///
+/// L2 for `args`.
+unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Return {
+    let Some(state) = I::cell().get() else { return S::Return::from_error(null_mut()) };
+    if errors::is_error_function::<S>()
+        // SAFETY: L2 (arguments).
+        && let Some(error) = unsafe { errors::answer::<S>(args.cast()) }
+    {
+        return S::Return::from_error(error);
+    }
+    let real = state.real::<S>();
+    let plugin = |args: *mut u8| match real {
+        // SAFETY: L1 (plugin) and L2 (arguments).
+        Some(function) => unsafe { function(args.cast()) }.into_error(),
+        // Frameworks end the process if a question about an error fails. Without an answer, there is no payload.
+        None if errors::is_error_function::<S>() => null_mut(),
+        None => errors::into_raw(missing(state, S::NAME)),
+    };
+    if args.is_null() {
+        return S::Return::from_error(plugin(args.cast()));
+    }
+    // SAFETY: L2 (arguments).
+    let mut call = unsafe { Call::new(state, S::ID, args.cast()) };
+    S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
+}
+
+/// Calls the first layer, which is the one next to the framework, then those below it, then the plugin.
+fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
+    let Some((hook, below)) = hooks.split_first() else {
+        return if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) };
+    };
+    if !call.state.is_active(hook.index) {
+        return descend(below, call, plugin);
+    }
+    let depth = call.depth();
+    match contain(|| hook.layer.before(call)).unwrap_or(Step::Continue(0)) {
+        Step::Continue(token) => {
+            let error = descend(below, call, plugin);
+            call.restore(depth);
+            let outcome = Outcome { error: error.addr(), state: call.state };
+            contain(|| hook.layer.after(call, token, outcome));
+            error
+        }
+        Step::Answer(error) => {
+            call.restore(depth);
+            errors::into_raw(error)
+        }
+    }
+}
+
+/// Runs a part of a layer. If it panics, the call continues without it.
+#[expect(clippy::disallowed_methods, reason = "the place where this crate contains panics")]
+pub(super) fn contain<T>(part: impl FnOnce() -> T) -> Option<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(part)).ok()
+}
+
+fn missing(state: &State, name: &str) -> LayerError {
+    let minor = state.plugin_version().1;
+    LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin of API 0.{minor} does not have {name}"))
+}

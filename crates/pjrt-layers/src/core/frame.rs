@@ -1,0 +1,96 @@
+//! Arguments of this crate, which replace those of the caller on the way to the plugin.
+
+use super::memory;
+
+/// Words of the largest struct of arguments or options, with room for newer versions.
+const WORDS: usize = 64;
+
+/// A copy of a call's arguments with another size or other pointers.
+#[derive(Debug)]
+pub(super) struct Frame {
+    words: [u64; WORDS],
+    /// The arguments that the frame replaces, and how many bytes of them are known.
+    caller: (*mut u8, usize),
+    /// Offsets of the pointers that were replaced, with the caller's values.
+    replaced: Vec<(usize, usize)>,
+    /// Copies of structs to which the arguments point.
+    structs: Vec<Box<[u64]>>,
+    /// The frame that this one replaces.
+    outer: Option<Box<Frame>>,
+}
+
+impl Frame {
+    /// Copies the arguments to a struct that announces `size`.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are readable for `known` bytes, and writable for them until the frame is restored.
+    pub(super) unsafe fn new(args: *mut u8, known: usize, size: usize, outer: Option<Box<Self>>) -> Box<Self> {
+        let mut words = [0; WORDS];
+        let copied = known.min(size).min(size_of_val(&words));
+        // SAFETY: this function's contract, and `words` has at least this size.
+        unsafe { memory::copy(args, words.as_mut_ptr().cast(), copied) };
+        words[0] = announce(size);
+        Box::new(Self { words, caller: (args, known), replaced: Vec::new(), structs: Vec::new(), outer })
+    }
+
+    pub(super) fn args(&mut self) -> *mut u8 {
+        self.words.as_mut_ptr().cast()
+    }
+
+    pub(super) fn announced(&self) -> usize {
+        usize::try_from(self.words[0]).unwrap_or(0)
+    }
+
+    pub(super) fn depth(&self) -> usize {
+        1 + self.outer.as_ref().map_or(0, |outer| outer.depth())
+    }
+
+    /// Replaces the pointer at an offset.
+    pub(super) fn replace(&mut self, offset: usize, value: usize) {
+        let Some(word) = self.words.get_mut(offset / size_of::<u64>()) else { return };
+        self.replaced.push((offset, usize::try_from(*word).unwrap_or(0)));
+        *word = value as u64;
+    }
+
+    /// Adds a copy of a struct that announces `size`. Returns its address.
+    ///
+    /// # Safety
+    ///
+    /// `from` is readable for `known` bytes.
+    pub(super) unsafe fn add(&mut self, from: *const u8, known: usize, size: usize) -> usize {
+        let mut words: Box<[u64]> = Box::new([0; WORDS]);
+        // SAFETY: this function's contract, and `words` has at least this size.
+        unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size).min(size_of_val(&*words))) };
+        words[0] = announce(size);
+        let address = words.as_mut_ptr().expose_provenance();
+        self.structs.push(words);
+        address
+    }
+
+    /// Copies the results back to the caller's arguments, which keep their size and their pointers. Returns the caller's
+    /// arguments, their known size, and the frame that this one replaced.
+    ///
+    /// # Safety
+    ///
+    /// The caller's arguments are writable for their known size.
+    pub(super) unsafe fn restore(mut self: Box<Self>) -> (*mut u8, usize, Option<Box<Self>>) {
+        const HEAD: usize = 2 * size_of::<usize>();
+        while let Some((offset, value)) = self.replaced.pop() {
+            self.words[offset / size_of::<u64>()] = value as u64;
+        }
+        let (args, known) = self.caller;
+        let size = known.min(self.announced()).min(size_of_val(&self.words));
+        let from = self.args();
+        if size > HEAD {
+            // SAFETY: this function's contract. The caller's size and extensions before `HEAD` stay.
+            unsafe { memory::copy(from.wrapping_add(HEAD), args.wrapping_add(HEAD), size - HEAD) };
+        }
+        (args, known, self.outer.take())
+    }
+}
+
+/// The first word of a struct of this size, at most that of a frame.
+fn announce(size: usize) -> u64 {
+    size.min(WORDS * size_of::<u64>()) as u64
+}

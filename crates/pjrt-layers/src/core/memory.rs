@@ -1,0 +1,51 @@
+//! Reads and writes of memory that the framework or the plugin owns.
+
+use std::ptr;
+
+/// Reads a value, which need not be aligned.
+///
+/// # Safety
+///
+/// `from` is readable for the size of `T`, and any bytes are a valid `T`.
+pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
+    // SAFETY: this function's contract.
+    unsafe { ptr::read_unaligned(from.cast()) }
+}
+
+/// Copies bytes.
+///
+/// # Safety
+///
+/// `from` is readable and `to` is writable for `size` bytes, and they do not overlap.
+pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
+    // SAFETY: this function's contract.
+    unsafe { ptr::copy_nonoverlapping(from, to, size) };
+}
+
+/// Copies a text.
+///
+/// # Safety
+///
+/// `from` is null or readable for `size` bytes.
+pub(super) unsafe fn text(from: *const u8, size: usize) -> String {
+    let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
+    // SAFETY: this function's contract, and the vector has the same size.
+    unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Reads an array of pointers.
+///
+/// # Safety
+///
+/// `from` is null or readable for `count` pointers.
+pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
+    let mut out = Vec::new();
+    if !from.is_null() {
+        for at in 0..count {
+            // SAFETY: this function's contract.
+            out.push(unsafe { read(from.wrapping_add(at * size_of::<usize>())) });
+        }
+    }
+    out
+}

@@ -1,0 +1,27 @@
+//! The interposing core, and all unsafe code of this crate. See docs/safety.md, section "Layers".
+
+mod call;
+mod clock;
+mod errors;
+mod exit;
+mod forward;
+mod frame;
+mod library;
+mod memory;
+mod objects;
+mod privileges;
+mod ready;
+mod refusal;
+mod state;
+mod table;
+
+pub use call::{Call, Execution};
+pub use forward::{Answer, Instance};
+pub use state::State;
+pub use table::TablePlan;
+
+pub(crate) use clock::{Clock, Scale};
+pub(crate) use forward::Forwarder;
+pub(crate) use library::load;
+pub(crate) use privileges::elevated;
+pub(crate) use refusal::refusal;

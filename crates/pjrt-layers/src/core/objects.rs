@@ -1,0 +1,58 @@
+//! Questions about live objects that layers ask the plugin.
+
+use pjrt_sys::{
+    AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args,
+    PJRT_LoadedExecutable_GetExecutable_Args, slot,
+};
+
+use super::state::State;
+
+/// Returns the number of outputs of a loaded executable.
+///
+/// # Safety
+///
+/// `loaded` is a live loaded executable.
+pub(super) unsafe fn output_count(state: &State, loaded: usize) -> Option<usize> {
+    let loaded_executable = std::ptr::with_exposed_provenance_mut(loaded);
+    let mut get = PJRT_LoadedExecutable_GetExecutable_Args {
+        loaded_executable,
+        ..PJRT_LoadedExecutable_GetExecutable_Args::new()
+    };
+    let function = state.real::<slot::PJRT_LoadedExecutable_GetExecutable>()?;
+    // SAFETY: L1 (plugin), and the executable is live by this function's contract.
+    let error = unsafe { function(&raw mut get) };
+    // SAFETY: L1 (plugin): the error is ours.
+    unsafe { checked(state, error) }?;
+    let executable = get.executable;
+    let mut count = PJRT_Executable_NumOutputs_Args { executable, ..PJRT_Executable_NumOutputs_Args::new() };
+    let outputs = state.real::<slot::PJRT_Executable_NumOutputs>().and_then(|function| {
+        // SAFETY: L1 (plugin), and the executable is ours.
+        let error = unsafe { function(&raw mut count) };
+        // SAFETY: L1 (plugin): the error is ours.
+        unsafe { checked(state, error) }
+    });
+    let mut destroy = PJRT_Executable_Destroy_Args { executable, ..PJRT_Executable_Destroy_Args::new() };
+    let destroyed = state.real::<slot::PJRT_Executable_Destroy>().and_then(|function| {
+        // SAFETY: L1 (plugin), and the executable is ours and is given up.
+        let error = unsafe { function(&raw mut destroy) };
+        // SAFETY: L1 (plugin): the error is ours.
+        unsafe { checked(state, error) }
+    });
+    outputs.and(destroyed).map(|()| count.num_outputs)
+}
+
+/// Destroys an error. Returns `None` if there is one.
+///
+/// # Safety
+///
+/// `error` is null or an error of the plugin that the caller owns.
+unsafe fn checked(state: &State, error: *mut PJRT_Error) -> Option<()> {
+    if error.is_null() {
+        return Some(());
+    }
+    let mut args = PJRT_Error_Destroy_Args { error, ..PJRT_Error_Destroy_Args::new() };
+    let destroy = state.real::<slot::PJRT_Error_Destroy>()?;
+    // SAFETY: L1 (plugin), and this function's contract.
+    unsafe { destroy(&raw mut args) };
+    None
+}

@@ -1,0 +1,59 @@
+//! Callbacks of events, which layers see before the framework does.
+
+use std::ffi::c_void;
+
+use pjrt_sys::{PJRT_Error, PJRT_Event_OnReadyCallback, slot};
+
+use super::call::Call;
+use super::forward::contain;
+use super::state::State;
+
+/// The framework's callback.
+struct Registration {
+    callback: PJRT_Event_OnReadyCallback,
+    argument: *mut c_void,
+    event: usize,
+    state: &'static State,
+}
+
+/// Registers a callback of this crate in place of the framework's, if a layer watches events.
+pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
+    let function = call.function;
+    let args = call.args::<slot::PJRT_Event_OnReady>();
+    let watched = Some(call.state).filter(|state| state.watchers().next().is_some());
+    let (Some(state), Some(args)) = (watched, args.filter(|args| args.callback.is_some())) else {
+        return plugin(call.args);
+    };
+    let (Some(callback), Some(argument)) = (function.field("callback"), function.field("user_arg")) else {
+        return plugin(call.args);
+    };
+    let event = args.event.addr();
+    let registration = Registration { callback: args.callback, argument: args.user_arg, event, state };
+    let registration = Box::into_raw(Box::new(registration));
+    let ours: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void) = run;
+    let depth = call.depth();
+    call.replace(callback, (ours as *mut c_void).expose_provenance());
+    call.replace(argument, registration.expose_provenance());
+    let error = plugin(call.args);
+    call.restore(depth);
+    if !error.is_null() {
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so the registration is still ours.
+        drop(unsafe { Box::from_raw(registration) });
+    }
+    error
+}
+
+/// # Safety
+///
+/// L5: `argument` is the registration, and this is its only call.
+unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
+    // SAFETY: L5 (callbacks): the plugin calls once, with the registered argument.
+    let registration = unsafe { Box::from_raw(argument.cast::<Registration>()) };
+    for layer in registration.state.watchers() {
+        contain(|| layer.ready(registration.event, !error.is_null()));
+    }
+    if let Some(callback) = registration.callback {
+        // SAFETY: L5 (callbacks): the framework's callback with its argument, once.
+        unsafe { callback(error, registration.argument) };
+    }
+}

@@ -1,0 +1,42 @@
+//! The table for the framework if there is no plugin behind the layers.
+
+use pjrt_sys::{AbiStruct, PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, StaticApi};
+use pjrt_types::ErrorCode;
+
+use super::call::Call;
+use super::table::TablePlan;
+use crate::function::Function;
+use crate::layer::{Layer, LayerError, Step};
+
+/// Answers every call with an error that tells the user what to change. A null table would hide the reason.
+#[derive(Debug)]
+struct Refusal(String);
+
+impl Layer for Refusal {
+    fn name(&self) -> &'static str {
+        "refusal"
+    }
+
+    fn wants(&self, _: &Function) -> bool {
+        true
+    }
+
+    fn plan(&self, plan: &mut TablePlan) {
+        plan.answers_missing = true;
+    }
+
+    fn before(&self, _: &mut Call) -> Step {
+        Step::Answer(LayerError::new(ErrorCode::FAILED_PRECONDITION, self.0.clone()))
+    }
+}
+
+/// Returns a table without functions, and a layer that answers every call with this text.
+pub(crate) fn refusal(message: String) -> (StaticApi, Vec<Box<dyn Layer>>) {
+    let mut table = PJRT_Api::new();
+    table.pjrt_api_version = PJRT_Api_Version::new();
+    table.pjrt_api_version.major_version = i32::try_from(PJRT_API_MAJOR).unwrap_or(0);
+    table.pjrt_api_version.minor_version = i32::try_from(PJRT_API_MINOR).unwrap_or(0);
+    let table: &'static PJRT_Api = Box::leak(Box::new(table));
+    // SAFETY: L3 (tables): the table lives as long as the process and has no functions.
+    (unsafe { StaticApi::new(table) }, vec![Box::new(Refusal(message))])
+}

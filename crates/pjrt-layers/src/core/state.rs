@@ -1,0 +1,186 @@
+//! A stack of layers in front of a plugin.
+
+use std::fmt;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use pjrt_sys::{PJRT_Api, PJRT_Error, StaticApi};
+
+use super::forward::{Forwarder, Instance};
+use super::table::{Copies, Shown, TablePlan};
+use super::{errors, exit, objects};
+use crate::function::{Function, Known};
+use crate::generated::{COUNT, FUNCTIONS, forwarders};
+use crate::layer::{Layer, LayerError};
+
+/// A layer that sees the calls of a function.
+pub(super) struct Hook {
+    /// Position in the stack.
+    pub(super) index: usize,
+    pub(super) layer: &'static dyn Layer,
+}
+
+/// A stack of layers in front of a plugin.
+pub struct State {
+    layers: Vec<&'static dyn Layer>,
+    /// The layers of each function.
+    hooks: Vec<Vec<Hook>>,
+    /// The layers that are on, one bit for each.
+    active: AtomicU32,
+    plugin: Copies,
+    shown: Shown,
+    forwarders: [Forwarder; COUNT],
+    /// The version in the plugin's table.
+    version: (u32, u32),
+}
+
+// SAFETY: L3 (tables): the pointers refer to functions and tables that live as long as the process, and any thread may
+// use them.
+unsafe impl Send for State {}
+// SAFETY: as above.
+unsafe impl Sync for State {}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("State").field("layers", &self.layers).field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework;
+    /// a second call with the same instance returns the same table.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 32 layers.
+    pub fn start<I: Instance>(plugin: StaticApi, layers: Vec<Box<dyn Layer>>) -> StaticApi {
+        assert!(layers.len() <= 32, "a stack has at most 32 layers");
+        let state = I::cell().get_or_init(|| Self::build(plugin.as_raw(), layers, forwarders::<I>()));
+        exit::register(state);
+        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
+        // forward to them.
+        unsafe { StaticApi::new(state.shown.table()) }
+    }
+
+    fn build(plugin: *const PJRT_Api, layers: Vec<Box<dyn Layer>>, forwarders: [Forwarder; COUNT]) -> Self {
+        let layers: Vec<&'static dyn Layer> = layers.into_iter().map(|layer| &*Box::leak(layer)).collect();
+        // SAFETY: L1 (plugin): `StaticApi` promises the contract of the table.
+        let copies = unsafe { Copies::of(plugin, &forwarders) };
+        let version = copies.version();
+        let mut plan = TablePlan::new(&copies);
+        for layer in &layers {
+            layer.plan(&mut plan);
+        }
+        let wanting = |function: &Function| {
+            let all = layers.iter().enumerate().filter(|(_, layer)| layer.wants(function));
+            all.map(|(index, layer)| Hook { index, layer: *layer }).collect()
+        };
+        let hooks: Vec<Vec<Hook>> = FUNCTIONS.iter().map(wanting).collect();
+        let wanted = |id: usize| !hooks[id].is_empty();
+        // SAFETY: L1 (plugin): the table was readable a moment ago, and stays so.
+        let shown = unsafe { Shown::new(plugin, &copies, &plan, &forwarders, &wanted) };
+        let active = AtomicU32::new(u32::MAX);
+        let state = Self { layers, hooks, active, plugin: copies, shown, forwarders, version };
+        state.install();
+        state
+    }
+
+    /// Fills the slots of the tables: with a forwarder if an active layer asks for the function, and with the plugin's
+    /// pointer otherwise.
+    fn install(&self) {
+        for (id, forwarder) in self.forwarders.iter().enumerate() {
+            let Some(slot) = self.shown.slot(forwarder) else { continue };
+            let real = self.plugin.pointer(forwarder);
+            let wanted = self.hooks[id].iter().any(|hook| self.is_active(hook.index));
+            let answered = real.is_null() && self.shown.answers_missing && forwarder.extension.is_none();
+            // Errors of layers reach these functions, whichever layer is on.
+            let errors = id < 3 || FUNCTIONS[id].name == "PJRT_Error_ForEachPayload";
+            let forwards = (wanted || errors) && !real.is_null() || answered;
+            slot.store(if forwards { forwarder.function } else { real }, Ordering::Release);
+        }
+    }
+
+    /// Switches a layer on or off while the process runs. A function that no active layer asks for has the plugin's own
+    /// pointer again. Frameworks that copied the table keep the forwarder, which then skips the layer.
+    pub fn set_active(&self, layer: &str, active: bool) {
+        for (index, found) in self.layers.iter().enumerate() {
+            if found.name() == layer {
+                if active {
+                    self.active.fetch_or(1 << index, Ordering::AcqRel);
+                } else {
+                    self.active.fetch_and(!(1 << index), Ordering::AcqRel);
+                }
+            }
+        }
+        self.install();
+    }
+
+    #[inline]
+    pub(super) fn is_active(&self, index: usize) -> bool {
+        self.active.load(Ordering::Relaxed) & (1 << index) != 0
+    }
+
+    /// The table for the framework.
+    #[must_use]
+    pub fn table(&self) -> *const PJRT_Api {
+        self.shown.table()
+    }
+
+    /// The layers, the first one next to the framework.
+    #[must_use]
+    pub fn layers(&self) -> &[&'static dyn Layer] {
+        &self.layers
+    }
+
+    /// The version in the plugin's table, major and minor.
+    #[must_use]
+    pub fn plugin_version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// Whether the plugin has a function.
+    #[must_use]
+    pub fn has<S: Known>(&self) -> bool {
+        self.real::<S>().is_some()
+    }
+
+    /// The layers that want to see when events become ready.
+    pub(super) fn watchers(&self) -> impl Iterator<Item = &'static dyn Layer> {
+        let active = self.layers.iter().enumerate().filter(|(index, _)| self.is_active(*index));
+        active.map(|(_, layer)| *layer).filter(|layer| layer.watches_events())
+    }
+
+    #[inline]
+    pub(super) fn hooks(&self, id: usize) -> &[Hook] {
+        &self.hooks[id]
+    }
+
+    /// The description of a function.
+    #[must_use]
+    pub fn function<S: Known>() -> &'static Function {
+        &FUNCTIONS[S::ID]
+    }
+
+    /// The plugin's function.
+    #[inline]
+    pub(super) fn real<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
+        let table = self.plugin.table(S::EXTENSION)?;
+        // SAFETY: L3 (tables): the copy has the size of the table that `Known` promises.
+        S::get(unsafe { &*table.cast::<S::Table>() })
+    }
+
+    /// The number of outputs of a loaded executable, which the plugin reports.
+    pub(crate) fn output_count(&self, executable: usize) -> Option<usize> {
+        // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
+        unsafe { objects::output_count(self, executable) }
+    }
+
+    /// The code and text of a live error. 0 stands for success.
+    pub(crate) fn describe(&self, error: usize) -> Option<LayerError> {
+        let error = std::ptr::with_exposed_provenance_mut::<PJRT_Error>(error);
+        // SAFETY: L4 (errors): the error lives until the framework, which does not have it yet, destroys it.
+        (!error.is_null()).then(|| unsafe { errors::describe(self, error) })
+    }
+}
+
+/// A slot of a table for the framework. Frameworks read it as a plain pointer.
+pub(super) type SlotCell = AtomicPtr<()>;

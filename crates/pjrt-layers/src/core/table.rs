@@ -1,0 +1,237 @@
+//! Copies of the plugin's tables, and the tables for the framework.
+
+use std::ptr::{null, null_mut, without_provenance_mut};
+use std::sync::atomic::Ordering;
+
+use pjrt_sys::{PJRT_Api, PJRT_Api_Version, PJRT_Extension_Base, PJRT_Extension_Type};
+
+use super::forward::Forwarder;
+use super::memory;
+use super::state::SlotCell;
+
+const WORD: usize = size_of::<usize>();
+/// Longest chain of extensions that is followed.
+const MAX_EXTENSIONS: usize = 256;
+/// First minor version whose chain of extensions has today's form.
+const FIRST_MINOR: u32 = 57;
+
+/// The table that the framework sees. Layers change it before any call.
+#[derive(Debug)]
+pub struct TablePlan {
+    plugin_minor: u32,
+    plugin_size: usize,
+    /// The minor version that the table announces.
+    pub minor: u32,
+    /// The size that the table announces, in bytes.
+    pub size: usize,
+    /// Whether functions that the plugin lacks answer with an error. Otherwise their slots are null.
+    pub answers_missing: bool,
+    /// The numbers of the extensions that the framework does not see.
+    pub hidden: Vec<u32>,
+}
+
+impl TablePlan {
+    pub(super) fn new(copies: &Copies) -> Self {
+        let (plugin_minor, plugin_size) = (copies.version().1, copies.size);
+        Self {
+            plugin_minor,
+            plugin_size,
+            minor: plugin_minor,
+            size: plugin_size,
+            answers_missing: false,
+            hidden: Vec::new(),
+        }
+    }
+
+    /// The minor version of the plugin's table.
+    #[must_use]
+    pub fn plugin_minor(&self) -> u32 {
+        self.plugin_minor
+    }
+
+    /// The size of the plugin's table in bytes.
+    #[must_use]
+    pub fn plugin_size(&self) -> usize {
+        self.plugin_size
+    }
+}
+
+/// A node of the plugin's chain of extensions.
+struct Node {
+    address: *const u8,
+    size: usize,
+    kind: u32,
+}
+
+/// Copies of the plugin's tables, each with the size of this crate's header. The part that the plugin lacks is 0.
+pub(super) struct Copies {
+    main: &'static [u64],
+    extensions: Vec<(u32, &'static [u64])>,
+    nodes: Vec<Node>,
+    size: usize,
+    version: (u32, u32),
+}
+
+impl Copies {
+    /// # Safety
+    ///
+    /// L1 for `plugin`.
+    pub(super) unsafe fn of(plugin: *const PJRT_Api, forwarders: &[Forwarder]) -> Self {
+        let table = plugin.cast::<u8>();
+        // SAFETY: L1 (plugin): the table begins with its size.
+        let size = unsafe { memory::read::<usize>(table) } / WORD * WORD;
+        // SAFETY: L1 (plugin).
+        let main = unsafe { copy(table, size, size_of::<PJRT_Api>()) };
+        let at = std::mem::offset_of!(PJRT_Api, pjrt_api_version);
+        let part = |offset: usize| {
+            // SAFETY: the copy has the size of a table.
+            let number = unsafe { memory::read::<i32>(main.as_ptr().cast::<u8>().wrapping_add(at + offset)) };
+            u32::try_from(number).unwrap_or(0)
+        };
+        let major = part(std::mem::offset_of!(PJRT_Api_Version, major_version));
+        let minor = part(std::mem::offset_of!(PJRT_Api_Version, minor_version));
+        let first = word(main, std::mem::offset_of!(PJRT_Api, extension_start));
+        // SAFETY: L1 (plugin).
+        let nodes = if minor < FIRST_MINOR { Vec::new() } else { unsafe { chain(first) } };
+        let mut extensions = Vec::new();
+        for node in &nodes {
+            let own = forwarders.iter().find(|f| f.extension == Some(PJRT_Extension_Type(node.kind)));
+            if let Some(own) = own {
+                // SAFETY: L1 (plugin): a node is readable for its size.
+                extensions.push((node.kind, unsafe { copy(node.address, node.size / WORD * WORD, own.table_size) }));
+            }
+        }
+        Self { main, extensions, nodes, size, version: (major, minor) }
+    }
+
+    pub(super) fn version(&self) -> (u32, u32) {
+        self.version
+    }
+
+    /// The copy of a table, which has the size of the table in this crate's header.
+    #[inline]
+    pub(super) fn table(&self, extension: Option<PJRT_Extension_Type>) -> Option<*const u64> {
+        match extension {
+            None => Some(self.main.as_ptr()),
+            Some(kind) => self.extensions.iter().find(|(k, _)| *k == kind.0).map(|(_, table)| table.as_ptr()),
+        }
+    }
+
+    /// The pointer in a slot of the plugin's table, which is null if the table ends before it.
+    pub(super) fn pointer(&self, forwarder: &Forwarder) -> *mut () {
+        let copy = match forwarder.extension {
+            None => Some(self.main),
+            Some(kind) => self.extensions.iter().find(|(k, _)| *k == kind.0).map(|(_, table)| *table),
+        };
+        copy.map_or(null_mut(), |copy| std::ptr::with_exposed_provenance_mut(word(copy, forwarder.offset)))
+    }
+}
+
+/// The tables for the framework.
+pub(super) struct Shown {
+    main: &'static [SlotCell],
+    /// Empty if the framework sees the plugin's own chain.
+    extensions: Vec<(u32, &'static [SlotCell])>,
+    pub(super) answers_missing: bool,
+}
+
+impl Shown {
+    /// # Safety
+    ///
+    /// L1 for `plugin`.
+    pub(super) unsafe fn new(
+        plugin: *const PJRT_Api,
+        copies: &Copies,
+        plan: &TablePlan,
+        forwarders: &[Forwarder],
+        wanted: &dyn Fn(usize) -> bool,
+    ) -> Self {
+        // SAFETY: L1 (plugin).
+        let main = unsafe { cells(plugin.cast(), copies.size, plan.size) };
+        set(main, 0, plan.size);
+        let minor =
+            std::mem::offset_of!(PJRT_Api, pjrt_api_version) + std::mem::offset_of!(PJRT_Api_Version, major_version);
+        // Two 32-bit numbers share the word.
+        set(main, minor, copies.version.0 as usize | (plan.minor as usize) << 32);
+        let hooked = |kind: u32| {
+            let of_node = |f: &Forwarder| f.extension == Some(PJRT_Extension_Type(kind));
+            forwarders.iter().enumerate().any(|(id, f)| of_node(f) && wanted(id))
+        };
+        let is_plain = |node: &Node| !plan.hidden.contains(&node.kind) && !hooked(node.kind);
+        let mut extensions: Vec<(u32, &'static [SlotCell])> = Vec::new();
+        if !copies.nodes.iter().all(is_plain) {
+            let mut link = 0;
+            for node in copies.nodes.iter().rev().filter(|node| !plan.hidden.contains(&node.kind)) {
+                // SAFETY: L1 (plugin): a node is readable for its size.
+                let copy = unsafe { cells(node.address, node.size, node.size.next_multiple_of(WORD)) };
+                set(copy, std::mem::offset_of!(PJRT_Extension_Base, next), link);
+                link = copy.as_ptr().expose_provenance();
+                extensions.push((node.kind, copy));
+            }
+            set(main, std::mem::offset_of!(PJRT_Api, extension_start), link);
+        }
+        Self { main, extensions, answers_missing: plan.answers_missing }
+    }
+
+    pub(super) fn table(&self) -> *const PJRT_Api {
+        self.main.as_ptr().cast()
+    }
+
+    /// The cell of a slot, if the framework's table has it.
+    pub(super) fn slot(&self, forwarder: &Forwarder) -> Option<&SlotCell> {
+        let table = match forwarder.extension {
+            None => self.main,
+            Some(kind) => self.extensions.iter().find(|(k, _)| *k == kind.0)?.1,
+        };
+        table.get(forwarder.offset / WORD)
+    }
+}
+
+/// Copies a table to words that live as long as the process, `size` bytes of which are known.
+///
+/// # Safety
+///
+/// `from` is readable for `known` bytes.
+unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
+    let words = Box::leak(vec![0_u64; size.div_ceil(WORD)].into_boxed_slice());
+    // SAFETY: this function's contract, and the words have this size.
+    unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size)) };
+    words
+}
+
+/// The same, as cells that change while the framework reads them.
+///
+/// # Safety
+///
+/// `from` is readable for `known` bytes.
+unsafe fn cells(from: *const u8, known: usize, size: usize) -> &'static [SlotCell] {
+    // SAFETY: this function's contract.
+    let words = unsafe { copy(from, known, size) };
+    let cell = |word: &u64| SlotCell::new(std::ptr::with_exposed_provenance_mut(usize::try_from(*word).unwrap_or(0)));
+    Box::leak(words.iter().map(cell).collect::<Vec<_>>().into_boxed_slice())
+}
+
+fn set(cells: &[SlotCell], offset: usize, value: usize) {
+    if let Some(cell) = cells.get(offset / WORD) {
+        cell.store(without_provenance_mut(value), Ordering::Relaxed);
+    }
+}
+
+fn word(words: &[u64], offset: usize) -> usize {
+    words.get(offset / WORD).map_or(0, |word| usize::try_from(*word).unwrap_or(0))
+}
+
+/// # Safety
+///
+/// L1: `first` is 0 or the address of the first node of a plugin's chain.
+unsafe fn chain(first: usize) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let mut next = std::ptr::with_exposed_provenance::<u8>(first);
+    while !next.is_null() && nodes.len() < MAX_EXTENSIONS {
+        // SAFETY: L1 (plugin): a node begins with a `PJRT_Extension_Base`.
+        let base = unsafe { memory::read::<PJRT_Extension_Base>(next) };
+        nodes.push(Node { address: next, size: base.struct_size, kind: base.type_.0 });
+        next = if base.next.is_null() { null() } else { base.next.cast_const().cast() };
+    }
+    nodes
+}

@@ -1,0 +1,130 @@
+//! Descriptions of the functions of the interface and their arguments.
+
+use pjrt_sys::{AbiStruct, PJRT_Extension_Type, Slot};
+
+/// A function of the main table or of an extension.
+pub struct Function {
+    /// Name in the header.
+    pub name: &'static str,
+    /// The extension whose table contains the function, or `None` for the main table.
+    pub extension: Option<PJRT_Extension_Type>,
+    /// First minor version of the API with this function, or 0 if that is older than 0.29.
+    pub since: u32,
+    /// Whether the function returns an error.
+    pub fallible: bool,
+    /// The arguments, without the size and the extensions that each struct begins with.
+    pub fields: &'static [Field],
+    /// The size of the arguments.
+    pub layout: Layout,
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl Function {
+    pub(crate) const fn of<S: Known>(fallible: bool, fields: &'static [Field]) -> Self {
+        let layout = Layout::of::<S::Args>();
+        Self { name: S::NAME, extension: S::EXTENSION, since: S::SINCE, fallible, fields, layout }
+    }
+
+    /// Returns the argument of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The object on which the function works: its first argument, if that is a handle and not an output.
+    #[must_use]
+    pub fn subject(&self) -> Option<&'static Field> {
+        self.fields.first().filter(|field| matches!(field.kind, Kind::Handle(_)) && !field.output)
+    }
+
+    /// The kind of object that the function destroys.
+    #[must_use]
+    pub fn destroys(&self) -> Option<&'static str> {
+        let kind = self.name.strip_suffix("_Destroy")?;
+        match self.subject()?.kind {
+            Kind::Handle(name) if name == kind => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// One field of a function's arguments.
+#[derive(Debug)]
+pub struct Field {
+    /// Name in the header.
+    pub name: &'static str,
+    /// Offset in the arguments, in bytes.
+    pub offset: usize,
+    /// Size in bytes.
+    pub size: usize,
+    /// What the field contains.
+    pub kind: Kind,
+    /// Whether the plugin writes it.
+    pub output: bool,
+}
+
+impl Field {
+    pub(crate) const fn new(name: &'static str, offset: usize, size: usize, kind: Kind, output: bool) -> Self {
+        Self { name, offset, size, kind, output }
+    }
+}
+
+/// What a field contains.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A handle of this type.
+    Handle(&'static str),
+    /// An array of handles of this type.
+    Handles(&'static str),
+    /// A pointer to one struct that begins with its size.
+    Struct(Layout),
+    /// A number of bytes or of elements.
+    Size,
+    /// Another integer, or a value of an enumeration.
+    Integer,
+    /// A truth value.
+    Bool,
+    /// The start of a text, whose length is another field.
+    Text,
+    /// Any other pointer.
+    Pointer,
+    /// A struct or union within the arguments.
+    Other,
+}
+
+/// The sizes of a struct that begins with its size.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    /// Name in the header.
+    pub name: &'static str,
+    /// The size in this crate's header.
+    pub size: usize,
+    /// Returns the size in the header of a minor version of the API.
+    pub size_at: fn(u32) -> usize,
+    /// Returns the number of bytes behind an announced size.
+    pub size_behind: fn(usize) -> usize,
+}
+
+impl Layout {
+    pub(crate) const fn of<T: AbiStruct>() -> Self {
+        Self { name: T::NAME, size: T::STRUCT_SIZE, size_at: T::size_at, size_behind: T::size_behind }
+    }
+}
+
+/// A function for which this crate has a forwarder.
+///
+/// # Safety
+///
+/// `ID` is the position of the function in `generated::FUNCTIONS` and in `generated::forwarders`, and `EXTENSION` is the
+/// extension whose struct is `Table`, or `None` for the main table.
+pub unsafe trait Known: Slot<Return: crate::core::Answer> {
+    /// Position among all functions.
+    const ID: usize;
+    /// The extension whose table contains the function, or `None` for the main table.
+    const EXTENSION: Option<PJRT_Extension_Type>;
+}

@@ -1,0 +1,88 @@
+//! What a layer implements.
+
+use std::fmt::Debug;
+
+use pjrt_types::ErrorCode;
+
+use crate::core::{Call, TablePlan};
+use crate::function::Function;
+
+/// A layer, which sees the calls of the functions that it asks for.
+///
+/// Layers form a stack. The first one is next to the framework, the last one next to the plugin. Several threads may call
+/// a layer at the same time, and a call may happen within another one.
+pub trait Layer: Debug + Send + Sync + 'static {
+    /// Name by which users select the layer.
+    fn name(&self) -> &'static str;
+
+    /// Whether the layer sees the calls of a function. If no layer does, the table has the plugin's own pointer.
+    fn wants(&self, function: &Function) -> bool;
+
+    /// Changes the table that the framework sees, before any call.
+    fn plan(&self, _plan: &mut TablePlan) {}
+
+    /// Runs before a call. May change the arguments that the layers below and the plugin see.
+    fn before(&self, _call: &mut Call) -> Step {
+        Step::Continue(0)
+    }
+
+    /// Runs after a call that this layer continued, with the token that `before` returned.
+    fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
+
+    /// Whether the layer wants to see when events become ready.
+    fn watches_events(&self) -> bool {
+        false
+    }
+
+    /// Runs when an event with a registered callback becomes ready, before the callback.
+    fn ready(&self, _event: usize, _failed: bool) {}
+
+    /// Runs when the process exits. Frameworks seldom destroy their clients, so a layer writes its results here.
+    fn exit(&self) {}
+}
+
+/// What happens after a layer's `before`.
+#[derive(Debug)]
+pub enum Step {
+    /// The call goes on to the next layer. `after` receives the token.
+    Continue(u64),
+    /// The call returns this error. The layers below and the plugin do not see it.
+    Answer(LayerError),
+}
+
+/// An error that a layer returns to the framework.
+#[derive(Clone, Debug)]
+pub struct LayerError {
+    /// The code that the framework receives.
+    pub code: ErrorCode,
+    /// The text that the framework receives.
+    pub message: String,
+}
+
+impl LayerError {
+    /// Creates an error.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+/// The result of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    pub(crate) error: usize,
+    pub(crate) state: &'static crate::core::State,
+}
+
+impl Outcome {
+    /// Whether the call returned an error.
+    #[must_use]
+    pub fn failed(&self) -> bool {
+        self.error != 0
+    }
+
+    /// The error's code and text. Asks the plugin for them.
+    #[must_use]
+    pub fn error(&self) -> Option<LayerError> {
+        self.state.describe(self.error)
+    }
+}

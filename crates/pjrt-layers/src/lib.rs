@@ -1,0 +1,95 @@
+//! Layers between a framework and a PJRT plugin.
+//!
+//! A plugin is a table of functions, so a library can stand in front of another plugin and see every call, without a
+//! change of the framework or the device. [`export!`] makes such a library. It loads the plugin that `PJRT_LAYERS_PLUGIN`
+//! names, and gives the framework a copy of its table. Functions that a [`Layer`] asks for are replaced by forwarders;
+//! the others keep the plugin's own pointers.
+//!
+//! Handles are never wrapped. Layers that remember something about an object keep it in a table of their own, because
+//! extensions and other libraries pass raw handles.
+//!
+//! The unsafe code is in the core. Layers are safe code: they see arguments through [`Call`], which copies what it reads.
+
+pub mod compat;
+mod core;
+mod function;
+#[allow(
+    unused_qualifications,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    reason = "generated; the SAFETY comment is in the generator"
+)]
+#[rustfmt::skip]
+mod generated;
+mod layer;
+mod settings;
+pub mod trace;
+
+pub use core::{Answer, Call, Execution, Instance, State, TablePlan};
+pub use function::{Field, Function, Kind, Known, Layout};
+pub use layer::{Layer, LayerError, Outcome, Step};
+
+#[doc(hidden)]
+pub use pjrt_sys::PJRT_Api;
+
+/// The environment variables of the library.
+pub mod variables {
+    pub use crate::settings::{COMPAT_HIDE, COMPAT_MINOR, LAYERS, OUTPUT, PLUGIN, TRACE_CALLS};
+}
+
+/// Returns the table of the process's stack, which the environment variables describe.
+///
+/// If the plugin cannot be loaded, every function of the table returns an error with the reason.
+pub fn api<I: Instance>() -> *const PJRT_Api {
+    if let Some(state) = I::cell().get() {
+        return state.table();
+    }
+    let (plugin, layers) = settings::from_environment();
+    State::start::<I>(plugin, layers).as_raw()
+}
+
+/// Switches a layer of a stack on or off while the process runs, if the stack has been started.
+pub fn set_active<I: Instance>(layer: &str, active: bool) {
+    if let Some(state) = I::cell().get() {
+        state.set_active(layer, active);
+    }
+}
+
+/// Declares a type for a stack of layers.
+#[macro_export]
+macro_rules! instance {
+    ($(#[$attribute:meta])* $visibility:vis $name:ident) => {
+        $(#[$attribute])*
+        #[derive(Debug)]
+        $visibility enum $name {}
+
+        impl $crate::Instance for $name {
+            fn cell() -> &'static ::std::sync::OnceLock<$crate::State> {
+                static STATE: ::std::sync::OnceLock<$crate::State> = ::std::sync::OnceLock::new();
+                &STATE
+            }
+        }
+    };
+}
+
+/// Exports `GetPjrtApi` from a shared library, which stands in front of the plugin that `PJRT_LAYERS_PLUGIN` names.
+#[macro_export]
+macro_rules! export {
+    () => {
+        $crate::instance!(Process);
+
+        /// Returns the table for the framework.
+        #[allow(unsafe_code, reason = "the symbol is the interface of a plugin")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn GetPjrtApi() -> *const $crate::PJRT_Api {
+            $crate::api::<Process>()
+        }
+
+        /// Switches the layer `trace` on, or off if `on` is 0. Has no effect before `GetPjrtApi`.
+        #[allow(unsafe_code, reason = "programs call the symbol while they run")]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn PjrtLayers_SetTracing(on: u8) {
+            $crate::set_active::<Process>("trace", on != 0);
+        }
+    };
+}

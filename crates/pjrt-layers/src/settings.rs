@@ -1,0 +1,120 @@
+//! The environment variables that select the plugin and the layers.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use pjrt_sys::StaticApi;
+
+use crate::compat::Compat;
+use crate::core::{elevated, load, refusal};
+use crate::layer::Layer;
+use crate::trace::{Outputs, Trace};
+
+/// The library of the plugin behind the layers.
+pub const PLUGIN: &str = "PJRT_LAYERS_PLUGIN";
+/// The names of the layers, separated by commas. The first one is next to the framework.
+pub const LAYERS: &str = "PJRT_LAYERS";
+/// The folder for the files of layers.
+pub const OUTPUT: &str = "PJRT_LAYERS_OUTPUT";
+/// Number of calls that the timeline of `trace` keeps for each thread.
+pub const TRACE_CALLS: &str = "PJRT_LAYERS_TRACE_CALLS";
+/// The minor version of the API that `compat` announces.
+pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
+/// The numbers of the extensions that `compat` hides, separated by commas.
+pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
+
+/// Returns the value of an environment variable, or of a test's stand-in for it.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// Creates a layer from the environment.
+type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
+
+/// The layers by their names.
+const KNOWN: &[(&str, Make)] = &[("trace", trace), ("compat", compat)];
+
+fn trace(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let folder = variables(OUTPUT).map(PathBuf::from);
+    let calls_per_thread = number(TRACE_CALLS, variables)?.unwrap_or(0);
+    Ok(Box::new(Trace::new(Outputs { folder, calls_per_thread })))
+}
+
+fn compat(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let mut compat = Compat { minor: number(COMPAT_MINOR, variables)?, ..Compat::default() };
+    let hidden = variables(COMPAT_HIDE).unwrap_or_default();
+    for text in hidden.to_string_lossy().split(',').map(str::trim).filter(|text| !text.is_empty()) {
+        compat.hidden.push(parse(COMPAT_HIDE, text)?);
+    }
+    Ok(Box::new(compat))
+}
+
+fn number<T: FromStr>(name: &str, variables: Variables<'_>) -> Result<Option<T>, String> {
+    variables(name).map(|text| parse(name, text.to_string_lossy().trim())).transpose()
+}
+
+fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{name} has `{text}`, which is not a valid number"))
+}
+
+/// Loads the plugin and creates the layers. If that fails, every function of the table answers with the reason.
+pub(crate) fn from_environment() -> (StaticApi, Vec<Box<dyn Layer>>) {
+    let start = || {
+        if elevated() {
+            return Err(format!(
+                "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
+                 plugin itself"
+            ));
+        }
+        let variables: Variables<'_> = &|name| std::env::var_os(name).filter(|value| !value.is_empty());
+        let layers = layers(variables)?;
+        let plugin = variables(PLUGIN).map(PathBuf::from);
+        let plugin =
+            plugin.ok_or_else(|| format!("{PLUGIN} is not set: set it to the path of the plugin's library"))?;
+        Ok((load(&plugin)?, layers))
+    };
+    start().unwrap_or_else(|reason| refusal(format!("pjrt-layers: {reason}")))
+}
+
+fn layers(variables: Variables<'_>) -> Result<Vec<Box<dyn Layer>>, String> {
+    let names = variables(LAYERS).unwrap_or_default();
+    let names = names.to_string_lossy();
+    let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    names.map(|name| layer(name, variables)).collect()
+}
+
+fn layer(name: &str, variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let found = KNOWN.iter().find(|(known, _)| *known == name);
+    let (_, make) = found.ok_or_else(|| {
+        let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
+        format!("{LAYERS} names `{name}`, which is not a layer; the layers are {}", known.join(", "))
+    })?;
+    make(variables)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(values: &[(&str, &str)]) -> Result<Vec<&'static str>, String> {
+        let find = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
+        Ok(layers(&find)?.iter().map(|layer| layer.name()).collect())
+    }
+
+    #[test]
+    fn order_is_kept() {
+        assert_eq!(with(&[(LAYERS, "compat, trace")]), Ok(vec!["compat", "trace"]));
+        assert_eq!(with(&[]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn faults_name_the_variable() {
+        assert_eq!(
+            with(&[(LAYERS, "tracy")]).unwrap_err(),
+            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, compat"
+        );
+        assert_eq!(
+            with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),
+            "PJRT_LAYERS_COMPAT_MINOR has `x`, which is not a valid number"
+        );
+    }
+}

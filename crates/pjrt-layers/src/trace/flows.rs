@@ -1,0 +1,74 @@
+//! Connects a run with the calls and callbacks that wait for it and read its results.
+
+use std::collections::HashMap;
+
+use super::log::{READY, RUN, Record};
+use crate::function::{Field, Function, Kind};
+use crate::generated::FUNCTIONS;
+
+/// A record of a thread, in the order of time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// Position of the thread's log.
+    pub(super) log: usize,
+    pub(super) record: Record,
+    /// The number of the run to which the call belongs, or 0.
+    pub(super) flow: u64,
+}
+
+impl Step {
+    /// The function, unless this is an event that became ready.
+    pub(super) fn function(&self) -> Option<&'static Function> {
+        FUNCTIONS.get(usize::from(self.record.id))
+    }
+}
+
+/// Sorts the records of all threads by time, and gives each run a number, which later calls on its events and outputs
+/// share.
+pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (log, records) in logs.iter().enumerate() {
+        steps.extend(records.iter().map(|record| Step { log, record: *record, flow: 0 }));
+    }
+    // At the same start, the outer call comes first, and the outputs of a run behind it.
+    steps.sort_by_key(|step| (step.record.start, step.record.id == RUN, std::cmp::Reverse(step.record.duration)));
+    let mut flow_of: HashMap<u64, u64> = HashMap::new();
+    let mut runs = 0;
+    let mut kept: Vec<Step> = Vec::new();
+    for mut step in steps {
+        let args = step.record.args;
+        match step.record.id {
+            RUN => {
+                let run = kept.iter_mut().rev().find(|s| s.log == step.log && s.record.start == step.record.start);
+                let Some(run) = run else { continue };
+                if run.flow == 0 {
+                    runs += 1;
+                    run.flow = runs;
+                }
+                flow_of.extend(args.into_iter().filter(|handle| *handle != 0).map(|handle| (handle, run.flow)));
+                continue;
+            }
+            READY => step.flow = flow_of.get(&args[0]).copied().unwrap_or(0),
+            id => {
+                let Some(function) = FUNCTIONS.get(usize::from(id)) else { continue };
+                let fields = &fields[usize::from(id)];
+                let handles = || fields.iter().zip(args).filter(|(f, _)| matches!(f.kind, Kind::Handle(_)));
+                let found = handles().filter(|(f, _)| !f.output).find_map(|(_, handle)| flow_of.get(&handle));
+                step.flow = found.copied().unwrap_or(0);
+                if function.destroys().is_some() {
+                    flow_of.remove(&args[0]);
+                } else if step.flow != 0 && !step.record.failed {
+                    let made = handles().filter(|(field, _)| field.output && is_chained(field));
+                    flow_of.extend(made.map(|(_, handle)| (handle, step.flow)));
+                }
+            }
+        }
+        kept.push(step);
+    }
+    kept
+}
+
+/// Whether the flow of a run continues with this output: with an event of its buffers or a copy of them.
+fn is_chained(field: &Field) -> bool {
+    matches!(field.kind, Kind::Handle("PJRT_Event" | "PJRT_Buffer"))
+}

@@ -1,0 +1,188 @@
+//! Records calls.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use pjrt_sys::slot;
+
+use super::log::{ARGS, Log, READY, RUN, Record};
+use super::report;
+use crate::core::{Call, Clock, State};
+use crate::function::{Field, Function, Kind};
+use crate::generated::FUNCTIONS;
+use crate::layer::{Layer, LayerError, Outcome, Step};
+
+/// Failed calls whose texts are kept.
+const MAX_ERRORS: usize = 1000;
+
+/// Where the layer writes its results.
+#[derive(Clone, Debug, Default)]
+pub struct Outputs {
+    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
+    /// layer writes the tally to the standard error when the process exits.
+    pub folder: Option<PathBuf>,
+    /// Number of calls that each thread keeps. Older ones are only in the tally. 0 stands for 262144.
+    pub calls_per_thread: usize,
+}
+
+/// Records every call in a ring of its thread.
+#[derive(Debug)]
+pub struct Trace {
+    /// Distinguishes the layers of a process in a thread's list.
+    number: u64,
+    pub(super) clock: Clock,
+    pub(super) outputs: Outputs,
+    pub(super) logs: Mutex<Vec<Arc<Log>>>,
+    /// Texts of errors, by the start of the call and its thread.
+    pub(super) errors: Mutex<HashMap<(u64, u64), LayerError>>,
+    /// The number of outputs of each loaded executable.
+    outputs_of: RwLock<HashMap<usize, usize>>,
+    /// The fields that a record keeps, by function.
+    pub(super) fields: Vec<Vec<&'static Field>>,
+}
+
+thread_local! {
+    /// This thread's logs, by the number of the layer.
+    static LOGS: RefCell<Vec<(u64, Arc<Log>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Trace {
+    /// Creates the layer.
+    #[must_use]
+    pub fn new(outputs: Outputs) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            clock: Clock::new(),
+            outputs,
+            logs: Mutex::default(),
+            errors: Mutex::default(),
+            outputs_of: RwLock::default(),
+            fields: FUNCTIONS.iter().map(fields).collect(),
+        }
+    }
+
+    #[inline]
+    fn with_log(&self, run: impl FnOnce(&Log)) {
+        // While a thread ends, its logs may be gone. Its last calls are then not recorded.
+        let _ = LOGS.try_with(|logs| {
+            if let Some((number, log)) = logs.borrow().first()
+                && *number == self.number
+            {
+                return run(log);
+            }
+            run(&self.log(logs));
+        });
+    }
+
+    /// Finds or creates the log of this thread, and makes it the first one.
+    #[cold]
+    fn log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) -> Arc<Log> {
+        let mut logs = logs.borrow_mut();
+        let at = logs.iter().position(|(number, _)| *number == self.number).unwrap_or_else(|| {
+            let capacity = if self.outputs.calls_per_thread == 0 { 1 << 18 } else { self.outputs.calls_per_thread };
+            let log = Arc::new(Log::new(capacity));
+            self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&log));
+            logs.push((self.number, log));
+            logs.len() - 1
+        });
+        logs.swap(0, at);
+        Arc::clone(&logs[0].1)
+    }
+
+    /// Records the events and outputs of a run, from which its flow continues.
+    fn record_run(&self, call: &Call, start: u64, log: &Log) {
+        let Some(run) = call.execution() else { return };
+        let mut handles = run.events();
+        handles.extend(run.outputs(self.outputs_of(call.state(), run.executable())));
+        for some in handles.chunks(ARGS) {
+            let mut args = [0; ARGS];
+            for (arg, handle) in args.iter_mut().zip(some) {
+                *arg = *handle as u64;
+            }
+            log.push(&Record { start, duration: 0, id: RUN, failed: false, args });
+        }
+    }
+
+    fn outputs_of(&self, state: &State, executable: usize) -> usize {
+        let known = self.outputs_of.read().unwrap_or_else(PoisonError::into_inner).get(&executable).copied();
+        known.unwrap_or_else(|| {
+            let count = state.output_count(executable).unwrap_or(0);
+            self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).insert(executable, count);
+            count
+        })
+    }
+}
+
+impl Layer for Trace {
+    fn name(&self) -> &'static str {
+        "trace"
+    }
+
+    fn wants(&self, _: &Function) -> bool {
+        true
+    }
+
+    #[inline]
+    fn before(&self, call: &mut Call) -> Step {
+        if call.is::<slot::PJRT_LoadedExecutable_Destroy>() {
+            let executable = call.address_of("executable");
+            self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).remove(&executable);
+        }
+        Step::Continue(self.clock.now())
+    }
+
+    #[inline]
+    fn after(&self, call: &mut Call, start: u64, outcome: Outcome) {
+        let duration = self.clock.now().saturating_sub(start);
+        let mut args = [0; ARGS];
+        for (arg, field) in args.iter_mut().zip(&self.fields[call.id()]) {
+            *arg = call.word(field);
+        }
+        let failed = outcome.failed();
+        let id = u16::try_from(call.id()).unwrap_or(READY);
+        self.with_log(|log| {
+            log.counters.add(call.id(), duration, failed);
+            log.push(&Record { start, duration, id, failed, args });
+            if failed {
+                let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+                if errors.len() < MAX_ERRORS
+                    && let Some(error) = outcome.error()
+                {
+                    errors.insert((start, log.thread), error);
+                }
+            } else if call.is::<slot::PJRT_LoadedExecutable_Execute>() {
+                self.record_run(call, start, log);
+            }
+        });
+        if call.is::<slot::PJRT_Client_Destroy>() {
+            report::write_files(self);
+        }
+    }
+
+    fn watches_events(&self) -> bool {
+        true
+    }
+
+    fn ready(&self, event: usize, failed: bool) {
+        let start = self.clock.now();
+        let mut args = [0; ARGS];
+        args[0] = event as u64;
+        self.with_log(|log| log.push(&Record { start, duration: 0, id: READY, failed, args }));
+    }
+
+    fn exit(&self) {
+        report::write_files(self);
+        report::write_tally(self);
+    }
+}
+
+/// The fields of a function that a record keeps: handles first, then numbers.
+fn fields(function: &'static Function) -> Vec<&'static Field> {
+    let handles = function.fields.iter().filter(|field| matches!(field.kind, Kind::Handle(_)));
+    let numbers = function.fields.iter().filter(|field| matches!(field.kind, Kind::Size | Kind::Integer | Kind::Bool));
+    handles.chain(numbers).take(ARGS).collect()
+}
