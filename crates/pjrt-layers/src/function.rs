@@ -62,7 +62,7 @@ pub struct Field {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
-    /// What the field contains.
+    /// Its content.
     pub kind: Kind,
     /// Whether the plugin writes it.
     pub output: bool,
@@ -74,7 +74,7 @@ impl Field {
     }
 }
 
-/// What a field contains.
+/// The content of a field.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A handle of this type.

@@ -1,4 +1,4 @@
-//! What a layer implements.
+//! The trait of layers.
 
 use std::fmt::Debug;
 
@@ -41,7 +41,7 @@ pub trait Layer: Debug + Send + Sync + 'static {
     fn exit(&self) {}
 }
 
-/// What happens after a layer's `before`.
+/// The next step after a layer's `before`.
 #[derive(Debug)]
 pub enum Step {
     /// The call goes on to the next layer. `after` receives the token.

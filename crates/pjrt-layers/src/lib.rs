@@ -1,14 +1,14 @@
 //! Layers between a framework and a PJRT plugin.
 //!
-//! A plugin is a table of functions, so a library can stand in front of another plugin and see every call, without a
-//! change of the framework or the device. [`export!`] makes such a library. It loads the plugin that `PJRT_LAYERS_PLUGIN`
+//! A plugin is a table of functions, so a library can be loaded in place of a plugin and see every call, without a change
+//! of the framework or the device. [`export!`] makes such a library. It loads the plugin that `PJRT_LAYERS_PLUGIN`
 //! names, and gives the framework a copy of its table. Functions that a [`Layer`] asks for are replaced by forwarders;
 //! the others keep the plugin's own pointers.
 //!
 //! Handles are never wrapped. Layers that remember something about an object keep it in a table of their own, because
 //! extensions and other libraries pass raw handles.
 //!
-//! The unsafe code is in the core. Layers are safe code: they see arguments through [`Call`], which copies what it reads.
+//! The unsafe code is in the core. Layers are safe code. They see arguments through [`Call`], which copies what it reads.
 
 pub mod compat;
 mod core;
@@ -24,6 +24,7 @@ mod generated;
 mod layer;
 mod settings;
 pub mod trace;
+pub mod validate;
 
 pub use core::{Answer, Call, Execution, Instance, State, TablePlan};
 pub use function::{Field, Function, Kind, Known, Layout};
@@ -72,7 +73,7 @@ macro_rules! instance {
     };
 }
 
-/// Exports `GetPjrtApi` from a shared library, which stands in front of the plugin that `PJRT_LAYERS_PLUGIN` names.
+/// Exports `GetPjrtApi` from a shared library, which loads the plugin that `PJRT_LAYERS_PLUGIN` names.
 #[macro_export]
 macro_rules! export {
     () => {

@@ -10,6 +10,7 @@ use crate::compat::Compat;
 use crate::core::{elevated, load, refusal};
 use crate::layer::Layer;
 use crate::trace::{Outputs, Trace};
+use crate::validate::{Reports, Validate};
 
 /// The library of the plugin behind the layers.
 pub const PLUGIN: &str = "PJRT_LAYERS_PLUGIN";
@@ -31,7 +32,11 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
 /// The layers by their names.
-const KNOWN: &[(&str, Make)] = &[("trace", trace), ("compat", compat)];
+const KNOWN: &[(&str, Make)] = &[("trace", trace), ("validate", validate), ("compat", compat)];
+
+fn validate(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    Ok(Box::new(Validate::new(Reports::to_folder(variables(OUTPUT).map(PathBuf::from)))))
+}
 
 fn trace(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     let folder = variables(OUTPUT).map(PathBuf::from);
@@ -110,7 +115,7 @@ mod tests {
     fn faults_name_the_variable() {
         assert_eq!(
             with(&[(LAYERS, "tracy")]).unwrap_err(),
-            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, compat"
+            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat"
         );
         assert_eq!(
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),

@@ -224,6 +224,7 @@ mod tables {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test reads the text as a framework does")]
     fn missing_functions_answer() {
         instance!(Answering);
         let whole = |plan: &mut TablePlan| (plan.size, plan.answers_missing) = (PJRT_Api::STRUCT_SIZE, true);

@@ -228,6 +228,12 @@ impl Execution {
         self.args.num_devices
     }
 
+    /// Whether the caller passed no lists for the outputs.
+    #[must_use]
+    pub fn lacks_output_lists(&self) -> bool {
+        self.args.output_lists.is_null()
+    }
+
     /// The identifier of the launch.
     #[must_use]
     pub fn launch(&self) -> i32 {

@@ -1,4 +1,4 @@
-//! What layers do when the process exits.
+//! Tells layers that the process exits.
 
 use std::sync::{Mutex, Once, PoisonError};
 

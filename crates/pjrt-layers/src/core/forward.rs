@@ -20,7 +20,7 @@ pub trait Instance: 'static {
     fn cell() -> &'static OnceLock<State>;
 }
 
-/// What a function of the interface returns.
+/// The return type of a function of the interface.
 pub trait Answer: Copy {
     /// The value for an error, which may be null.
     fn from_error(error: *mut PJRT_Error) -> Self;

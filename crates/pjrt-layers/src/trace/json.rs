@@ -4,12 +4,12 @@ use serde_json::{Map, Value, json};
 
 use super::flows::Step;
 use super::log::{Log, READY};
-use super::tracer::Trace;
+use super::recording::Recording;
 use crate::core::Scale;
 use crate::function::{Field, Kind};
 
 /// A line for a call or a ready event.
-pub(super) fn line(trace: &Trace, scale: &Scale, log: &Log, step: &Step) -> Value {
+pub(super) fn line(trace: &Recording, scale: &Scale, log: &Log, step: &Step) -> Value {
     let record = &step.record;
     let mut line = Map::new();
     line.insert("process".into(), std::process::id().into());

@@ -58,7 +58,8 @@ pub(super) struct Log {
 impl Log {
     /// Creates the log of this thread, which keeps at least the newest `capacity` records.
     pub(super) fn new(capacity: usize) -> Self {
-        let blocks = capacity.div_ceil(BLOCK).max(1);
+        // A power of two, so that a mask finds the place of a record.
+        let blocks = capacity.div_ceil(BLOCK).next_power_of_two();
         Self {
             thread: thread_id(),
             name: std::thread::current().name().unwrap_or_default().to_owned(),
@@ -71,13 +72,19 @@ impl Log {
     #[inline]
     pub(super) fn push(&self, record: &Record) {
         let number = self.written.load(Ordering::Relaxed);
-        let at = usize::try_from(number).unwrap_or(0) % (self.blocks.len() * BLOCK);
+        let at = self.place(number);
         let block = self.blocks[at / BLOCK].get_or_init(|| (0..BLOCK * WORDS).map(|_| AtomicU64::new(0)).collect());
         let from = at % BLOCK * WORDS;
         for (place, word) in block[from..from + WORDS].iter().zip(record.pack()) {
             place.store(word, Ordering::Relaxed);
         }
         self.written.store(number + 1, Ordering::Release);
+    }
+
+    /// The place of a record in the ring.
+    #[inline]
+    fn place(&self, number: u64) -> usize {
+        usize::try_from(number).unwrap_or(0) & (self.blocks.len() * BLOCK - 1)
     }
 
     /// The newest records, in the order in which their calls returned, and the number of older ones that were
@@ -87,7 +94,7 @@ impl Log {
         let lost = written.saturating_sub((self.blocks.len() * BLOCK) as u64);
         let mut records = Vec::new();
         for number in lost..written {
-            let at = usize::try_from(number).unwrap_or(0) % (self.blocks.len() * BLOCK);
+            let at = self.place(number);
             let Some(block) = self.blocks[at / BLOCK].get() else { continue };
             let mut words = [0; WORDS];
             for (word, place) in words.iter_mut().zip(&block[at % BLOCK * WORDS..]) {

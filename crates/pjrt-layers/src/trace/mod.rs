@@ -4,9 +4,11 @@ mod flows;
 mod json;
 mod log;
 mod perfetto;
+mod recording;
 mod report;
 mod tally;
 mod tracer;
 
+pub use recording::Outputs;
 pub use tally::{Tally, Totals};
-pub use tracer::{Outputs, Trace};
+pub use tracer::Trace;

@@ -6,7 +6,7 @@ use prost::Message;
 
 use super::flows::Step;
 use super::log::{Log, READY};
-use super::tracer::Trace;
+use super::recording::Recording;
 use crate::core::Scale;
 use crate::function::Kind;
 
@@ -107,11 +107,11 @@ const END: i32 = 2;
 const INSTANT: i32 = 3;
 
 /// Encodes the timeline of this process.
-pub(super) fn encode(trace: &Trace, scale: &Scale, logs: &[std::sync::Arc<Log>], steps: &[Step]) -> Vec<u8> {
+pub(super) fn encode(trace: &Recording, scale: &Scale, logs: &[std::sync::Arc<Log>], steps: &[Step]) -> Vec<u8> {
     timeline(trace, scale, logs, steps).encode_to_vec()
 }
 
-fn timeline(trace: &Trace, scale: &Scale, logs: &[std::sync::Arc<Log>], steps: &[Step]) -> Timeline {
+fn timeline(trace: &Recording, scale: &Scale, logs: &[std::sync::Arc<Log>], steps: &[Step]) -> Timeline {
     let process = std::process::id();
     let pid = i32::try_from(process).unwrap_or(0);
     let writer = Writer { process };
@@ -158,7 +158,7 @@ fn timeline(trace: &Trace, scale: &Scale, logs: &[std::sync::Arc<Log>], steps: &
     Timeline { packets }
 }
 
-fn annotations(trace: &Trace, log: &Log, step: &Step) -> Vec<Annotation> {
+fn annotations(trace: &Recording, log: &Log, step: &Step) -> Vec<Annotation> {
     let record = &step.record;
     let mut all = Vec::new();
     if record.id == READY {

@@ -8,12 +8,12 @@ use std::sync::{Arc, PoisonError};
 use serde_json::json;
 
 use super::log::Log;
+use super::recording::Recording;
 use super::tally::Tally;
-use super::tracer::Trace;
 use super::{flows, json, perfetto};
 
 /// Writes the files of this process. It replaces those that it wrote before.
-pub(super) fn write_files(trace: &Trace) {
+pub(super) fn write_files(trace: &Recording) {
     if let Some(folder) = &trace.outputs.folder
         && let Err(error) = write(trace, folder)
     {
@@ -23,23 +23,23 @@ pub(super) fn write_files(trace: &Trace) {
 }
 
 /// Writes the tally to the standard error, unless a folder has it.
-pub(super) fn write_tally(trace: &Trace) {
+pub(super) fn write_tally(trace: &Recording) {
     if trace.outputs.folder.is_none() {
         let tally = tally(trace, &logs(trace));
         let _ = write!(io::stderr(), "\nPJRT calls of process {}\n{tally}", std::process::id());
     }
 }
 
-fn logs(trace: &Trace) -> Vec<Arc<Log>> {
+fn logs(trace: &Recording) -> Vec<Arc<Log>> {
     trace.logs.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-fn tally(trace: &Trace, logs: &[Arc<Log>]) -> Tally {
+fn tally(trace: &Recording, logs: &[Arc<Log>]) -> Tally {
     let scale = trace.clock.scale();
     Tally::of(logs.iter().map(|log| &log.counters), |ticks| scale.nanos(ticks))
 }
 
-fn write(trace: &Trace, folder: &Path) -> io::Result<()> {
+fn write(trace: &Recording, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     let logs = logs(trace);
     let scale = trace.clock.scale();

@@ -2,46 +2,29 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use pjrt_sys::slot;
 
 use super::log::{ARGS, Log, READY, RUN, Record};
+use super::recording::{Outputs, Recording};
 use super::report;
-use crate::core::{Call, Clock, State};
-use crate::function::{Field, Function, Kind};
-use crate::generated::FUNCTIONS;
-use crate::layer::{Layer, LayerError, Outcome, Step};
+use crate::core::{Call, State};
+use crate::function::Function;
+use crate::layer::{Layer, Outcome, Step};
 
 /// Failed calls whose texts are kept.
 const MAX_ERRORS: usize = 1000;
-
-/// Where the layer writes its results.
-#[derive(Clone, Debug, Default)]
-pub struct Outputs {
-    /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
-    /// layer writes the tally to the standard error when the process exits.
-    pub folder: Option<PathBuf>,
-    /// Number of calls that each thread keeps. Older ones are only in the tally. 0 stands for 262144.
-    pub calls_per_thread: usize,
-}
 
 /// Records every call in a ring of its thread.
 #[derive(Debug)]
 pub struct Trace {
     /// Distinguishes the layers of a process in a thread's list.
     number: u64,
-    pub(super) clock: Clock,
-    pub(super) outputs: Outputs,
-    pub(super) logs: Mutex<Vec<Arc<Log>>>,
-    /// Texts of errors, by the start of the call and its thread.
-    pub(super) errors: Mutex<HashMap<(u64, u64), LayerError>>,
+    recording: Recording,
     /// The number of outputs of each loaded executable.
     outputs_of: RwLock<HashMap<usize, usize>>,
-    /// The fields that a record keeps, by function.
-    pub(super) fields: Vec<Vec<&'static Field>>,
 }
 
 thread_local! {
@@ -56,18 +39,14 @@ impl Trace {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            clock: Clock::new(),
-            outputs,
-            logs: Mutex::default(),
-            errors: Mutex::default(),
+            recording: Recording::new(outputs),
             outputs_of: RwLock::default(),
-            fields: FUNCTIONS.iter().map(fields).collect(),
         }
     }
 
     #[inline]
     fn with_log(&self, run: impl FnOnce(&Log)) {
-        // While a thread ends, its logs may be gone. Its last calls are then not recorded.
+        // While a thread ends, its logs may already be freed. Its last calls are then not recorded.
         let _ = LOGS.try_with(|logs| {
             if let Some((number, log)) = logs.borrow().first()
                 && *number == self.number
@@ -83,9 +62,13 @@ impl Trace {
     fn log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) -> Arc<Log> {
         let mut logs = logs.borrow_mut();
         let at = logs.iter().position(|(number, _)| *number == self.number).unwrap_or_else(|| {
-            let capacity = if self.outputs.calls_per_thread == 0 { 1 << 18 } else { self.outputs.calls_per_thread };
+            let capacity = if self.recording.outputs.calls_per_thread == 0 {
+                1 << 18
+            } else {
+                self.recording.outputs.calls_per_thread
+            };
             let log = Arc::new(Log::new(capacity));
-            self.logs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&log));
+            self.recording.logs.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&log));
             logs.push((self.number, log));
             logs.len() - 1
         });
@@ -132,14 +115,14 @@ impl Layer for Trace {
             let executable = call.address_of("executable");
             self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).remove(&executable);
         }
-        Step::Continue(self.clock.now())
+        Step::Continue(self.recording.clock.now())
     }
 
     #[inline]
     fn after(&self, call: &mut Call, start: u64, outcome: Outcome) {
-        let duration = self.clock.now().saturating_sub(start);
+        let duration = self.recording.clock.now().saturating_sub(start);
         let mut args = [0; ARGS];
-        for (arg, field) in args.iter_mut().zip(&self.fields[call.id()]) {
+        for (arg, field) in args.iter_mut().zip(&self.recording.fields[call.id()]) {
             *arg = call.word(field);
         }
         let failed = outcome.failed();
@@ -148,7 +131,7 @@ impl Layer for Trace {
             log.counters.add(call.id(), duration, failed);
             log.push(&Record { start, duration, id, failed, args });
             if failed {
-                let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut errors = self.recording.errors.lock().unwrap_or_else(PoisonError::into_inner);
                 if errors.len() < MAX_ERRORS
                     && let Some(error) = outcome.error()
                 {
@@ -159,7 +142,7 @@ impl Layer for Trace {
             }
         });
         if call.is::<slot::PJRT_Client_Destroy>() {
-            report::write_files(self);
+            report::write_files(&self.recording);
         }
     }
 
@@ -168,21 +151,14 @@ impl Layer for Trace {
     }
 
     fn ready(&self, event: usize, failed: bool) {
-        let start = self.clock.now();
+        let start = self.recording.clock.now();
         let mut args = [0; ARGS];
         args[0] = event as u64;
         self.with_log(|log| log.push(&Record { start, duration: 0, id: READY, failed, args }));
     }
 
     fn exit(&self) {
-        report::write_files(self);
-        report::write_tally(self);
+        report::write_files(&self.recording);
+        report::write_tally(&self.recording);
     }
-}
-
-/// The fields of a function that a record keeps: handles first, then numbers.
-fn fields(function: &'static Function) -> Vec<&'static Field> {
-    let handles = function.fields.iter().filter(|field| matches!(field.kind, Kind::Handle(_)));
-    let numbers = function.fields.iter().filter(|field| matches!(field.kind, Kind::Size | Kind::Integer | Kind::Bool));
-    handles.chain(numbers).take(ARGS).collect()
 }

@@ -1,0 +1,126 @@
+//! Tables with the state of each object.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use crate::generated::FUNCTIONS;
+
+/// Number of tables, so that threads rarely wait for each other.
+const SHARDS: usize = 64;
+/// Destroyed objects that each table remembers.
+const REMEMBERED: usize = 1024;
+/// Calls that an object remembers.
+const LAST: usize = 4;
+
+/// A type and an address. The plugin may use one address for objects of several types.
+pub(super) type Key = (&'static str, usize);
+
+/// An object that the caller must destroy.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Object {
+    /// The client that it belongs to, or 0 if that is unknown.
+    pub(super) client: usize,
+    pub(super) destroyed: bool,
+    pub(super) deleted: bool,
+    /// The newest calls, the last one first. `u16::MAX` stands for none.
+    last: [u16; LAST],
+    /// The function that created it.
+    pub(super) created_by: u16,
+}
+
+impl Object {
+    pub(super) fn new(created_by: usize, client: usize) -> Self {
+        let created_by = u16::try_from(created_by).unwrap_or(u16::MAX);
+        Self { client, destroyed: false, deleted: false, last: [created_by, u16::MAX, u16::MAX, u16::MAX], created_by }
+    }
+
+    pub(super) fn called(&mut self, id: usize) {
+        self.last.rotate_right(1);
+        self.last[0] = u16::try_from(id).unwrap_or(u16::MAX);
+    }
+
+    /// The names of the newest calls, the oldest one first.
+    pub(super) fn last_calls(&self) -> Vec<&'static str> {
+        let names = self.last.iter().rev().filter_map(|id| FUNCTIONS.get(usize::from(*id)));
+        names.map(|function| function.name).collect()
+    }
+}
+
+/// The objects with some addresses.
+#[derive(Debug, Default)]
+struct Shard {
+    objects: HashMap<Key, Object>,
+    /// The destroyed objects, the oldest one first.
+    destroyed: VecDeque<Key>,
+}
+
+/// All objects that the layer has seen.
+#[derive(Debug)]
+pub(super) struct Objects(Vec<Mutex<Shard>>);
+
+impl Objects {
+    pub(super) fn new() -> Self {
+        Self((0..SHARDS).map(|_| Mutex::default()).collect())
+    }
+
+    fn shard<T>(&self, address: usize, run: impl FnOnce(&mut Shard) -> T) -> T {
+        // The lowest bits of addresses are mostly equal.
+        let shard = &self.0[(address >> 4 ^ address >> 12) % SHARDS];
+        run(&mut shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn add(&self, key: Key, object: Object) {
+        self.shard(key.1, |shard| shard.objects.insert(key, object));
+    }
+
+    /// Runs a closure with a live or remembered object.
+    pub(super) fn with<T>(&self, key: Key, run: impl FnOnce(&mut Object) -> T) -> Option<T> {
+        self.shard(key.1, |shard| shard.objects.get_mut(&key).map(run))
+    }
+
+    /// Marks an object as destroyed. Returns what it was before.
+    pub(super) fn destroy(&self, key: Key, id: usize) -> Option<Object> {
+        self.shard(key.1, |shard| {
+            let object = shard.objects.get_mut(&key)?;
+            let before = *object;
+            object.called(id);
+            object.destroyed = true;
+            if !before.destroyed {
+                shard.destroyed.push_back(key);
+                if shard.destroyed.len() > REMEMBERED
+                    && let Some(oldest) = shard.destroyed.pop_front()
+                    && shard.objects.get(&oldest).is_some_and(|object| object.destroyed)
+                {
+                    shard.objects.remove(&oldest);
+                }
+            }
+            Some(before)
+        })
+    }
+
+    /// Another type of which there is a live object at the address, if there is none of this type.
+    pub(super) fn other_type(&self, key: Key) -> Option<(&'static str, Object)> {
+        self.shard(key.1, |shard| {
+            if shard.objects.contains_key(&key) {
+                return None;
+            }
+            let mut live = shard.objects.iter().filter(|((_, address), object)| *address == key.1 && !object.destroyed);
+            live.next().map(|((kind, _), object)| (*kind, *object))
+        })
+    }
+
+    /// The live objects by type and creating function, with their numbers.
+    pub(super) fn live(&self) -> Vec<(&'static str, &'static str, usize)> {
+        let mut counts: HashMap<(&str, u16), usize> = HashMap::new();
+        for shard in &self.0 {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for ((kind, _), object) in shard.objects.iter().filter(|(_, object)| !object.destroyed) {
+                *counts.entry((kind, object.created_by)).or_default() += 1;
+            }
+        }
+        let name = |id: u16| FUNCTIONS.get(usize::from(id)).map_or("", |function| function.name);
+        let mut live: Vec<_> = counts.into_iter().map(|((kind, id), count)| (kind, name(id), count)).collect();
+        live.sort_unstable();
+        live
+    }
+}

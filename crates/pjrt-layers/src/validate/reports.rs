@@ -1,0 +1,120 @@
+//! Reports of broken rules.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::rules::{HEADER, Rule};
+
+/// Reports of one rule and function that are shown in full.
+const SHOWN: usize = 5;
+
+/// A call that breaks a rule.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// The function that was called.
+    pub function: &'static str,
+    /// The fault of this call.
+    pub what: String,
+    /// The last calls with the object, the oldest one first.
+    pub last_calls: Vec<&'static str>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, function, what, last_calls } = self;
+        writeln!(f, "[{}] {function}: {what}", rule.id)?;
+        writeln!(f, "  rule: {} ({HEADER})", rule.clause)?;
+        if !last_calls.is_empty() {
+            writeln!(f, "  last calls with the object: {}", last_calls.join(", "))?;
+        }
+        writeln!(f, "  remedy: {}", rule.remedy)
+    }
+}
+
+/// Where reports go, and the reports so far.
+#[derive(Clone, Debug, Default)]
+pub struct Reports(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    all: Vec<Report>,
+    counts: HashMap<(&'static str, &'static str), usize>,
+    folder: Option<PathBuf>,
+    is_quiet: bool,
+}
+
+impl Reports {
+    /// Reports that go to `validate-PID.txt` in a folder, or to the standard error.
+    #[must_use]
+    pub fn to_folder(folder: Option<PathBuf>) -> Self {
+        Self(Arc::new(Mutex::new(State { folder, ..State::default() })))
+    }
+
+    /// Reports that are only collected.
+    #[must_use]
+    pub fn collected() -> Self {
+        Self(Arc::new(Mutex::new(State { is_quiet: true, ..State::default() })))
+    }
+
+    /// The first reports of each rule and function.
+    #[must_use]
+    pub fn all(&self) -> Vec<Report> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).all.clone()
+    }
+
+    pub(super) fn add(&self, report: Report) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = state.counts.entry((report.rule.id, report.function)).or_default();
+        *count += 1;
+        if *count <= SHOWN {
+            state.write(&report.to_string());
+            state.all.push(report);
+        }
+    }
+
+    /// Writes the summary: the numbers of reports, and the objects that were never destroyed.
+    pub(super) fn finish(&self, live: &[(&'static str, &'static str, usize)]) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = state.counts.values().sum();
+        let mut text = format!("validate: {total} reports in process {}\n", std::process::id());
+        let mut counts: Vec<_> =
+            state.counts.iter().map(|((rule, function), count)| (*rule, *function, *count)).collect();
+        counts.sort_unstable();
+        for (rule, function, count) in counts {
+            text.push_str(&format!("  {count:>8}  [{rule}] {function}\n"));
+        }
+        if !live.is_empty() {
+            text.push_str("Objects that were not destroyed, by the function that created them:\n");
+            for (kind, function, count) in live {
+                text.push_str(&format!("  {count:>8}  {kind} of {function}\n"));
+            }
+        }
+        state.write(&text);
+    }
+}
+
+impl State {
+    fn write(&mut self, text: &str) {
+        if self.is_quiet {
+            return;
+        }
+        let result = match &self.folder {
+            None => io::stderr().write_all(text.as_bytes()),
+            Some(folder) => {
+                let path = folder.join(format!("validate-{}.txt", std::process::id()));
+                let file = std::fs::create_dir_all(folder)
+                    .and_then(|()| std::fs::OpenOptions::new().append(true).create(true).open(path));
+                file.and_then(|mut file| file.write_all(text.as_bytes()))
+            }
+        };
+        // There is no caller to whom the error could go, so try the standard error.
+        if let Err(error) = result {
+            let _ = writeln!(io::stderr(), "pjrt-layers: cannot write a report: {error}\n{text}");
+        }
+    }
+}
