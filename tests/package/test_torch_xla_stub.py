@@ -149,11 +149,13 @@ registry[cut].configure_multiprocess(1, 2)
 # A program may use another name of the plugin than the one with which it was configured.
 print([registry[name]._topology() == registry[cut]._topology() for name in ('PJRT_CPU', 'PJRTCPU')])
 print([utils.parse_xla_device(name) for name in ('PJRT_CPU:12', 'PJRTCPU:1', 'TPU:3', 'x:1')])
+# PyTorch/XLA names the devices after the platform.
+print(registry[cut].client_create_options()['plain_platform_name'])
 """
     for device in ("PJRT_CPU", "PJRTCPU"):
         printed = torch_environment.output(code, PJRT_DEVICE=device).splitlines()
         parsed = "[('PJRT_CPU', 12), ('PJRTCPU', 1), ('TPU', 3), None]"
-        assert printed == ["['PJRT', 'PJRTCPU', 'PJRT_CPU']", "None", "[True, True]", parsed]
+        assert printed == ["['PJRT', 'PJRTCPU', 'PJRT_CPU']", "None", "[True, True]", parsed, "True"]
 
 
 @pytest.mark.parametrize("formats, value", [(["mlir"], "1"), (["mlir", "hlo"], None), (["hlo", "mlir"], None)])

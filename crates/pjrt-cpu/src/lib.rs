@@ -4,12 +4,13 @@
 //! not depend on PJRT. `pjrt-cpu-plugin` builds the same plugin as a shared library. [`engine`] and [`spmd`] re-export
 //! `stablehlo-cpu`, for programs that also compile without a client.
 //!
-//! A client accepts four options. `device_count` is the number of virtual devices, from 1 to 1024. The default is the
+//! A client accepts these options. `device_count` is the number of virtual devices, from 1 to 1024. The default is the
 //! variable `PJRT_CPU_DEVICES`, or 1 if it is not set. `memory_limit` is the number of bytes that each device may use,
 //! such as `512MiB`. The default is the variable `PJRT_CPU_MEMORY_LIMIT`, or no limit if it is not set.
 //! `max_inflight_computations_per_device` is the number of executions of a device that may be in progress before the
 //! next launch waits. The default is the variable `PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE`, or 32 if it is not
-//! set. `deterministic` runs each execution on the caller's thread. Each device has the memories `device` and
+//! set. `deterministic` runs each execution on the caller's thread. With `plain_platform_name`, the platform is called
+//! `pjrtcpu` in place of `pjrt_cpu`, as PyTorch/XLA prefers. Each device has the memories `device` and
 //! `pinned_host`. A small program runs before the call returns, and a larger one on the client's threads.
 #![forbid(unsafe_code)]
 

@@ -28,6 +28,7 @@ use stablehlo_cpu::Tensor;
 /// The devices of a client. All of them run on this machine.
 pub struct CpuBackend {
     devices: usize,
+    platform_name: &'static str,
     state: Arc<State>,
 }
 
@@ -55,7 +56,7 @@ impl CpuBackend {
             deterministic: config.deterministic,
             running: Arc::new(Running::new(config.in_flight)),
         };
-        Self { devices: config.devices, state: Arc::new(state) }
+        Self { devices: config.devices, platform_name: config.platform_name, state: Arc::new(state) }
     }
 }
 
@@ -161,6 +162,10 @@ impl AtExit for CpuBackend {
 }
 
 impl Platform for CpuBackend {
+    fn platform_name(&self) -> Option<String> {
+        Some(self.platform_name.to_owned())
+    }
+
     fn platform_version(&self) -> String {
         platform_version()
     }
@@ -270,6 +275,7 @@ impl AheadOfTime for CpuBackend {
         let config = Config::new(&CreateOptions::new(options), variable)
             .map_err(|error| error.context(format_args!("topology {name:?}")))?;
         let mut topology = TopologyInfo::new(device_infos(config.devices));
+        config.platform_name.clone_into(&mut topology.platform_name);
         topology.memories = memory::infos(topology.devices.iter().map(|device| device.id));
         topology.platform_version = platform_version();
         Ok(topology)

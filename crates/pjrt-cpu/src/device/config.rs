@@ -6,6 +6,10 @@ use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, 
 
 /// The plugin's name.
 pub(crate) const NAME: &str = "pjrt_cpu";
+/// The name that a client reports with the option `plain_platform_name`. PyTorch/XLA names devices after their platform,
+/// and expects names without underscores.
+const PLAIN_NAME: &str = "pjrtcpu";
+const PLAIN: &str = "plain_platform_name";
 
 /// Number of devices.
 const DEVICES: &str = "device_count";
@@ -38,6 +42,8 @@ pub(crate) struct Config {
     pub(crate) in_flight: usize,
     /// Every execution runs alone, in order of submission, on the caller's thread.
     pub(crate) deterministic: bool,
+    /// Name of the platform that the client reports.
+    pub(crate) platform_name: &'static str,
 }
 
 /// The options, for frameworks that check them before they load the plugin.
@@ -72,13 +78,18 @@ pub(crate) fn schema() -> OptionSchema {
             "run each execution on the thread that launches it, without other threads, so that the order of errors \
              and the memory peaks are reproducible; by default false",
         ),
+        OptionSpec::new(
+            PLAIN,
+            OptionType::Bool,
+            format!("report the platform name {PLAIN_NAME} in place of {NAME}, for PyTorch/XLA; by default false"),
+        ),
     ])
 }
 
 impl Config {
     /// Reads the options, and the environment variables of options that are not given.
     pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, IN_FLIGHT, DETERMINISTIC])?;
+        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, IN_FLIGHT, DETERMINISTIC, PLAIN])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
             if let Some(value) = options.get(name) {
                 return Ok(Some((format!("option {name}"), value.clone())));
@@ -106,7 +117,9 @@ impl Config {
         let in_flight = value(IN_FLIGHT, IN_FLIGHT_VARIABLE)?;
         let in_flight = in_flight.map_or(Ok(DEFAULT_IN_FLIGHT), |(name, value)| in_flight_count(&name, &value))?;
         let deterministic = options.get(DETERMINISTIC).map_or(Ok(false), |value| truth(DETERMINISTIC, value))?;
-        Ok(Self { devices, memory_limit, in_flight, deterministic })
+        let is_plain = options.get(PLAIN).map_or(Ok(false), |value| truth(PLAIN, value))?;
+        let platform_name = if is_plain { PLAIN_NAME } else { NAME };
+        Ok(Self { devices, memory_limit, in_flight, deterministic, platform_name })
     }
 }
 
@@ -212,7 +225,8 @@ mod tests {
 
     #[test]
     fn options_override_variables_and_defaults() {
-        let default = Config { devices: 1, memory_limit: None, in_flight: 32, deterministic: false };
+        let default =
+            Config { devices: 1, memory_limit: None, in_flight: 32, deterministic: false, platform_name: "pjrt_cpu" };
         assert_eq!(config(&[], &[]).unwrap(), default);
         let variables = [
             ("PJRT_CPU_DEVICES", "3"),
@@ -226,8 +240,15 @@ mod tests {
             ("memory_limit", Value::from("1.5 GiB")),
             ("max_inflight_computations_per_device", 1.into()),
             ("deterministic", "1".into()),
+            ("plain_platform_name", true.into()),
         ];
-        let of_options = Config { devices: 8, memory_limit: Some(3 << 29), in_flight: 1, deterministic: true };
+        let of_options = Config {
+            devices: 8,
+            memory_limit: Some(3 << 29),
+            in_flight: 1,
+            deterministic: true,
+            platform_name: "pjrtcpu",
+        };
         assert_eq!(config(&given, &variables).unwrap(), of_options);
         assert_eq!(config(&[("memory_limit", 4096.into())], &[]).unwrap().memory_limit, Some(4096));
     }

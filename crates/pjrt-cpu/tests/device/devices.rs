@@ -94,3 +94,14 @@ fn results_are_independent_of_mode() {
     assert_eq!(run(true), alone);
     assert_eq!(run(false).0, alone.0);
 }
+
+#[test]
+fn platform_name_without_underscore() {
+    let named = |plain: bool| {
+        let client = plugin().client(&ClientOptions::new().with("plain_platform_name", plain)).unwrap();
+        let program = compile(&client, INCREMENT);
+        client.deserialize_and_load(&program.executable().serialize().unwrap()).unwrap();
+        client.platform_name().unwrap()
+    };
+    assert_eq!([named(false), named(true)], ["pjrt_cpu", "pjrtcpu"]);
+}

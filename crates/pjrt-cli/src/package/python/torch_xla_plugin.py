@@ -71,7 +71,12 @@ class Plugin(plugins.DevicePlugin):
         """The options for a client, in the types that the plugin takes. Queried after the library is loaded."""
         shutdown.register()
         planned = process.resolve(_PLAN, self._topology()).options
-        return options.resolve(MANIFEST.get("create_options", {}), planned)
+        schema = MANIFEST.get("create_options", {})
+        if any(option["name"] == "plain_platform_name" for option in schema.get("options", [])):
+            # PyTorch/XLA names devices after the platform. Programs expect names such as `TPU:0`, and compare them with
+            # `xr.device_type()`, which ends at an underscore.
+            planned = {"plain_platform_name": True, **planned}
+        return options.resolve(schema, planned)
 
     def requires_xla_coordinator(self) -> bool:
         """Whether the processes need a shared key-value store."""
