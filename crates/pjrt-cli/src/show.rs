@@ -68,7 +68,11 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         |version| format!("StableHLO {version} or later"),
     );
     about.row(["needs".to_owned(), needs]);
-    about.row(["size".to_owned(), format!("{} bytes, {} functions", program.code().len(), module.funcs.len())]);
+    let functions = match module.funcs.len() {
+        1 => "1 function".to_owned(),
+        count => format!("{count} functions"),
+    };
+    about.row(["size".to_owned(), format!("{} bytes, {functions}", program.code().len())]);
     let donated = donated(entry);
     for (index, ty) in signature.inputs().into_iter().enumerate() {
         let note = if donated.contains(&index) { "donated" } else { "" };

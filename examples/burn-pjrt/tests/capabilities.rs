@@ -193,7 +193,7 @@ fn unsupported_operations_name_themselves() {
         let options = DeformConvOptions::new([1, 1], [0, 0], [1, 1], 1, 1);
         deform_conv2d(tensor([1, 1, 3, 3]), tensor([1, 8, 2, 2]), tensor([1, 1, 2, 2]), None, None, options);
     });
-    assert_eq!(message, "the PJRT backend does not support Module::DeformableConv2d: it has no lowering");
+    assert_eq!(message, "the PJRT backend does not support Module::DeformableConv2d: it is not lowered to StableHLO");
 }
 
 #[test]

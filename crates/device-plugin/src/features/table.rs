@@ -75,8 +75,8 @@ macro_rules! features {
             $(pub $method: bool,)+
         }
 
-        /// Its constants are true for the traits that `B` implements. For the others the name refers to the constant of
-        /// [`NotImplemented`], because the inherent one has a bound that `B` does not satisfy.
+        /// Its constants are true for the traits that `B` implements. An inherent constant has the trait as a bound. If
+        /// `B` does not satisfy the bound, the name refers to the constant of [`NotImplemented`].
         #[doc(hidden)]
         #[derive(Debug)]
         pub struct Probe<B>(PhantomData<B>);

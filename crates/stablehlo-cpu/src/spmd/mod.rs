@@ -14,7 +14,7 @@ mod control;
 mod host_calls;
 mod linear;
 mod outside;
-mod partial;
+mod partial_sums;
 mod partition;
 mod placement;
 mod plan;

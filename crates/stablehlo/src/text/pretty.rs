@@ -53,7 +53,7 @@ impl<'a> Parser<'a> {
     /// `{attributes} dense<...> : T`, where `T` is the type of the value.
     fn constant_op(&mut self, op: &mut GenericOp<'a>) -> Result<()> {
         if self.eat("(") {
-            // The form of an op without a form of its own: `() {value = dense<...> : T} : () -> T`.
+            // The general form of ops: `() {value = dense<...> : T} : () -> T`.
             self.expect(")")?;
             op.rest = if self.eat("<") { self.generic_properties()? } else { self.optional_dictionary()? };
             return self.types_tail(op);

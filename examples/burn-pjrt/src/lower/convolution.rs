@@ -68,7 +68,7 @@ impl Lower<'_> {
             M::Conv1dBiasBackward(op) => convolve!(self, op, bias),
             M::Conv2dBiasBackward(op) => convolve!(self, op, bias),
             M::Conv3dBiasBackward(op) => convolve!(self, op, bias),
-            _ => Err(Error::unsupported("Module", "the operation has no lowering")),
+            _ => Err(Error::unsupported("Module", "the operation is not lowered to StableHLO")),
         }
     }
 

@@ -80,7 +80,7 @@ impl Lower<'_> {
                 self.set(&op.out, infinite)
             }
             F::Random(_) | F::Quantize(_) | F::Dequantize(_) | F::GridSample2d(_) => {
-                Err(Error::unsupported("Float", "the operation has no lowering"))
+                Err(Error::unsupported("Float", "the operation is not lowered to StableHLO"))
             }
         }
     }

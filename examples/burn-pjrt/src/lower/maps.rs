@@ -117,7 +117,7 @@ impl Lower<'_> {
             }
             M::Rfft(op) => self.rfft(op),
             M::IRfft(op) => self.irfft(op),
-            _ => Err(Error::unsupported("Module", "the operation has no lowering")),
+            _ => Err(Error::unsupported("Module", "the operation is not lowered to StableHLO")),
         }
     }
 

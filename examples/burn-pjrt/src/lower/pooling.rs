@@ -96,7 +96,7 @@ impl Lower<'_> {
             M::MaxPool2dWithIndices(op) => self.indexed_maximum(&op.x, &pool!(op, two), &op.out, &op.out_indices),
             M::MaxPool1dWithIndicesBackward(op) => self.maximum_gradient(&op.grad, &op.indices, &op.out),
             M::MaxPool2dWithIndicesBackward(op) => self.maximum_gradient(&op.grad, &op.indices, &op.out),
-            _ => Err(Error::unsupported("Module", "the operation has no lowering")),
+            _ => Err(Error::unsupported("Module", "the operation is not lowered to StableHLO")),
         }
     }
 

@@ -24,14 +24,14 @@ pub(crate) fn check(op: &OperationIr, types: &Types) -> Result<()> {
 
 fn missing(op: &OperationIr) -> Option<&'static str> {
     match op {
-        OperationIr::Custom(_) => Some("operations of an extension have no lowering"),
+        OperationIr::Custom(_) => Some("operations of an extension are not lowered to StableHLO"),
         OperationIr::Float(_, FloatOperationIr::Quantize(_) | FloatOperationIr::Dequantize(_)) => {
-            Some("quantized tensors have no lowering")
+            Some("quantized tensors are not lowered to StableHLO")
         }
-        OperationIr::Float(_, FloatOperationIr::GridSample2d(_)) => Some("it has no lowering"),
+        OperationIr::Float(_, FloatOperationIr::GridSample2d(_)) => Some("it is not lowered to StableHLO"),
         OperationIr::Module(op) => match op {
             ModuleOperationIr::DeformableConv2d(_) | ModuleOperationIr::DeformableConv2dBackward(_) => {
-                Some("it has no lowering")
+                Some("it is not lowered to StableHLO")
             }
             ModuleOperationIr::CtcLoss(_) | ModuleOperationIr::CtcLossBackward(_) => {
                 Some("use Burn's own composition of the loss")

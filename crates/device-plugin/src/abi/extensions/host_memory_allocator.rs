@@ -39,7 +39,7 @@ entries! {
 ///
 /// # Safety
 ///
-/// V2: `allocation` came with the memory, and is given up.
+/// V2: `allocation` came with the memory, and this call takes ownership of it.
 unsafe extern "C" fn free(_: *mut c_void, allocation: *mut c_void) {
     if !allocation.is_null() {
         // SAFETY: V2 (handles), which the caller promises.

@@ -7,7 +7,7 @@
 
 mod distribution;
 mod environment;
-mod known;
+mod known_packages;
 mod module;
 mod source;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use distribution::{Distribution, EntryPoint};
 use environment::PythonEnvironment;
-use known::KnownPlugin;
+use known_packages::KnownPlugin;
 use module::Module;
 
 use super::candidate::{Candidate, NameOrigin};
@@ -145,8 +145,8 @@ impl Collector<'_> {
     fn bare(&mut self, installed: &Installed, met: &mut HashSet<String>) {
         for distribution in &installed.distributions {
             let manifest = distribution.metadata.join(plugin_manifest::manifest::FILE_NAME);
-            let known = known::bare(&distribution.normalized);
-            let named = known.is_some() || known::suggests_a_plugin(&distribution.normalized);
+            let known = known_packages::bare(&distribution.normalized);
+            let named = known.is_some() || known_packages::suggests_a_plugin(&distribution.normalized);
             if !(named || manifest.is_file()) || !met.insert(distribution.metadata.display().to_string()) {
                 continue;
             }
@@ -199,14 +199,14 @@ impl Collector<'_> {
                     }
                 }
             }
-            if libraries.plugins.is_empty() && known::brings_no_library(&distribution.normalized) {
+            if libraries.plugins.is_empty() && known_packages::brings_no_library(&distribution.normalized) {
                 let message =
                     format!("{}: its library comes from a variable or another package", announced.announcement);
                 self.note(distribution.describe(), message);
                 return module;
             }
         }
-        self.libraries_of(installed, announced, module.as_ref(), &hidden, &libraries, known::module(dotted));
+        self.libraries_of(installed, announced, module.as_ref(), &hidden, &libraries, known_packages::module(dotted));
         module
     }
 

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, Unary};
 
-use super::other::find;
+use super::context::find_attribute;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
@@ -15,7 +15,7 @@ impl<'m> LoweringContext<'_, 'm> {
             return Some(self.broadcasting(op, attributes));
         }
         Some(match name {
-            "constant" => match find(attributes, "value") {
+            "constant" => match find_attribute(attributes, "value") {
                 Some(Attribute::Tensor(literal) | Attribute::DenseArray(literal)) => self.constant(literal),
                 _ => Err(self.invalid("attribute value is missing")),
             },
@@ -99,7 +99,7 @@ impl<'m> LoweringContext<'_, 'm> {
     fn constant_like(&mut self, attributes: &'m Attributes) -> Result<()> {
         let [x] = self.take()?;
         let ty = x.ty;
-        let y = match find(attributes, "value") {
+        let y = match find_attribute(attributes, "value") {
             Some(Attribute::Float(value, _)) => self.filled(*value, ty.dtype, &ty.dims)?,
             Some(Attribute::Integer(value, _)) => {
                 let wide = self.typed(DType::I64, &ty.dims)?;
@@ -114,7 +114,7 @@ impl<'m> LoweringContext<'_, 'm> {
     /// Lowers an op whose operands are first broadcast to one another.
     fn broadcasting(&mut self, op: &str, attributes: &Attributes) -> Result<()> {
         let operands = self.operands()?;
-        let dimensions = find(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
+        let dimensions = find_attribute(attributes, "broadcast_dimensions").and_then(Attribute::as_integers);
         let operands = self.broadcast_together(operands, dimensions.as_deref(), op == "select")?;
         let y = match (op, &operands[..]) {
             ("select", [p, a, b]) => {
@@ -123,7 +123,7 @@ impl<'m> LoweringContext<'_, 'm> {
                 TypedValue { value: v, ty: a.ty.clone() }
             }
             ("compare", [a, b]) => {
-                let word = |name| find(attributes, name).and_then(last_word);
+                let word = |name| find_attribute(attributes, name).and_then(last_word);
                 let direction = match word("comparison_direction").as_deref() {
                     Some("EQ") => ComparisonDirection::Eq,
                     Some("NE") => ComparisonDirection::Ne,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use stablehlo::ir::{Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
+use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
 use super::types::{Binding, Result, TypedValue, dtype_of, element_size, entry_type, fits, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType, with_size};
@@ -543,4 +543,9 @@ impl<'m> LoweringContext<'_, 'm> {
         let constant = Some(Constant::Dense(buffer));
         Ok(self.graph.new_value(Value { size: element_size(ty.dtype), n: ty.elements(), constant }))
     }
+}
+
+/// Finds an attribute of an op.
+pub(super) fn find_attribute<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
+    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
 }

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Attribute, Attributes, OpKind, Type};
 
-use super::other::find;
+use super::context::find_attribute;
 use super::{Binding, LoweringContext, Result, TypedValue};
 use crate::engine::custom_calls::{self, Bound, CustomCall};
 use crate::engine::dtype::{DType, TensorType};
@@ -118,7 +118,7 @@ impl<'m> LoweringContext<'_, 'm> {
 
     /// The storage order of an operand or a result of the call.
     fn order(&self, name: &str, at: usize, ty: &TensorType) -> Result<StorageOrder> {
-        let Some(Attribute::Array(layouts)) = find(&self.op.attributes, name) else { return Ok(None) };
+        let Some(Attribute::Array(layouts)) = find_attribute(&self.op.attributes, name) else { return Ok(None) };
         let Some(layout) = layouts.get(at) else { return Ok(None) };
         let integers = layout.as_integers().unwrap_or_default();
         let order: Vec<usize> = integers.iter().rev().filter_map(|&d| usize::try_from(d).ok()).collect();
@@ -135,7 +135,7 @@ impl<'m> LoweringContext<'_, 'm> {
         operands: &[(TensorType, StorageOrder)],
         results: &[(TensorType, StorageOrder)],
     ) -> Result<Vec<(usize, usize)>> {
-        let Some(Attribute::Array(list)) = find(&self.op.attributes, "output_operand_aliases") else {
+        let Some(Attribute::Array(list)) = find_attribute(&self.op.attributes, "output_operand_aliases") else {
             return Ok(Vec::new());
         };
         let mut aliases = Vec::with_capacity(list.len());
@@ -206,17 +206,17 @@ impl<'m> LoweringContext<'_, 'm> {
     pub(super) fn call_attribute(&self, name: &str) -> Option<&'m Attribute> {
         let attributes: &'m Attributes = &self.op.attributes;
         let within = |a: &'m Attribute| match a {
-            Attribute::Dictionary(entries) => find(entries, name),
+            Attribute::Dictionary(entries) => find_attribute(entries, name),
             _ => None,
         };
         let config = match &self.op.kind {
             OpKind::CustomCall { backend_config, .. } => within(backend_config),
             _ => None,
         };
-        find(attributes, name)
+        find_attribute(attributes, name)
             .or(config)
-            .or_else(|| within(find(attributes, "mhlo.backend_config")?))
-            .or_else(|| within(find(attributes, "mhlo.attributes")?))
+            .or_else(|| within(find_attribute(attributes, "mhlo.backend_config")?))
+            .or_else(|| within(find_attribute(attributes, "mhlo.attributes")?))
     }
 
     /// The first elements of each row in sorted order. The result is exact, so it satisfies every required recall.
@@ -260,7 +260,7 @@ impl<'m> LoweringContext<'_, 'm> {
         let dimension = dimension.map(|d| if d < 0 { d + rank } else { d }).and_then(|d| usize::try_from(d).ok());
         let dimension = dimension.filter(|&d| d < inputs[0].ty.rank());
         let dimension = dimension.ok_or_else(|| self.invalid("attribute reduction_dim is missing"))?;
-        let comparator = match find(&self.op.attributes, "called_computations") {
+        let comparator = match find_attribute(&self.op.attributes, "called_computations") {
             Some(Attribute::Array(names)) => names.first().and_then(Attribute::as_str),
             _ => None,
         };

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Attribute, Attributes, Binary, ComparisonDirection, ComparisonType, DotDimensions};
 
-use super::other::find;
+use super::context::find_attribute;
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::kernels::shape::Concatenate;
@@ -58,7 +58,7 @@ impl LoweringContext<'_, '_> {
     }
 
     fn ragged_dimensions(&self, attributes: &Attributes, a: &TensorType, b: &TensorType) -> Result<RaggedDimensions> {
-        let Some(Attribute::Other(text)) = find(attributes, "ragged_dot_dimension_numbers") else {
+        let Some(Attribute::Other(text)) = find_attribute(attributes, "ragged_dot_dimension_numbers") else {
             return Err(self.invalid("attribute ragged_dot_dimension_numbers is missing"));
         };
         let list = |name: &str| {

@@ -2,7 +2,7 @@
 
 use stablehlo::ir::{Attribute, ChannelHandle, OpKind, ReplicaGroups};
 
-use super::other::find;
+use super::context::find_attribute;
 use super::{LoweringContext, Result};
 use crate::engine::dtype::DType;
 use crate::engine::graph::ValueIndex;
@@ -14,12 +14,13 @@ impl LoweringContext<'_, '_> {
         let OpKind::CustomCall { backend_config: Attribute::Dictionary(attributes), .. } = &self.op.kind else {
             return Err(self.invalid("backend_config must be a dictionary with `replica_groups`"));
         };
-        let groups = match find(attributes, "replica_groups") {
+        let groups = match find_attribute(attributes, "replica_groups") {
             Some(Attribute::Tensor(literal)) => ReplicaGroups::Ids(literal.clone()),
             Some(Attribute::Other(text)) => ReplicaGroups::Mesh(text.clone()),
             _ => return Err(self.invalid("backend_config must be a dictionary with `replica_groups`")),
         };
-        let channel = ChannelHandle::new(find(attributes, "channel_id").and_then(Attribute::as_integer).unwrap_or(0));
+        let channel =
+            ChannelHandle::new(find_attribute(attributes, "channel_id").and_then(Attribute::as_integer).unwrap_or(0));
         let (groups, size) = self.groups(&groups, channel, None, true)?;
         self.even(&groups, size)?;
         let operands = self.operands()?;

@@ -1,6 +1,4 @@
-//! `map`, and the attributes of ops of other dialects.
-
-use stablehlo::ir::{Attribute, Attributes};
+//! `map`, and the error for ops that need host queues.
 
 use super::{LoweringContext, Result, TypedValue};
 use crate::engine::dtype::TensorType;
@@ -8,11 +6,6 @@ use crate::engine::graph::ValueIndex;
 use crate::engine::kernels::map::Mapped;
 use crate::error::CompileError;
 use crate::op_names::op_name;
-
-/// Finds an attribute of an op.
-pub(super) fn find<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a Attribute> {
-    attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value)
-}
 
 impl LoweringContext<'_, '_> {
     /// The error for an op that exchanges data with the host.
