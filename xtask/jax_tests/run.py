@@ -51,6 +51,7 @@ class Worker:
         reports, writer = os.pipe()
         given = {
             "file": str(file),
+            "checkout": str(options.jax_checkout),
             "names": names,
             "pattern": options.filter,
             "device_under_test": target.device_under_test,

@@ -100,19 +100,22 @@ class TestHelpers(importlib.abc.MetaPathFinder):
         self.checkout = checkout
 
     def find_spec(self, fullname, path, target=None):
-        package, _, module = fullname.rpartition(".")
-        file = self.checkout / "jax" / "_src" / f"{module}.py"
-        if package != "jax._src" or not file.is_file():
+        if not fullname.startswith("jax._src."):
             return None
-        return importlib.util.spec_from_file_location(fullname, file)
+        place = self.checkout.joinpath(*fullname.split("."))
+        if (file := place / "__init__.py").is_file():
+            return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[str(place)])
+        if (file := place.with_suffix(".py")).is_file():
+            return importlib.util.spec_from_file_location(fullname, file)
+        return None
 
 
-def load(path, device_under_test):
+def load(path, checkout, device_under_test):
     """Imports the file as `python FILE` would, without running it."""
     sys.argv = [str(path)]
     sys.path.insert(0, str(path.parent))
     # It is the last finder, so the modules of the package come first.
-    sys.meta_path.append(TestHelpers(path.parent.parent))
+    sys.meta_path.append(TestHelpers(checkout))
     if device_under_test is not None:
         from jax._src import test_util
 
@@ -137,7 +140,8 @@ def main():
         pipe.flush()
 
     try:
-        module = load(pathlib.Path(given["file"]).resolve(), given["device_under_test"])
+        file, checkout = (pathlib.Path(given[name]).resolve() for name in ("file", "checkout"))
+        module = load(file, checkout, given["device_under_test"])
         cases = list(flatten(unittest.TestLoader().loadTestsFromModule(module)))
     except unittest.SkipTest as skip:
         send({"skipped_file": str(skip)[:400]})

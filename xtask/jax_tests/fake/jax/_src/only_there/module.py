@@ -1,0 +1,3 @@
+"""A module of a package that only the checkout has."""
+
+VALUE = 8
