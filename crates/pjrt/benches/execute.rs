@@ -128,7 +128,7 @@ fn compare(plugin: &Plugin, library: &Path, program: &Program, count: usize) -> 
         outputs[0].wait().expect("run");
     };
     let event = || {
-        let inputs: Vec<_> = borrowed.iter().map(|input| Input::Borrow(input)).collect();
+        let inputs = borrowed.iter().map(|input| Input::Borrow(input));
         let run = executable.execute_with(inputs, &options).expect("execute");
         run.done.wait().expect("run");
     };

@@ -204,6 +204,36 @@ impl Buffer {
         }
     }
 
+    /// Whether the buffer certainly has this shape, if one is given, and a row-major layout. Nothing is stored, so this
+    /// suits a buffer that is used for the last time.
+    pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
+        self.details.get().is_none() && self.query_plain(expected) == Some(true)
+    }
+
+    fn query_plain(&self, expected: Option<&Shape>) -> Option<bool> {
+        let live = self.live().ok()?;
+        let dimensions = live.query::<slot::PJRT_Buffer_Dimensions>().ok()?;
+        if let Some(expected) = expected {
+            let element_type = live.query::<slot::PJRT_Buffer_ElementType>().ok()?;
+            if element_type.0 != expected.element_type.as_raw() || dimensions != expected.dimensions {
+                return Some(false);
+            }
+        }
+        // A vector has only one order.
+        if dimensions.len() < 2 {
+            return Some(true);
+        }
+        let layout = live.query::<slot::PJRT_Buffer_GetMemoryLayout>().ok()?.layout;
+        if layout.type_ != PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled {
+            return None;
+        }
+        // SAFETY: the type field selects the member; any bytes are valid for it.
+        let tiled = unsafe { layout.__bindgen_anon_1.tiled };
+        // SAFETY: C3: the array lives as long as the buffer.
+        let order = unsafe { read::slice(tiled.minor_to_major, tiled.minor_to_major_size) }.ok()?;
+        Some(tiled.num_tiles == 0 && order.iter().rev().copied().eq((0i64..).take(dimensions.len())))
+    }
+
     #[cold]
     fn find_non_default_layout(&self) -> Option<&Layout> {
         // A vector has only one order.

@@ -1,5 +1,6 @@
 //! `PJRT_LoadedExecutable_Execute`: runs programs.
 
+use std::borrow::Cow;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -42,16 +43,6 @@ impl From<Buffer> for Input<'_> {
     }
 }
 
-impl Input<'_> {
-    #[inline]
-    fn buffer(&self) -> &Buffer {
-        match self {
-            Self::Borrow(buffer) => buffer,
-            Self::Donate(buffer) => buffer,
-        }
-    }
-}
-
 /// The results of a run on one device.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -85,16 +76,26 @@ fn nulls(len: usize) -> Pointers {
     }
 }
 
+/// Indices of arguments. Up to eight of them need no allocation.
+type Indices = SmallVec<[i64; 8]>;
+
 /// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
-static INDICES: [i64; 128] = {
-    let mut indices = [0; 128];
-    let mut i = 0;
-    while i < 128 {
-        indices[i] = i as i64;
-        i += 1;
+#[inline]
+fn indices(len: usize) -> Cow<'static, [i64]> {
+    static INDICES: [i64; 128] = {
+        let mut indices = [0; 128];
+        let mut i = 0;
+        while i < 128 {
+            indices[i] = i as i64;
+            i += 1;
+        }
+        indices
+    };
+    match INDICES.get(..len) {
+        Some(indices) => Cow::Borrowed(indices),
+        None => Cow::Owned((0i64..).take(len).collect()),
     }
-    indices
-};
+}
 
 /// Arguments of the plugin's function other than the argument lists.
 struct Launch<'a> {
@@ -116,43 +117,46 @@ impl LoadedExecutable {
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
     pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
         let device = self.only_device(None)?;
-        let more: Vec<i64>;
-        let keep = match INDICES.get(..inputs.len()) {
-            Some(keep) => keep,
-            None => {
-                more = (0i64..).take(inputs.len()).collect();
-                &more
-            }
-        };
-        self.run_one(device, inputs.len(), inputs.iter().copied(), keep, None).map(|(outputs, _)| outputs)
+        self.check_count(inputs.len())?;
+        let mut arguments = nulls(inputs.len());
+        for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
+            *argument = self.check(index, input, device)?;
+        }
+        // SAFETY: `check` accepted every argument.
+        unsafe { self.run_one(device, &arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
     }
 
     /// Runs a program with a single device, with buffers to donate, options, and an event for the end of the run.
+    ///
+    /// The inputs are an array, a vector or another iterator, such as
+    /// `cache.map(Input::Donate).chain(weights.iter().map(Input::Borrow))`. They are not stored, so no list of them has
+    /// to be built for each run.
     ///
     /// # Errors
     ///
     /// As for [`LoadedExecutable::execute`]. Donated buffers are dropped even if the call fails.
     pub fn execute_with<'a>(
         &self,
-        inputs: impl Into<Vec<Input<'a>>>,
+        inputs: impl IntoIterator<Item = Input<'a>>,
         options: &ExecuteOptions,
     ) -> Result<Execution, Error> {
-        let inputs = inputs.into();
+        let inputs = inputs.into_iter();
         let device = self.only_device(options.device.as_ref())?;
-        let borrowed = inputs.iter().filter(|input| matches!(input, Input::Borrow(_))).count();
-        let some: Vec<i64>;
-        let keep = match INDICES.get(..borrowed) {
-            Some(keep) if borrowed == inputs.len() || borrowed == 0 => keep,
-            _ => {
-                let indices = (0i64..).zip(&inputs).filter(|(_, input)| matches!(input, Input::Borrow(_)));
-                some = indices.map(|(index, _)| index).collect();
-                &some
+        let mut arguments = Pointers::with_capacity(inputs.size_hint().0.min(4096));
+        let mut kept = Indices::new();
+        let mut donated: SmallVec<[Buffer; 4]> = SmallVec::new();
+        for (index, input) in (0i64..).zip(inputs) {
+            arguments.push(self.check_input(arguments.len(), &input, device)?);
+            match input {
+                Input::Borrow(_) => kept.push(index),
+                Input::Donate(buffer) => donated.push(buffer),
             }
-        };
-        let buffers = inputs.iter().map(Input::buffer);
-        let run = self.run_one(device, inputs.len(), buffers, keep, Some(options));
+        }
+        self.check_count(arguments.len())?;
+        // SAFETY: `check` accepted every argument, and `donated` keeps those alive that the caller does not.
+        let run = unsafe { self.run_one(device, &arguments, &kept, Some(options)) };
         // Drop donated buffers, even if the plugin did not take them.
-        drop(inputs);
+        drop(donated);
         let (outputs, done) = run?;
         let name = slot::PJRT_LoadedExecutable_Execute::NAME;
         let done = done.ok_or_else(|| Error::malformed(name, Malformed("no event for the run")))?;
@@ -186,26 +190,25 @@ impl LoadedExecutable {
     }
 
     /// Runs on one device. With options, also returns the event for the end of the run.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are live buffers of this client that `check` accepted.
     #[inline]
-    fn run_one<'b>(
+    unsafe fn run_one(
         &self,
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
-        num_args: usize,
-        inputs: impl Iterator<Item = &'b Buffer>,
+        arguments: &[*mut PJRT_Buffer],
         keep: &[i64],
         options: Option<&ExecuteOptions>,
     ) -> Result<(Vec<Buffer>, Option<Event>), Error> {
-        self.check_count(num_args)?;
-        let mut arguments = nulls(num_args);
-        for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
-            *argument = self.check(index, input, device)?;
-        }
+        let num_args = arguments.len();
         let launch = Launch { num_args, keep, options };
         let mut outputs = nulls(self.num_outputs());
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
-        // SAFETY: `check` accepted every argument, and the list has `launch.num_args` of them.
+        // SAFETY: this function's contract: the arguments are live, and the list has `launch.num_args` of them.
         let callbacks = unsafe { self.launch(&launch, &[arguments.as_ptr()], &[outputs.as_mut_ptr()], events) }?;
         // SAFETY: C3: the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
@@ -236,7 +239,7 @@ impl LoadedExecutable {
             }
             let mut pointers = Vec::with_capacity(num_args);
             for (index, input) in list.iter().enumerate() {
-                pointers.push(self.check(index, input.buffer(), *device)?);
+                pointers.push(self.check_input(index, input, *device)?);
                 borrowed[index] |= matches!(input, Input::Borrow(_));
             }
             arguments.push(pointers);
@@ -309,7 +312,38 @@ impl LoadedExecutable {
         }
     }
 
-    /// Returns the buffer's pointer, if the buffer is valid for this argument.
+    /// Returns the pointer of a buffer that is valid for this argument.
+    #[inline]
+    fn check_input(
+        &self,
+        index: usize,
+        input: &Input<'_>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+    ) -> Result<*mut PJRT_Buffer, Error> {
+        match input {
+            Input::Borrow(buffer) => self.check(index, buffer, device),
+            Input::Donate(buffer) => {
+                let parameter = self.checked_parameters().and_then(|all| all.get(index));
+                if parameter.is_some_and(Parameter::has_non_default_layout)
+                    || !self.owns(buffer)
+                    || !buffer.is_plain(parameter.and_then(Parameter::shape))
+                {
+                    return self.check(index, buffer, device);
+                }
+                self.check_device(index, buffer, device)?;
+                Ok(buffer.handle().as_ptr())
+            }
+        }
+    }
+
+    /// Whether the buffer belongs to the program's client.
+    #[inline]
+    fn owns(&self, buffer: &Buffer) -> bool {
+        Arc::ptr_eq(buffer.handle().owner(), self.handle().owner())
+    }
+
+    /// Returns the buffer's pointer, if the buffer is valid for this argument. The buffer stores its shape and layout for
+    /// the next run.
     #[inline]
     fn check(
         &self,
@@ -317,7 +351,7 @@ impl LoadedExecutable {
         buffer: &Buffer,
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Result<*mut PJRT_Buffer, Error> {
-        if !Arc::ptr_eq(buffer.handle().owner(), self.handle().owner()) {
+        if !self.owns(buffer) {
             return Err(Error::invalid(format!("argument {index} belongs to another client than the program")));
         }
         let raw = buffer.live().map_err(|error| Error::invalid(format!("argument {index}: {}", error.message())))?;
@@ -332,12 +366,21 @@ impl LoadedExecutable {
         if buffer.non_default_layout().is_some() || parameter.is_some_and(Parameter::has_non_default_layout) {
             check_layout(index, buffer, parameter)?;
         }
-        if let (Some(expected), Ok(found)) = (device, buffer.device_raw())
-            && expected != found
-        {
-            return Err(self.wrong_device(index, buffer, expected));
-        }
+        self.check_device(index, buffer, device)?;
         Ok(raw.as_ptr())
+    }
+
+    #[inline]
+    fn check_device(
+        &self,
+        index: usize,
+        buffer: &Buffer,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+    ) -> Result<(), Error> {
+        match (device, buffer.device_raw()) {
+            (Some(expected), Ok(found)) if expected != found => Err(self.wrong_device(index, buffer, expected)),
+            _ => Ok(()),
+        }
     }
 
     #[cold]

@@ -10,7 +10,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::mpsc;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use pjrt::extensions::{AbiVersions, ExecutableMetadata, Layouts, MemoryDescriptions, Shardings};
@@ -30,6 +30,9 @@ const DOUBLE: &str = "module { func.func @main(%x: tensor<2x3xf32>) -> tensor<2x
   %0 = stablehlo.add %x, %x : tensor<2x3xf32>
   return %0 : tensor<2x3xf32>
 } }";
+
+/// Held while a step runs. libtpu locks a file, so that only one process can use it.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// How a step's process ended, and its output.
 struct Ended {
@@ -54,8 +57,13 @@ fn each(step: &str, check: impl Fn(&Path, &Ended)) {
 
 /// Runs an ignored test of this program in another process. If the time limit is exceeded, the process is killed.
 fn run(step: &str, library: &Path) -> Ended {
+    let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", step, "--ignored", "--nocapture", "--test-threads", "1"]).env(LIBRARY, library);
+    // The plugin for Tenstorrent unpacks 400 MB of files.
+    let temporary = std::env::temp_dir().join(format!("pjrt-no-hardware-{step}-{}", std::process::id()));
+    std::fs::create_dir_all(&temporary).unwrap();
+    command.env("TMPDIR", &temporary);
     // Otherwise libtpu asks a server of Google's cloud for the hardware, for over a minute.
     command.env("TPU_SKIP_MDS_QUERY", "1");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
@@ -71,6 +79,7 @@ fn run(step: &str, library: &Path) -> Ended {
         child.kill().unwrap();
     }
     let status = child.wait().unwrap();
+    std::fs::remove_dir_all(&temporary).unwrap();
     Ended { status, output: output.unwrap_or_else(|_| format!("killed after {LIMIT:?}")) }
 }
 
