@@ -32,7 +32,7 @@ mod out_of_memory {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
 
-    use pjrt::{Error, ErrorCode, HostBufferSemantics, Placement, Shape, UploadOptions};
+    use pjrt::{ElementType, Error, ErrorCode, HostBufferSemantics, Placement, Shape, UploadOptions};
 
     use super::*;
 
@@ -69,6 +69,9 @@ mod out_of_memory {
     limited! {
         compile_limited: PJRT_Client_Compile(PJRT_Client_Compile_Args);
         upload_limited: PJRT_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Args);
+        copy_limited: PJRT_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args);
+        copy_to_memory_limited: PJRT_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args);
+        uninitialized_limited: PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args);
     }
 
     unsafe extern "C" fn execute_limited(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
@@ -98,6 +101,25 @@ mod out_of_memory {
         null_mut()
     }
 
+    /// The memory of a device is the same object as the device.
+    unsafe extern "C" fn default_memory(args: *mut PJRT_Device_DefaultMemory_Args) -> *mut PJRT_Error {
+        unsafe { (*args).memory = (*args).device.cast() };
+        null_mut()
+    }
+
+    unsafe extern "C" fn memory_devices(args: *mut PJRT_Memory_AddressableByDevices_Args) -> *mut PJRT_Error {
+        // Every call of a test has one device, and its thread reads the list before the next call.
+        thread_local! {
+            static DEVICES: Cell<[*mut PJRT_Device; 1]> = const { Cell::new([null_mut()]) };
+        }
+        DEVICES.set([unsafe { (*args).memory }.cast()]);
+        unsafe {
+            (*args).devices = DEVICES.with(Cell::as_ptr).cast();
+            (*args).num_devices = 1;
+        }
+        null_mut()
+    }
+
     unsafe extern "C" fn device_id(args: *mut PJRT_DeviceDescription_Id_Args) -> *mut PJRT_Error {
         unsafe { (*args).id = 7 };
         null_mut()
@@ -107,6 +129,11 @@ mod out_of_memory {
         let mut table = table();
         table.PJRT_Client_Compile = Some(compile_limited);
         table.PJRT_Client_BufferFromHostBuffer = Some(upload_limited);
+        table.PJRT_Buffer_CopyToDevice = Some(copy_limited);
+        table.PJRT_Buffer_CopyToMemory = Some(copy_to_memory_limited);
+        table.PJRT_Device_DefaultMemory = Some(default_memory);
+        table.PJRT_Memory_AddressableByDevices = Some(memory_devices);
+        table.PJRT_Client_CreateUninitializedBuffer = Some(uninitialized_limited);
         table.PJRT_LoadedExecutable_Execute = Some(execute_limited);
         table.PJRT_Device_MemoryStats = Some(stats);
         table.PJRT_Device_GetDescription = Some(description);
@@ -168,6 +195,22 @@ mod out_of_memory {
                     let semantics = HostBufferSemantics::ImmutableUntilTransferCompletes;
                     let options = UploadOptions::new().with_semantics(semantics);
                     client.buffer_from_owned_with(vec![1u8, 2], &[2], Placement::Default, &options).map(|x| vec![x])
+                }),
+            ),
+            ("copy", Box::new(|| x.copy_to_device(&client.default_device()?).map(|copy| vec![copy]))),
+            (
+                "copy to a memory",
+                Box::new(|| {
+                    let memory = client.default_device()?.default_memory()?;
+                    x.copy_to_memory(&memory).map(|copy| vec![copy])
+                }),
+            ),
+            (
+                "uninitialized buffer",
+                Box::new(|| {
+                    let shape = Shape::new(ElementType::U8, [2]);
+                    let memory = client.default_device()?.default_memory()?;
+                    client.create_uninitialized_buffer(&shape, None, &memory).map(|_| vec![])
                 }),
             ),
             ("compile", Box::new(|| compile(client).map(|_| vec![]))),
@@ -336,7 +379,7 @@ mod out_of_memory {
         fn cached_buffers_make_room() {
             let (client, cache) = limited();
             let memory = client.default_device().unwrap().default_memory().unwrap();
-            let shape = Shape::new(pjrt::ElementType::F32, [COUNT]);
+            let shape = Shape::new(ElementType::F32, [COUNT]);
             let operations: [(&str, Allocate<'_>); 2] = [
                 ("upload", &|| array(&client).map(drop)),
                 ("create_uninitialized_buffer", &|| {

@@ -559,6 +559,33 @@ unsafe extern "C" fn buffer_delete(args: *mut PJRT_Buffer_Delete_Args) -> *mut P
     null_mut()
 }
 
+unsafe extern "C" fn buffer_copy_to_device(args: *mut PJRT_Buffer_CopyToDevice_Args) -> *mut PJRT_Error {
+    let BufferState { fake, ty, dims, data, .. } = unsafe { buffer((*args).buffer) };
+    let (dims, data, deleted) = (dims.clone(), data.clone(), AtomicBool::new(false));
+    let copy = BufferState { fake, ty: *ty, dims, data, deleted, done: None };
+    unsafe { (*args).dst_buffer = make_buffer(copy) };
+    null_mut()
+}
+
+unsafe extern "C" fn buffer_copy_to_memory(args: *mut PJRT_Buffer_CopyToMemory_Args) -> *mut PJRT_Error {
+    let mut copy = PJRT_Buffer_CopyToDevice_Args::new();
+    copy.buffer = unsafe { (*args).buffer };
+    let error = unsafe { buffer_copy_to_device(&raw mut copy) };
+    unsafe { (*args).dst_buffer = copy.dst_buffer };
+    error
+}
+
+unsafe extern "C" fn uninitialized(args: *mut PJRT_Client_CreateUninitializedBuffer_Args) -> *mut PJRT_Error {
+    let args = unsafe { &mut *args };
+    let fake = unsafe { fake(args.client.cast()) };
+    let dims = unsafe { std::slice::from_raw_parts(args.shape_dims, args.shape_num_dims) }.to_vec();
+    let count: i64 = dims.iter().product();
+    let size = usize::try_from(count).expect("extents") * element_size(args.shape_element_type);
+    let (data, deleted) = (Arc::new(vec![0; size]), AtomicBool::new(false));
+    args.buffer = make_buffer(BufferState { fake, ty: args.shape_element_type, dims, data, deleted, done: None });
+    null_mut()
+}
+
 unsafe extern "C" fn buffer_is_deleted(args: *mut PJRT_Buffer_IsDeleted_Args) -> *mut PJRT_Error {
     unsafe { (*args).is_deleted = buffer((*args).buffer).deleted.load(SeqCst).into() };
     null_mut()
@@ -634,6 +661,9 @@ pub(crate) fn table() -> PJRT_Api {
     table.PJRT_Buffer_GetMemoryLayout = Some(buffer_layout);
     table.PJRT_Buffer_Delete = Some(buffer_delete);
     table.PJRT_Buffer_IsDeleted = Some(buffer_is_deleted);
+    table.PJRT_Buffer_CopyToDevice = Some(buffer_copy_to_device);
+    table.PJRT_Buffer_CopyToMemory = Some(buffer_copy_to_memory);
+    table.PJRT_Client_CreateUninitializedBuffer = Some(uninitialized);
     table.PJRT_Buffer_ToHostBuffer = Some(buffer_to_host);
     table.PJRT_Buffer_ReadyEvent = Some(buffer_ready_event);
     table
