@@ -22,6 +22,10 @@ use crate::references::References;
 
 /// An array on a device. Its contents may not be ready yet. Operations on the buffer wait for them.
 ///
+/// A buffer has one owner and cannot be cloned, because donation gives up its memory: an
+/// [`Input::Donate`](crate::Input::Donate) must be the last use. Several owners that only read share an `Arc<Buffer>`.
+/// The array itself is not part of the handle, which has four words.
+///
 /// ```
 /// # use pjrt::ClientOptions;
 /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
