@@ -168,7 +168,6 @@ mod tests {
             let none = Program::new(format.to_owned(), "what is this");
             let error = parse(&none, VerifyLevel::FULL).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
-            assert!(error.message().contains("HLO module"), "{error}");
         }
         assert_eq!(parse(&program("what is this"), VerifyLevel::FULL).unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
         let dynamic = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }";

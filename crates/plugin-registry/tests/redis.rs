@@ -123,7 +123,6 @@ fn addresses_that_lead_nowhere_are_named() {
     for address in ["", "localhost", "http://localhost", "redis://host:port"] {
         let error = Redis::open(address).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
-        assert!(error.to_string().contains("write redis://host:port"), "{error}");
     }
     let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
     let error = Redis::open(&format!("redis://user:secret@127.0.0.1:{port}")).unwrap_err();

@@ -98,7 +98,7 @@ fn compiler_that_reads_only_hlo() {
     assert_eq!(layer(&plugin, &program), [51.0f32, 3.0, 59.0].map(|sum| [sum; 4]).concat());
     let config = ProgramFormats::preferring(ProgramFormat::HloWithConfig);
     let error = described(Capabilities::builder().program_formats(config).build()).program(&model()).unwrap_err();
-    assert!(error.message().contains("reads programs as hlo_with_config"), "{error}");
+    assert_eq!(error.kind(), pjrt::ErrorKind::Unsupported, "{error}");
 }
 
 #[test]
@@ -107,5 +107,4 @@ fn element_types_that_the_devices_lack() {
     let plugin = described(Capabilities::builder().supported_dtypes([element]).build());
     let error = plugin.program(&model()).unwrap_err();
     assert_eq!(error.kind(), pjrt::ErrorKind::Unsupported);
-    assert!(error.message().contains("does not support elements of type i32"), "{error}");
 }

@@ -154,7 +154,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// `INVALID_ARGUMENT` for an empty name, or if the name has another id or the id another name.
+    /// `INVALID_ARGUMENT` for an empty name, for a name that has another id, and for an id that belongs to another name.
     pub fn register_type(&self, name: &str, id: Option<i64>) -> Result<i64> {
         if name.is_empty() {
             return Err(Error::invalid_argument("the name of the type of user data is empty"));

@@ -118,7 +118,6 @@ mod tests {
         for text in ["\"{0}\"", "\"{0,0}\"", "\"{0,2}\"", "\"columns\"", "1 : i32"] {
             let error = layout_modes(&module("", text)).unwrap_err();
             assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{text}");
-            assert!(error.message().contains("mhlo.layout_mode of result 0 is"), "{error}");
         }
     }
 

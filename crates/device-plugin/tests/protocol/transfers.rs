@@ -166,17 +166,17 @@ fn reads_requested_layout() {
     assert_eq!(read_as(buffer, &strided(&[16, 4]), 28).unwrap(), [0, 1, 2, -1, 3, 4, 5]);
     assert_eq!(read_as(buffer, &strided(&[16, 4]), 32).unwrap(), [0, 1, 2, -1, 3, 4, 5, -1]);
     let fault = |layout: &PJRT_Buffer_MemoryLayout| read_as(buffer, layout, 24).unwrap_err();
-    assert!(fault(&strided(&[16, 4])).message.contains("dst_size is 24, but s32[2,3] needs 28"));
+    assert_eq!(fault(&strided(&[16, 4])).code, ErrorCode::INVALID_ARGUMENT);
     assert_eq!(fault(&strided(&[-12, 4])).code, ErrorCode::UNIMPLEMENTED);
-    assert!(fault(&tiled(&[0, 0])).message.contains("does not list each dimension"));
-    assert!(fault(&tiled(&[0])).message.contains("does not list each dimension"));
+    assert_eq!(fault(&tiled(&[0, 0])).code, ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(fault(&tiled(&[0])).code, ErrorCode::INVALID_ARGUMENT);
     let order = [1i64, 0];
     let mut tiles = tiled(&order);
     tiles.__bindgen_anon_1.tiled.num_tiles = 1;
     assert_eq!(fault(&tiles).code, ErrorCode::UNIMPLEMENTED);
     let mut unknown = tiled(&order);
     unknown.type_ = PJRT_Buffer_MemoryLayout_Type(7);
-    assert!(fault(&unknown).message.contains("unknown PJRT_Buffer_MemoryLayout_Type 7"));
+    assert_eq!(fault(&unknown).code, ErrorCode::INVALID_ARGUMENT);
     // This call only requests the size.
     let (event, size) = toy().read_into(buffer, null_mut(), 0).unwrap();
     assert_eq!((event, size), (null_mut(), 24));
