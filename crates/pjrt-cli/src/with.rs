@@ -18,7 +18,6 @@ const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
   trace     every call as a tally, a timeline for ui.perfetto.dev and lines of JSON
   validate  reports wrong uses of the interface, and objects that are never destroyed
   compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
-  fault     makes calls fail or wait, by the rules in PJRT_LAYERS_FAULT
 
 Examples:
   pjrt with -p acme --layers trace -- python train.py

@@ -47,7 +47,14 @@ pub enum Step {
     /// The call goes on to the next layer. `after` receives the token.
     Continue(u64),
     /// The call returns this error. The layers below and the plugin do not see it.
-    Answer(LayerError),
+    Answer(Box<LayerError>),
+}
+
+impl Step {
+    /// Lets the call return an error.
+    pub fn answer(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self::Answer(Box::new(LayerError::new(code, message)))
+    }
 }
 
 /// An error that a layer returns to the framework.
@@ -76,6 +83,7 @@ pub struct Outcome {
 impl Outcome {
     /// Whether the call returned an error.
     #[must_use]
+    #[inline]
     pub fn failed(&self) -> bool {
         self.error != 0
     }

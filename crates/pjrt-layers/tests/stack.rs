@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use device_plugin::raw;
 use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
 use pjrt_cpu::Cpu;
-use pjrt_layers::{Call, Function, Layer, LayerError, Outcome, State, Step, TablePlan, instance};
+use pjrt_layers::{Call, Function, Layer, Outcome, State, Step, TablePlan, instance};
 use pjrt_sys::{AbiStruct, PJRT_Api, StaticApi};
 
 /// Counts calls by function, in order of the layers.
@@ -160,7 +160,7 @@ mod answers {
         }
 
         fn before(&self, _: &mut Call) -> Step {
-            Step::Answer(LayerError::new(ErrorCode::RESOURCE_EXHAUSTED, "no memory, by request"))
+            Step::answer(ErrorCode::RESOURCE_EXHAUSTED, "no memory, by request")
         }
     }
 

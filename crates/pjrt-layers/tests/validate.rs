@@ -11,9 +11,9 @@ use pjrt_layers::validate::{Reports, Validate};
 use pjrt_layers::{Instance, Layer, State, instance};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args, PJRT_Buffer_IsDeleted_Args,
-    PJRT_Client, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args, PJRT_Client_Create_Args,
-    PJRT_Client_Destroy_Args, PJRT_Error, PJRT_ExecuteOptions, PJRT_LoadedExecutable,
-    PJRT_LoadedExecutable_Execute_Args, StaticApi,
+    PJRT_Buffer_ReadyEvent_Args, PJRT_Client, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args,
+    PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Error, PJRT_Event_Destroy_Args, PJRT_ExecuteOptions,
+    PJRT_LoadedExecutable, PJRT_LoadedExecutable_Execute_Args, StaticApi,
 };
 
 /// A handle that no object is behind.
@@ -39,6 +39,8 @@ fakes! {
     destroy_client(_args: PJRT_Client_Destroy_Args){}
     compile(args: PJRT_Client_Compile_Args) { args.executable = next(); }
     upload(args: PJRT_Client_BufferFromHostBuffer_Args) { args.buffer = next(); }
+    ready_event(args: PJRT_Buffer_ReadyEvent_Args) { args.event = std::ptr::without_provenance_mut(0x10); }
+    destroy_event(_args: PJRT_Event_Destroy_Args) {}
     is_deleted(_args: PJRT_Buffer_IsDeleted_Args){}
     delete(_args: PJRT_Buffer_Delete_Args){}
     destroy(_args: PJRT_Buffer_Destroy_Args){}
@@ -72,6 +74,8 @@ impl Framework {
         table.PJRT_Client_Compile = Some(compile);
         table.PJRT_Client_BufferFromHostBuffer = Some(upload);
         table.PJRT_Buffer_IsDeleted = Some(is_deleted);
+        table.PJRT_Buffer_ReadyEvent = Some(ready_event);
+        table.PJRT_Event_Destroy = Some(destroy_event);
         table.PJRT_Buffer_Delete = Some(delete);
         table.PJRT_Buffer_Destroy = Some(destroy);
         table.PJRT_LoadedExecutable_Execute = Some(execute);
@@ -143,6 +147,15 @@ mod objects {
             call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { buffer: buffer });
             let report = f.reports.all().remove(0);
             assert_eq!(report.last_calls, ["PJRT_Client_BufferFromHostBuffer", "PJRT_Buffer_Destroy"]);
+        }
+        handle_returned_twice_is_destroyed_twice(f) [""; 0], {
+            for _ in 0..2 {
+                call!(f, PJRT_Buffer_ReadyEvent, PJRT_Buffer_ReadyEvent_Args { buffer: next() });
+            }
+            for _ in 0..2 {
+                let event = std::ptr::without_provenance_mut(0x10);
+                call!(f, PJRT_Event_Destroy, PJRT_Event_Destroy_Args { event: event });
+            }
         }
         double_destroy(f) ["object.double-destroy"], {
             let buffer = f.buffer(f.client());

@@ -29,6 +29,7 @@ impl Call {
     /// # Safety
     ///
     /// L2: the arguments are those of a call of this function.
+    #[inline]
     pub(super) unsafe fn new(state: &'static State, id: usize, args: *mut u8) -> Self {
         let function = &FUNCTIONS[id];
         // SAFETY: L2 (arguments): the struct begins with its size.
@@ -64,6 +65,7 @@ impl Call {
 
     /// The size that the caller announces.
     #[must_use]
+    #[inline]
     pub fn announced(&self) -> usize {
         // SAFETY: L2 (arguments): the struct begins with its size.
         unsafe { memory::read(self.args) }
@@ -189,6 +191,7 @@ impl Call {
     }
 
     /// How many frames replace the caller's arguments.
+    #[inline]
     pub(super) fn depth(&self) -> usize {
         self.frame.as_ref().map_or(0, |frame| frame.depth())
     }

@@ -29,10 +29,12 @@ pub trait Answer: Copy {
 }
 
 impl Answer for *mut PJRT_Error {
+    #[inline]
     fn from_error(error: *mut PJRT_Error) -> Self {
         error
     }
 
+    #[inline]
     fn into_error(self) -> *mut PJRT_Error {
         self
     }
@@ -98,30 +100,37 @@ unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Re
 
 /// Calls the first layer, which is the one next to the framework, then those below it, then the plugin.
 fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
-    let Some((hook, below)) = hooks.split_first() else {
-        return if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) };
-    };
+    let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
         return descend(below, call, plugin);
     }
     let depth = call.depth();
     match contain(|| hook.layer.before(call)).unwrap_or(Step::Continue(0)) {
         Step::Continue(token) => {
-            let error = descend(below, call, plugin);
-            call.restore(depth);
+            let error = if below.is_empty() { reach(call, plugin) } else { descend(below, call, plugin) };
+            if call.depth() > depth {
+                call.restore(depth);
+            }
             let outcome = Outcome { error: error.addr(), state: call.state };
             contain(|| hook.layer.after(call, token, outcome));
             error
         }
         Step::Answer(error) => {
             call.restore(depth);
-            errors::into_raw(error)
+            errors::into_raw(*error)
         }
     }
 }
 
+/// Calls the plugin.
+#[inline]
+fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
+    if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) }
+}
+
 /// Runs a part of a layer. If it panics, the call continues without it.
 #[expect(clippy::disallowed_methods, reason = "the place where this crate contains panics")]
+#[inline]
 pub(super) fn contain<T>(part: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(AssertUnwindSafe(part)).ok()
 }

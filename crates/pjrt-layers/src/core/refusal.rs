@@ -6,7 +6,7 @@ use pjrt_types::ErrorCode;
 use super::call::Call;
 use super::table::TablePlan;
 use crate::function::Function;
-use crate::layer::{Layer, LayerError, Step};
+use crate::layer::{Layer, Step};
 
 /// Answers every call with an error that tells the user what to change. A null table would hide the reason.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Layer for Refusal {
     }
 
     fn before(&self, _: &mut Call) -> Step {
-        Step::Answer(LayerError::new(ErrorCode::FAILED_PRECONDITION, self.0.clone()))
+        Step::answer(ErrorCode::FAILED_PRECONDITION, self.0.clone())
     }
 }
 

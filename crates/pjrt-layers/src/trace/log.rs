@@ -27,6 +27,7 @@ pub(super) struct Record {
 }
 
 impl Record {
+    #[inline]
     fn pack(&self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
         words[0] = self.start;

@@ -21,6 +21,9 @@ pub(super) struct Object {
     /// The client that it belongs to, or 0 if that is unknown.
     pub(super) client: usize,
     pub(super) destroyed: bool,
+    /// How often the plugin returned the handle and the caller did not yet destroy it. A plugin may return one handle
+    /// several times, such as an event that is always ready.
+    owners: usize,
     pub(super) deleted: bool,
     /// The newest calls, the last one first. `u16::MAX` stands for none.
     last: [u16; LAST],
@@ -31,7 +34,14 @@ pub(super) struct Object {
 impl Object {
     pub(super) fn new(created_by: usize, client: usize) -> Self {
         let created_by = u16::try_from(created_by).unwrap_or(u16::MAX);
-        Self { client, destroyed: false, deleted: false, last: [created_by, u16::MAX, u16::MAX, u16::MAX], created_by }
+        Self {
+            client,
+            destroyed: false,
+            owners: 1,
+            deleted: false,
+            last: [created_by, u16::MAX, u16::MAX, u16::MAX],
+            created_by,
+        }
     }
 
     pub(super) fn called(&mut self, id: usize) {
@@ -70,7 +80,12 @@ impl Objects {
     }
 
     pub(super) fn add(&self, key: Key, object: Object) {
-        self.shard(key.1, |shard| shard.objects.insert(key, object));
+        self.shard(key.1, |shard| match shard.objects.get_mut(&key) {
+            Some(known) if !known.destroyed => known.owners += 1,
+            _ => {
+                shard.objects.insert(key, object);
+            }
+        });
     }
 
     /// Runs a closure with a live or remembered object.
@@ -84,8 +99,9 @@ impl Objects {
             let object = shard.objects.get_mut(&key)?;
             let before = *object;
             object.called(id);
-            object.destroyed = true;
-            if !before.destroyed {
+            object.owners = object.owners.saturating_sub(1);
+            object.destroyed = object.owners == 0;
+            if object.destroyed && !before.destroyed {
                 shard.destroyed.push_back(key);
                 if shard.destroyed.len() > REMEMBERED
                     && let Some(oldest) = shard.destroyed.pop_front()

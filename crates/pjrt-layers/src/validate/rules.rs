@@ -40,10 +40,10 @@ rules! {
     NULL_OBJECT = "object.null",
         "a function works on an object; only `PJRT_Client_Destroy` and some others accept null",
         "pass a live object";
-    /// A deleted or donated buffer is used.
+    /// A run with a deleted or donated buffer succeeds.
     USE_AFTER_DELETE = "buffer.use-after-delete",
-        "`PJRT_Buffer_Delete` frees the device memory, and a donated buffer is deleted by the run",
-        "pass a buffer that was neither deleted nor donated";
+        "`PJRT_Buffer_Delete` frees the device memory, and a donated buffer is deleted by the run; a later run must fail",
+        "pass another buffer, and let the plugin reject deleted ones";
     /// Objects of two clients meet in a call.
     WRONG_CLIENT = "client.mixed",
         "the arguments of a run belong to the client of the executable",

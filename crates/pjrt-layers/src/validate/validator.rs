@@ -77,10 +77,12 @@ impl Validate {
         Some(object)
     }
 
-    fn check_run(&self, call: &Call, run: &Execution) {
+    /// Returns 1 + the position of a deleted argument, or 0. Such a run must fail.
+    fn check_run(&self, call: &Call, run: &Execution) -> u64 {
+        let mut deleted = 0;
         if run.devices() == 0 {
             self.report(&rules::NO_DEVICES, call, "`num_devices` is 0".to_owned(), None);
-            return;
+            return 0;
         }
         if run.lacks_output_lists() {
             self.report(&rules::NO_OUTPUTS, call, "`output_lists` is null".to_owned(), None);
@@ -95,8 +97,7 @@ impl Validate {
             }
             let Some(buffer) = self.check(call, &name, (BUFFER, address)) else { continue };
             if buffer.deleted && !buffer.destroyed {
-                let what = format!("{name} is the buffer {address:#x}, which was deleted or donated");
-                self.report(&rules::USE_AFTER_DELETE, call, what, Some(&buffer));
+                deleted = 1 + at as u64;
             }
             if client != 0 && buffer.client != 0 && buffer.client != client {
                 let what = format!(
@@ -106,6 +107,7 @@ impl Validate {
                 self.report(&rules::WRONG_CLIENT, call, what, Some(&buffer));
             }
         }
+        deleted
     }
 
     fn check_size(&self, call: &Call) {
@@ -187,21 +189,23 @@ impl Layer for Validate {
                 self.check(call, field.name, (kind, address));
             }
         }
-        if let Some(run) = call.execution() {
-            self.check_run(call, &run);
-        }
+        let deleted = call.execution().map_or(0, |run| self.check_run(call, &run));
         if call.is::<slot::PJRT_Buffer_Delete>() || call.is::<slot::PJRT_Buffer_DonateWithControlDependency>() {
             self.objects.with((BUFFER, call.address_of("buffer")), |object| object.deleted = true);
         }
-        Step::Continue(0)
+        Step::Continue(deleted)
     }
 
-    fn after(&self, call: &mut Call, _: u64, outcome: Outcome) {
+    fn after(&self, call: &mut Call, deleted: u64, outcome: Outcome) {
         let plan = &self.plans[call.id()];
         if outcome.failed() || plan.destroys.is_some() {
             return;
         }
         if let Some(run) = call.execution() {
+            if deleted > 0 {
+                let what = format!("argument {} was deleted or donated before, and the run succeeded", deleted - 1);
+                self.report(&rules::USE_AFTER_DELETE, call, what, None);
+            }
             return self.record_run(call, &run);
         }
         if let Some(args) = call.args::<slot::PJRT_Buffer_IsDeleted>() {
