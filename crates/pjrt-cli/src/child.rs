@@ -1,5 +1,5 @@
 //! Starts a probe's processes, watches them, and ends them when they exceed the time limit. If this process ends first,
-//! [`guard`](crate::guard) ends them.
+//! its [guard](pjrt_conformance::process::guard) ends them.
 
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -11,9 +11,9 @@ use device_plugin::{EnvPlan, Environment, ProcessTopology};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
-use crate::guard::{apart, words};
+use pjrt_conformance::process::guard::{apart, words};
 use crate::probe::{Task, request};
-use crate::probe_output::MARK;
+use pjrt_conformance::process::lines::MARK;
 
 /// Interval at which the state of a child is checked.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -13,11 +13,11 @@ macro_rules! line {
 mod array;
 mod child;
 mod completions;
+mod conform;
 mod devices;
 mod doctor;
 mod env;
 mod escape;
-mod guard;
 mod header;
 mod inspect;
 #[cfg(unix)]
@@ -28,7 +28,6 @@ mod open;
 mod package;
 mod paint;
 mod probe;
-mod probe_output;
 mod program;
 mod progress;
 mod run;
@@ -85,6 +84,8 @@ enum Command {
     List(list::Args),
     /// Check each plugin: its library, its requirements, its hardware, and whether it loads and creates a client.
     Doctor(doctor::Args),
+    /// Run the conformance suite: several hundred checks of the C API's contract, each in a child process.
+    Conform(conform::Args),
     /// Show the environment variables that a plugin needs, or run a command with them.
     Env(env::Args),
     /// Run a command with layers between its framework and a plugin, which trace, check or adapt its calls.
@@ -106,10 +107,16 @@ enum Command {
     Man(completions::ManArgs),
     /// Start a probe, and end all its processes when the command that started it ends.
     #[command(name = "__guard", hide = true)]
-    Guard(guard::Args),
+    Guard,
     /// Load the plugin that `doctor` or `inspect` names on the standard input.
     #[command(name = "__probe", hide = true)]
     Probe(probe::Args),
+    /// Start a worker of `conform`, and end all its processes when the command that started it ends.
+    #[command(name = "__conform_guard", hide = true)]
+    ConformGuard,
+    /// Run the cases that `conform` names on the standard input.
+    #[command(name = "__conform_worker", hide = true)]
+    ConformWorker(conform::WorkerArgs),
 }
 
 impl Command {
@@ -125,14 +132,17 @@ impl Command {
             Self::Env(args) => args.json,
             Self::Trace(args) => args.json,
             Self::Inspect(args) => args.json,
+            Self::Conform(args) => args.json,
             Self::Header(_)
             | Self::With(_)
             | Self::New(_)
             | Self::Package(_)
             | Self::Completions(_)
             | Self::Man(_)
-            | Self::Guard(_)
-            | Self::Probe(_) => false,
+            | Self::Guard
+            | Self::Probe(_)
+            | Self::ConformGuard
+            | Self::ConformWorker(_) => false,
         }
     }
 }
@@ -182,8 +192,11 @@ fn main() -> ExitCode {
         Command::Package(args) => package::run(&args).map(Report::from),
         Command::Completions(args) => completions::completions(&args, Cli::command()).map(Report::from),
         Command::Man(args) => completions::man(&args, Cli::command()).map(Report::from),
-        Command::Guard(args) => guard::run(&args).map(Report::from),
+        Command::Conform(args) => conform::run(&args),
+        Command::Guard => pjrt_conformance::process::guard::run(&["__probe"]).map(|()| Report::from(String::new())),
         Command::Probe(args) => probe::run(&args).map(Report::from),
+        Command::ConformGuard => conform::guard().map(Report::from),
+        Command::ConformWorker(args) => conform::worker(&args).map(Report::from),
     };
     let report = result.unwrap_or_else(|reason| {
         anstream::eprintln!("{} {}", paint(Meaning::Bad, "pjrt:"), escape::lines(&reason));

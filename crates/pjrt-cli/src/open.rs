@@ -41,7 +41,8 @@ impl ClientArgs {
     }
 }
 
-fn option(text: &str) -> Result<(&str, Value), String> {
+/// Reads an option of a client.
+pub(crate) fn option(text: &str) -> Result<(&str, Value), String> {
     let fault = || format!("--option {text}: write NAME=VALUE or NAME:TYPE=VALUE");
     let (name, value) = text.split_once('=').ok_or_else(fault)?;
     let (name, ty) = match name.split_once(':') {

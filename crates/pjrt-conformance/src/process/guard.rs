@@ -1,9 +1,10 @@
-//! The process between a command and a probe. It ensures that no process a plugin starts outlives the command.
+//! The process between a program and a child that runs a plugin's code. It ensures that no process a plugin starts
+//! outlives the program.
 //!
-//! `pjrt __guard` starts `pjrt __probe` and waits until the probe ends, or until its own standard input is closed. The
-//! system closes that input when the command ends for any reason. Then the guard kills the remaining processes. On
-//! Linux the guard adopts processes whose parents ended, so it also finds those that left the probe's process group and
-//! session. The guard never runs a plugin's code.
+//! The program starts a guard, and the guard starts the child and waits until the child ends, or until its own standard
+//! input is closed. The system closes that input when the program ends for any reason. Then the guard kills the
+//! remaining processes. On Linux the guard adopts processes whose parents ended, so it also finds those that left the
+//! child's process group and session. The guard never runs a plugin's code.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -12,45 +13,48 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::probe_output::tell;
+use crate::process::lines::tell;
 
-/// Interval at which the state of the probe is checked.
+/// Interval at which the state of the child is checked.
 const PAUSE: Duration = Duration::from_millis(5);
-
-#[derive(clap::Args)]
-pub(crate) struct Args {}
 
 /// Makes a command start in its own process group. The terminal's signals then end only this process, which in turn
 /// ends the command.
-pub(crate) fn apart(command: &mut Command) {
+pub fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     #[cfg(not(unix))]
     let _ = command;
 }
 
-pub(crate) fn run(_: &Args) -> Result<String, String> {
+/// Runs a guard: starts this program again with `arguments` and the guard's process id, and passes the first line of the
+/// standard input on to it. When the child ends, writes a line with `ended` and `success` (see [`lines`](super::lines)).
+///
+/// # Errors
+///
+/// If the child cannot be started or watched.
+pub fn run(arguments: &[&str]) -> Result<(), String> {
     system::adopt_orphans();
-    let failed = |error: std::io::Error| format!("cannot guard a probe: {error}");
+    let failed = |error: std::io::Error| format!("cannot guard a child process: {error}");
     let mut input = BufReader::new(std::io::stdin());
     let mut request = String::new();
     input.read_line(&mut request).map_err(failed)?;
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.arg("__probe").arg(std::process::id().to_string()).stdin(Stdio::piped());
+    command.args(arguments).arg(std::process::id().to_string()).stdin(Stdio::piped());
     apart(&mut command);
-    let mut probe = command.spawn().map_err(failed)?;
-    if let Some(mut stdin) = probe.stdin.take() {
-        // If a probe does not read its input, its exit status reveals the failure.
+    let mut child = command.spawn().map_err(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // If a child does not read its input, its exit status reveals the failure.
         let _ = stdin.write_all(request.as_bytes());
     }
     let (open, closed) = channel::<()>();
     std::thread::spawn(move || {
         let _open = open;
-        // The command sends nothing more. This returns when the command closes its end.
+        // The program sends nothing more. This returns when the program closes its end.
         let _ = std::io::copy(&mut input, &mut std::io::sink());
     });
     let ended = loop {
-        if let Some(status) = probe.try_wait().map_err(failed)? {
+        if let Some(status) = child.try_wait().map_err(failed)? {
             break Some(status);
         }
         if closed.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
@@ -58,20 +62,20 @@ pub(crate) fn run(_: &Args) -> Result<String, String> {
         }
     };
     if ended.is_none() {
-        system::end_group(probe.id());
-        // The probe may have ended by itself meanwhile.
-        let _ = probe.kill();
-        let _ = probe.wait();
+        system::end_group(child.id());
+        // The child may have ended by itself meanwhile.
+        let _ = child.kill();
+        let _ = child.wait();
     }
     system::end_descendants();
     if let Some(status) = ended {
         tell(&json!({ "ended": words(status), "success": status.success() }));
     }
-    Ok(String::new())
+    Ok(())
 }
 
 /// Describes an exit status in words, with a signal's name.
-pub(crate) fn words(status: ExitStatus) -> String {
+pub fn words(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
         let name = match signal {
@@ -95,7 +99,7 @@ pub(crate) fn words(status: ExitStatus) -> String {
 /// # Errors
 ///
 /// If the parent has already ended, or if Linux rejects the request.
-pub(crate) fn die_with(parent: u32) -> Result<(), String> {
+pub fn die_with(parent: u32) -> Result<(), String> {
     system::die_with(parent)
 }
 

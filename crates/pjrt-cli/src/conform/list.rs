@@ -1,0 +1,36 @@
+//! `pjrt conform --list`.
+
+use pjrt_conformance::{Case, Suite};
+use serde_json::{Value, json};
+
+fn cases<'a>(suite: &'a Suite, ids: &[String]) -> Vec<&'a Case> {
+    ids.iter().filter_map(|id| suite.find(id)).collect()
+}
+
+/// One id in each line.
+pub(super) fn as_text(suite: &Suite, ids: &[String]) -> String {
+    let mut out = String::new();
+    for case in cases(suite, ids) {
+        line!(out, "{}", case.id());
+    }
+    out
+}
+
+/// The cases with everything that the suite knows of them.
+pub(super) fn as_json(suite: &Suite, ids: &[String]) -> String {
+    let case = |case: &&Case| {
+        let needs = case.needs();
+        json!({
+            "id": case.id(),
+            "clause": case.clause(),
+            "why": case.why(),
+            "profiles": case.profiles().names(),
+            "functions": needs.functions.iter().map(|function| function.name()).collect::<Vec<_>>(),
+            "extensions": needs.extensions,
+            "devices": needs.devices,
+            "isolated": case.is_isolated(),
+        })
+    };
+    let all: Vec<Value> = cases(suite, ids).iter().map(case).collect();
+    format!("{:#}\n", Value::Array(all))
+}

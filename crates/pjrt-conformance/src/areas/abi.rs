@@ -1,0 +1,390 @@
+//! The table: versions, sizes, slots, extensions, attributes.
+
+use pjrt::{Function, Value};
+
+use crate::case::Profiles;
+use crate::context::Context;
+use crate::raw::{Newer, OLDER, PROBES, newer};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+const SIZE: &str = "pjrt_c_api.h: every struct begins with struct_size; \"PJRT_STRUCT_SIZE\" is the caller's size";
+
+pub(crate) fn declare(suite: &mut Suite) {
+    table(suite);
+    slots(suite);
+    sizes(suite);
+    extensions(suite);
+    plugin(suite);
+}
+
+fn table(suite: &mut Suite) {
+    suite
+        .case(
+            "abi.table.major_version",
+            "pjrt_c_api.h: PJRT_API_MAJOR is incremented by incompatible changes; this header has 0",
+            "every framework rejects a plugin with another major version",
+        )
+        .profiles(Profiles::MINIMAL)
+        .without_client()
+        .check(|cx| {
+            ensure_eq!(cx.plugin().api_version().major, 0, "major version of the table");
+            Ok(())
+        });
+    suite
+        .case(
+            "abi.table.minor_version",
+            "jaxlib: a plugin's minor version is at least the oldest that it supports (29); 57 reordered the table",
+            "frameworks read functions at other offsets from an older table",
+        )
+        .profiles(Profiles::MINIMAL)
+        .without_client()
+        .check(|cx| {
+            let minor = cx.plugin().api_version().minor;
+            ensure!(minor >= 57, "the minor version {minor} is older than 57, whose table has another order");
+            Ok(())
+        });
+    suite
+        .case(
+            "abi.table.size_matches_version",
+            "pjrt_c_api.h: struct_size of PJRT_Api is PJRT_Api_STRUCT_SIZE of the header of the announced version",
+            "a framework that trusts the version reads slots behind the end of a shorter table",
+        )
+        .profiles(Profiles::MINIMAL)
+        .without_client()
+        .check(|cx| {
+            let minor = u32::try_from(cx.plugin().api_version().minor).unwrap_or(0);
+            let slots = PROBES.iter().filter(|(_, since, _)| *since <= minor).count();
+            let (found, needed) = (cx.plugin().api().struct_size(), 40 + 8 * slots);
+            ensure!(
+                found >= needed,
+                "the table announces version 0.{minor}, which has {slots} functions in {needed} bytes, and a size of \
+                 {found} bytes"
+            );
+            Ok(())
+        });
+    suite
+        .case(
+            "abi.table.size_is_whole",
+            "pjrt_c_api.h: the table is a header of 40 bytes and function pointers of 8 bytes",
+            "a size that ends within a pointer hides that function",
+        )
+        .without_client()
+        .check(|cx| {
+            let size = cx.plugin().api().struct_size();
+            ensure!(size >= 40 && (size - 40) % 8 == 0, "the table's size {size} ends within a pointer");
+            Ok(())
+        });
+}
+
+/// The functions that a framework calls without checking the slot. Collected from the frameworks' callers.
+const MINIMAL: &[Function] = &[
+    Function::PJRT_Error_Destroy,
+    Function::PJRT_Error_Message,
+    Function::PJRT_Error_GetCode,
+    Function::PJRT_Plugin_Initialize,
+    Function::PJRT_Plugin_Attributes,
+    Function::PJRT_Event_Destroy,
+    Function::PJRT_Event_IsReady,
+    Function::PJRT_Event_Await,
+    Function::PJRT_Event_OnReady,
+    Function::PJRT_Client_Create,
+    Function::PJRT_Client_Destroy,
+    Function::PJRT_Client_PlatformName,
+    Function::PJRT_Client_PlatformVersion,
+    Function::PJRT_Client_ProcessIndex,
+    Function::PJRT_Client_Devices,
+    Function::PJRT_Client_AddressableDevices,
+    Function::PJRT_Client_LookupDevice,
+    Function::PJRT_Client_AddressableMemories,
+    Function::PJRT_Client_Compile,
+    Function::PJRT_Client_BufferFromHostBuffer,
+    Function::PJRT_DeviceDescription_Id,
+    Function::PJRT_DeviceDescription_ProcessIndex,
+    Function::PJRT_DeviceDescription_Attributes,
+    Function::PJRT_DeviceDescription_Kind,
+    Function::PJRT_DeviceDescription_DebugString,
+    Function::PJRT_DeviceDescription_ToString,
+    Function::PJRT_Device_GetDescription,
+    Function::PJRT_Device_IsAddressable,
+    Function::PJRT_Device_LocalHardwareId,
+    Function::PJRT_Executable_Destroy,
+    Function::PJRT_Executable_Name,
+    Function::PJRT_Executable_NumReplicas,
+    Function::PJRT_Executable_NumPartitions,
+    Function::PJRT_Executable_NumOutputs,
+    Function::PJRT_LoadedExecutable_Destroy,
+    Function::PJRT_LoadedExecutable_GetExecutable,
+    Function::PJRT_LoadedExecutable_AddressableDevices,
+    Function::PJRT_LoadedExecutable_Execute,
+    Function::PJRT_Buffer_Destroy,
+    Function::PJRT_Buffer_ElementType,
+    Function::PJRT_Buffer_Dimensions,
+    Function::PJRT_Buffer_ToHostBuffer,
+    Function::PJRT_Buffer_Device,
+    Function::PJRT_Buffer_Delete,
+    Function::PJRT_Buffer_IsDeleted,
+    Function::PJRT_Buffer_ReadyEvent,
+];
+
+/// Functions that JAX calls in addition.
+const JAX: &[Function] = &[
+    Function::PJRT_Client_LookupAddressableDevice,
+    Function::PJRT_Client_DefaultDeviceAssignment,
+    Function::PJRT_Client_TopologyDescription,
+    Function::PJRT_TopologyDescription_PlatformName,
+    Function::PJRT_TopologyDescription_PlatformVersion,
+    Function::PJRT_TopologyDescription_GetDeviceDescriptions,
+    Function::PJRT_TopologyDescription_Attributes,
+    Function::PJRT_Device_AddressableMemories,
+    Function::PJRT_Device_DefaultMemory,
+    Function::PJRT_Device_MemoryStats,
+    Function::PJRT_Memory_Id,
+    Function::PJRT_Memory_Kind,
+    Function::PJRT_Memory_DebugString,
+    Function::PJRT_Memory_ToString,
+    Function::PJRT_Memory_AddressableByDevices,
+    Function::PJRT_Executable_SizeOfGeneratedCodeInBytes,
+    Function::PJRT_Executable_GetCostAnalysis,
+    Function::PJRT_Executable_OutputMemoryKinds,
+    Function::PJRT_Executable_OptimizedProgram,
+    Function::PJRT_Executable_Serialize,
+    Function::PJRT_Executable_DeserializeAndLoad,
+    Function::PJRT_Executable_Fingerprint,
+    Function::PJRT_Executable_GetCompiledMemoryStats,
+    Function::PJRT_LoadedExecutable_Delete,
+    Function::PJRT_LoadedExecutable_IsDeleted,
+    Function::PJRT_Buffer_UnpaddedDimensions,
+    Function::PJRT_Buffer_DynamicDimensionIndices,
+    Function::PJRT_Buffer_GetMemoryLayout,
+    Function::PJRT_Buffer_OnDeviceSizeInBytes,
+    Function::PJRT_Buffer_Memory,
+    Function::PJRT_Buffer_IsOnCpu,
+    Function::PJRT_Buffer_CopyToDevice,
+    Function::PJRT_Buffer_CopyToMemory,
+    Function::PJRT_Buffer_UnsafePointer,
+];
+
+fn slots(suite: &mut Suite) {
+    let groups = [(MINIMAL, Profiles::MINIMAL, "every framework"), (JAX, Profiles::JAX_TORCH, "JAX and PyTorch/XLA")];
+    for (functions, profiles, who) in groups {
+        for &function in functions {
+            suite
+                .case(
+                    format!("abi.slots.present[function={}]", function.name()),
+                    "pjrt_c_api.h: PJRT_Api lists the function; frameworks call it without checking the pointer",
+                    format!("{who} calls it, and a null pointer ends the process"),
+                )
+                .profiles(profiles)
+                .without_client()
+                .check(move |cx| {
+                    let version = cx.plugin().api_version();
+                    if let Some(since) = function.since()
+                        && since.minor > version.minor
+                    {
+                        return Err(Stop::Skip(format!("the plugin's version {version} is older than the function")));
+                    }
+                    ensure!(cx.plugin().supports(function), "the slot of {} is null or behind the table", function.name());
+                    Ok(())
+                });
+        }
+    }
+}
+
+fn sizes(suite: &mut Suite) {
+    for &(name, _, probe) in PROBES {
+        // These two functions return nothing. The others of this list create objects from no arguments.
+        if ["PJRT_Error_Destroy", "PJRT_Error_Message"].contains(&name) {
+            continue;
+        }
+        suite
+            .case(
+                format!("abi.struct_size.too_small[function={name}]"),
+                format!("{SIZE}; XLA's ActualStructSizeIsGreaterOrEqual: a smaller size is INVALID_ARGUMENT"),
+                "a framework with an older header passes a shorter struct; reading behind its end is undefined behaviour",
+            )
+            .without_client()
+            .check(move |cx| match probe(cx.plugin(), 8) {
+                None => Err(Stop::Unsupported(format!("the plugin lacks {name}"))),
+                Some(Ok(())) => Err(Stop::Fail(format!("{name} accepted a struct of 8 bytes"))),
+                Some(Err(failure)) => {
+                    let code = failure.code().unwrap_or(0);
+                    let refusals = [pjrt::ErrorCode::INVALID_ARGUMENT, pjrt::ErrorCode::UNIMPLEMENTED];
+                    ensure!(
+                        refusals.iter().any(|refusal| refusal.as_raw() == code),
+                        "{name} answered a struct of 8 bytes with code {code} instead of INVALID_ARGUMENT: {}",
+                        failure.message().0
+                    );
+                    Ok(())
+                }
+            });
+    }
+    for (name, call) in newer() {
+        suite
+            .case(
+                format!("abi.struct_size.newer[function={name}]"),
+                format!("{SIZE}; fields are only appended, so a larger size is accepted and the rest is ignored"),
+                "a framework with a newer header passes longer structs to every function",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| with_objects(cx, |objects| call(objects)));
+    }
+    for older in OLDER {
+        for (minor, size) in (older.sizes)() {
+            suite
+                .case(
+                    format!("abi.struct_size.older[function={},caller=0.{minor}]", older.name),
+                    format!("{SIZE}; fields are only appended, so the size of an older header leaves out the newer fields"),
+                    "a framework built with an older header, such as PyTorch/XLA 2.9, passes shorter structs",
+                )
+                .profiles(Profiles::TORCH)
+                .check(move |cx| {
+                    let version = cx.plugin().api_version();
+                    if u32::try_from(version.minor).unwrap_or(0) < minor {
+                        return Err(Stop::Skip(format!("the plugin's version {version} is older than such a caller")));
+                    }
+                    with_objects(cx, |objects| (older.call)(objects, size))
+                });
+        }
+    }
+}
+
+fn with_objects(cx: &Context, run: impl Fn(&Newer<'_>) -> Result<(), Stop>) -> Result<(), Stop> {
+    let (device, memory) = (cx.device()?, cx.memory()?);
+    let buffer = cx.floats(&[1.0, 2.0])?;
+    buffer.wait()?;
+    let executable = cx.add_one(2)?;
+    run(&Newer { client: cx.client()?, device: &device, memory: &memory, buffer: &buffer, executable: &executable })
+}
+
+fn extensions(suite: &mut Suite) {
+    suite
+        .case(
+            "abi.extensions.chain_ends",
+            "pjrt_c_api.h: PJRT_Extension_Base::next is the next extension, or null",
+            "frameworks walk the chain until its end",
+        )
+        .profiles(Profiles::MINIMAL)
+        .without_client()
+        .check(|cx| {
+            let count = cx.plugin().extensions().len();
+            ensure!(count < 64, "the chain has {count} or more extensions; it is probably cyclic");
+            Ok(())
+        });
+    suite
+        .case(
+            "abi.extensions.unique",
+            "pjrt_c_api_helpers: FindExtension returns the first extension of a type",
+            "a second extension of a type can never be found",
+        )
+        .without_client()
+        .check(|cx| {
+            let mut numbers: Vec<u32> = cx.plugin().extensions().iter().map(|extension| extension.number).collect();
+            numbers.sort_unstable();
+            let count = numbers.len();
+            numbers.dedup();
+            ensure_eq!(count, numbers.len(), "number of extensions without duplicates");
+            Ok(())
+        });
+    for number in 0..25u32 {
+        let Some(name) = pjrt::extensions::name(number) else { continue };
+        let functions: Vec<Function> = Function::ALL.iter().copied().filter(|function| function.extension() == Some(name)).collect();
+        suite
+            .case(
+                format!("abi.extensions.size[extension={name}]"),
+                "pjrt_c_api_*_extension.h: the struct begins with PJRT_Extension_Base, followed by function pointers",
+                "a framework reads the functions at fixed offsets and checks only the announced size",
+            )
+            .without_client()
+            .extension(number)
+            .check(move |cx| {
+                for extension in cx.plugin().extensions().iter().filter(|extension| extension.number == number) {
+                    let size = extension.struct_size;
+                    ensure!(size >= 24, "the extension announces {size} bytes, less than PJRT_Extension_Base");
+                }
+                let present = functions.iter().filter(|function| cx.plugin().supports(**function)).count();
+                ensure!(
+                    functions.is_empty() || present > 0,
+                    "the extension has none of its {} functions",
+                    functions.len()
+                );
+                Ok(())
+            });
+    }
+}
+
+fn plugin(suite: &mut Suite) {
+    suite
+        .case(
+            "abi.plugin.attributes_stable",
+            "pjrt_c_api.h: attributes of PJRT_Plugin_Attributes live as long as the plugin",
+            "frameworks keep pointers to the attributes",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .without_client()
+        .check(|cx| {
+            let first = format!("{:?}", cx.plugin().attributes()?);
+            let second = format!("{:?}", cx.plugin().attributes()?);
+            ensure_eq!(second, first, "attributes of the second call");
+            Ok(())
+        });
+    for (name, len) in [("stablehlo_current_version", 3), ("stablehlo_minimum_version", 3)] {
+        suite
+            .case(
+                format!("abi.plugin.version_attribute[name={name}]"),
+                "jaxlib: attributes xla_version, stablehlo_current_version and stablehlo_minimum_version select the format \
+                 of programs",
+                "JAX sends the oldest format it can write to a plugin without these attributes",
+            )
+            .profiles(Profiles::JAX)
+            .without_client()
+            .check(move |cx| {
+                let attributes = cx.plugin().attributes()?;
+                let found = attributes.iter().find(|attribute| attribute.name == name);
+                match found.map(|attribute| &attribute.value) {
+                    Some(Value::Int64List(list)) if list.len() == len => Ok(()),
+                    Some(other) => Err(Stop::Fail(format!("{name} is {other}, not a list of {len} integers"))),
+                    None => Err(Stop::Fail(format!("the plugin has no attribute {name}"))),
+                }
+            });
+    }
+    suite
+        .case(
+            "abi.plugin.xla_version_attribute",
+            "jaxlib: the attribute xla_version is an integer",
+            "JAX and PyTorch/XLA read it to choose features",
+        )
+        .profiles(Profiles::JAX)
+        .without_client()
+        .check(|cx| {
+            let attributes = cx.plugin().attributes()?;
+            match attributes.iter().find(|attribute| attribute.name == "xla_version").map(|attribute| &attribute.value) {
+                Some(Value::Int64(_)) => Ok(()),
+                Some(other) => Err(Stop::Fail(format!("xla_version is {other}, not an integer"))),
+                None => Err(Stop::Unsupported("the plugin has no attribute xla_version".to_owned())),
+            }
+        });
+    suite
+        .case(
+            "abi.plugin.versions_in_order",
+            "StableHLO compatibility: the minimum version of a consumer is at most its current version",
+            "a framework clamps its programs to this range",
+        )
+        .profiles(Profiles::JAX)
+        .without_client()
+        .check(|cx| {
+            let attributes = cx.plugin().attributes()?;
+            let version = |name: &str| match &attributes.iter().find(|attribute| attribute.name == name)?.value {
+                Value::Int64List(list) => Some(list.clone()),
+                _ => None,
+            };
+            let (least, current) = (version("stablehlo_minimum_version"), version("stablehlo_current_version"));
+            match (least, current) {
+                (Some(least), Some(current)) => {
+                    ensure!(least <= current, "the minimum version {least:?} is newer than the current {current:?}");
+                    Ok(())
+                }
+                _ => Err(Stop::Unsupported("the plugin does not announce its versions".to_owned())),
+            }
+        });
+}

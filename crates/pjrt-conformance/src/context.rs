@@ -1,0 +1,157 @@
+//! The plugin under test, as cases see it.
+
+use std::any::Any;
+use std::cell::OnceCell;
+use std::fmt;
+
+use pjrt::{
+    Buffer, Client, ClientOptions, CompileOptions, Device, ElementType, Error, HostArray, LoadedExecutable, Memory, Plugin,
+    Shape,
+};
+
+use crate::process::lines;
+use crate::program;
+use crate::stop::Stop;
+
+/// A plugin that is open, and how to create its clients.
+pub struct Opened {
+    /// The plugin.
+    pub plugin: Plugin,
+    /// The options of each client.
+    pub options: ClientOptions,
+    /// Objects to keep until the process ends, such as a lease.
+    pub keep: Box<dyn Any>,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("plugin", &self.plugin).finish_non_exhaustive()
+    }
+}
+
+/// The plugin under test, with one client that the cases of a process share.
+#[derive(Debug)]
+pub(crate) struct Context {
+    opened: Opened,
+    client: OnceCell<Result<Client, String>>,
+    /// The reason why no client can be created, if earlier processes failed to.
+    blocked: Option<String>,
+    pub(crate) seed: u64,
+}
+
+impl Context {
+    pub(crate) fn new(opened: Opened, seed: u64, blocked: Option<String>) -> Self {
+        Self { opened, client: OnceCell::new(), blocked, seed }
+    }
+
+    pub(crate) fn plugin(&self) -> &Plugin {
+        &self.opened.plugin
+    }
+
+    pub(crate) fn options(&self) -> &ClientOptions {
+        &self.opened.options
+    }
+
+    /// The client that the cases of this process share.
+    pub(crate) fn client(&self) -> Result<&Client, Stop> {
+        if let Some(reason) = &self.blocked {
+            return Err(Stop::Skip(reason.clone()));
+        }
+        let client = self.client.get_or_init(|| {
+            lines::stage("client", true);
+            let client = self.plugin().client(self.options()).map_err(|error| error.to_string());
+            lines::stage("client", false);
+            client
+        });
+        client.as_ref().map_err(|error| Stop::Skip(format!("the plugin cannot create a client: {error}")))
+    }
+
+    /// A client of the case's own.
+    pub(crate) fn new_client(&self) -> Result<Client, Stop> {
+        if let Some(reason) = &self.blocked {
+            return Err(Stop::Skip(reason.clone()));
+        }
+        self.plugin().client(self.options()).map_err(Stop::from)
+    }
+
+    /// The addressable devices, at least `count`.
+    pub(crate) fn devices(&self, count: usize) -> Result<Vec<Device>, Stop> {
+        let devices = self.client()?.addressable_devices()?;
+        if devices.len() < count {
+            return Err(Stop::Skip(format!(
+                "the case needs {count} devices, and the client has {}; pass an option such as --option device_count=4 \
+                 if the plugin has one",
+                devices.len()
+            )));
+        }
+        Ok(devices)
+    }
+
+    pub(crate) fn device(&self) -> Result<Device, Stop> {
+        Ok(self.client()?.default_device()?)
+    }
+
+    pub(crate) fn memory(&self) -> Result<Memory, Stop> {
+        Ok(self.device()?.default_memory()?)
+    }
+
+    /// Compiles StableHLO text for one device. The plugin receives a portable artifact, as from a framework.
+    pub(crate) fn compile(&self, text: &str) -> Result<LoadedExecutable, Stop> {
+        self.compile_with(text, &CompileOptions::default())
+    }
+
+    pub(crate) fn compile_with(&self, text: &str, options: &CompileOptions) -> Result<LoadedExecutable, Stop> {
+        let program = program::for_plugin(text, self.plugin())?;
+        Ok(self.client()?.compile(&program, options)?)
+    }
+
+    /// Runs a program on arrays, and reads the outputs with `PJRT_Buffer_ToHostBuffer`.
+    pub(crate) fn run(&self, text: &str, inputs: &[HostArray]) -> Result<Vec<HostArray>, Stop> {
+        let executable = self.compile(text)?;
+        let inputs: Vec<Buffer> = inputs.iter().map(|input| self.upload(input)).collect::<Result<_, _>>()?;
+        let outputs = executable.execute(&inputs.iter().collect::<Vec<_>>())?;
+        outputs.iter().map(download).collect()
+    }
+
+    pub(crate) fn upload(&self, array: &HostArray) -> Result<Buffer, Stop> {
+        Ok(self.client()?.buffer_from_bytes(array.bytes(), array.shape(), pjrt::Placement::Default)?)
+    }
+
+    /// A buffer of `f32` elements on the default device.
+    pub(crate) fn floats(&self, data: &[f32]) -> Result<Buffer, Stop> {
+        let len = i64::try_from(data.len()).unwrap_or(i64::MAX);
+        Ok(self.client()?.buffer_from_host(data, &[len])?)
+    }
+
+    /// The program that adds 1 to an `f32` array of this length.
+    pub(crate) fn add_one(&self, len: usize) -> Result<LoadedExecutable, Stop> {
+        self.compile(&program::add_one(len))
+    }
+}
+
+/// Reads a buffer with `PJRT_Buffer_ToHostBuffer`, even if the host could read the device's memory.
+pub(crate) fn download(buffer: &Buffer) -> Result<HostArray, Stop> {
+    let shape = buffer.shape()?.clone();
+    let bytes = buffer.to_host_bytes_async()?.wait()?;
+    Ok(HostArray::new(shape, bytes)?)
+}
+
+/// Reads `f32` elements with `PJRT_Buffer_ToHostBuffer`.
+pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
+    Ok(buffer.to_host_async::<f32>()?.wait()?)
+}
+
+/// Whether an error reports that the plugin does not know an element type.
+pub(crate) fn unsupported_type(ty: ElementType, error: Error) -> Stop {
+    use pjrt::ErrorCode;
+    let refusal = [ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED, ErrorCode::NOT_FOUND];
+    if error.kind() == pjrt::ErrorKind::Unsupported || refusal.contains(&error.code()) {
+        Stop::Unsupported(format!("the plugin does not support {ty}: {error}"))
+    } else {
+        Stop::from(error)
+    }
+}
+
+pub(crate) fn shape(ty: ElementType, dimensions: &[i64]) -> Shape {
+    Shape::new(ty, dimensions)
+}

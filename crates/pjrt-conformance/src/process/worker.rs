@@ -1,0 +1,100 @@
+//! The process that loads the plugin and runs cases.
+
+use std::io::Read;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::context::{Context, Opened};
+use crate::outcome::Outcome;
+use crate::process::guard::die_with;
+use crate::process::lines::{stage, tell};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+/// A function that opens the plugin that a target names.
+pub type Opener<'a> = dyn Fn(&Value) -> Result<Opened, String> + 'a;
+
+/// The task of a worker, which it reads from its standard input as one line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Request {
+    /// The plugin, in the form that the opener reads.
+    pub(crate) target: Value,
+    /// Ids of the cases, in order.
+    pub(crate) cases: Vec<String>,
+    /// Seed of the cases that choose data.
+    pub(crate) seed: u64,
+    /// The reason why no client can be created, if earlier processes failed to.
+    pub(crate) no_client: Option<String>,
+}
+
+/// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the process
+/// id of the guard. This process ends when the guard does.
+///
+/// # Errors
+///
+/// A request that is not valid, or a guard that has ended.
+pub fn run(parent: u32, open: &Opener<'_>) -> Result<(), String> {
+    die_with(parent)?;
+    let mut request = String::new();
+    std::io::stdin().read_to_string(&mut request).map_err(|error| error.to_string())?;
+    let request: Request =
+        serde_json::from_str(&request).map_err(|error| format!("the request for the worker is not valid: {error}"))?;
+    let suite = Suite::new();
+    stage("load", true);
+    let opened = open(&request.target);
+    stage("load", false);
+    match opened {
+        Err(reason) => tell(&json!({ "not_loaded": reason })),
+        Ok(opened) => {
+            tell(&json!({ "plugin": crate::machine::describe_plugin(&opened.plugin) }));
+            run_cases(&suite, &request, opened);
+        }
+    }
+    tell(&json!({ "finished": true }));
+    Ok(())
+}
+
+fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
+    let context = Context::new(opened, request.seed, request.no_client.clone());
+    for id in &request.cases {
+        let Some(case) = suite.find(id) else {
+            tell(&json!({ "begin": id }));
+            tell(&json!({ "end": id, "outcome": Outcome::Skipped, "reason": "this suite has no such case", "ms": 0.0 }));
+            continue;
+        };
+        tell(&json!({ "begin": id }));
+        let start = Instant::now();
+        let result = check(case, &context);
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        if case.exits && result.is_ok() {
+            tell(&json!({ "exits": id, "ms": ms }));
+            // The context's objects are not dropped.
+            std::process::exit(0);
+        }
+        let (outcome, reason) = match result {
+            Ok(()) => (Outcome::Pass, String::new()),
+            Err(Stop::Fail(reason)) => (Outcome::Fail, reason),
+            Err(Stop::Unsupported(reason)) => (Outcome::Unsupported, reason),
+            Err(Stop::Skip(reason)) => (Outcome::Skipped, reason),
+        };
+        tell(&json!({ "end": id, "outcome": outcome, "reason": reason, "ms": ms }));
+    }
+    stage("teardown", true);
+    drop(context);
+    stage("teardown", false);
+}
+
+fn check(case: &crate::case::Case, context: &Context) -> Result<(), Stop> {
+    case.needs.check(context.plugin())?;
+    if case.needs.devices > 0 {
+        context.devices(case.needs.devices)?;
+        if let Ok(client) = context.client()
+            && let Ok(version) = client.platform_version()
+        {
+            crate::machine::describe_client_once(client, &version);
+        }
+    }
+    (case.check)(context)
+}

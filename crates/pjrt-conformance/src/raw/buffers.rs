@@ -1,0 +1,123 @@
+//! Transfers and runs with arguments that `pjrt` would reject.
+
+use std::ptr::null_mut;
+
+use pjrt::raw::{AsRaw, own_buffer};
+use pjrt::{Buffer, Client, ElementType, LoadedExecutable};
+use pjrt_sys::{
+    AbiStruct, PJRT_Buffer, PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args,
+    PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args, slot,
+};
+
+use super::events::RawEvent;
+use super::failure::Failure;
+use super::table::call;
+use crate::stop::Stop;
+
+fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {
+    result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {function}")))
+}
+
+/// Asks `PJRT_Buffer_ToHostBuffer` for the size of a buffer on the host, by passing a null destination.
+pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
+    let plugin = buffer.client().plugin();
+    let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
+    args.src = buffer.as_raw();
+    // SAFETY: C5: without a destination, the function only writes the size.
+    let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_ToHostBuffer")??;
+    Ok(args.dst_size)
+}
+
+/// Reads a buffer into memory of `len` bytes and announces `announced` bytes, which are at most as many. Returns the error
+/// of the call, if any. The memory is leaked, because the plugin may use it after an error.
+pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
+    let plugin = buffer.client().plugin();
+    let memory = Box::leak(vec![0u8; len].into_boxed_slice());
+    let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
+    args.src = buffer.as_raw();
+    args.dst = memory.as_mut_ptr().cast();
+    args.dst_size = announced.min(len);
+    // SAFETY: C5: the destination is writable for ever.
+    let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_ToHostBuffer")
+}
+
+/// Uploads `f32` elements with strides in bytes. `data` contains every element that the strides reach.
+///
+/// Returns an error of the plugin.
+pub(crate) fn write_with_stride(
+    client: &Client,
+    data: &'static [f32],
+    dimensions: &[i64],
+    strides: &[i64],
+) -> Result<Buffer, Stop> {
+    let last: i64 = dimensions.iter().zip(strides).map(|(dimension, stride)| (dimension - 1) * stride).sum();
+    let bytes = i64::try_from(size_of_val(data)).unwrap_or(i64::MAX);
+    ensure!(last >= 0 && last + 4 <= bytes, "the strides of the case exceed its data");
+    let plugin = client.plugin();
+    let device = client.default_device()?;
+    let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
+    args.client = client.as_raw();
+    args.data = data.as_ptr().cast();
+    args.type_ = PJRT_Buffer_Type(ElementType::F32.as_raw());
+    args.dims = dimensions.as_ptr();
+    args.num_dims = dimensions.len();
+    args.byte_strides = strides.as_ptr();
+    args.num_byte_strides = strides.len();
+    args.device = device.as_raw();
+    // SAFETY: C5: the data lives for ever, and contains every element that the strides reach.
+    let result = unsafe { call::<slot::PJRT_Client_BufferFromHostBuffer>(&plugin, &raw mut args) };
+    called(result, "PJRT_Client_BufferFromHostBuffer")??;
+    if !args.done_with_host_buffer.is_null() {
+        drop(RawEvent::of(&plugin, args.done_with_host_buffer, "PJRT_Client_BufferFromHostBuffer")?);
+    }
+    // SAFETY: A2: the plugin returned the buffer to this function, which is its only owner.
+    Ok(unsafe { own_buffer(client, args.buffer) }?)
+}
+
+/// Runs a program for one device, with any number of arguments. `outputs` is the number of the program's outputs.
+///
+/// The inner result is the plugin's.
+pub(crate) fn execute_unchecked(
+    executable: &LoadedExecutable,
+    arguments: &[&Buffer],
+    outputs: usize,
+) -> Result<Result<Vec<Buffer>, Failure>, Stop> {
+    let client = executable.client();
+    let plugin = client.plugin();
+    let inputs: Vec<*mut PJRT_Buffer> = arguments.iter().map(|buffer| buffer.as_raw()).collect();
+    let kept: Vec<i64> = (0..inputs.len()).filter_map(|at| i64::try_from(at).ok()).collect();
+    let mut results: Vec<*mut PJRT_Buffer> = vec![null_mut(); outputs];
+    let mut options = PJRT_ExecuteOptions::new();
+    set_size(&mut options, plugin.api_version().minor);
+    options.non_donatable_input_indices = kept.as_ptr();
+    options.num_non_donatable_input_indices = kept.len();
+    let lists = [inputs.as_ptr()];
+    let places = [results.as_mut_ptr()];
+    let mut args = PJRT_LoadedExecutable_Execute_Args::new();
+    args.executable = executable.as_raw();
+    args.options = &raw mut options;
+    args.argument_lists = lists.as_ptr();
+    args.num_devices = 1;
+    args.num_args = inputs.len();
+    args.output_lists = places.as_ptr();
+    // SAFETY: C7: the lists have the announced lengths, and the objects are live.
+    let result = unsafe { call::<slot::PJRT_LoadedExecutable_Execute>(&plugin, &raw mut args) };
+    if let Err(failure) = called(result, "PJRT_LoadedExecutable_Execute")? {
+        return Ok(Err(failure));
+    }
+    let mut buffers = Vec::new();
+    for buffer in results {
+        // SAFETY: C7, A2: the plugin filled each place with a new buffer, which this function owns.
+        buffers.push(unsafe { own_buffer(&client, buffer) }?);
+    }
+    Ok(Ok(buffers))
+}
+
+/// The plugin's own version of the struct, because some plugins accept only that size.
+fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
+    let size = T::size_at(u32::try_from(minor).unwrap_or(0));
+    // SAFETY: `AbiStruct`: the struct begins with its size.
+    unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
+}

@@ -1,0 +1,140 @@
+//! Events without the bookkeeping of `pjrt::Event`, which keeps an event alive while callbacks are pending.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use pjrt::raw::AsRaw;
+use pjrt::{Buffer, Plugin};
+use pjrt_sys::{
+    AbiStruct, PJRT_Buffer_ReadyEvent_Args, PJRT_Error, PJRT_Error_Code, PJRT_Event, PJRT_Event_Await_Args,
+    PJRT_Event_Create_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args, PJRT_Event_IsReady_Args,
+    PJRT_Event_OnReady_Args, PJRT_Event_Set_Args, slot,
+};
+
+use super::failure::Failure;
+use super::table::call;
+use crate::stop::Stop;
+
+/// An event that is destroyed when this value is dropped.
+pub(crate) struct RawEvent {
+    plugin: Plugin,
+    event: NonNull<PJRT_Event>,
+}
+
+// SAFETY: C4: functions may be called on any thread, and an event may be destroyed on another thread.
+unsafe impl Send for RawEvent {}
+// SAFETY: C4: several threads may use one object at the same time, except while it is destroyed.
+unsafe impl Sync for RawEvent {}
+
+type Callback = Box<dyn FnOnce(Result<(), Failure>) + Send>;
+
+/// The argument of a callback.
+struct Pending {
+    plugin: Plugin,
+    callback: Callback,
+}
+
+fn missing<T>(called: Option<Result<T, Failure>>, function: &str) -> Result<T, Stop> {
+    called.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {function}")))?.map_err(Stop::from)
+}
+
+impl RawEvent {
+    /// Takes over an event that a function of the plugin returned.
+    pub(super) fn of(plugin: &Plugin, event: *mut PJRT_Event, function: &str) -> Result<Self, Stop> {
+        let event = NonNull::new(event).ok_or_else(|| Stop::Fail(format!("{function} returned a null event")))?;
+        Ok(Self { plugin: plugin.clone(), event })
+    }
+
+    /// The event of a buffer's contents.
+    pub(crate) fn of_buffer(buffer: &Buffer) -> Result<Self, Stop> {
+        let plugin = buffer.client().plugin();
+        let mut args = PJRT_Buffer_ReadyEvent_Args::new();
+        args.buffer = buffer.as_raw();
+        // SAFETY: C2: the buffer is live.
+        let called = unsafe { call::<slot::PJRT_Buffer_ReadyEvent>(&plugin, &raw mut args) };
+        missing(called, "PJRT_Buffer_ReadyEvent")?;
+        Self::of(&plugin, args.event, "PJRT_Buffer_ReadyEvent")
+    }
+
+    /// An event that the caller sets.
+    pub(crate) fn create(plugin: &Plugin) -> Result<Self, Stop> {
+        let mut args = PJRT_Event_Create_Args::new();
+        // SAFETY: C2: the function has no inputs.
+        let called = unsafe { call::<slot::PJRT_Event_Create>(&plugin, &raw mut args) };
+        missing(called, "PJRT_Event_Create")?;
+        Self::of(&plugin, args.event, "PJRT_Event_Create")
+    }
+
+    /// Sets the event, with an error unless the code is 0.
+    pub(crate) fn set(&self, code: u32, message: &str) -> Result<(), Stop> {
+        let mut args = PJRT_Event_Set_Args::new();
+        args.event = self.event.as_ptr();
+        args.error_code = PJRT_Error_Code(code);
+        args.error_message = message.as_ptr().cast();
+        args.error_message_size = message.len();
+        // SAFETY: C6: the event is live, and the message is readable during the call.
+        let called = unsafe { call::<slot::PJRT_Event_Set>(&self.plugin, &raw mut args) };
+        missing(called, "PJRT_Event_Set")
+    }
+
+    /// Whether the event is ready.
+    pub(crate) fn is_ready(&self) -> Result<bool, Stop> {
+        let mut args = PJRT_Event_IsReady_Args::new();
+        args.event = self.event.as_ptr();
+        // SAFETY: C2: the event is live.
+        let called = unsafe { call::<slot::PJRT_Event_IsReady>(&self.plugin, &raw mut args) };
+        missing(called, "PJRT_Event_IsReady")?;
+        Ok(args.is_ready.get())
+    }
+
+    /// Waits. The inner result is the outcome of the operation.
+    pub(crate) fn wait(&self) -> Result<Result<(), Failure>, Stop> {
+        let mut args = PJRT_Event_Await_Args::new();
+        args.event = self.event.as_ptr();
+        // SAFETY: C2: the event is live.
+        let called = unsafe { call::<slot::PJRT_Event_Await>(&self.plugin, &raw mut args) };
+        called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Await".to_owned()))
+    }
+
+    /// The error of an event that is ready.
+    pub(crate) fn error(&self) -> Result<Result<(), Failure>, Stop> {
+        let mut args = PJRT_Event_Error_Args::new();
+        args.event = self.event.as_ptr();
+        // SAFETY: C2: the event is live.
+        let called = unsafe { call::<slot::PJRT_Event_Error>(&self.plugin, &raw mut args) };
+        called.ok_or_else(|| Stop::Unsupported("the plugin lacks PJRT_Event_Error".to_owned()))
+    }
+
+    /// Registers a callback.
+    pub(crate) fn on_ready(&self, callback: impl FnOnce(Result<(), Failure>) + Send + 'static) -> Result<(), Stop> {
+        let pending = Box::into_raw(Box::new(Pending { plugin: self.plugin.clone(), callback: Box::new(callback) }));
+        let mut args = PJRT_Event_OnReady_Args::new();
+        args.event = self.event.as_ptr();
+        args.callback = Some(fire);
+        args.user_arg = pending.cast();
+        // SAFETY: C6: the event is live, and the callback owns its argument whenever it is called.
+        let called = unsafe { call::<slot::PJRT_Event_OnReady>(&self.plugin, &raw mut args) };
+        missing(called, "PJRT_Event_OnReady")
+    }
+}
+
+impl Drop for RawEvent {
+    fn drop(&mut self) {
+        let mut args = PJRT_Event_Destroy_Args::new();
+        args.event = self.event.as_ptr();
+        // SAFETY: C3, C6: the event is live, and nothing uses it afterwards.
+        let _ = unsafe { call::<slot::PJRT_Event_Destroy>(&self.plugin, &raw mut args) };
+    }
+}
+
+/// `PJRT_Event_OnReadyCallback`: runs the callback that `user_arg` owns.
+unsafe extern "C" fn fire(error: *mut PJRT_Error, user_arg: *mut c_void) {
+    // SAFETY: C6: a callback is called at most once, with the argument that `on_ready` registered.
+    let pending = unsafe { Box::from_raw(user_arg.cast::<Pending>()) };
+    let result = match NonNull::new(error) {
+        None => Ok(()),
+        // SAFETY: C6: the callback owns its error.
+        Some(error) => Err(unsafe { Failure::new(&pending.plugin, error) }),
+    };
+    (pending.callback)(result);
+}

@@ -1,0 +1,132 @@
+//! Errors as the plugin returned them.
+
+use std::ffi::{c_char, c_void};
+use std::fmt;
+use std::ptr::NonNull;
+
+use pjrt::{Client, Plugin};
+use pjrt::raw::AsRaw;
+use pjrt_sys::{
+    AbiStruct, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
+    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, slot,
+};
+
+use super::table::call;
+use crate::stop::Stop;
+
+/// An error object of a plugin, which is destroyed when this value is dropped.
+pub(crate) struct Failure {
+    plugin: Plugin,
+    error: NonNull<PJRT_Error>,
+}
+
+impl Failure {
+    /// # Safety
+    ///
+    /// `error` is a live error of this plugin that the caller owns.
+    pub(super) unsafe fn new(plugin: &Plugin, error: NonNull<PJRT_Error>) -> Self {
+        Self { plugin: plugin.clone(), error }
+    }
+
+    /// The code.
+    pub(crate) fn code(&self) -> Option<u32> {
+        let mut args = PJRT_Error_GetCode_Args::new();
+        args.error = self.error.as_ptr();
+        // SAFETY: C2: the error is live.
+        let result = unsafe { call::<slot::PJRT_Error_GetCode>(&self.plugin, &raw mut args) };
+        result.filter(Result::is_ok).map(|_| args.code.0)
+    }
+
+    /// The message, and the address of its text.
+    pub(crate) fn message(&self) -> (String, usize) {
+        let mut args = PJRT_Error_Message_Args::new();
+        args.error = self.error.as_ptr();
+        // SAFETY: C2: the error is live.
+        let _ = unsafe { call::<slot::PJRT_Error_Message>(&self.plugin, &raw mut args) };
+        (text(args.message, args.message_size), args.message.addr())
+    }
+
+    /// Keys and values of the payloads.
+    pub(crate) fn payloads(&self) -> Option<Vec<(String, Vec<u8>)>> {
+        let mut list: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut args = PJRT_Error_ForEachPayload_Args::new();
+        args.error = self.error.as_ptr();
+        args.visitor = Some(visit);
+        args.user_arg = (&raw mut list).cast();
+        // SAFETY: C2: the error is live, and the visitor is called with `list` during this call only.
+        let result = unsafe { call::<slot::PJRT_Error_ForEachPayload>(&self.plugin, &raw mut args) }?;
+        result.ok().map(|()| list)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error code {:?}: {}", self.code(), self.message().0)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        let code = failure.code().unwrap_or(2);
+        let name = pjrt::ErrorCode::from_raw(code).name().unwrap_or("an unknown code");
+        let text = format!("{name}: {}", failure.message().0);
+        if code == pjrt::ErrorCode::UNIMPLEMENTED.as_raw() { Self::Unsupported(text) } else { Self::Fail(text) }
+    }
+}
+
+impl Drop for Failure {
+    fn drop(&mut self) {
+        let mut args = PJRT_Error_Destroy_Args::new();
+        args.error = self.error.as_ptr();
+        // SAFETY: C2: the error is live, and nothing uses it afterwards.
+        let _ = unsafe { call::<slot::PJRT_Error_Destroy>(&self.plugin, &raw mut args) };
+    }
+}
+
+/// Copies text that a plugin lends.
+fn text(data: *const c_char, len: usize) -> String {
+    String::from_utf8_lossy(&bytes(data, len)).into_owned()
+}
+
+fn bytes(data: *const c_char, len: usize) -> Vec<u8> {
+    let mut copy = vec![0u8; if data.is_null() { 0 } else { len }];
+    // SAFETY: C3: the text lives as long as the error, and has this length.
+    unsafe { std::ptr::copy_nonoverlapping(data.cast::<u8>(), copy.as_mut_ptr(), copy.len()) };
+    copy
+}
+
+/// `PJRT_Error_PayloadVisitor`: appends to the list that `user_arg` points to.
+unsafe extern "C" fn visit(
+    key: *const c_char,
+    key_size: usize,
+    value: *const c_char,
+    value_size: usize,
+    user_arg: *mut c_void,
+) {
+    // SAFETY: C2: the visitor runs within `payloads`, which passed this pointer and does not use the list meanwhile.
+    let list = unsafe { &mut *user_arg.cast::<Vec<(String, Vec<u8>)>>() };
+    list.push((text(key, key_size), bytes(value, value_size)));
+}
+
+/// Compiles a program that is not valid, and returns the plugin's error.
+pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
+    let (mut code, format) = (*b"this is not a program", *b"mlir");
+    let mut program = PJRT_Program::new();
+    program.code = code.as_mut_ptr().cast();
+    program.code_size = code.len();
+    program.format = format.as_ptr().cast();
+    program.format_size = format.len();
+    let options = pjrt::CompileOptions::default().encode();
+    let mut args = PJRT_Client_Compile_Args::new();
+    args.client = client.as_raw();
+    args.program = &raw const program;
+    args.compile_options = options.as_ptr().cast();
+    args.compile_options_size = options.len();
+    let plugin = client.plugin();
+    // SAFETY: C2, P1: the client is live, and the texts are readable during the call.
+    match unsafe { call::<slot::PJRT_Client_Compile>(&plugin, &raw mut args) } {
+        None => Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
+        Some(Ok(())) => Err(Stop::Fail("the plugin compiled a text that is not a program".to_owned())),
+        Some(Err(failure)) => Ok(failure),
+    }
+}

@@ -1,0 +1,82 @@
+//! Several reports side by side.
+
+use minijinja::context;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use crate::outcome::Outcome;
+use crate::report::Report;
+use crate::report::html::environment;
+
+const PAGE: &str = include_str!("matrix.html");
+
+/// Reports of several plugins, or of several versions of one.
+#[derive(Clone, Debug, Serialize)]
+pub struct Matrix {
+    /// A heading for each report.
+    columns: Vec<String>,
+    /// The number of cases with each outcome, for each report.
+    totals: Vec<String>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Row {
+    id: String,
+    /// The outcome in each report, or `-`.
+    outcomes: Vec<&'static str>,
+    /// Whether the outcomes differ.
+    differs: bool,
+}
+
+impl Matrix {
+    /// Joins reports by the ids of their cases.
+    #[must_use]
+    pub fn of(reports: &[Report]) -> Self {
+        let heading = |report: &Report| {
+            let file = report.plugin.path.rsplit('/').next().filter(|file| !file.is_empty());
+            format!("{} {}", file.unwrap_or(&report.plugin.name), report.plugin.api_version)
+        };
+        let mut ids: Vec<&str> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for result in reports.iter().flat_map(|report| &report.results) {
+            if seen.insert(result.id.as_str()) {
+                ids.push(&result.id);
+            }
+        }
+        let rows = ids.into_iter().map(|id| {
+            let outcomes: Vec<&'static str> =
+                reports.iter().map(|report| report.find(id).map_or("-", |result| result.outcome.name())).collect();
+            Row { id: id.to_owned(), differs: outcomes.windows(2).any(|pair| pair[0] != pair[1]), outcomes }
+        });
+        Self {
+            columns: reports.iter().map(heading).collect(),
+            totals: reports.iter().map(|report| report.totals().words()).collect(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// The cases whose outcomes differ or are failures, one line each.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (number, (column, totals)) in self.columns.iter().zip(&self.totals).enumerate() {
+            text += &format!("{}: {column}: {totals}\n", number + 1);
+        }
+        let fails = |name: &str| name.parse().is_ok_and(Outcome::is_failure);
+        for row in self.rows.iter().filter(|row| row.differs || row.outcomes.iter().any(|name| fails(name))) {
+            let cells: String = row.outcomes.iter().map(|outcome| format!("{outcome:<12}")).collect();
+            text += &format!("{cells}{}\n", row.id);
+        }
+        text
+    }
+
+    /// The matrix as an HTML page without other files.
+    ///
+    /// # Errors
+    ///
+    /// An error of the template, which would be a fault of this crate.
+    pub fn to_html(&self) -> Result<String, String> {
+        environment().render_str(PAGE, context! { matrix => Serde(self) }).map_err(|error| error.to_string())
+    }
+}

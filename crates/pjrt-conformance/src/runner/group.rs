@@ -1,0 +1,275 @@
+//! One worker process and its group of cases.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::outcome::Outcome;
+use crate::process::guard::apart;
+use crate::process::worker::Request;
+use crate::runner::output::Diagnostics;
+use crate::suite::Suite;
+
+/// How long a guard may take to end a worker. A process that is in a driver call may end late.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long a worker may take to load the plugin, to create a client and to destroy it, if the time limit is shorter.
+const LEAST_STAGE: Duration = Duration::from_secs(60);
+/// Lines of diagnostics that are kept for a failed case.
+const LINES: usize = 12;
+
+/// How to start a guard, and the plugin that its worker opens.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    /// The program. It calls [`guard::run`](crate::process::guard::run) if it is started with these arguments.
+    pub program: PathBuf,
+    /// Arguments that make the program a guard.
+    pub arguments: Vec<OsString>,
+    /// Environment variables that the plugin needs.
+    pub variables: Vec<(OsString, OsString)>,
+    /// The plugin, in the form that the worker's opener reads.
+    pub target: Value,
+}
+
+/// The result of one run of a case.
+#[derive(Clone, Debug)]
+pub(super) struct RawResult {
+    pub(super) id: String,
+    pub(super) outcome: Outcome,
+    pub(super) reason: String,
+    pub(super) ms: f64,
+    pub(super) output: Vec<String>,
+}
+
+/// The end of a worker.
+#[derive(Debug, Default)]
+pub(super) struct GroupEnd {
+    /// Cases that did not run.
+    pub(super) rest: Vec<String>,
+    /// The stage in which the worker ended or failed, and the reason.
+    pub(super) stage: Option<(String, String)>,
+    /// A bad end after the last case.
+    pub(super) fault: Option<String>,
+    /// What the worker reported about the plugin and its client.
+    pub(super) about: Vec<Value>,
+}
+
+/// What the worker does.
+enum State {
+    Between,
+    Stage(String, Instant),
+    Case(String, Instant, Duration),
+    /// The case called `exit` on purpose.
+    Exits(String, f64),
+    Finished,
+}
+
+/// Runs a group. Calls `on_result` after each case.
+pub(super) fn run(
+    launcher: &Launcher,
+    request: &Request,
+    suite: &Suite,
+    time_limit: Duration,
+    on_result: &mut dyn FnMut(RawResult),
+) -> Result<GroupEnd, String> {
+    let mut command = Command::new(&launcher.program);
+    command.args(&launcher.arguments).envs(launcher.variables.iter().map(|(name, value)| (name, value)));
+    apart(&mut command);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("cannot start a worker process: {error}"))?;
+    let mut lifeline = child.stdin.take();
+    let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
+    if let Some(stdin) = &mut lifeline {
+        // If the guard does not read its input, its end reveals the failure.
+        let _ = stdin.write_all(format!("{line}\n").as_bytes());
+    }
+    let diagnostics = Diagnostics::default();
+    let stderr = child.stderr.take().map(|pipe| diagnostics.follow(pipe));
+    let Some(stdout) = child.stdout.take() else { return Err("the worker has no standard output".to_owned()) };
+    let lines = diagnostics.lines(stdout);
+    let mut watch = Watch {
+        suite,
+        time_limit,
+        diagnostics,
+        state: State::Stage("start".to_owned(), Instant::now()),
+        done: 0,
+        end: GroupEnd::default(),
+        ended: None,
+        timed_out: false,
+    };
+    watch.follow(&lines, on_result);
+    close(&mut child, lifeline);
+    if let Some(closed) = stderr {
+        // A process that the plugin started may keep the pipe open.
+        let _ = closed.recv_timeout(Duration::from_millis(500));
+    }
+    watch.conclude(on_result);
+    watch.end.rest = request.cases.get(watch.done..).unwrap_or_default().to_vec();
+    Ok(watch.end)
+}
+
+/// Closes the guard's input, so that it ends its processes, and waits for it.
+fn close(child: &mut Child, lifeline: Option<ChildStdin>) {
+    drop(lifeline);
+    let end = Instant::now() + GRACE;
+    while Instant::now() < end {
+        if !matches!(child.try_wait(), Ok(None)) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // The guard does not react. Its worker ends with it.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+struct Watch<'a> {
+    suite: &'a Suite,
+    time_limit: Duration,
+    diagnostics: Diagnostics,
+    state: State,
+    /// Number of cases that have a result.
+    done: usize,
+    end: GroupEnd,
+    /// How the worker ended, in words, and whether it succeeded.
+    ended: Option<(String, bool)>,
+    timed_out: bool,
+}
+
+impl Watch<'_> {
+    /// The time at which the current state must have ended.
+    fn deadline(&self) -> Instant {
+        let stage = self.time_limit.max(LEAST_STAGE);
+        match &self.state {
+            State::Stage(_, start) => *start + stage,
+            State::Case(_, start, limit) => *start + *limit,
+            State::Between | State::Exits(..) | State::Finished => Instant::now() + stage,
+        }
+    }
+
+    fn follow(&mut self, lines: &Receiver<Value>, on_result: &mut dyn FnMut(RawResult)) {
+        loop {
+            let deadline = self.deadline();
+            match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    if self.line(&line, on_result) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    self.timed_out = true;
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Handles a line. Returns whether it is the last one.
+    fn line(&mut self, line: &Value, on_result: &mut dyn FnMut(RawResult)) -> bool {
+        let ms = line["ms"].as_f64().unwrap_or(0.0);
+        if let Some(how) = line["ended"].as_str() {
+            self.ended = Some((how.to_owned(), line["success"] == true));
+            return true;
+        } else if let Some(stage) = line["stage"].as_str() {
+            self.stage(stage, line["begins"] == true);
+        } else if let Some(id) = line["begin"].as_str() {
+            self.diagnostics.clear();
+            let limit = self.suite.find(id).and_then(|case| case.time_limit);
+            self.state = State::Case(id.to_owned(), Instant::now(), limit.unwrap_or(self.time_limit).max(self.time_limit));
+        } else if let Some(id) = line["exits"].as_str() {
+            self.state = State::Exits(id.to_owned(), ms);
+        } else if let Some(id) = line["end"].as_str() {
+            let outcome = line["outcome"].as_str().and_then(|name| name.parse().ok()).unwrap_or(Outcome::Fail);
+            let reason = line["reason"].as_str().unwrap_or_default().to_owned();
+            self.result(id.to_owned(), outcome, reason, ms, on_result);
+            self.state = State::Between;
+        } else if let Some(reason) = line["not_loaded"].as_str() {
+            self.end.stage = Some(("load".to_owned(), format!("the plugin does not load: {reason}")));
+        } else if line["finished"] == true {
+            self.state = State::Finished;
+        } else {
+            self.end.about.push(line.clone());
+        }
+        false
+    }
+
+    fn stage(&mut self, stage: &str, begins: bool) {
+        let case = match std::mem::replace(&mut self.state, State::Between) {
+            // The creation of the shared client does not count towards the case's time.
+            State::Case(id, _, limit) if !begins => Some((id, limit)),
+            State::Case(id, _, limit) => {
+                self.state = State::Case(id, Instant::now() + self.time_limit.max(LEAST_STAGE), limit);
+                None
+            }
+            _ => None,
+        };
+        if let Some((id, limit)) = case {
+            self.end.stage = None;
+            self.state = State::Case(id, Instant::now(), limit);
+        } else if begins && matches!(self.state, State::Case(..)) {
+            self.end.stage = Some((stage.to_owned(), String::new()));
+        } else if begins {
+            self.state = State::Stage(stage.to_owned(), Instant::now());
+        }
+    }
+
+    fn result(
+        &mut self,
+        id: String,
+        outcome: Outcome,
+        reason: String,
+        ms: f64,
+        on_result: &mut dyn FnMut(RawResult),
+    ) {
+        self.done += 1;
+        let output = if outcome.is_failure() { self.diagnostics.tail(LINES) } else { Vec::new() };
+        on_result(RawResult { id, outcome, reason, ms, output });
+    }
+
+    /// Gives the case during which the worker ended its outcome.
+    fn conclude(&mut self, on_result: &mut dyn FnMut(RawResult)) {
+        let how = match &self.ended {
+            _ if self.timed_out => "did not answer in time and was killed".to_owned(),
+            Some((how, _)) => format!("ended with {how}"),
+            None => "ended, and so did the process that watched it".to_owned(),
+        };
+        let success = !self.timed_out && self.ended.as_ref().is_some_and(|(_, success)| *success);
+        let outcome = if self.timed_out { Outcome::Timeout } else { Outcome::Crash };
+        match std::mem::replace(&mut self.state, State::Finished) {
+            State::Case(id, start, limit) => {
+                let ms = start.elapsed().as_secs_f64() * 1e3;
+                let reason = if self.timed_out {
+                    format!("the case did not end within {limit:?}; its process was killed")
+                } else {
+                    format!("the process {how} during the case")
+                };
+                if let Some((stage, why)) = &mut self.end.stage {
+                    *why = format!("the process {how} while it created the {stage}");
+                }
+                self.result(id, outcome, reason, ms, on_result);
+            }
+            State::Exits(id, ms) if success => self.result(id, Outcome::Pass, String::new(), ms, on_result),
+            State::Exits(id, ms) => {
+                let reason = format!("the process {how} after the case called exit");
+                self.result(id, outcome, reason, ms, on_result);
+            }
+            State::Stage(stage, _) if stage == "teardown" => {
+                self.end.fault = Some(format!("the process {how} while it destroyed the client after its cases"));
+            }
+            State::Stage(stage, _) => {
+                let diagnostics = self.diagnostics.tail(3).join(" / ");
+                self.end.stage = Some(("load".to_owned(), format!("the process {how} during {stage}: {diagnostics}")));
+            }
+            State::Finished if !success => {
+                self.end.fault = Some(format!("the process {how} after all its cases, while it exited"));
+            }
+            State::Between if !success => self.end.fault = Some(format!("the process {how} between two cases")),
+            State::Finished | State::Between => {}
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The output of a worker.
+
+use std::io::{BufRead, BufReader, Read};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use crate::process::lines;
+
+/// Maximum bytes of diagnostics that are kept.
+const MOST: usize = 256 << 10;
+/// Maximum length of a line that is reported.
+const LONGEST: usize = 400;
+
+/// The diagnostics of a process: the last bytes of its standard error, and of its standard output without the worker's
+/// lines.
+#[derive(Clone, Default)]
+pub(super) struct Diagnostics(Arc<Mutex<Vec<u8>>>);
+
+impl Diagnostics {
+    fn push(&self, bytes: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(bytes);
+        if kept.len() > MOST {
+            let cut = kept.len() - MOST / 2;
+            kept.drain(..cut);
+        }
+    }
+
+    /// Forgets the diagnostics of the previous case.
+    pub(super) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// The last lines.
+    pub(super) fn tail(&self, count: usize) -> Vec<String> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = &lines[lines.len().saturating_sub(count)..];
+        last.iter().map(|line| line.chars().take(LONGEST).collect()).collect()
+    }
+
+    /// Reads a pipe on a thread until it is closed.
+    pub(super) fn follow(&self, mut pipe: impl Read + Send + 'static) -> Receiver<()> {
+        let (open, closed) = channel::<()>();
+        let kept = self.clone();
+        std::thread::spawn(move || {
+            let _open: Sender<()> = open;
+            let mut chunk = vec![0; 8192];
+            while let Ok(count @ 1..) = pipe.read(&mut chunk) {
+                kept.push(chunk.get(..count).unwrap_or_default());
+            }
+        });
+        closed
+    }
+
+    /// Reads the worker's lines from a pipe on a thread, until it is closed. Other text is diagnostics.
+    pub(super) fn lines(&self, pipe: impl Read + Send + 'static) -> Receiver<Value> {
+        let (send, receive) = channel();
+        let kept = self.clone();
+        std::thread::spawn(move || {
+            let mut reader = BufReader::new(pipe);
+            let mut line = Vec::new();
+            loop {
+                line.clear();
+                // A plugin may write without end and without line breaks.
+                let limit = u64::try_from(MOST).unwrap_or(u64::MAX);
+                match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
+                    Ok(0) | Err(_) => break,
+                    Ok(_) => match lines::read(&String::from_utf8_lossy(&line)) {
+                        Some(value) => {
+                            if send.send(value).is_err() {
+                                break;
+                            }
+                        }
+                        None => kept.push(&line),
+                    },
+                }
+            }
+        });
+        receive
+    }
+}

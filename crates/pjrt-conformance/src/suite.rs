@@ -1,0 +1,155 @@
+//! The list of all cases, and the form in which the areas declare them.
+
+use std::time::Duration;
+
+use pjrt::Function;
+
+use crate::areas;
+use crate::case::{Case, Needs, Profiles};
+use crate::context::Context;
+use crate::stop::Stop;
+
+/// All cases.
+///
+/// ```
+/// let suite = pjrt_conformance::Suite::new();
+/// assert!(suite.cases().len() >= 300);
+/// assert!(suite.find("data.round_trip.host[dtype=f32]").is_some());
+/// ```
+#[derive(Debug)]
+pub struct Suite {
+    cases: Vec<Case>,
+}
+
+impl Suite {
+    /// Collects the cases of all areas.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut suite = Self { cases: Vec::new() };
+        areas::declare(&mut suite);
+        suite
+    }
+
+    /// The cases, area by area.
+    #[must_use]
+    pub fn cases(&self) -> &[Case] {
+        &self.cases
+    }
+
+    /// The case with this id.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<&Case> {
+        self.cases.iter().find(|case| case.id == id)
+    }
+
+    /// Begins the declaration of a case: its id, the clause that it checks, and why it matters.
+    pub(crate) fn case(
+        &mut self,
+        id: impl Into<String>,
+        clause: impl Into<String>,
+        why: impl Into<String>,
+    ) -> Declaration<'_> {
+        let case = Case {
+            id: id.into(),
+            clause: clause.into(),
+            why: why.into(),
+            profiles: Profiles::FULL,
+            needs: Needs { devices: 1, ..Needs::default() },
+            isolated: false,
+            exits: false,
+            time_limit: None,
+            check: Box::new(|_| Ok(())),
+        };
+        Declaration { suite: self, case }
+    }
+}
+
+impl Default for Suite {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A case that is being declared. [`Declaration::check`] adds it to the suite.
+#[must_use = "call `check` to add the case"]
+pub(crate) struct Declaration<'a> {
+    suite: &'a mut Suite,
+    case: Case,
+}
+
+impl Declaration<'_> {
+    /// The frameworks that depend on it. By default only the full profile contains the case.
+    pub(crate) fn profiles(mut self, profiles: Profiles) -> Self {
+        self.case.profiles = profiles;
+        self
+    }
+
+    /// Functions that the case calls.
+    pub(crate) fn functions(mut self, functions: &[Function]) -> Self {
+        self.case.needs.functions.extend(functions);
+        self
+    }
+
+    /// An extension that the case uses.
+    pub(crate) fn extension(mut self, number: u32) -> Self {
+        self.case.needs.extensions.push(number);
+        self
+    }
+
+    /// Minimum number of devices.
+    pub(crate) fn devices(mut self, count: usize) -> Self {
+        self.case.needs.devices = count;
+        self
+    }
+
+    /// The case needs no client.
+    pub(crate) fn without_client(self) -> Self {
+        self.devices(0)
+    }
+
+    /// The case runs in a process without other cases.
+    pub(crate) fn isolated(mut self) -> Self {
+        self.case.isolated = true;
+        self
+    }
+
+    /// After the check, the process ends with `exit` while the context's objects exist.
+    pub(crate) fn exits(mut self) -> Self {
+        self.case.isolated = true;
+        self.case.exits = true;
+        self
+    }
+
+    /// Another time limit than the run's.
+    pub(crate) fn time_limit(mut self, limit: Duration) -> Self {
+        self.case.time_limit = Some(limit);
+        self
+    }
+
+    /// Adds the case with its check.
+    pub(crate) fn check(mut self, check: impl Fn(&Context) -> Result<(), Stop> + Send + Sync + 'static) {
+        self.case.check = Box::new(check);
+        self.suite.cases.push(self.case);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::Suite;
+
+    #[test]
+    fn ids_are_unique_and_well_formed() {
+        let suite = Suite::new();
+        let mut seen = BTreeSet::new();
+        for case in suite.cases() {
+            assert!(seen.insert(case.id()), "{} is declared twice", case.id());
+            let name = case.id().split('[').next().unwrap();
+            assert_eq!(name.split('.').count(), 3, "{}: area.subject.case", case.id());
+            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
+            assert!(name.chars().all(plain), "{}", case.id());
+            assert!(case.clause().len() > 10 && case.why().len() > 10, "{} lacks its clause or its reason", case.id());
+        }
+    }
+}
