@@ -22,6 +22,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("stablehlo-rs", "stablehlo"),
     ("stablehlo-cpu", "stablehlo_cpu"),
     ("pjrt-cpu", "pjrt_cpu"),
+    ("pjrt-conformance", "pjrt_conformance"),
 ];
 
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.

@@ -1,4 +1,4 @@
-//! A plugin with the fault that `ODD_PLUGIN` names, for the tests of `pjrt doctor`.
+//! A plugin with the fault that `ODD_PLUGIN` names, for the tests of `pjrt doctor` and `pjrt conform`.
 #![allow(missing_debug_implementations, reason = "a test plugin")]
 #![forbid(unsafe_code)]
 
@@ -7,7 +7,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use device_plugin::support::{OperationRule, SupportTable};
-use device_plugin::{Backend, CreateOptions, DevicePlugin, Error, Manifest, Result, device_plugin};
+use device_plugin::{
+    Backend, CreateOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
+};
 
 /// The plugin.
 pub struct Odd;
@@ -36,6 +38,12 @@ fn mode() -> String {
     std::env::var("ODD_PLUGIN").unwrap_or_default()
 }
 
+/// Whether no process has called this before. `ODD_FILE` names a file that records it.
+fn first_time() -> bool {
+    let path = std::env::var_os("ODD_FILE").expect("the test names a file");
+    std::fs::File::options().write(true).create_new(true).open(path).is_ok()
+}
+
 fn hang() -> ! {
     loop {
         std::thread::sleep(Duration::from_secs(1));
@@ -62,8 +70,34 @@ pub struct OddDevice;
 
 impl Backend for OddDevice {
     device_plugin_testing::one_device!("odd");
-    device_plugin_testing::host_memory!();
     device_plugin_testing::no_programs!();
+
+    type Buffer = std::sync::Arc<[u8]>;
+
+    fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> {
+        Ok(host.into_bytes().into())
+    }
+
+    /// Fails in the way that `ODD_PLUGIN` names if the buffer has five bytes.
+    fn read(&self, buffer: &Self::Buffer, to: &mut [u8]) -> Result<()> {
+        to.copy_from_slice(buffer);
+        match mode().as_str() {
+            "abort_in_read" if buffer.len() == 5 => {
+                eprintln!("odd: the copy failed");
+                std::process::abort()
+            }
+            "exit_in_read" if buffer.len() == 5 => std::process::exit(0),
+            "hang_in_read" if buffer.len() == 5 => hang(),
+            "children_in_read" if buffer.len() == 5 => {
+                start_children();
+                hang()
+            }
+            "wrong_in_read" if buffer.len() == 5 => to[2] = !to[2],
+            "rarely_wrong_in_read" if buffer.len() == 5 && first_time() => to[2] = !to[2],
+            _ => {}
+        }
+        Ok(())
+    }
 
     fn create(_: &CreateOptions) -> Result<Self> {
         match mode().as_str() {

@@ -11,8 +11,8 @@ use device_plugin::{EnvPlan, Environment, ProcessTopology};
 use plugin_registry::PluginEntry;
 use serde_json::Value;
 
-use pjrt_conformance::process::guard::{apart, words};
 use crate::probe::{Task, request};
+use pjrt_conformance::process::guard::{apart, words};
 use pjrt_conformance::process::lines::MARK;
 
 /// Interval at which the state of a child is checked.

@@ -93,7 +93,8 @@ impl Args {
     /// Ids of the selected cases, in order.
     fn selected(&self, suite: &Suite) -> Vec<String> {
         let filter = Filter::new(&self.filter);
-        let in_profile = |case: &&pjrt_conformance::Case| self.profile.is_none_or(|profile| case.profiles().contains(profile));
+        let in_profile =
+            |case: &&pjrt_conformance::Case| self.profile.is_none_or(|profile| case.profiles().contains(profile));
         let cases = suite.cases().iter().filter(in_profile).filter(|case| filter.matches(case.id()));
         cases.map(|case| case.id().to_owned()).collect()
     }

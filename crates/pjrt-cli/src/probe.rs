@@ -16,9 +16,9 @@ use plugin_registry::{Error, LoadedPlugin, PluginEntry, PluginRegistry, Policy};
 use serde_json::{Value, json};
 
 use crate::devices::values_json;
+use crate::program;
 use pjrt_conformance::process::guard::die_with;
 use pjrt_conformance::process::lines::tell;
-use crate::program;
 
 /// The task of a child once the plugin is loaded.
 pub(crate) enum Task<'a> {

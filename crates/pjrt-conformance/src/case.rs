@@ -51,7 +51,11 @@ pub struct Profiles(u8);
 impl Profiles {
     /// All profiles: every framework needs it.
     pub const MINIMAL: Self = Self(
-        Profile::Minimal.bit() | Profile::Jax.bit() | Profile::TorchXla.bit() | Profile::Exla.bit() | Profile::Full.bit(),
+        Profile::Minimal.bit()
+            | Profile::Jax.bit()
+            | Profile::TorchXla.bit()
+            | Profile::Exla.bit()
+            | Profile::Full.bit(),
     );
     /// The frameworks, but not the minimal profile.
     pub const FRAMEWORKS: Self =

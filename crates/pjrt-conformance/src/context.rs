@@ -5,8 +5,8 @@ use std::cell::OnceCell;
 use std::fmt;
 
 use pjrt::{
-    Buffer, Client, ClientOptions, CompileOptions, Device, ElementType, Error, HostArray, LoadedExecutable, Memory, Plugin,
-    Shape,
+    Buffer, Client, ClientOptions, CompileOptions, Device, ElementType, Error, HostArray, LoadedExecutable, Memory,
+    Plugin, Shape,
 };
 
 use crate::process::lines;
@@ -103,14 +103,6 @@ impl Context {
     pub(crate) fn compile_with(&self, text: &str, options: &CompileOptions) -> Result<LoadedExecutable, Stop> {
         let program = program::for_plugin(text, self.plugin())?;
         Ok(self.client()?.compile(&program, options)?)
-    }
-
-    /// Runs a program on arrays, and reads the outputs with `PJRT_Buffer_ToHostBuffer`.
-    pub(crate) fn run(&self, text: &str, inputs: &[HostArray]) -> Result<Vec<HostArray>, Stop> {
-        let executable = self.compile(text)?;
-        let inputs: Vec<Buffer> = inputs.iter().map(|input| self.upload(input)).collect::<Result<_, _>>()?;
-        let outputs = executable.execute(&inputs.iter().collect::<Vec<_>>())?;
-        outputs.iter().map(download).collect()
     }
 
     pub(crate) fn upload(&self, array: &HostArray) -> Result<Buffer, Stop> {

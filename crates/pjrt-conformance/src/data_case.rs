@@ -85,10 +85,7 @@ fn declare_one(suite: &mut Suite, case: DataCase) {
         _ => Profiles::FRAMEWORKS,
     };
     let DataCase { id, clause, why, program, inputs, outputs, .. } = case;
-    suite
-        .case(id, clause, why)
-        .profiles(profiles)
-        .check(move |cx| run(cx, &program, &inputs, &outputs));
+    suite.case(id, clause, why).profiles(profiles).check(move |cx| run(cx, &program, &inputs, &outputs));
 }
 
 fn run(cx: &Context, program: &str, inputs: &[Array], outputs: &[Array]) -> Result<(), Stop> {
@@ -182,7 +179,9 @@ fn numbers(array: &HostArray) -> Option<Vec<f64>> {
             bytes.as_chunks::<8>().0.iter().map(|bytes| f64::from_ne_bytes(*bytes)).collect()
         }
         ElementType::F16 => bytes.as_chunks::<2>().0.iter().map(|bytes| f16::from_ne_bytes(*bytes).to_f64()).collect(),
-        ElementType::Bf16 => bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_ne_bytes(*bytes).to_f64()).collect(),
+        ElementType::Bf16 => {
+            bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_ne_bytes(*bytes).to_f64()).collect()
+        }
         _ => return None,
     })
 }

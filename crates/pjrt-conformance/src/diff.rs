@@ -96,7 +96,10 @@ mod tests {
 
     #[test]
     fn changes_and_whether_they_are_worse() {
-        let (old, new) = (report(&[("a", "pass"), ("b", "fail"), ("c", "pass")]), report(&[("a", "pass"), ("b", "pass"), ("d", "crash")]));
+        let (old, new) = (
+            report(&[("a", "pass"), ("b", "fail"), ("c", "pass")]),
+            report(&[("a", "pass"), ("b", "pass"), ("d", "crash")]),
+        );
         let diff = Diff::of(&old, &new);
         assert_eq!(diff.to_text(), "fail -> pass  b\n- -> crash  d\npass -> -  c\n3 cases differ\n");
         assert!(diff.is_worse() && !Diff::of(&new, &old).changes.is_empty());

@@ -184,7 +184,9 @@ impl Expectations {
             let mut named = report
                 .results
                 .iter()
-                .filter(|result| entry.cases.iter().any(|pattern| pattern == &result.id || selects(pattern, &result.id)))
+                .filter(|result| {
+                    entry.cases.iter().any(|pattern| pattern == &result.id || selects(pattern, &result.id))
+                })
                 .peekable();
             named.peek().is_none() || named.any(|result| entry.outcomes.contains(&result.outcome))
         });

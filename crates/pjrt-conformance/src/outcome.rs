@@ -25,8 +25,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: &[Self] =
-        &[Self::Pass, Self::Fail, Self::Crash, Self::Timeout, Self::Unsupported, Self::Skipped];
+    pub const ALL: &[Self] = &[Self::Pass, Self::Fail, Self::Crash, Self::Timeout, Self::Unsupported, Self::Skipped];
 
     /// The name in reports.
     #[must_use]

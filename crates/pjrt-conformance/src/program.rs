@@ -13,7 +13,8 @@ pub(crate) fn for_plugin(text: &str, plugin: &Plugin) -> Result<Program, Stop> {
 
 /// Reads StableHLO text.
 pub(crate) fn module(text: &str) -> Result<pjrt::stablehlo::ir::Module, Stop> {
-    stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::STRUCTURE).map_err(|error| Stop::Fail(format!("the suite's program is not valid: {error}")))
+    stablehlo::parse(text.to_owned(), stablehlo::VerifyLevel::STRUCTURE)
+        .map_err(|error| Stop::Fail(format!("the suite's program is not valid: {error}")))
 }
 
 /// A function `main` with one line of body for each operation.
@@ -43,9 +44,5 @@ pub(crate) fn unary(op: &str, from: &str, to: &str) -> String {
 
 /// Applies an elementwise operation with two operands.
 pub(crate) fn binary(op: &str, ty: &str) -> String {
-    main(
-        &format!("%x: {ty}, %y: {ty}"),
-        ty,
-        &format!("  %z = stablehlo.{op} %x, %y : {ty}\n  return %z : {ty}"),
-    )
+    main(&format!("%x: {ty}, %y: {ty}"), ty, &format!("  %z = stablehlo.{op} %x, %y : {ty}\n  return %z : {ty}"))
 }

@@ -24,7 +24,8 @@ enum Specials {
 }
 
 fn format(ty: ElementType) -> Option<Format> {
-    let new = |exponent_bits, mantissa_bits, bias, specials| Some(Format { exponent_bits, mantissa_bits, bias, specials });
+    let new =
+        |exponent_bits, mantissa_bits, bias, specials| Some(Format { exponent_bits, mantissa_bits, bias, specials });
     match ty {
         ElementType::F8E5M2 => new(5, 2, 15, Specials::Ieee),
         ElementType::F8E4M3 => new(4, 3, 7, Specials::Ieee),
@@ -100,7 +101,11 @@ pub(crate) fn within(found: f64, exact: f64, ulps: f64, mantissa_bits: i32, smal
         return found == exact;
     }
     let exponent = if exact == 0.0 { 0.0 } else { exact.abs().log2().floor() };
-    let unit = if exact.abs() < smallest_normal { smallest_normal * 2f64.powi(-mantissa_bits) } else { (exponent - f64::from(mantissa_bits)).exp2() };
+    let unit = if exact.abs() < smallest_normal {
+        smallest_normal * 2f64.powi(-mantissa_bits)
+    } else {
+        (exponent - f64::from(mantissa_bits)).exp2()
+    };
     // A device may flush subnormal numbers to zero.
     let flushed = found == 0.0 && exact.abs() < smallest_normal;
     flushed || (found - exact).abs() <= ulps * unit

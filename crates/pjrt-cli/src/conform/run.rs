@@ -100,7 +100,12 @@ fn text(report: &Outcomes) -> String {
     let mut profiles = Table::new(["PROFILE", "CASES", "PASS", "MISSING"]);
     for summary in report.profiles() {
         let (all, pass) = (summary.totals.all(), summary.totals.of(Outcome::Pass));
-        profiles.row([summary.profile.to_owned(), all.to_string(), pass.to_string(), summary.missing.len().to_string()]);
+        profiles.row([
+            summary.profile.to_owned(),
+            all.to_string(),
+            pass.to_string(),
+            summary.missing.len().to_string(),
+        ]);
     }
     out.push('\n');
     out.push_str(&profiles.text(""));

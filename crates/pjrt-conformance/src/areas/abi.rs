@@ -184,7 +184,11 @@ fn slots(suite: &mut Suite) {
                     {
                         return Err(Stop::Skip(format!("the plugin's version {version} is older than the function")));
                     }
-                    ensure!(cx.plugin().supports(function), "the slot of {} is null or behind the table", function.name());
+                    ensure!(
+                        cx.plugin().supports(function),
+                        "the slot of {} is null or behind the table",
+                        function.name()
+                    );
                     Ok(())
                 });
         }
@@ -234,7 +238,9 @@ fn sizes(suite: &mut Suite) {
             suite
                 .case(
                     format!("abi.struct_size.older[function={},caller=0.{minor}]", older.name),
-                    format!("{SIZE}; fields are only appended, so the size of an older header leaves out the newer fields"),
+                    format!(
+                        "{SIZE}; fields are only appended, so the size of an older header leaves out the newer fields"
+                    ),
                     "a framework built with an older header, such as PyTorch/XLA 2.9, passes shorter structs",
                 )
                 .profiles(Profiles::TORCH)
@@ -288,7 +294,8 @@ fn extensions(suite: &mut Suite) {
         });
     for number in 0..25u32 {
         let Some(name) = pjrt::extensions::name(number) else { continue };
-        let functions: Vec<Function> = Function::ALL.iter().copied().filter(|function| function.extension() == Some(name)).collect();
+        let functions: Vec<Function> =
+            Function::ALL.iter().copied().filter(|function| function.extension() == Some(name)).collect();
         suite
             .case(
                 format!("abi.extensions.size[extension={name}]"),
@@ -358,7 +365,8 @@ fn plugin(suite: &mut Suite) {
         .without_client()
         .check(|cx| {
             let attributes = cx.plugin().attributes()?;
-            match attributes.iter().find(|attribute| attribute.name == "xla_version").map(|attribute| &attribute.value) {
+            match attributes.iter().find(|attribute| attribute.name == "xla_version").map(|attribute| &attribute.value)
+            {
                 Some(Value::Int64(_)) => Ok(()),
                 Some(other) => Err(Stop::Fail(format!("xla_version is {other}, not an integer"))),
                 None => Err(Stop::Unsupported("the plugin has no attribute xla_version".to_owned())),

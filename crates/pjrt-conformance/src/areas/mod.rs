@@ -1,9 +1,18 @@
 //! The cases, one file for each area.
 
 mod abi;
+mod buffers;
 mod data;
+mod devices;
+mod errors;
 mod events;
+mod executables;
+mod extensions;
+mod numerics;
+mod processes;
+mod transfers;
 
+use crate::data_case;
 use crate::suite::Suite;
 
 /// Declares the cases of all areas.
@@ -11,4 +20,13 @@ pub(crate) fn declare(suite: &mut Suite) {
     abi::declare(suite);
     data::declare(suite);
     events::declare(suite);
+    errors::declare(suite);
+    buffers::declare(suite);
+    devices::declare(suite);
+    transfers::declare(suite);
+    executables::declare(suite);
+    extensions::declare(suite);
+    numerics::declare(suite);
+    processes::declare(suite);
+    data_case::declare(suite);
 }

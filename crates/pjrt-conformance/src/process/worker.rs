@@ -61,7 +61,9 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
     for id in &request.cases {
         let Some(case) = suite.find(id) else {
             tell(&json!({ "begin": id }));
-            tell(&json!({ "end": id, "outcome": Outcome::Skipped, "reason": "this suite has no such case", "ms": 0.0 }));
+            tell(
+                &json!({ "end": id, "outcome": Outcome::Skipped, "reason": "this suite has no such case", "ms": 0.0 }),
+            );
             continue;
         };
         tell(&json!({ "begin": id }));

@@ -121,3 +121,10 @@ fn set_size<T: AbiStruct>(args: &mut T, minor: i32) {
     // SAFETY: `AbiStruct`: the struct begins with its size.
     unsafe { std::ptr::from_mut(args).cast::<usize>().write(size) };
 }
+
+/// Loads bytes as an executable and destroys it. The inner result is the plugin's.
+pub(crate) fn load_bytes(client: &Client, bytes: &[u8]) -> Result<Result<(), String>, Stop> {
+    // SAFETY: P2: the bytes may be damaged. The case runs in a process of its own, and reports a crash.
+    let loaded = unsafe { client.deserialize_and_load_unchecked(bytes) };
+    Ok(loaded.map(drop).map_err(|error| error.to_string()))
+}

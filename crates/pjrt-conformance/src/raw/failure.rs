@@ -4,8 +4,8 @@ use std::ffi::{c_char, c_void};
 use std::fmt;
 use std::ptr::NonNull;
 
-use pjrt::{Client, Plugin};
 use pjrt::raw::AsRaw;
+use pjrt::{Client, Plugin};
 use pjrt_sys::{
     AbiStruct, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
     PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, slot,

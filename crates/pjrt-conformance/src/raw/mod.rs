@@ -10,7 +10,7 @@ mod failure;
 mod sizes;
 mod table;
 
-pub(crate) use buffers::{execute_unchecked, host_size, read_with_size, write_with_stride};
+pub(crate) use buffers::{execute_unchecked, host_size, load_bytes, read_with_size, write_with_stride};
 pub(crate) use events::RawEvent;
 pub(crate) use failure::{Failure, failing_compile};
 pub(crate) use sizes::{Newer, OLDER, PROBES, newer};

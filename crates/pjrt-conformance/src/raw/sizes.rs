@@ -147,9 +147,7 @@ pub(crate) const OLDER: &[Older] = &[
     Older {
         name: "PJRT_Plugin_Attributes",
         sizes: history::<pjrt_sys::PJRT_Plugin_Attributes_Args>,
-        call: |objects, size| {
-            sized::<slot::PJRT_Plugin_Attributes>(&objects.client.plugin(), size, |_| ()).map(drop)
-        },
+        call: |objects, size| sized::<slot::PJRT_Plugin_Attributes>(&objects.client.plugin(), size, |_| ()).map(drop),
     },
     Older {
         name: "PJRT_Device_MemoryStats",

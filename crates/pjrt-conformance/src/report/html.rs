@@ -39,7 +39,11 @@ pub fn to_html(report: &Report) -> Result<String, String> {
     let profiles: Vec<Row> = report
         .profiles()
         .into_iter()
-        .map(|summary| Row { name: summary.profile.to_owned(), counts: counts(&summary.totals), all: summary.totals.all() })
+        .map(|summary| Row {
+            name: summary.profile.to_owned(),
+            counts: counts(&summary.totals),
+            all: summary.totals.all(),
+        })
         .collect();
     let outcomes: Vec<&str> = Outcome::ALL.iter().map(|outcome| outcome.name()).collect();
     let environment = environment();

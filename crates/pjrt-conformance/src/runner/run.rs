@@ -93,7 +93,9 @@ pub fn run(
     expectations: &Expectations,
     on_update: &(dyn Fn(Update<'_>) + Sync),
 ) -> Result<Report, String> {
-    if let Some((size, sha256)) = Some(plugin.path.as_str()).filter(|path| !path.is_empty()).and_then(|path| machine::hash(Path::new(path))) {
+    if let Some((size, sha256)) =
+        Some(plugin.path.as_str()).filter(|path| !path.is_empty()).and_then(|path| machine::hash(Path::new(path)))
+    {
         plugin.size = size;
         plugin.sha256 = sha256;
     }
@@ -129,10 +131,14 @@ pub fn run(
         ids.iter().filter(|id| !kept.iter().any(|result| result.id == **id)).cloned().collect();
     report.results = kept;
     let queue = Queue::new(suite, &remaining);
-    let run = Run { launcher, suite, settings, expectations, on_update, state: Mutex::new(report), start: Instant::now() };
+    let run =
+        Run { launcher, suite, settings, expectations, on_update, state: Mutex::new(report), start: Instant::now() };
     let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..settings.jobs.max(1)).map(|_| scope.spawn(|| run.work(&queue))).collect();
-        workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err("a thread of the run panicked".to_owned()))).collect()
+        workers
+            .into_iter()
+            .map(|worker| worker.join().unwrap_or_else(|_| Err("a thread of the run panicked".to_owned())))
+            .collect()
     });
     results.into_iter().collect::<Result<(), String>>()?;
     run.judge();
@@ -160,14 +166,20 @@ impl Run<'_> {
         while let Some((cases, not_loaded, no_client)) = queue.next() {
             if let Some(reason) = not_loaded {
                 for id in cases {
-                    self.add(RawResult { id, outcome: Outcome::Skipped, reason: reason.clone(), ms: 0.0, output: Vec::new() });
+                    self.add(RawResult {
+                        id,
+                        outcome: Outcome::Skipped,
+                        reason: reason.clone(),
+                        ms: 0.0,
+                        output: Vec::new(),
+                    });
                 }
                 continue;
             }
-            let request =
-                Request { target: self.launcher.target.clone(), cases, seed: self.settings.seed, no_client };
-            let end =
-                group::run(self.launcher, &request, self.suite, self.settings.time_limit, &mut |result| self.add(result))?;
+            let request = Request { target: self.launcher.target.clone(), cases, seed: self.settings.seed, no_client };
+            let end = group::run(self.launcher, &request, self.suite, self.settings.time_limit, &mut |result| {
+                self.add(result)
+            })?;
             if let Some((stage, reason)) = &end.stage {
                 queue.failed(stage, reason);
             }
@@ -242,9 +254,10 @@ impl Run<'_> {
     fn repeat(&self) -> Result<(), String> {
         let failed: Vec<(usize, String, Outcome)> = {
             let report = self.report();
-            let failed = report.results.iter().enumerate().filter(|(_, result)| {
-                !result.expected && result.outcome.is_failure() && result.attempts.is_empty()
-            });
+            let failed =
+                report.results.iter().enumerate().filter(|(_, result)| {
+                    !result.expected && result.outcome.is_failure() && result.attempts.is_empty()
+                });
             failed.map(|(at, result)| (at, result.id.clone(), result.outcome)).take(MOST_REPEATED).collect()
         };
         for (at, id, first) in failed {

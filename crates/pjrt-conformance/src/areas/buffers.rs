@@ -1,0 +1,512 @@
+//! Buffers: deletion, donation, aliasing, host-buffer semantics, references, raw copies.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use pjrt::{ElementType, ErrorCode, ExecuteOptions, Function, HostBufferSemantics, Input, Placement, UploadOptions};
+
+use crate::case::Profiles;
+use crate::context::{Context, floats, shape};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+pub(crate) fn declare(suite: &mut Suite) {
+    deletion(suite);
+    donation(suite);
+    semantics(suite);
+    aliases(suite);
+    pointers(suite);
+}
+
+fn deletion(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_Buffer_Delete: drops the buffer's reference to its memory; the object remains";
+    suite.case("buffers.delete.is_deleted", clause, "jax.Array.delete").profiles(Profiles::MINIMAL).check(|cx| {
+        let buffer = cx.floats(&[1.0, 2.0])?;
+        ensure!(!buffer.is_deleted()?, "a new buffer is deleted");
+        buffer.delete()?;
+        ensure!(buffer.is_deleted()?, "a deleted buffer is not deleted");
+        Ok(())
+    });
+    suite
+        .case("buffers.delete.twice", clause, "frameworks delete arrays that a program already consumed")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            buffer.delete()?;
+            // Whether this is an error is not specified.
+            let _ = buffer.delete();
+            ensure!(buffer.is_deleted()?, "a deleted buffer is not deleted");
+            Ok(())
+        });
+    suite.case("buffers.delete.read_fails", clause, "use after delete").profiles(Profiles::FRAMEWORKS).check(|cx| {
+        let buffer = cx.floats(&[1.0, 2.0])?;
+        buffer.delete()?;
+        ensure!(buffer.to_host_async::<f32>().and_then(pjrt::HostRead::wait).is_err(), "a deleted buffer was read");
+        Ok(())
+    });
+    suite
+        .case("buffers.delete.ready_event", clause, "upstream's test of the ready event of a deleted buffer")
+        .profiles(Profiles::FULL)
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            buffer.delete()?;
+            // An error, or an event that ends. Not a crash.
+            if let Ok(event) = buffer.ready_event() {
+                let _ = event.wait();
+            }
+            Ok(())
+        });
+    suite
+        .case("buffers.delete.while_in_use", clause, "an argument is deleted directly after the run started")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let executable = cx.add_one(100_000)?;
+            for at in 0..10u8 {
+                let data = vec![f32::from(at); 100_000];
+                let buffer = cx.floats(&data)?;
+                let outputs = executable.execute(&[&buffer])?;
+                buffer.delete()?;
+                ensure!(
+                    floats(&outputs[0])?.iter().all(|value| *value == f32::from(at) + 1.0),
+                    "the run read freed memory"
+                );
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.delete.drop_while_in_use",
+            "pjrt_c_api.h, PJRT_Buffer_Destroy: frees the object; pending uses keep the memory",
+            "Python frees temporaries directly after a call",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let executable = cx.add_one(100_000)?;
+            for at in 0..10u8 {
+                let buffer = cx.floats(&vec![f32::from(at); 100_000])?;
+                let outputs = executable.execute(&[&buffer])?;
+                drop(buffer);
+                ensure!(
+                    floats(&outputs[0])?.iter().all(|value| *value == f32::from(at) + 1.0),
+                    "the run read freed memory"
+                );
+            }
+            Ok(())
+        });
+    suite
+        .case("buffers.delete.pending_read", clause, "a copy to the host is pending when the array is freed")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let buffer = cx.floats(&vec![3.0; 1_000_000])?;
+            let read = buffer.to_host_async::<f32>()?;
+            drop(buffer);
+            ensure!(read.wait()?.iter().all(|value| *value == 3.0), "the copy read freed memory");
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.delete.executable",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_Delete: the executable cannot run afterwards",
+            "caches drop executables",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            ensure!(!executable.is_deleted()?, "a new executable is deleted");
+            executable.delete()?;
+            ensure!(executable.is_deleted()?, "a deleted executable is not deleted");
+            ensure!(executable.execute(&[&buffer]).is_err(), "a deleted executable ran");
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.delete.executable_while_running",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_Destroy: pending runs continue",
+            "caches drop executables while they run",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let executable = cx.add_one(100_000)?;
+            let buffer = cx.floats(&vec![1.0; 100_000])?;
+            let outputs = executable.execute(&[&buffer])?;
+            drop(executable);
+            ensure!(floats(&outputs[0])?.iter().all(|value| *value == 2.0), "the result is wrong");
+            Ok(())
+        });
+}
+
+/// Adds 1 to an array whose memory the result may reuse.
+fn donating(len: usize, attribute: &str) -> String {
+    crate::program::main(
+        &format!("%x: tensor<{len}xf32> {{{attribute}}}"),
+        &format!("tensor<{len}xf32>"),
+        &format!(
+            "  %one = stablehlo.constant dense<1.0> : tensor<{len}xf32>\n  %y = stablehlo.add %x, %one : tensor<{len}xf32>\n  return %y : tensor<{len}xf32>"
+        ),
+    )
+}
+
+fn donation(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: arguments that the program donates are consumed, unless non_donatable_input_indices lists them";
+    let why =
+        "training steps donate their weights; an ignored donation doubles the memory, a wrong one corrupts weights";
+    let attribute = "tf.aliasing_output = 0 : i32";
+    suite.case("buffers.donation.consumes", clause, why).profiles(Profiles::FRAMEWORKS).check(move |cx| {
+        let executable = cx.compile(&donating(1000, attribute))?;
+        let buffer = cx.floats(&[1.0; 1000])?;
+        let run = executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::new())?;
+        ensure!(floats(&run.outputs[0])? == [2.0; 1000], "the result is wrong");
+        Ok(())
+    });
+    suite.case("buffers.donation.listed_argument_is_kept", clause, why).profiles(Profiles::FRAMEWORKS).check(
+        move |cx| {
+            let executable = cx.compile(&donating(1000, attribute))?;
+            let buffer = cx.floats(&[1.0; 1000])?;
+            let outputs = executable.execute(&[&buffer])?;
+            ensure!(floats(&outputs[0])? == [2.0; 1000], "the result is wrong");
+            ensure!(!buffer.is_deleted()?, "an argument in non_donatable_input_indices was deleted");
+            ensure!(floats(&buffer)? == [1.0; 1000], "an argument in non_donatable_input_indices changed");
+            Ok(())
+        },
+    );
+    suite.case("buffers.donation.without_alias", clause, why).profiles(Profiles::FRAMEWORKS).check(|cx| {
+        let executable = cx.add_one(100)?;
+        let buffer = cx.floats(&[1.0; 100])?;
+        let outputs = executable.execute(&[&buffer])?;
+        ensure!(
+            floats(&outputs[0])? == [2.0; 100] && floats(&buffer)? == [1.0; 100],
+            "a program without donation changed its argument"
+        );
+        Ok(())
+    });
+    suite.case("buffers.donation.chain", clause, why).profiles(Profiles::FRAMEWORKS).check(move |cx| {
+        let executable = cx.compile(&donating(1000, attribute))?;
+        let mut buffer = cx.floats(&[0.0; 1000])?;
+        for _ in 0..100 {
+            let run = executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::new())?;
+            buffer = run.outputs.into_iter().next().ok_or_else(|| Stop::Fail("the run has no output".to_owned()))?;
+        }
+        ensure!(floats(&buffer)? == [100.0; 1000], "100 donating steps computed {:?}", floats(&buffer)?.first());
+        Ok(())
+    });
+    suite
+        .case(
+            "buffers.donation.donor",
+            clause,
+            "jax.jit(donate_argnums) marks donors whose output the compiler chooses",
+        )
+        .profiles(Profiles::JAX)
+        .check(|cx| {
+            let executable = cx.compile(&donating(1000, "jax.buffer_donor = true"))?;
+            let buffer = cx.floats(&[1.0; 1000])?;
+            let run = executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::new())?;
+            ensure!(floats(&run.outputs[0])? == [2.0; 1000], "the result is wrong");
+            Ok(())
+        });
+    suite
+        .case("buffers.donation.while_read", clause, "a copy to the host is pending when the array is donated")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(move |cx| {
+            let executable = cx.compile(&donating(100_000, attribute))?;
+            for _ in 0..10 {
+                let buffer = cx.floats(&vec![1.0; 100_000])?;
+                let read = buffer.to_host_async::<f32>()?;
+                let run = executable.execute_with([Input::Donate(buffer)], &ExecuteOptions::new())?;
+                ensure!(read.wait()?.iter().all(|value| *value == 1.0), "the pending copy read the result");
+                ensure!(floats(&run.outputs[0])?.iter().all(|value| *value == 2.0), "the result is wrong");
+            }
+            Ok(())
+        });
+    suite
+        .case("buffers.donation.also_another_argument", clause, "one array as two arguments, one of them donated")
+        .profiles(Profiles::FULL)
+        .check(|cx| {
+            let executable = cx.compile(&crate::program::main(
+                "%x: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<8xf32>",
+                "tensor<8xf32>",
+                "  %z = stablehlo.add %x, %y : tensor<8xf32>\n  return %z : tensor<8xf32>",
+            ))?;
+            let (x, y) = (cx.floats(&[1.0; 8])?, cx.floats(&[2.0; 8])?);
+            let run = executable.execute_with([Input::Donate(x), Input::Borrow(&y)], &ExecuteOptions::new())?;
+            ensure!(
+                floats(&run.outputs[0])? == [3.0; 8] && floats(&y)? == [2.0; 8],
+                "the result or the other argument is wrong"
+            );
+            Ok(())
+        });
+}
+
+/// Host memory that reports when it is released.
+struct Watched {
+    data: Vec<f32>,
+    released: Sender<()>,
+}
+
+impl AsRef<[f32]> for Watched {
+    fn as_ref(&self) -> &[f32] {
+        &self.data
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        // Changes the memory before it is freed, so that a later use by the plugin is visible.
+        self.data.fill(-1.0);
+        let _ = self.released.send(());
+    }
+}
+
+fn semantics(suite: &mut Suite) {
+    use HostBufferSemantics::{ImmutableOnlyDuringCall, ImmutableUntilTransferCompletes, ImmutableZeroCopy};
+    let clause = "pjrt_c_api.h, PJRT_HostBufferSemantics: how long the plugin may use the host's memory; done_with_host_buffer reports its end";
+    for (name, semantics) in [
+        ("only_during_call", ImmutableOnlyDuringCall),
+        ("until_transfer_completes", ImmutableUntilTransferCompletes),
+        ("zero_copy", ImmutableZeroCopy),
+    ] {
+        suite
+            .case(
+                format!("buffers.semantics.contents[semantics={name}]"),
+                clause,
+                "reading memory after the caller freed it gives wrong arrays",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                let (released, _receive) = channel();
+                let data = Watched { data: (0..10_000u16).map(f32::from).collect(), released };
+                let options = UploadOptions::new().with_semantics(semantics);
+                let buffer = cx.client()?.buffer_from_owned_with(data, &[10_000], Placement::Default, &options)?;
+                let expected: Vec<f32> = (0..10_000u16).map(f32::from).collect();
+                ensure!(floats(&buffer)? == expected, "the array differs from the host's data");
+                Ok(())
+            });
+        suite
+            .case(
+                format!("buffers.semantics.released[semantics={name}]"),
+                clause,
+                "a done event that never comes leaks every uploaded array",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                let (released, receive) = channel();
+                let data = Watched { data: vec![1.0; 1000], released };
+                let options = UploadOptions::new().with_semantics(semantics);
+                let buffer = cx.client()?.buffer_from_owned_with(data, &[1000], Placement::Default, &options)?;
+                buffer.wait()?;
+                if semantics == ImmutableZeroCopy {
+                    drop(buffer);
+                }
+                ensure!(receive.recv().is_ok(), "the host's memory was not released");
+                Ok(())
+            });
+        suite
+            .case(
+                format!("buffers.semantics.freed_after_done[semantics={name}]"),
+                clause,
+                "an early done event lets the caller overwrite data that the plugin still reads",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                let options = UploadOptions::new().with_semantics(semantics);
+                for at in 0..20u8 {
+                    let (released, receive) = channel();
+                    let data = Watched { data: vec![f32::from(at); 100_000], released };
+                    let buffer = cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?;
+                    if semantics != ImmutableZeroCopy {
+                        // The memory has been overwritten when this returns.
+                        ensure!(receive.recv().is_ok(), "the host's memory was not released");
+                    }
+                    ensure!(
+                        floats(&buffer)?.iter().all(|value| *value == f32::from(at)),
+                        "the plugin read the memory after its done event"
+                    );
+                }
+                Ok(())
+            });
+    }
+    suite
+        .case("buffers.semantics.buffer_dropped_first", clause, "an array is freed while its upload is pending")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for _ in 0..10 {
+                let (released, receive) = channel();
+                let data = Watched { data: vec![1.0; 100_000], released };
+                let options = UploadOptions::new().with_semantics(ImmutableUntilTransferCompletes);
+                drop(cx.client()?.buffer_from_owned_with(data, &[100_000], Placement::Default, &options)?);
+                ensure!(receive.recv().is_ok(), "the host's memory was not released");
+            }
+            Ok(())
+        });
+}
+
+fn aliases(suite: &mut Suite) {
+    let functions = [Function::PJRT_Client_CreateAliasBuffer, Function::PJRT_Client_FulfillAliasBuffer];
+    let clause = "pjrt_c_api.h, PJRT_Client_CreateAliasBuffer: a buffer that becomes ready when another one fulfils it";
+    let why = "JAX starts runs on arrays that another thread still computes";
+    let vector = || shape(ElementType::F32, &[4]);
+    suite.case("buffers.alias.fulfilled", clause, why).functions(&functions).check(move |cx| {
+        let client = cx.client()?;
+        let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+        let source = cx.floats(&[1.0, 2.0, 3.0, 4.0])?;
+        fulfillment.fulfill(&source)?;
+        ensure_eq!(floats(&alias)?, vec![1.0, 2.0, 3.0, 4.0], "contents");
+        Ok(())
+    });
+    suite.case("buffers.alias.used_before", clause, why).functions(&functions).check(move |cx| {
+        let client = cx.client()?;
+        let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+        let outputs = cx.add_one(4)?.execute(&[&alias])?;
+        let source = cx.floats(&[1.0, 2.0, 3.0, 4.0])?;
+        fulfillment.fulfill(&source)?;
+        ensure_eq!(floats(&outputs[0])?, vec![2.0, 3.0, 4.0, 5.0], "result of a run that began before");
+        Ok(())
+    });
+    suite
+        .case("buffers.alias.failed", clause, "the error reaches everything that depends on the buffer")
+        .functions(&functions)
+        .check(move |cx| {
+            let client = cx.client()?;
+            let (alias, fulfillment) = client.create_alias_buffer(&vector(), None, &cx.memory()?)?;
+            fulfillment.fail(ErrorCode::ABORTED, "the reason")?;
+            let Err(error) = alias.wait() else { fail!("the error was lost") };
+            ensure!(error.message().contains("the reason"), "the message is {:?}", error.message());
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.alias.uninitialized",
+            "pjrt_c_api.h, PJRT_Client_CreateUninitializedBuffer: memory without contents",
+            "outputs of custom kernels",
+        )
+        .functions(&[Function::PJRT_Client_CreateUninitializedBuffer])
+        .check(move |cx| {
+            let buffer = cx.client()?.create_uninitialized_buffer(&vector(), None, &cx.memory()?)?;
+            ensure_eq!(buffer.shape()?, &vector(), "shape");
+            buffer.wait()?;
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.alias.bitcast",
+            "pjrt_c_api.h, PJRT_Buffer_Bitcast: the same memory with another type or shape",
+            "views of arrays",
+        )
+        .functions(&[Function::PJRT_Buffer_Bitcast])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, -2.0])?;
+            let view = buffer.bitcast(&shape(ElementType::S32, &[2]), None)?;
+            ensure_eq!(view.to_host_async::<i32>()?.wait()?, vec![0x3f80_0000, -0x4000_0000], "bits");
+            Ok(())
+        });
+}
+
+fn pointers(suite: &mut Suite) {
+    let counts = [
+        Function::PJRT_Buffer_IncreaseExternalReferenceCount,
+        Function::PJRT_Buffer_DecreaseExternalReferenceCount,
+        Function::PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
+    ];
+    suite
+        .case(
+            "buffers.pointer.external_reference",
+            "pjrt_c_api.h, PJRT_Buffer_IncreaseExternalReferenceCount: the memory stays until the count is decreased",
+            "DLPack and NumPy views",
+        )
+        .profiles(Profiles::JAX_TORCH)
+        .functions(&counts)
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0; 100])?;
+            buffer.wait()?;
+            let reference = buffer.external_reference()?;
+            ensure!(!reference.address()?.is_null(), "the memory's address is null");
+            drop(reference);
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.pointer.unsafe_pointer",
+            "pjrt_c_api.h, PJRT_Buffer_UnsafePointer: the address of the buffer's memory",
+            "jax.Array.unsafe_buffer_pointer",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Buffer_UnsafePointer])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0; 100])?;
+            buffer.wait()?;
+            ensure!(buffer.unsafe_pointer()? != 0, "the memory's address is 0");
+            ensure_eq!(buffer.unsafe_pointer()?, buffer.unsafe_pointer()?, "the address of the second call");
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.pointer.host_memory_is_readable",
+            "pjrt_c_api.h, PJRT_Buffer_IsOnCpu: whether the memory is the host's",
+            "JAX reads such memory without a copy",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&counts)
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0, 3.0])?;
+            if !buffer.is_on_cpu()? {
+                return Err(Stop::Skip("the buffer is not in the host's memory".to_owned()));
+            }
+            ensure_eq!(&*buffer.host_view::<f32>()?, &[1.0, 2.0, 3.0][..], "the memory at the buffer's address");
+            Ok(())
+        });
+    for (offset, len) in [(0usize, 40usize), (4, 8), (36, 4), (0, 0), (3, 5)] {
+        suite
+            .case(
+                format!("buffers.raw_copy.range[offset={offset},bytes={len}]"),
+                "pjrt_c_api.h, PJRT_Buffer_CopyRawToHost: transfer_size bytes from offset",
+                "PyTorch/XLA and pathways copy parts of arrays",
+            )
+            .functions(&[Function::PJRT_Buffer_CopyRawToHost])
+            .check(move |cx| {
+                let data: Vec<f32> = (0..10u8).map(f32::from).collect();
+                let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_ne_bytes()).collect();
+                let buffer = cx.floats(&data)?;
+                let found = buffer.copy_raw_to_host(offset, len)?.wait()?;
+                ensure_eq!(found, bytes[offset..offset + len].to_vec(), "bytes");
+                Ok(())
+            });
+    }
+    suite
+        .case(
+            "buffers.raw_copy.future",
+            "pjrt_c_api.h, PJRT_Buffer_CopyRawToHostFuture: the destination is given later",
+            "the destination is allocated while the device computes",
+        )
+        .functions(&[Function::PJRT_Buffer_CopyRawToHostFuture])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            let copy = buffer.copy_raw_to_host_future(4, 4)?;
+            ensure_eq!(copy.start(vec![0; 4])?.wait()?, 2.0f32.to_ne_bytes().to_vec(), "bytes");
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.pointer.concurrent_queries",
+            "C API: several threads may use one object at the same time",
+            "threads of a framework share arrays",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| concurrent_queries(cx));
+}
+
+fn concurrent_queries(cx: &Context) -> Result<(), Stop> {
+    let buffer = Arc::new(cx.floats(&[1.0; 64])?);
+    let threads: Vec<_> = (0..8)
+        .map(|_| {
+            let buffer = buffer.clone();
+            std::thread::spawn(move || {
+                (0..200).all(|_| {
+                    buffer.on_device_size().is_ok_and(|size| size >= 256)
+                        && buffer.is_deleted().is_ok_and(|deleted| !deleted)
+                })
+            })
+        })
+        .collect();
+    ensure!(threads.into_iter().all(|thread| thread.join().unwrap_or(false)), "a query failed");
+    Ok(())
+}

@@ -1,0 +1,668 @@
+//! Clients, devices, memories, and several devices.
+
+use std::collections::BTreeSet;
+
+use pjrt::{CompileOptions, DeviceAssignment, ErrorCode, ExecuteOptions, Function, Input, Placement};
+
+use crate::case::Profiles;
+use crate::context::{Context, floats};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+pub(crate) fn declare(suite: &mut Suite) {
+    client(suite);
+    devices(suite);
+    memories(suite);
+    copies(suite);
+    several(suite);
+}
+
+fn client(suite: &mut Suite) {
+    suite
+        .case(
+            "client.query.platform_name",
+            "pjrt_c_api.h, PJRT_Client_PlatformName: a string that identifies the platform (cpu, gpu, tpu)",
+            "JAX selects lowering rules by it",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let name = cx.client()?.platform_name()?;
+            ensure!(!name.is_empty() && name.chars().all(|c| c.is_ascii_graphic()), "the platform's name is {name:?}");
+            ensure_eq!(cx.client()?.platform_name()?, name, "the name of the second call");
+            Ok(())
+        });
+    suite
+        .case(
+            "client.query.platform_version",
+            "pjrt_c_api.h, PJRT_Client_PlatformVersion: a human-readable version",
+            "it is part of the key of compilation caches",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            ensure!(!cx.client()?.platform_version()?.is_empty(), "the platform's version is empty");
+            Ok(())
+        });
+    suite
+        .case(
+            "client.query.process_index",
+            "pjrt_c_api.h, PJRT_Client_ProcessIndex: 0 for a client of one process",
+            "frameworks split data by it",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            ensure_eq!(cx.client()?.process_index()?, 0, "process index");
+            Ok(())
+        });
+    suite
+        .case(
+            "client.create.second",
+            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
+            "tests and notebooks create a client after another one",
+        )
+        .isolated()
+        .check(|cx| {
+            let data: Vec<f32> = vec![1.0, 2.0];
+            for _ in 0..3 {
+                let client = cx.new_client()?;
+                let buffer = client.buffer_from_host(&data, &[2])?;
+                ensure_eq!(floats(&buffer)?, data, "contents");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "client.create.two_at_once",
+            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
+            "a process may use a device from two libraries",
+        )
+        .isolated()
+        .check(|cx| {
+            let first = cx.new_client()?;
+            let second = match cx.new_client() {
+                Ok(second) => second,
+                Err(stop) => return Err(Stop::Unsupported(format!("a second client at the same time: {stop:?}"))),
+            };
+            let (a, b) = (first.buffer_from_host(&[1.0f32], &[1])?, second.buffer_from_host(&[2.0f32], &[1])?);
+            drop(first);
+            ensure_eq!((floats(&b)?, floats(&a)?), (vec![2.0], vec![1.0]), "contents");
+            Ok(())
+        });
+    suite
+        .case("client.create.unknown_option", "pjrt_c_api.h, PJRT_Client_Create: create_options are named values of the plugin; an error does not end the process", "a misspelled option")
+        .isolated()
+        .check(|cx| {
+            let options = cx.options().clone().with("pjrt_conformance_no_such_option", 1i64);
+            // Plugins may ignore or reject it.
+            if let Ok(client) = cx.plugin().client(&options) {
+                client.platform_name()?;
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "client.create.wrong_option_type",
+            "pjrt_c_api.h, PJRT_Client_Create: a named value has a type",
+            "XLA aborts on some wrong types, which ends the user's session",
+        )
+        .isolated()
+        .check(|cx| {
+            for name in ["num_devices", "device_count", "allocator", "memory_fraction"] {
+                let options = cx.options().clone().with(name, "not a number");
+                if let Ok(client) = cx.plugin().client(&options) {
+                    client.platform_name()?;
+                }
+            }
+            Ok(())
+        });
+}
+
+fn devices(suite: &mut Suite) {
+    suite
+        .case(
+            "devices.list.not_empty",
+            "pjrt_c_api.h, PJRT_Client_AddressableDevices: the devices that this process can use",
+            "a client without devices is useless",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            ensure!(!cx.client()?.addressable_devices()?.is_empty(), "the client has no device");
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.list.subset",
+            "pjrt_c_api.h, PJRT_Client_Devices: all devices, including those that are not addressable",
+            "frameworks look addressable devices up in the list of all",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let client = cx.client()?;
+            let all: BTreeSet<i32> = client.devices()?.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?;
+            for device in client.addressable_devices()? {
+                ensure!(all.contains(&device.id()?), "device {} is not in the list of all devices", device.id()?);
+                ensure!(device.is_addressable()?, "device {} is listed as addressable and is not", device.id()?);
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.list.unique_ids",
+            "pjrt_c_api.h, PJRT_DeviceDescription_Id: unique among devices of this type",
+            "device assignments name devices by id",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let devices = cx.client()?.devices()?;
+            let ids: BTreeSet<i32> = devices.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?;
+            ensure_eq!(ids.len(), devices.len(), "number of different ids");
+            Ok(())
+        });
+    for (name, clause) in [
+        (
+            "kind",
+            "pjrt_c_api.h, PJRT_DeviceDescription_Kind: a vendor-dependent string that uniquely identifies the kind of device",
+        ),
+        ("debug_string", "pjrt_c_api.h, PJRT_DeviceDescription_DebugString: a debug string suitable for logging"),
+        ("display_string", "pjrt_c_api.h, PJRT_DeviceDescription_ToString: a string suitable for reading by end users"),
+    ] {
+        suite
+            .case(format!("devices.description.{name}"), clause, "JAX prints it")
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                let description = cx.device()?.description()?;
+                let text = match name {
+                    "kind" => description.kind()?,
+                    "debug_string" => description.debug_string()?,
+                    _ => description.display_string()?,
+                };
+                ensure!(!text.is_empty(), "the text is empty");
+                Ok(())
+            });
+    }
+    suite
+        .case(
+            "devices.description.attributes",
+            "pjrt_c_api.h, PJRT_DeviceDescription_Attributes: an array of device attributes",
+            "JAX reads coordinates from them",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for device in cx.client()?.devices()? {
+                let attributes = device.description()?.attributes()?;
+                let names: BTreeSet<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+                ensure_eq!(names.len(), attributes.len(), "number of different names");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.description.process_index",
+            "pjrt_c_api.h, PJRT_DeviceDescription_ProcessIndex: the process that can use the device",
+            "frameworks select their devices by it",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let client = cx.client()?;
+            for device in client.addressable_devices()? {
+                ensure_eq!(device.process_index()?, client.process_index()?, "process of an addressable device");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.query.local_hardware_id",
+            "pjrt_c_api.h, PJRT_Device_LocalHardwareId: an opaque hardware id, or -1",
+            "frameworks bind processes to processors by it",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let devices = cx.client()?.addressable_devices()?;
+            for device in devices {
+                ensure!(device.local_hardware_id()? >= -1, "the hardware id is {}", device.local_hardware_id()?);
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.query.memory_stats",
+            "pjrt_c_api.h, PJRT_Device_MemoryStats: bytes_in_use, and fields that are valid if their flag is set",
+            "users find leaks with them",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Device_MemoryStats])
+        .check(|cx| {
+            let stats = cx.device()?.memory_stats()?;
+            ensure!(stats.bytes_in_use >= 0, "bytes_in_use is {}", stats.bytes_in_use);
+            if let Some(peak) = stats.peak_bytes_in_use {
+                ensure!(peak >= stats.bytes_in_use, "the peak {peak} is below bytes_in_use {}", stats.bytes_in_use);
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.query.memory_stats_follow_buffers",
+            "pjrt_c_api.h, PJRT_Device_MemoryStats: number of bytes in use",
+            "users find leaks with them",
+        )
+        .functions(&[Function::PJRT_Device_MemoryStats])
+        .isolated()
+        .check(|cx| {
+            let device = cx.device()?;
+            let before = device.memory_stats()?.bytes_in_use;
+            let buffer = cx.floats(&vec![1.0; 1 << 20])?;
+            buffer.wait()?;
+            let during = device.memory_stats()?.bytes_in_use;
+            ensure!(during - before >= 4 << 20, "bytes_in_use grew by {} for 4194304 bytes", during - before);
+            drop(buffer);
+            let after = device.memory_stats()?.bytes_in_use;
+            ensure!(after < during, "bytes_in_use did not shrink when the buffer was destroyed");
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.query.default_assignment",
+            "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: a device for each replica and partition",
+            "JAX creates meshes from it",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Client_DefaultDeviceAssignment])
+        .check(|cx| {
+            let client = cx.client()?;
+            let count = client.addressable_devices()?.len();
+            let ids: BTreeSet<i64> =
+                client.devices()?.iter().map(|device| device.id().map(i64::from)).collect::<Result<_, _>>()?;
+            let assignment = client.default_device_assignment(count, 1)?;
+            let assigned: BTreeSet<i64> = assignment.devices().iter().copied().collect();
+            ensure_eq!(assigned.len(), count, "number of different devices");
+            ensure!(assigned.is_subset(&ids), "the assignment {assigned:?} names devices that do not exist");
+            Ok(())
+        });
+}
+
+fn memories(suite: &mut Suite) {
+    suite
+        .case(
+            "memories.list.of_client",
+            "pjrt_c_api.h, PJRT_Client_AddressableMemories: the memories of the client",
+            "JAX's memory kinds",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            ensure!(!cx.client()?.memories()?.is_empty(), "the client has no memory");
+            Ok(())
+        });
+    suite
+        .case(
+            "memories.list.unique_ids",
+            "pjrt_c_api.h, PJRT_Memory_Id: unique among memories of this type",
+            "frameworks keep memories in maps",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let memories = cx.client()?.memories()?;
+            let ids: BTreeSet<i32> = memories.iter().map(pjrt::Memory::id).collect::<Result<_, _>>()?;
+            ensure_eq!(ids.len(), memories.len(), "number of different ids");
+            Ok(())
+        });
+    suite
+        .case(
+            "memories.list.default_is_listed",
+            "pjrt_c_api.h, PJRT_Device_DefaultMemory: one of the device's memories",
+            "JAX asks for the default kind of every device",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for device in cx.client()?.addressable_devices()? {
+                let default = device.default_memory()?.id()?;
+                let ids: Vec<i32> = device.memories()?.iter().map(pjrt::Memory::id).collect::<Result<_, _>>()?;
+                ensure!(ids.contains(&default), "the default memory {default} is not among {ids:?}");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "memories.list.devices_know_memories",
+            "pjrt_c_api.h, PJRT_Memory_AddressableByDevices: the devices that can use the memory",
+            "placement follows these lists",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for memory in cx.client()?.memories()? {
+                let id = memory.id()?;
+                let devices = memory.devices()?;
+                ensure!(!devices.is_empty(), "memory {id} belongs to no device");
+                for device in devices {
+                    let ids: Vec<i32> = device.memories()?.iter().map(pjrt::Memory::id).collect::<Result<_, _>>()?;
+                    ensure!(ids.contains(&id), "device {} does not list memory {id}", device.id()?);
+                }
+            }
+            Ok(())
+        });
+    for name in ["kind", "debug_string", "display_string", "kind_id"] {
+        suite
+            .case(format!("memories.description.{name}"), "pjrt_c_api.h, PJRT_Memory_Kind, PJRT_Memory_DebugString, PJRT_Memory_ToString, PJRT_Memory_Kind_Id: the memory's descriptions", "JAX shows and compares them")
+            .profiles(Profiles::JAX)
+            .check(move |cx| {
+                let mut kinds: Vec<(String, i32)> = Vec::new();
+                for memory in cx.client()?.memories()? {
+                    let text = match name {
+                        "kind" => memory.kind()?,
+                        "debug_string" => memory.debug_string()?,
+                        "display_string" => memory.display_string()?,
+                        _ => {
+                            kinds.push((memory.kind()?, memory.kind_id()?));
+                            continue;
+                        }
+                    };
+                    ensure!(!text.is_empty(), "the text of a memory is empty");
+                }
+                for (kind, id) in &kinds {
+                    let same = kinds.iter().all(|(other, number)| (other == kind) == (number == id));
+                    ensure!(same, "kinds and their ids do not correspond: {kinds:?}");
+                }
+                Ok(())
+            });
+    }
+    suite
+        .case(
+            "memories.buffers.placed",
+            "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: memory, if not null, is where the buffer is created",
+            "pinned host memory and offloading",
+        )
+        .profiles(Profiles::JAX)
+        .check(|cx| {
+            for memory in cx.device()?.memories()? {
+                let buffer = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Memory(&memory))?;
+                ensure_eq!(buffer.memory()?.id()?, memory.id()?, "memory of the buffer");
+                ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents in the memory {}", memory.kind()?);
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "memories.buffers.copied",
+            "pjrt_c_api.h, PJRT_Buffer_CopyToMemory: copies the buffer to another memory",
+            "offloading",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Buffer_CopyToMemory])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            let own = buffer.memory()?.id()?;
+            let mut others = 0;
+            for memory in cx.client()?.memories()? {
+                if memory.id()? == own {
+                    continue;
+                }
+                others += 1;
+                let copy = buffer.copy_to_memory(&memory)?;
+                ensure_eq!(copy.memory()?.id()?, memory.id()?, "memory of the copy");
+                buffer.wait()?;
+                ensure_eq!(floats(&copy)?, vec![1.0, 2.0], "contents in the memory {}", memory.kind()?);
+            }
+            if others == 0 { Err(Stop::Skip("the client has one memory".to_owned())) } else { Ok(()) }
+        });
+    suite
+        .case(
+            "memories.outputs.kinds",
+            "pjrt_c_api.h, PJRT_Executable_OutputMemoryKinds: a kind for each output",
+            "JAX sets the memory of result arrays from it",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_OutputMemoryKinds])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let kinds = executable.executable().output_memory_kinds()?;
+            ensure_eq!(kinds.len(), 1, "number of kinds");
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            let outputs = executable.execute(&[&buffer])?;
+            ensure_eq!(outputs[0].memory()?.kind()?, kinds[0], "kind of the output's memory");
+            Ok(())
+        });
+}
+
+fn copies(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_Buffer_CopyToDevice: copies the buffer to another device";
+    suite
+        .case("devices.copy.to_every_device", clause, "jax.device_put between devices")
+        .profiles(Profiles::FRAMEWORKS)
+        .devices(2)
+        .functions(&[Function::PJRT_Buffer_CopyToDevice])
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            let source = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[0]))?;
+            for device in &devices[1..] {
+                let copy = source.copy_to_device(device)?;
+                ensure_eq!(copy.device()?.id()?, device.id()?, "device of the copy");
+                ensure_eq!(floats(&copy)?, vec![1.0, 2.0], "contents");
+            }
+            Ok(())
+        });
+    suite
+        .case("devices.copy.source_dropped", clause, "the source is freed while the copy is pending")
+        .profiles(Profiles::FRAMEWORKS)
+        .devices(2)
+        .functions(&[Function::PJRT_Buffer_CopyToDevice])
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            for at in 0..10u8 {
+                let source = cx.client()?.buffer_from_host_to(
+                    &vec![f32::from(at); 100_000],
+                    &[100_000],
+                    Placement::Device(&devices[0]),
+                )?;
+                let copy = source.copy_to_device(&devices[1])?;
+                drop(source);
+                ensure!(floats(&copy)?.iter().all(|value| *value == f32::from(at)), "the copy read freed memory");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.placement.upload",
+            "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: device is where the buffer is created",
+            "every sharded array",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .devices(2)
+        .check(|cx| {
+            for device in cx.devices(2)? {
+                let buffer = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
+                ensure_eq!(buffer.device()?.id()?, device.id()?, "device of the buffer");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.placement.execute_on",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: execute_device runs a portable program on that device",
+            "PyTorch/XLA compiles once for all devices",
+        )
+        .profiles(Profiles::FULL)
+        .devices(2)
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            let executable = cx
+                .compile_with(&crate::program::add_one(2), &CompileOptions::default().with_portable_executable(true))?;
+            for device in &devices {
+                let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(device))?;
+                let run =
+                    executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new().with_device(device))?;
+                ensure_eq!(run.outputs[0].device()?.id()?, device.id()?, "device of the output");
+                ensure_eq!(floats(&run.outputs[0])?, vec![2.0, 3.0], "result");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.placement.assigned",
+            "CompileOptionsProto: device_assignment names the devices of a program",
+            "meshes in any order",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .devices(2)
+        .check(|cx| {
+            for device in cx.devices(2)? {
+                let id = i64::from(device.id()?);
+                let assignment = DeviceAssignment::new(1, 1, vec![id])
+                    .ok_or_else(|| Stop::Fail("the suite's assignment is not valid".to_owned()))?;
+                let executable = cx.compile_with(
+                    &crate::program::add_one(1),
+                    &CompileOptions::default().with_device_assignment(assignment),
+                )?;
+                let input = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
+                let outputs = executable.execute(&[&input])?;
+                ensure_eq!(outputs[0].device()?.id()?, device.id()?, "device of the output");
+                ensure_eq!(floats(&outputs[0])?, vec![2.0], "result");
+            }
+            Ok(())
+        });
+}
+
+/// Runs a program on one array for each of `count` replicas.
+fn replicas(cx: &Context, text: &str, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Stop> {
+    let count = inputs.len();
+    cx.devices(count)?;
+    let client = cx.client()?;
+    let options = CompileOptions::default().with_num_replicas(i64::try_from(count).unwrap_or(1));
+    let executable = cx.compile_with(text, &options)?;
+    let mut lists = Vec::new();
+    for (device, data) in executable.addressable_devices().iter().zip(inputs) {
+        let len = i64::try_from(data.len()).unwrap_or(0);
+        lists.push(vec![Input::Donate(client.buffer_from_host_to(data, &[len], Placement::Device(device))?)]);
+    }
+    let run = executable.execute_sharded(lists, &ExecuteOptions::new())?;
+    for done in &run.done {
+        done.wait()?;
+    }
+    run.outputs.iter().map(|outputs| outputs.first().map_or_else(|| Ok(Vec::new()), floats)).collect()
+}
+
+fn several(suite: &mut Suite) {
+    let why = "data-parallel training; a hang or a wrong sum ruins it";
+    for count in [2usize, 4] {
+        let groups = (0..count).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
+        let inputs =
+            move || (0..count).map(|at| vec![f32::from(u8::try_from(at).unwrap_or(0)) + 1.0, 10.0]).collect::<Vec<_>>();
+        let text = format!(
+            "func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %y = \"stablehlo.all_reduce\"(%x) ({{
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    \"stablehlo.return\"(%s) : (tensor<f32>) -> ()
+  }}) {{replica_groups = dense<[[{groups}]]> : tensor<1x{count}xi64>}} : (tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}}"
+        );
+        suite
+            .case(
+                format!("collectives.all_reduce.sum[devices={count}]"),
+                "StableHLO, all_reduce: the sum over the replicas, on every replica",
+                why,
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .devices(count)
+            .check(move |cx| {
+                let found = replicas(cx, &text, &inputs())?;
+                let sums =
+                    inputs().iter().fold(vec![0.0, 0.0], |sums, data| vec![sums[0] + data[0], sums[1] + data[1]]);
+                ensure_eq!(found, vec![sums; count], "results");
+                Ok(())
+            });
+        let wide = 2 * count;
+        let text = format!(
+            "func.func public @main(%x: tensor<2xf32>) -> tensor<{wide}xf32> {{
+  %y = \"stablehlo.all_gather\"(%x) {{all_gather_dim = 0 : i64, replica_groups = dense<[[{groups}]]> : tensor<1x{count}xi64>}} : (tensor<2xf32>) -> tensor<{wide}xf32>
+  return %y : tensor<{wide}xf32>
+}}"
+        );
+        suite
+            .case(
+                format!("collectives.all_gather.order[devices={count}]"),
+                "StableHLO, all_gather: the operands in the order of the group",
+                why,
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .devices(count)
+            .check(move |cx| {
+                let found = replicas(cx, &text, &inputs())?;
+                let all: Vec<f32> = inputs().concat();
+                ensure_eq!(found, vec![all; count], "results");
+                Ok(())
+            });
+        let pairs = (0..count).map(|at| format!("[{at}, {}]", (at + 1) % count)).collect::<Vec<_>>().join(", ");
+        let text = format!(
+            "func.func public @main(%x: tensor<2xf32>) -> tensor<2xf32> {{
+  %y = \"stablehlo.collective_permute\"(%x) {{source_target_pairs = dense<[{pairs}]> : tensor<{count}x2xi64>}} : (tensor<2xf32>) -> tensor<2xf32>
+  return %y : tensor<2xf32>
+}}"
+        );
+        suite
+            .case(
+                format!("collectives.collective_permute.ring[devices={count}]"),
+                "StableHLO, collective_permute: each target receives its source's operand",
+                why,
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .devices(count)
+            .check(move |cx| {
+                let found = replicas(cx, &text, &inputs())?;
+                let mut expected = inputs();
+                expected.rotate_right(1);
+                ensure_eq!(found, expected, "results");
+                Ok(())
+            });
+        suite
+            .case(
+                format!("collectives.replica_id.differs[devices={count}]"),
+                "StableHLO, replica_id: the replica's number",
+                why,
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .devices(count)
+            .check(move |cx| {
+                let text = "func.func public @main(%x: tensor<2xf32>) -> tensor<1xf32> {
+  %r = stablehlo.replica_id : tensor<ui32>
+  %f = stablehlo.convert %r : (tensor<ui32>) -> tensor<f32>
+  %y = stablehlo.reshape %f : (tensor<f32>) -> tensor<1xf32>
+  return %y : tensor<1xf32>
+}";
+                let found = replicas(cx, text, &inputs())?;
+                let expected: Vec<Vec<f32>> =
+                    (0..count).map(|at| vec![f32::from(u8::try_from(at).unwrap_or(0))]).collect();
+                ensure_eq!(found, expected, "numbers");
+                Ok(())
+            });
+    }
+    suite
+        .case("collectives.all_reduce.repeated", "StableHLO, all_reduce: runs of one program do not mix", why)
+        .profiles(Profiles::FRAMEWORKS)
+        .devices(2)
+        .check(|cx| {
+            let text = "func.func public @main(%x: tensor<1xf32>) -> tensor<1xf32> {
+  %y = \"stablehlo.all_reduce\"(%x) ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %s = stablehlo.add %a, %b : tensor<f32>
+    \"stablehlo.return\"(%s) : (tensor<f32>) -> ()
+  }) {replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<1xf32>) -> tensor<1xf32>
+  return %y : tensor<1xf32>
+}";
+            for at in 0..20u8 {
+                let found = replicas(cx, text, &[vec![f32::from(at)], vec![1.0]])?;
+                ensure_eq!(found, vec![vec![f32::from(at) + 1.0]; 2], "results of run {at}");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.poison.unknown_launch",
+            "pjrt_c_api.h, PJRT_Device_PoisonExecution: poisoned is whether the launch was found",
+            "error handling of distributed runs",
+        )
+        .functions(&[Function::PJRT_Device_PoisonExecution])
+        .check(|cx| {
+            let poisoned = cx.device()?.poison_execution(123_456, ErrorCode::ABORTED, "the reason")?;
+            ensure!(!poisoned, "the plugin poisoned a launch that does not exist");
+            Ok(())
+        });
+}

@@ -1,0 +1,517 @@
+//! Executables: queries, serialization, formats and versions of programs, topologies.
+
+use pjrt::{CompileOptions, ElementType, Function, Program, SerializedExecutable, Shape, TopologyDescription};
+
+use crate::case::Profiles;
+use crate::context::floats;
+use crate::program::{add_one, module};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+pub(crate) fn declare(suite: &mut Suite) {
+    queries(suite);
+    serialization(suite);
+    formats(suite);
+    topology(suite);
+}
+
+fn queries(suite: &mut Suite) {
+    suite
+        .case(
+            "executables.query.name",
+            "pjrt_c_api.h, PJRT_Executable_Name: a string that identifies the executable",
+            "profilers show it",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            ensure!(!executable.executable().name()?.is_empty(), "the name is empty");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.counts",
+            "pjrt_c_api.h, PJRT_Executable_NumReplicas, NumPartitions, NumOutputs",
+            "frameworks allocate the lists of a run by them",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let executable = executable.executable();
+            ensure_eq!(
+                (executable.num_replicas()?, executable.num_partitions()?, executable.num_outputs()?),
+                (1, 1, 1),
+                "counts"
+            );
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.devices",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_AddressableDevices: the devices on which it runs",
+            "frameworks place arguments by it",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            ensure_eq!(cx.add_one(2)?.addressable_devices().len(), 1, "number of devices");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.device_assignment",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_GetDeviceAssignment: a serialized DeviceAssignmentProto",
+            "JAX reads meshes back",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_LoadedExecutable_GetDeviceAssignment])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let assignment = executable.device_assignment()?;
+            let ids: Vec<i64> = executable
+                .addressable_devices()
+                .iter()
+                .map(|device| device.id().map(i64::from))
+                .collect::<Result<_, _>>()?;
+            ensure_eq!(assignment.devices(), &ids[..], "devices");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.logical_ids",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_AddressableDeviceLogicalIds: replica and partition of each device",
+            "JAX places shards by it",
+        )
+        .functions(&[Function::PJRT_LoadedExecutable_AddressableDeviceLogicalIds])
+        .check(|cx| {
+            ensure_eq!(cx.add_one(2)?.logical_device_ids()?, vec![(0, 0)], "replica and partition");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.fingerprint",
+            "pjrt_c_api.h, PJRT_Executable_Fingerprint: equal for equal programs",
+            "compilation caches",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_Fingerprint])
+        .check(|cx| {
+            let (a, b, c) = (cx.add_one(2)?, cx.add_one(2)?, cx.add_one(3)?);
+            let (a, b, c) =
+                (a.executable().fingerprint()?, b.executable().fingerprint()?, c.executable().fingerprint()?);
+            ensure!(!a.is_empty(), "the fingerprint is empty");
+            ensure_eq!(a, b, "fingerprints of one program");
+            ensure!(a != c, "different programs have one fingerprint");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.code_size",
+            "pjrt_c_api.h, PJRT_Executable_SizeOfGeneratedCodeInBytes: at least -1",
+            "memory estimates",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_SizeOfGeneratedCodeInBytes])
+        .check(|cx| {
+            let size = cx.add_one(2)?.executable().size_of_generated_code()?;
+            ensure!(size >= -1, "the size is {size}");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.cost_analysis",
+            "pjrt_c_api.h, PJRT_Executable_GetCostAnalysis: named values",
+            "jax.stages.Compiled.cost_analysis",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_GetCostAnalysis])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let costs = executable.executable().cost_analysis()?;
+            ensure!(costs.iter().all(|cost| !cost.name.is_empty()), "a value has no name");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.memory_stats",
+            "pjrt_c_api.h, PJRT_Executable_GetCompiledMemoryStats: bytes of code, arguments, outputs and temporaries",
+            "memory estimates of large models",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_GetCompiledMemoryStats])
+        .check(|cx| {
+            let executable = cx.add_one(1024)?;
+            let stats = executable.executable().compiled_memory_stats()?;
+            ensure!(
+                stats.argument_size >= 4096 && stats.output_size >= 4096,
+                "the sizes are {} and {} for 4096 bytes each",
+                stats.argument_size,
+                stats.output_size
+            );
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.optimized_program",
+            "pjrt_c_api.h, PJRT_Executable_OptimizedProgram: the program after optimization, with its format",
+            "users and profilers read it",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Executable_OptimizedProgram])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let program = executable.executable().optimized_program()?;
+            ensure!(!program.code().is_empty() && !program.format().is_empty(), "the program or its format is empty");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.compile_options",
+            "pjrt_c_api.h, PJRT_Executable_GetCompileOptions: the options it was compiled with",
+            "caches and loaders",
+        )
+        .functions(&[Function::PJRT_Executable_GetCompileOptions])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let options = executable.executable().compile_options()?;
+            ensure_eq!((options.num_replicas, options.num_partitions), (1, 1), "counts");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.parameter_memory_kinds",
+            "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: a kind for each parameter",
+            "offloading",
+        )
+        .functions(&[Function::PJRT_Executable_ParameterMemoryKinds])
+        .check(|cx| {
+            let executable = cx.compile(&crate::program::binary("add", "tensor<2xf32>"))?;
+            ensure_eq!(executable.executable().parameter_memory_kinds()?.len(), 2, "number of kinds");
+            Ok(())
+        });
+}
+
+const SERIALIZE: &[Function] = &[Function::PJRT_Executable_Serialize, Function::PJRT_Executable_DeserializeAndLoad];
+
+fn serialization(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_Executable_Serialize and PJRT_Executable_DeserializeAndLoad: a representation that the same plugin can load";
+    suite
+        .case("executables.serialize.round_trip", clause, "JAX's persistent compilation cache")
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .check(|cx| {
+            let bytes = cx.add_one(2)?.executable().serialize()?;
+            let loaded = cx.client()?.deserialize_and_load(&bytes)?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result of the loaded executable");
+            Ok(())
+        });
+    suite
+        .case("executables.serialize.loaded_twice", clause, "caches load one entry in several threads")
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .check(|cx| {
+            let bytes = cx.add_one(2)?.executable().serialize()?;
+            let (first, second) =
+                (cx.client()?.deserialize_and_load(&bytes)?, cx.client()?.deserialize_and_load(&bytes)?);
+            let input = cx.floats(&[1.0, 2.0])?;
+            drop(first);
+            ensure_eq!(floats(&second.execute(&[&input])?[0])?, vec![2.0, 3.0], "result after the other was destroyed");
+            Ok(())
+        });
+    suite
+        .case("executables.serialize.original_dropped", clause, "the original does not live as long as the cache")
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let bytes = executable.executable().serialize()?.as_bytes().to_vec();
+            drop(executable);
+            let loaded = cx.client()?.deserialize_and_load(&SerializedExecutable::from_bytes(bytes)?)?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    suite
+        .case("executables.serialize.other_client", clause, "the cache of an earlier process")
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .isolated()
+        .check(|cx| {
+            let bytes = {
+                let client = cx.new_client()?;
+                let program = crate::program::for_plugin(&add_one(2), cx.plugin())?;
+                client.compile(&program, &CompileOptions::default())?.executable().serialize()?
+            };
+            let client = cx.new_client()?;
+            let loaded = client.deserialize_and_load(&bytes)?;
+            let input = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    for name in ["truncated", "extended", "altered", "empty"] {
+        suite
+            .case(
+                format!("executables.serialize.refused[bytes={name}]"),
+                "pjrt_c_api.h, PJRT_Executable_DeserializeAndLoad: returns an error for bytes that it cannot load",
+                "a full disk truncates cache entries; a crash at start-up needs a manual clean-up",
+            )
+            .functions(SERIALIZE)
+            .isolated()
+            .check(move |cx| {
+                let payload = cx.add_one(2)?.executable().serialize()?.payload().to_vec();
+                let mut bytes = payload.clone();
+                match name {
+                    "truncated" => bytes.truncate(bytes.len() / 2),
+                    "extended" => bytes.extend([0xff; 16]),
+                    "altered" => bytes.iter_mut().skip(4).step_by(7).for_each(|byte| *byte ^= 0x55),
+                    _ => bytes.clear(),
+                }
+                match crate::raw::load_bytes(cx.client()?, &bytes)? {
+                    Err(_) => Ok(()),
+                    // Bytes after the end may be ignored.
+                    Ok(()) if name == "extended" => Ok(()),
+                    Ok(()) => Err(Stop::Fail(format!("the plugin loaded {name} bytes"))),
+                }
+            });
+    }
+}
+
+fn formats(suite: &mut Suite) {
+    suite
+        .case(
+            "formats.mlir.text",
+            "pjrt_c_api.h, PJRT_Program: format mlir is StableHLO, as text or as a portable artifact",
+            "people write text; EXLA sends it",
+        )
+        .profiles(Profiles::FULL)
+        .check(|cx| {
+            let compiled = cx.client()?.compile(&Program::mlir(add_one(2)), &CompileOptions::default());
+            let executable =
+                compiled.map_err(|error| Stop::Unsupported(format!("the plugin does not read text: {error}")))?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    for minor in [0u32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] {
+        suite
+            .case(
+                format!("formats.artifact.version[stablehlo=1.{minor}]"),
+                "StableHLO compatibility: a consumer reads every artifact from its minimum to its current version",
+                "frameworks of different ages send artifacts of different versions",
+            )
+            .profiles(Profiles::JAX_TORCH)
+            .check(move |cx| {
+                let announced = |name: &str| -> Result<Option<Vec<i64>>, Stop> {
+                    let attributes = cx.plugin().attributes()?;
+                    Ok(attributes.iter().find(|attribute| attribute.name == name).and_then(
+                        |attribute| match &attribute.value {
+                            pjrt::Value::Int64List(list) => Some(list.clone()),
+                            _ => None,
+                        },
+                    ))
+                };
+                let version = vec![1, i64::from(minor), 0];
+                let (least, most) = (announced("stablehlo_minimum_version")?, announced("stablehlo_current_version")?);
+                if least.is_none_or(|least| version < least) || most.is_none_or(|most| version > most) {
+                    return Err(Stop::Skip(format!("the plugin does not announce StableHLO 1.{minor}.0")));
+                }
+                let wanted = format!("1.{minor}.0")
+                    .parse()
+                    .map_err(|_| Stop::Skip("this suite does not know the version".to_owned()))?;
+                let code = stablehlo::write(&module(&add_one(2))?, wanted);
+                let code = code.map_err(|error| Stop::Skip(format!("this suite cannot write the version: {error}")))?;
+                let executable = cx.client()?.compile(&Program::mlir(code), &CompileOptions::default())?;
+                let input = cx.floats(&[1.0, 2.0])?;
+                ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+                Ok(())
+            });
+    }
+    suite
+        .case(
+            "formats.program.copied",
+            "pjrt_c_api.h, PJRT_Client_Compile: the program is used only during the call",
+            "the framework frees the program",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let program = crate::program::for_plugin(&add_one(2), cx.plugin())?;
+            let mut code = program.code().to_vec();
+            let executable =
+                cx.client()?.compile(&Program::new(program.format(), code.clone()), &CompileOptions::default())?;
+            code.fill(0);
+            drop(program);
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+}
+
+fn topology(suite: &mut Suite) {
+    let functions = [Function::PJRT_Client_TopologyDescription];
+    suite
+        .case(
+            "topology.of_client.platform",
+            "pjrt_c_api.h, PJRT_TopologyDescription_PlatformName and PlatformVersion: those of the client",
+            "caches and ahead-of-time compilers",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&functions)
+        .check(|cx| {
+            let client = cx.client()?;
+            let topology = client.topology()?;
+            ensure_eq!(topology.platform_name()?, client.platform_name()?, "platform");
+            ensure!(!topology.platform_version()?.is_empty(), "the version is empty");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.of_client.devices",
+            "pjrt_c_api.h, PJRT_TopologyDescription_GetDeviceDescriptions: a description of each device",
+            "ahead-of-time meshes",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&functions)
+        .check(|cx| {
+            let client = cx.client()?;
+            let ids = |list: Vec<i32>| list.into_iter().collect::<std::collections::BTreeSet<i32>>();
+            let described: Vec<i32> = client
+                .topology()?
+                .device_descriptions()?
+                .iter()
+                .map(pjrt::DeviceDescription::id)
+                .collect::<Result<_, _>>()?;
+            let devices: Vec<i32> = client.devices()?.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?;
+            ensure_eq!(ids(described), ids(devices), "ids");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.of_client.serialize",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Serialize: equal topologies have equal bytes",
+            "keys of compilation caches",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&functions)
+        .functions(&[Function::PJRT_TopologyDescription_Serialize])
+        .check(|cx| {
+            let client = cx.client()?;
+            let (first, second) = (client.topology()?.serialize()?, client.topology()?.serialize()?);
+            ensure_eq!(first.payload(), second.payload(), "bytes of the second call");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.of_client.deserialize",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Deserialize",
+            "ahead-of-time compilers on other machines",
+        )
+        .functions(&functions)
+        .functions(&[Function::PJRT_TopologyDescription_Serialize, Function::PJRT_TopologyDescription_Deserialize])
+        .check(|cx| {
+            let bytes = cx.client()?.topology()?.serialize()?;
+            let topology = TopologyDescription::deserialize(cx.plugin(), &bytes)?;
+            ensure_eq!(topology.platform_name()?, cx.client()?.platform_name()?, "platform");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.of_client.fingerprint",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Fingerprint: equal topologies have equal fingerprints",
+            "keys of compilation caches",
+        )
+        .functions(&functions)
+        .functions(&[Function::PJRT_TopologyDescription_Fingerprint])
+        .check(|cx| {
+            let client = cx.client()?;
+            ensure_eq!(
+                client.topology()?.fingerprint()?,
+                client.topology()?.fingerprint()?,
+                "fingerprint of the second call"
+            );
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.compile.load",
+            "pjrt_c_api.h, PJRT_Compile and PJRT_Client_Load: compiles for a topology, and loads the result",
+            "ahead-of-time compilation",
+        )
+        .functions(&functions)
+        .functions(&[Function::PJRT_Compile, Function::PJRT_Client_Load])
+        .check(|cx| {
+            let client = cx.client()?;
+            let program = crate::program::for_plugin(&add_one(2), cx.plugin())?;
+            let executable = client.topology()?.compile(&program, &CompileOptions::default())?;
+            let loaded = client.load_executable(&executable, &CompileOptions::default())?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.compile.serialized",
+            "pjrt_c_api.h, PJRT_Compile: the result can be serialized and loaded",
+            "ahead-of-time compilation on another machine",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&functions)
+        .functions(&[Function::PJRT_Compile])
+        .functions(SERIALIZE)
+        .check(|cx| {
+            let client = cx.client()?;
+            let program = crate::program::for_plugin(&add_one(2), cx.plugin())?;
+            let bytes = client.topology()?.compile(&program, &CompileOptions::default())?.serialize()?;
+            let loaded = client.deserialize_and_load(&bytes)?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.create.unknown_name",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Create: returns an error for a name that it does not know",
+            "a misspelled name",
+        )
+        .functions(&[Function::PJRT_TopologyDescription_Create])
+        .isolated()
+        .check(|cx| {
+            // Plugins may ignore the name.
+            if let Ok(topology) = TopologyDescription::create(cx.plugin(), "no such topology", &[]) {
+                topology.platform_name()?;
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.memory.kind_ids",
+            "pjrt_c_api.h, PJRT_TopologyDescription_GetMemorySpaceKindIds",
+            "canonical shapes",
+        )
+        .functions(&functions)
+        .functions(&[Function::PJRT_TopologyDescription_GetMemorySpaceKindIds])
+        .check(|cx| {
+            let ids = cx.client()?.topology()?.memory_kind_ids()?;
+            let unique: std::collections::BTreeSet<i32> = ids.iter().copied().collect();
+            ensure_eq!(unique.len(), ids.len(), "number of different ids");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.memory.canonical_shape",
+            "pjrt_c_api.h, PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace",
+            "layouts of arrays on the device",
+        )
+        .functions(&functions)
+        .functions(&[
+            Function::PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace,
+            Function::PJRT_Memory_Kind_Id,
+        ])
+        .check(|cx| {
+            let shape = Shape::new(ElementType::F32, [2, 3]);
+            let kind = cx.memory()?.kind_id()?;
+            let (found, layout) = cx.client()?.topology()?.canonical_shape_for_memory(kind, &shape, None)?;
+            ensure_eq!(found.dimensions, shape.dimensions, "dimensions");
+            ensure_eq!(layout.minor_to_major.len(), 2, "dimensions of the layout");
+            Ok(())
+        });
+}

@@ -1,0 +1,279 @@
+//! Extensions.
+
+use pjrt::extensions::{
+    AbiVersions, ExecutableMetadata, Ffi, HostMemoryAllocator, Layouts, MemoryDescriptions, PhaseCompile, Profiler,
+    RawBuffers, Shardings, Streams,
+};
+use pjrt::{ElementType, Shape};
+
+use crate::case::Profiles;
+use crate::context::Context;
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
+    cx.plugin()
+        .extension::<E>()
+        .ok_or_else(|| Stop::Fail("the extension is in the list, but cannot be used".to_owned()))
+}
+
+pub(crate) fn declare(suite: &mut Suite) {
+    layouts(suite);
+    abi_versions(suite);
+    others(suite);
+}
+
+fn layouts(suite: &mut Suite) {
+    let clause = "pjrt_c_api_layouts_extension.h: layouts as text, such as {1,0}";
+    let why = "JAX's layout API, and every jit with automatic layouts";
+    for (dimensions, name) in
+        [(vec![], "scalar"), (vec![5], "vector"), (vec![2, 3], "matrix"), (vec![2, 3, 4, 5], "rank4")]
+    {
+        suite
+            .case(format!("extensions.layouts.default[shape={name}]"), clause, why)
+            .profiles(Profiles::JAX)
+            .extension(4)
+            .check(move |cx| {
+                let layouts: Layouts = extension(cx)?;
+                let text = layouts.default_layout(cx.client()?, &Shape::new(ElementType::F32, dimensions.clone()))?;
+                ensure!(text.starts_with('{') && text.ends_with('}'), "the layout is {text:?}");
+                Ok(())
+            });
+    }
+    suite.case("extensions.layouts.of_buffer", clause, why).profiles(Profiles::JAX).extension(4).check(|cx| {
+        let layouts: Layouts = extension(cx)?;
+        let buffer = cx.client()?.buffer_from_host(&[0.0f32; 6], &[2, 3])?;
+        let default = layouts.default_layout(cx.client()?, &Shape::new(ElementType::F32, [2, 3]))?;
+        ensure_eq!(layouts.buffer_layout(&buffer)?, default, "layout of a buffer with the default layout");
+        Ok(())
+    });
+    suite
+        .case("extensions.layouts.of_outputs", clause, why)
+        .profiles(Profiles::JAX)
+        .extension(4)
+        .functions(&[pjrt::Function::PJRT_Layouts_PJRT_Executable_GetOutputLayouts])
+        .check(|cx| {
+            let layouts: Layouts = extension(cx)?;
+            let executable = cx.add_one(2)?;
+            ensure_eq!(layouts.output_layouts(executable.executable())?.len(), 1, "number of layouts");
+            Ok(())
+        });
+    suite
+        .case("extensions.layouts.of_parameters", clause, why)
+        .profiles(Profiles::JAX)
+        .extension(4)
+        .functions(&[pjrt::Function::PJRT_Layouts_PJRT_Executable_GetParameterLayouts])
+        .check(|cx| {
+            let layouts: Layouts = extension(cx)?;
+            let executable = cx.compile(&crate::program::binary("add", "tensor<2x3xf32>"))?;
+            ensure_eq!(layouts.parameter_layouts(executable.executable())?.len(), 2, "number of layouts");
+            Ok(())
+        });
+    suite
+        .case("extensions.layouts.of_topology", clause, why)
+        .extension(4)
+        .functions(&[pjrt::Function::PJRT_Layouts_PJRT_Topology_GetDefaultLayout])
+        .check(|cx| {
+            let layouts: Layouts = extension(cx)?;
+            let shape = Shape::new(ElementType::F32, [2, 3]);
+            let client = cx.client()?;
+            ensure_eq!(
+                layouts.topology_default_layout(&client.topology()?, &shape)?,
+                layouts.default_layout(client, &shape)?,
+                "default layout of the topology"
+            );
+            Ok(())
+        });
+}
+
+fn abi_versions(suite: &mut Suite) {
+    let clause = "pjrt_c_api_abi_version_extension.h: versions of runtimes and executables, and whether they fit";
+    let why = "caches of executables reject entries of other builds";
+    suite.case("extensions.abi_version.runtime", clause, why).extension(20).check(|cx| {
+        let versions: AbiVersions = extension(cx)?;
+        let runtime = versions.of_client(cx.client()?)?;
+        ensure!(!runtime.serialize()?.is_empty(), "the version has no bytes");
+        runtime.check_runtime(&versions.parse_runtime(&runtime.serialize()?)?)?;
+        Ok(())
+    });
+    suite.case("extensions.abi_version.executable", clause, why).extension(20).check(|cx| {
+        let versions: AbiVersions = extension(cx)?;
+        let (runtime, executable) = (versions.of_client(cx.client()?)?, cx.add_one(2)?);
+        let version = versions.of_executable(executable.executable())?;
+        runtime.check_executable(&version)?;
+        runtime.check_executable(&versions.parse_executable(&version.serialize()?)?)?;
+        ensure_eq!(version.platform_id()?, runtime.platform_id()?, "platform of the executable");
+        Ok(())
+    });
+    suite.case("extensions.abi_version.garbage", clause, why).extension(20).isolated().check(|cx| {
+        let versions: AbiVersions = extension(cx)?;
+        ensure!(versions.parse_runtime(b"\xff\xff\xff").is_err(), "bytes that are not a version were accepted");
+        ensure!(versions.parse_executable(b"\xff\xff\xff").is_err(), "bytes that are not a version were accepted");
+        Ok(())
+    });
+}
+
+fn others(suite: &mut Suite) {
+    suite
+        .case(
+            "extensions.memory_descriptions.default",
+            "pjrt_c_api_memory_descriptions_extension.h: the memories of a device description, and the default",
+            "JAX knows the memory kinds before a client exists",
+        )
+        .profiles(Profiles::JAX)
+        .extension(6)
+        .check(|cx| {
+            let descriptions: MemoryDescriptions = extension(cx)?;
+            let memories = descriptions.memories(&cx.device()?.description()?)?;
+            ensure!(
+                memories.iter().filter(|memory| memory.is_default).count() <= 1,
+                "several memories are the default"
+            );
+            let kind = cx.memory()?.kind()?;
+            ensure!(memories.iter().any(|memory| memory.kind == kind), "the default memory {kind} is not described");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.ffi.register_type",
+            "pjrt_c_api_ffi_extension.h, PJRT_FFI_Type_Register: assigns an id to a type's name",
+            "custom calls with state",
+        )
+        .profiles(Profiles::JAX)
+        .extension(5)
+        .check(|cx| {
+            let ffi: Ffi = extension(cx)?;
+            let first = ffi.register_type("pjrt_conformance_type_a", None)?;
+            let second = ffi.register_type("pjrt_conformance_type_b", None)?;
+            ensure!(first != second, "two types have the id {first}");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.streams.wait_for_buffer",
+            "pjrt_c_api_stream_extension.h: a stream waits for a buffer",
+            "PyTorch/XLA and DLPack share streams",
+        )
+        .extension(3)
+        .check(|cx| {
+            let streams: Streams = extension(cx)?;
+            let stream = streams.stream_for_external_ready_events(&cx.device()?)?;
+            let buffer = cx.floats(&[1.0])?;
+            streams.wait_until_buffer_ready_on_stream(&stream, &buffer)?;
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.raw_buffer.read",
+            "pjrt_c_api_raw_buffer_extension.h: copies of a buffer's memory",
+            "transfers between hosts",
+        )
+        .extension(8)
+        .check(|cx| {
+            let raw: RawBuffers = extension(cx)?;
+            let buffer = cx.floats(&[1.0, 2.0, 3.0])?;
+            buffer.wait()?;
+            let alias = raw.alias(&buffer)?;
+            ensure!(alias.on_device_size()? >= 12, "the memory has {} bytes", alias.on_device_size()?);
+            ensure_eq!(alias.read(4, 4)?, 2.0f32.to_ne_bytes().to_vec(), "bytes");
+            ensure_eq!(alias.memory()?.id()?, buffer.memory()?.id()?, "memory");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.raw_buffer.outlives_buffer",
+            "pjrt_c_api_raw_buffer_extension.h, CreateRawAliasOfBuffer: the alias keeps the memory",
+            "transfers between hosts",
+        )
+        .extension(8)
+        .check(|cx| {
+            let raw: RawBuffers = extension(cx)?;
+            let buffer = cx.floats(&[1.0, 2.0, 3.0])?;
+            buffer.wait()?;
+            let alias = raw.alias(&buffer)?;
+            drop(buffer);
+            ensure_eq!(alias.read(0, 4)?, 1.0f32.to_ne_bytes().to_vec(), "bytes after the buffer was destroyed");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.shardings.single_device",
+            "pjrt_c_api_shardings_extension.h: the shardings of parameters and outputs",
+            "JAX reads the compiler's choice",
+        )
+        .extension(19)
+        .check(|cx| {
+            let shardings: Shardings = extension(cx)?;
+            let executable = cx.add_one(2)?;
+            for list in [
+                shardings.output_shardings(executable.executable())?,
+                shardings.parameter_shardings(executable.executable())?,
+            ]
+            .into_iter()
+            .flatten()
+            {
+                ensure_eq!(list.len(), 1, "number of shardings");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.metadata.of_executable",
+            "executable metadata extension: a serialized description",
+            "profilers",
+        )
+        .extension(13)
+        .check(|cx| {
+            let metadata: ExecutableMetadata = extension(cx)?;
+            metadata.of(cx.add_one(2)?.executable())?;
+            Ok(())
+        });
+    for size in [1usize, 64, 4096, 1 << 20] {
+        suite
+            .case(
+                format!("extensions.host_memory.allocate[bytes={size}]"),
+                "host memory allocator extension: memory of the requested size",
+                "pinned memory for fast uploads",
+            )
+            .extension(23)
+            .check(move |cx| {
+                let allocator: HostMemoryAllocator = extension(cx)?;
+                let mut memory = allocator.allocate(cx.client()?, size, None)?;
+                ensure_eq!(memory.len(), size, "size");
+                memory.fill(7);
+                ensure!(memory.iter().all(|byte| *byte == 7), "the memory does not keep its contents");
+                Ok(())
+            });
+    }
+    suite
+        .case(
+            "extensions.phase_compile.names",
+            "pjrt_c_api_phase_compile_extension.h: the names of the phases",
+            "build systems that cache phases",
+        )
+        .extension(9)
+        .check(|cx| {
+            let phases: PhaseCompile = extension(cx)?;
+            let compiler = phases.compiler()?;
+            let names = compiler.phase_names()?;
+            ensure!(names.iter().all(|name| !name.is_empty()), "a phase has no name");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.profiler.records",
+            "pjrt_c_api_profiler_extension.h: starts, stops, and returns an XSpace",
+            "jax.profiler",
+        )
+        .profiles(Profiles::JAX)
+        .extension(1)
+        .isolated()
+        .check(|cx| {
+            let profiler: Profiler = extension(cx)?;
+            let profile = profiler.start(b"")?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            cx.add_one(2)?.execute(&[&input])?[0].wait()?;
+            profile.stop()?;
+            Ok(())
+        });
+}

@@ -1,0 +1,560 @@
+//! Threads, leaks, teardown, limits, and the state of the process.
+
+use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use pjrt::{CompileOptions, ErrorCode, ExecuteOptions, Input};
+
+use crate::case::Profiles;
+use crate::context::{Context, floats};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+pub(crate) fn declare(suite: &mut Suite) {
+    threads(suite);
+    leaks(suite);
+    teardown(suite);
+    limits(suite);
+    state(suite);
+}
+
+/// Runs a function on several threads and returns the first failure.
+fn on_threads(count: usize, run: impl Fn(usize) -> Result<(), Stop> + Sync) -> Result<(), Stop> {
+    std::thread::scope(|scope| {
+        let run = &run;
+        let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || run(at))).collect();
+        let results: Vec<_> = threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        for result in results {
+            result.map_err(|_| Stop::Fail("a thread panicked".to_owned()))??;
+        }
+        Ok(())
+    })
+}
+
+fn threads(suite: &mut Suite) {
+    let clause = "PJRT: all functions may be called from several threads at the same time";
+    for count in [2usize, 8, 32] {
+        suite
+            .case(
+                format!("threads.execute.one_program[threads={count}]"),
+                clause,
+                "servers run one program from many threads",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                let executable = cx.add_one(64)?;
+                let client = cx.client()?.clone();
+                on_threads(count, |at| {
+                    for round in 0..20u8 {
+                        let value = f32::from(u8::try_from(at).unwrap_or(0)) * 100.0 + f32::from(round);
+                        let input = client.buffer_from_host(&[value; 64], &[64])?;
+                        let outputs = executable.execute(&[&input])?;
+                        ensure!(floats(&outputs[0])? == [value + 1.0; 64], "thread {at} received another result");
+                    }
+                    Ok(())
+                })
+            });
+    }
+    suite
+        .case("threads.compile.different_programs", clause, "servers compile from many threads")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let programs: Vec<_> = (1..=8)
+                .map(|len| crate::program::for_plugin(&crate::program::add_one(len), cx.plugin()))
+                .collect::<Result<_, _>>()?;
+            let client = cx.client()?.clone();
+            on_threads(8, |at| {
+                let executable = client.compile(&programs[at], &CompileOptions::default())?;
+                let input = client.buffer_from_host(&vec![1.0f32; at + 1], &[i64::try_from(at + 1).unwrap_or(0)])?;
+                ensure!(
+                    floats(&executable.execute(&[&input])?[0])? == vec![2.0; at + 1],
+                    "thread {at} received another result"
+                );
+                Ok(())
+            })
+        });
+    suite
+        .case("threads.donate.while_used", clause, "one thread donates an array that others read")
+        .profiles(Profiles::FULL)
+        .check(|cx| {
+            let executable = cx.compile(
+                "func.func public @main(%x: tensor<64xf32> {tf.aliasing_output = 0 : i32}) -> tensor<64xf32> {
+  %y = stablehlo.add %x, %x : tensor<64xf32>
+  return %y : tensor<64xf32>
+}",
+            )?;
+            let client = cx.client()?.clone();
+            on_threads(4, |_| {
+                for _ in 0..25 {
+                    let input = client.buffer_from_host(&[1.0f32; 64], &[64])?;
+                    let read = input.to_host_async::<f32>()?;
+                    let run = executable.execute_with([Input::Donate(input)], &ExecuteOptions::new())?;
+                    ensure!(
+                        read.wait()? == [1.0; 64] && floats(&run.outputs[0])? == [2.0; 64],
+                        "a donated array was read after it changed"
+                    );
+                }
+                Ok(())
+            })
+        });
+    suite
+        .case("threads.transfer.parallel_uploads", clause, "data loaders upload from many threads")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let client = cx.client()?.clone();
+            on_threads(8, |at| {
+                let value = f32::from(u8::try_from(at).unwrap_or(0));
+                for len in [1usize, 1000, 50_000] {
+                    let buffer = client.buffer_from_host(&vec![value; len], &[i64::try_from(len).unwrap_or(0)])?;
+                    ensure!(floats(&buffer)?.iter().all(|found| *found == value), "thread {at} received other data");
+                }
+                Ok(())
+            })
+        });
+    suite
+        .case(
+            "threads.order.results_of_one_thread",
+            "PJRT: runs of one thread on one device see the results of earlier ones",
+            "training loops",
+        )
+        .profiles(Profiles::MINIMAL)
+        .check(|cx| {
+            let executable = cx.add_one(1)?;
+            let mut buffer = cx.floats(&[0.0])?;
+            for _ in 0..200 {
+                buffer = executable
+                    .execute(&[&buffer])?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| Stop::Fail("the run has no output".to_owned()))?;
+            }
+            ensure_eq!(floats(&buffer)?, vec![200.0], "result of 200 runs in a row");
+            Ok(())
+        });
+}
+
+/// Resident memory of this process in bytes.
+fn resident() -> Result<u64, Stop> {
+    let text = std::fs::read_to_string("/proc/self/statm")
+        .map_err(|_| Stop::Skip("this system does not report a process's memory".to_owned()))?;
+    let pages: u64 = text.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    Ok(pages * 4096)
+}
+
+/// Checks that memory stays flat while a function runs `rounds` times, after as many rounds to warm up.
+fn flat(rounds: usize, allowed: u64, mut run: impl FnMut() -> Result<(), Stop>) -> Result<(), Stop> {
+    for _ in 0..rounds / 4 {
+        run()?;
+    }
+    let before = resident()?;
+    for _ in 0..rounds {
+        run()?;
+    }
+    let growth = resident()?.saturating_sub(before);
+    ensure!(growth <= allowed, "the process grew by {growth} bytes in {rounds} rounds; {allowed} are allowed");
+    Ok(())
+}
+
+fn leaks(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h: PJRT_Buffer_Destroy, PJRT_Event_Destroy, PJRT_Error_Destroy and others free the object";
+    let limit = Duration::from_secs(120);
+    suite
+        .case("leaks.flat.execute", clause, "a training runs for weeks; 100 bytes for each step end it")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let executable = cx.add_one(16)?;
+            let input = cx.floats(&[1.0; 16])?;
+            flat(100_000, 4 << 20, || {
+                executable.execute(&[&input])?[0].wait()?;
+                Ok(())
+            })
+        });
+    suite
+        .case("leaks.flat.upload_and_read", clause, "a training runs for weeks")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let data = [1.0f32; 256];
+            flat(20_000, 4 << 20, || floats(&cx.floats(&data)?).map(drop))
+        });
+    suite
+        .case("leaks.flat.errors", clause, "failed requests of a server")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let client = cx.client()?;
+            flat(20_000, 4 << 20, || {
+                ensure!(client.lookup_device(1 << 30).is_err(), "a device with the id 2^30 exists");
+                Ok(())
+            })
+        });
+    suite
+        .case(
+            "leaks.flat.queries",
+            "pjrt_c_api.h: strings and lists of queries live as long as their object",
+            "queries must not allocate for ever",
+        )
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            flat(5_000, 4 << 20, || {
+                executable.executable().name()?;
+                executable.executable().output_shapes()?;
+                cx.client()?.platform_version()?;
+                cx.device()?.description()?.attributes()?;
+                Ok(())
+            })
+        });
+    suite
+        .case("leaks.flat.large_buffers", clause, "an array that is not freed fills the device")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let data = vec![1.0f32; 1 << 20];
+            flat(100, 64 << 20, || Ok(cx.floats(&data)?.wait()?))
+        });
+    suite
+        .case(
+            "leaks.flat.compile",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_Destroy: frees the executable",
+            "servers compile for every new shape",
+        )
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let program = crate::program::for_plugin(&crate::program::add_one(2), cx.plugin())?;
+            let client = cx.client()?;
+            flat(100, 32 << 20, || {
+                drop(client.compile(&program, &CompileOptions::default())?);
+                Ok(())
+            })
+        });
+    suite
+        .case(
+            "leaks.threads.client",
+            "pjrt_c_api.h, PJRT_Client_Destroy: shuts the client down and frees it",
+            "notebooks create clients again and again",
+        )
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let threads = || {
+                std::fs::read_dir("/proc/self/task")
+                    .map(Iterator::count)
+                    .map_err(|_| Stop::Skip("this system does not list threads".to_owned()))
+            };
+            let files = || {
+                std::fs::read_dir("/proc/self/fd")
+                    .map(Iterator::count)
+                    .map_err(|_| Stop::Skip("this system does not list open files".to_owned()))
+            };
+            drop(cx.new_client()?);
+            let before = (threads()?, files()?);
+            for _ in 0..5 {
+                let client = cx.new_client()?;
+                client.buffer_from_host(&[1.0f32], &[1])?.wait()?;
+            }
+            let after = (threads()?, files()?);
+            ensure!(
+                after.0 < before.0 + 5 && after.1 < before.1 + 5,
+                "threads and open files grew from {before:?} to {after:?} with five clients"
+            );
+            Ok(())
+        });
+}
+
+/// Objects with pending work, for cases that end the process.
+fn busy(cx: &Context) -> Result<Vec<pjrt::Buffer>, Stop> {
+    let executable = cx.add_one(100_000)?;
+    let mut buffers = vec![cx.floats(&vec![1.0; 100_000])?];
+    for _ in 0..20 {
+        let next = executable.execute(&[&buffers[buffers.len() - 1]])?;
+        buffers.extend(next);
+    }
+    std::mem::forget(executable);
+    Ok(buffers)
+}
+
+fn teardown(suite: &mut Suite) {
+    let clause = "PJRT: a process may end without destroying its objects; pytorch/xla never calls PJRT_Client_Destroy";
+    suite
+        .case("teardown.exit.with_client", clause, "a crash at exit makes every job of a scheduler fail")
+        .profiles(Profiles::MINIMAL)
+        .exits()
+        .check(|cx| {
+            std::mem::forget(cx.client()?.clone());
+            Ok(())
+        });
+    suite
+        .case("teardown.exit.with_buffers", clause, "a crash at exit makes every job of a scheduler fail")
+        .profiles(Profiles::FRAMEWORKS)
+        .exits()
+        .check(|cx| {
+            for buffer in busy(cx)? {
+                buffer.wait()?;
+                std::mem::forget(buffer);
+            }
+            Ok(())
+        });
+    suite
+        .case("teardown.exit.with_pending_runs", clause, "Ctrl-C during a training")
+        .profiles(Profiles::FRAMEWORKS)
+        .exits()
+        .check(|cx| {
+            busy(cx)?.into_iter().for_each(std::mem::forget);
+            Ok(())
+        });
+    suite.case("teardown.exit.in_thread", clause, "a worker thread calls exit").profiles(Profiles::FULL).exits().check(
+        |cx| {
+            busy(cx)?.into_iter().for_each(std::mem::forget);
+            let exit = std::thread::spawn(|| ());
+            exit.join().map_err(|_| Stop::Fail("the thread panicked".to_owned()))
+        },
+    );
+    let destroy = "pjrt_c_api.h, PJRT_Client_Destroy: after the client's objects are destroyed";
+    suite
+        .case("teardown.client.after_pending_runs", destroy, "garbage collectors free arrays and clients at the end")
+        .profiles(Profiles::FRAMEWORKS)
+        .isolated()
+        .check(|cx| {
+            let client = cx.new_client()?;
+            let program = crate::program::for_plugin(&crate::program::add_one(100_000), cx.plugin())?;
+            let executable = client.compile(&program, &CompileOptions::default())?;
+            let mut buffer = client.buffer_from_host(&vec![1.0f32; 100_000], &[100_000])?;
+            for _ in 0..20 {
+                buffer = executable
+                    .execute(&[&buffer])?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| Stop::Fail("the run has no output".to_owned()))?;
+            }
+            drop((client, executable, buffer));
+            Ok(())
+        });
+    suite
+        .case("teardown.client.on_other_thread", destroy, "garbage collectors run on their own threads")
+        .profiles(Profiles::FRAMEWORKS)
+        .isolated()
+        .check(|cx| {
+            let client = cx.new_client()?;
+            let buffer = client.buffer_from_host(&[1.0f32], &[1])?;
+            std::thread::spawn(move || drop((buffer, client)))
+                .join()
+                .map_err(|_| Stop::Fail("the thread panicked".to_owned()))
+        });
+    suite
+        .case("teardown.client.shutdown_deadline", destroy, "a framework ends within its deadline")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let client = cx.new_client()?;
+            client.buffer_from_host(&[1.0f32], &[1])?.wait()?;
+            client.shutdown(Duration::from_secs(20))?;
+            Ok(())
+        });
+}
+
+fn limits(suite: &mut Suite) {
+    let clause = "PJRT: exhausted memory is RESOURCE_EXHAUSTED, not the end of the process";
+    for (name, elements) in [("terabyte", 1i64 << 38), ("exabyte", 1 << 58)] {
+        suite
+            .case(
+                format!("limits.memory.uninitialized[size={name}]"),
+                clause,
+                "a user's array that is too large must not end the session",
+            )
+            .profiles(Profiles::FULL)
+            .isolated()
+            .functions(&[pjrt::Function::PJRT_Client_CreateUninitializedBuffer])
+            .check(move |cx| {
+                let shape = crate::context::shape(pjrt::ElementType::F32, &[elements]);
+                let created = cx.client()?.create_uninitialized_buffer(&shape, None, &cx.memory()?);
+                match created.and_then(|buffer| buffer.wait()) {
+                    // A system may promise memory that it does not have.
+                    Ok(()) if name == "terabyte" => Ok(()),
+                    Ok(()) => Err(Stop::Fail("the plugin allocated an exabyte".to_owned())),
+                    Err(error) if error.code() == ErrorCode::UNIMPLEMENTED => Err(error.into()),
+                    Err(_) => {
+                        ensure_eq!(floats(&cx.floats(&[1.0])?)?, vec![1.0], "a small array afterwards");
+                        Ok(())
+                    }
+                }
+            });
+    }
+    suite
+        .case("limits.memory.program_output", clause, "a program whose result does not fit must not end the session")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let text = "func.func public @main(%x: tensor<f32>) -> tensor<1099511627776x1024xf32> {
+  %y = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<1099511627776x1024xf32>
+  return %y : tensor<1099511627776x1024xf32>
+}";
+            let outcome = cx.compile(text).and_then(|executable| {
+                let input = cx.client()?.buffer_from_host(&[1.0f32], &[])?;
+                let outputs = executable.execute(&[&input])?;
+                Ok(outputs[0].wait()?)
+            });
+            ensure!(outcome.is_err(), "the plugin computed an array of 4 PiB");
+            ensure_eq!(floats(&cx.floats(&[1.0])?)?, vec![1.0], "a small array afterwards");
+            Ok(())
+        });
+    suite
+        .case(
+            "limits.buffers.many",
+            "PJRT: the number of buffers is limited by memory only",
+            "models have 10^5 small arrays",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let buffers: Vec<_> = (0..20_000u16).map(|at| cx.floats(&[f32::from(at)])).collect::<Result<_, _>>()?;
+            for at in [0usize, 1, 9_999, 19_999] {
+                ensure_eq!(floats(&buffers[at])?, vec![f32::from(u16::try_from(at).unwrap_or(0))], "array {at}");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "limits.arguments.many",
+            "PJRT: the number of arguments is limited by memory only",
+            "a training step has thousands of arguments",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let count = 500usize;
+            let parameters: Vec<String> = (0..count).map(|at| format!("%x{at}: tensor<f32>")).collect();
+            let mut body = String::from("  %s0 = stablehlo.add %x0, %x0 : tensor<f32>\n");
+            for at in 1..count {
+                body += &format!("  %s{at} = stablehlo.add %s{}, %x{at} : tensor<f32>\n", at - 1);
+            }
+            body += &format!("  return %s{} : tensor<f32>", count - 1);
+            let executable = cx.compile(&crate::program::main(&parameters.join(", "), "tensor<f32>", &body))?;
+            let inputs: Vec<_> = (0..count)
+                .map(|_| cx.client()?.buffer_from_host(&[1.0f32], &[]).map_err(Stop::from))
+                .collect::<Result<_, _>>()?;
+            let outputs = executable.execute(&inputs.iter().collect::<Vec<_>>())?;
+            ensure_eq!(floats(&outputs[0])?, vec![501.0], "sum");
+            Ok(())
+        });
+    suite
+        .case("limits.program.deep", "PJRT: the compiler does not end the process on a long program", "unrolled loops")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .time_limit(Duration::from_secs(120))
+        .check(|cx| {
+            let mut body = String::from("  %s0 = stablehlo.add %x, %x : tensor<f32>\n");
+            for at in 1..3000 {
+                body += &format!("  %s{at} = stablehlo.add %s{}, %x : tensor<f32>\n", at - 1);
+            }
+            body += "  return %s2999 : tensor<f32>";
+            let executable = cx.compile(&crate::program::main("%x: tensor<f32>", "tensor<f32>", &body))?;
+            let input = cx.client()?.buffer_from_host(&[1.0f32], &[])?;
+            ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![3001.0], "sum");
+            Ok(())
+        });
+}
+
+fn state(suite: &mut Suite) {
+    let clause = "a plugin is a guest in the framework's process";
+    suite
+        .case("process.state.environment", clause, "a changed variable changes other libraries")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let before: BTreeMap<_, _> = std::env::vars_os().collect();
+            cx.client()?;
+            let after: BTreeMap<_, _> = std::env::vars_os().collect();
+            ensure_eq!(after, before, "variables after the client was created");
+            Ok(())
+        });
+    suite
+        .case("process.state.working_directory", clause, "relative paths of the user")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let before = std::env::current_dir().ok();
+            cx.add_one(2)?;
+            ensure_eq!(std::env::current_dir().ok(), before, "the working directory");
+            Ok(())
+        });
+    suite
+        .case("process.state.signal_handlers", clause, "a debugger, Python and the JVM have handlers of their own")
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let caught = || -> Result<u64, Stop> {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+                let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+                let line = line.ok_or_else(|| Stop::Skip("this system does not list signal handlers".to_owned()))?;
+                u64::from_str_radix(line.trim(), 16).map_err(|error| Stop::Skip(error.to_string()))
+            };
+            let before = caught()?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            cx.add_one(2)?.execute(&[&input])?[0].wait()?;
+            ensure_eq!(format!("{:#x}", caught()?), format!("{before:#x}"), "caught signals after a run");
+            Ok(())
+        });
+    suite
+        .case(
+            "process.state.rounding",
+            clause,
+            "a changed rounding or flushing mode changes the results of other libraries",
+        )
+        .profiles(Profiles::FULL)
+        .isolated()
+        .check(|cx| {
+            let probe = || {
+                let (one, tiny, subnormal) =
+                    (std::hint::black_box(1.0f64), std::hint::black_box(1e-16f64), std::hint::black_box(1e-310f64));
+                (one + tiny, one + 2.5 * tiny, subnormal * one)
+            };
+            let before = probe();
+            let input = cx.floats(&[1.0, 2.0])?;
+            cx.add_one(2)?.execute(&[&input])?[0].wait()?;
+            ensure_eq!(probe(), before, "sums and products on this thread after a run");
+            Ok(())
+        });
+    suite
+        .case(
+            "process.fork.child_program",
+            "a framework starts other programs while the device works",
+            "data loaders and compilers are programs",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .isolated()
+        .check(|cx| {
+            let buffers = busy(cx)?;
+            for _ in 0..5 {
+                let status = Command::new("true").stdin(Stdio::null()).status();
+                let status =
+                    status.map_err(|error| Stop::Skip(format!("the program true cannot be started: {error}")))?;
+                ensure!(status.success(), "a child process ended with {status}");
+            }
+            for buffer in &buffers {
+                buffer.wait()?;
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "process.load.attributes_before_client",
+            "pjrt_c_api.h, PJRT_Plugin_Attributes: may be called before a client exists",
+            "JAX reads versions when it registers the plugin",
+        )
+        .profiles(Profiles::JAX)
+        .isolated()
+        .without_client()
+        .check(|cx| {
+            cx.plugin().attributes()?;
+            Ok(())
+        });
+}

@@ -1,0 +1,242 @@
+//! Transfers whose data arrives in pieces, and runs whose arguments arrive later.
+
+use pjrt::{AsyncHostToDeviceTransferManager, ElementType, ErrorCode, Function, Shape};
+
+use crate::case::Profiles;
+use crate::context::{Context, floats, shape};
+use crate::stop::Stop;
+use crate::suite::Suite;
+
+const NEEDED: &[Function] = &[
+    Function::PJRT_Client_CreateBuffersForAsyncHostToDevice,
+    Function::PJRT_AsyncHostToDeviceTransferManager_TransferData,
+    Function::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
+];
+
+fn vector(len: i64) -> Shape {
+    shape(ElementType::F32, &[len])
+}
+
+fn manager(cx: &Context, shapes: &[Shape]) -> Result<AsyncHostToDeviceTransferManager, Stop> {
+    Ok(cx.client()?.create_buffers_for_async_host_to_device(shapes, &cx.memory()?)?)
+}
+
+fn bytes(data: &[f32]) -> Vec<u8> {
+    data.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+pub(crate) fn declare(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferData: transfer_size bytes at offset; is_last_transfer ends the buffer";
+    let why = "JAX uploads large arrays in pieces while the device computes";
+    for pieces in [1usize, 2, 5, 20] {
+        suite
+            .case(format!("transfers.pieces.in_order[pieces={pieces}]"), clause, why)
+            .profiles(Profiles::JAX)
+            .functions(NEEDED)
+            .check(move |cx| {
+                let data: Vec<f32> = (0..100u8).map(f32::from).collect();
+                let manager = manager(cx, &[vector(100)])?;
+                let buffer = manager.retrieve_buffer(0)?;
+                let size = 400 / pieces;
+                for at in 0..pieces {
+                    let piece = bytes(&data)[at * size..(at + 1) * size].to_vec();
+                    let sent = if at + 1 == pieces {
+                        manager.transfer_last_data(0, at * size, piece)?
+                    } else {
+                        manager.transfer_data(0, at * size, piece)?
+                    };
+                    sent.wait()?;
+                }
+                ensure_eq!(floats(&buffer)?, data, "contents");
+                Ok(())
+            });
+    }
+    suite.case("transfers.pieces.in_any_order", clause, why).profiles(Profiles::JAX).functions(NEEDED).check(|cx| {
+        let data: Vec<f32> = (0..4u8).map(f32::from).collect();
+        let manager = manager(cx, &[vector(4)])?;
+        let buffer = manager.retrieve_buffer(0)?;
+        for at in [2usize, 0, 3] {
+            manager.transfer_data(0, at * 4, bytes(&data[at..=at]))?.wait()?;
+        }
+        manager.transfer_last_data(0, 4, bytes(&data[1..2]))?.wait()?;
+        ensure_eq!(floats(&buffer)?, data, "contents");
+        Ok(())
+    });
+    suite
+        .case("transfers.pieces.not_ready_before_last", clause, "a buffer that is ready too early has wrong contents")
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            manager.transfer_data(0, 0, bytes(&[1.0]))?.wait()?;
+            ensure!(!buffer.ready_event()?.is_ready()?, "the buffer is ready before its last piece");
+            manager.transfer_last_data(0, 4, bytes(&[2.0]))?.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.buffers.several",
+            "pjrt_c_api.h, PJRT_Client_CreateBuffersForAsyncHostToDevice: a buffer for each shape",
+            why,
+        )
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(1), vector(2), vector(3)])?;
+            ensure_eq!(manager.buffer_count(), 3, "number of buffers");
+            for at in [2usize, 0, 1] {
+                let data = vec![f32::from(u8::try_from(at).unwrap_or(0)); at + 1];
+                let buffer = manager.retrieve_buffer(at)?;
+                manager.transfer_last_data(at, 0, bytes(&data))?.wait()?;
+                ensure_eq!(floats(&buffer)?, data, "contents of buffer {at}");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.buffers.size",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_BufferSize: bytes of the buffer on the device",
+            why,
+        )
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(10)])?;
+            ensure!(manager.buffer_size(0)? >= 40, "the buffer has {} bytes", manager.buffer_size(0)?);
+            ensure_eq!(manager.device()?.id()?, cx.device()?.id()?, "device");
+            Ok(())
+        });
+    suite.case("transfers.buffers.empty", clause, "empty arrays").functions(NEEDED).check(|cx| {
+        let manager = manager(cx, &[vector(0)])?;
+        let buffer = manager.retrieve_buffer(0)?;
+        manager.transfer_last_data(0, 0, Vec::new())?.wait()?;
+        ensure_eq!(floats(&buffer)?, Vec::<f32>::new(), "contents");
+        Ok(())
+    });
+    suite
+        .case(
+            "transfers.literal.whole",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: the whole buffer",
+            why,
+        )
+        .functions(NEEDED)
+        .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_TransferLiteral])
+        .check(|cx| {
+            let manager = manager(cx, &[vector(3)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            manager.transfer_literal(0, vec![1.0f32, 2.0, 3.0])?.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![1.0, 2.0, 3.0], "contents");
+            Ok(())
+        });
+    let pending = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: arguments may not be ready; the run waits for them";
+    suite
+        .case("transfers.execute.before_data", pending, "runs are enqueued before their inputs have arrived")
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let input = manager.retrieve_buffer(0)?;
+            let outputs = cx.add_one(2)?.execute(&[&input])?;
+            manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
+            ensure_eq!(floats(&outputs[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    suite
+        .case("transfers.execute.chain_before_data", pending, "runs are enqueued before their inputs have arrived")
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let manager = manager(cx, &[vector(2)])?;
+            let mut buffer = manager.retrieve_buffer(0)?;
+            for _ in 0..10 {
+                buffer = executable
+                    .execute(&[&buffer])?
+                    .into_iter()
+                    .next()
+                    .ok_or_else(|| Stop::Fail("the run has no output".to_owned()))?;
+            }
+            ensure!(!buffer.ready_event()?.is_ready()?, "a result is ready before the data of its argument arrived");
+            manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![11.0, 12.0], "result");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.execute.read_before_data",
+            "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: the event is ready when the data is copied",
+            "copies are enqueued before the data has arrived",
+        )
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            let read = buffer.to_host_async::<f32>()?;
+            manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
+            ensure_eq!(read.wait()?, vec![1.0, 2.0], "contents");
+            Ok(())
+        });
+    let failed = "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_SetBufferError: the buffer fails with the error";
+    suite
+        .case(
+            "transfers.error.reaches_buffer",
+            failed,
+            "a lost connection must not leave the framework waiting for ever",
+        )
+        .functions(NEEDED)
+        .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_SetBufferError])
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            manager.set_buffer_error(0, ErrorCode::UNAVAILABLE, "the reason")?;
+            let Err(error) = buffer.wait() else { fail!("the error was lost") };
+            ensure!(error.message().contains("the reason"), "the message is {:?}", error.message());
+            Ok(())
+        });
+    suite
+        .case("transfers.error.reaches_run", failed, "a run on a failed argument fails")
+        .functions(NEEDED)
+        .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_SetBufferError])
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            let outputs = cx.add_one(2)?.execute(&[&buffer])?;
+            manager.set_buffer_error(0, ErrorCode::UNAVAILABLE, "the reason")?;
+            ensure!(floats(&outputs[0]).is_err(), "a run on a failed argument succeeded");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.destroy.after_last_piece",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_Destroy: frees the manager; retrieved buffers remain",
+            why,
+        )
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            let sent = manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?;
+            drop(manager);
+            sent.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.dma.map",
+            "pjrt_c_api.h, PJRT_Client_DmaMap and PJRT_Client_DmaUnmap: registers host memory for direct access",
+            "pinned memory for fast uploads",
+        )
+        .functions(&[Function::PJRT_Client_DmaMap, Function::PJRT_Client_DmaUnmap])
+        .check(|cx| {
+            let mapping = cx.client()?.dma_map(vec![0u8; 1 << 16])?;
+            drop(mapping);
+            // The same size again, because an allocator returns the same memory.
+            drop(cx.client()?.dma_map(vec![0u8; 1 << 16])?);
+            Ok(())
+        });
+}
