@@ -61,7 +61,7 @@ fn project_depends_on_checkout() {
     assert_eq!(own["targets"][0]["crate_types"], serde_json::json!(["cdylib"]));
 
     let dependencies = own["dependencies"].as_array().unwrap();
-    for name in ["device-plugin", "pjrt-rs"] {
+    for name in ["device-plugin", "pjrt-rs", "pjrt-conformance"] {
         assert!(dependencies.iter().any(|dependency| dependency["name"] == name), "{name}: {dependencies:?}");
     }
     for dependency in dependencies {
@@ -102,6 +102,7 @@ fn sdk_in_another_folder() {
             r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", default-features = false, features = ["stablehlo"] }"#,
             r#"device-plugin = { git = "https://example.org/sdk", rev = "v1", features = ["text"] }"#,
             r#"pjrt = { package = "pjrt-rs", git = "https://example.org/sdk", rev = "v1" }"#,
+            r#"pjrt-conformance = { git = "https://example.org/sdk", rev = "v1", features = ["harness"] }"#,
         ]
     );
     let (_, lines) = dependencies(&["--sdk-version", "0.1"]);

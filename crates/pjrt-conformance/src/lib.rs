@@ -17,6 +17,7 @@
 #[macro_use]
 mod stop;
 
+mod all;
 mod areas;
 mod case;
 mod context;

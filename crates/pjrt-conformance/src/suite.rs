@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use pjrt::Function;
 
-use crate::areas;
 use crate::case::{Case, Needs, Profiles};
 use crate::context::Context;
 use crate::stop::Stop;
@@ -22,12 +21,9 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Collects the cases of all areas.
-    #[must_use]
-    pub fn new() -> Self {
-        let mut suite = Self { cases: Vec::new() };
-        areas::declare(&mut suite);
-        suite
+    /// A suite without cases.
+    pub(crate) fn empty() -> Self {
+        Self { cases: Vec::new() }
     }
 
     /// The cases, area by area.
@@ -61,12 +57,6 @@ impl Suite {
             check: Box::new(|_| Ok(())),
         };
         Declaration { suite: self, case }
-    }
-}
-
-impl Default for Suite {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -130,26 +120,5 @@ impl Declaration<'_> {
     pub(crate) fn check(mut self, check: impl Fn(&Context) -> Result<(), Stop> + Send + Sync + 'static) {
         self.case.check = Box::new(check);
         self.suite.cases.push(self.case);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::Suite;
-
-    #[test]
-    fn ids_are_unique_and_well_formed() {
-        let suite = Suite::new();
-        let mut seen = BTreeSet::new();
-        for case in suite.cases() {
-            assert!(seen.insert(case.id()), "{} is declared twice", case.id());
-            let name = case.id().split('[').next().unwrap();
-            assert_eq!(name.split('.').count(), 3, "{}: area.subject.case", case.id());
-            let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
-            assert!(name.chars().all(plain), "{}", case.id());
-            assert!(case.clause().len() > 10 && case.why().len() > 10, "{} lacks its clause or its reason", case.id());
-        }
     }
 }

@@ -6,8 +6,8 @@ use anstyle::Style;
 use pjrt_conformance::runner::{Launcher, Settings, Update, run as run_suite};
 use pjrt_conformance::{CaseResult, Outcome, PluginInfo, Report as Outcomes, Suite, html, junit};
 
+use super::args::{Args, write};
 use super::worker::{GUARD, target};
-use super::{Args, write};
 use crate::Report;
 use crate::child::plan;
 use crate::paint::{Meaning, paint};

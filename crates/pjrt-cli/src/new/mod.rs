@@ -50,8 +50,10 @@ const FILES: &[File] = &[
     ("Cargo.toml", example!("manifest.toml"), false),
     ("README.md", example!("README.md"), false),
     ("ci.sh", example!("ci.sh"), true),
+    ("conformance.toml", example!("conformance.toml"), false),
     ("programs/add_one.mlir", example!("programs/add_one.mlir"), false),
     ("src/lib.rs", example!("src/lib.rs"), false),
+    ("tests/conformance.rs", example!("tests/conformance.rs"), false),
     ("tests/jax_add_one.py", example!("tests/jax_add_one.py"), false),
     ("tests/plugin.rs", example!("tests/plugin.rs"), false),
     ("rustfmt.toml", example!("rustfmt.toml"), false),
@@ -105,7 +107,7 @@ fn report(args: &Args, folder: &Path, sdk: &Sdk, warning: Option<String>) -> Str
     }
     line!(out, "");
     line!(out, "  cd {}", folder.display());
-    line!(out, "  cargo test                    runs x + 1 through the C table");
+    line!(out, "  cargo test                    runs x + 1 and the conformance suite");
     line!(out, "  pjrt package --crate .        writes the wheel that JAX and PyTorch/XLA find");
     line!(out, "  ./ci.sh                       all that a change must pass");
     out

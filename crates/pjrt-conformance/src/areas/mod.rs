@@ -12,7 +12,6 @@ mod numerics;
 mod processes;
 mod transfers;
 
-use crate::data_case;
 use crate::suite::Suite;
 
 /// Declares the cases of all areas.
@@ -28,5 +27,4 @@ pub(crate) fn declare(suite: &mut Suite) {
     extensions::declare(suite);
     numerics::declare(suite);
     processes::declare(suite);
-    data_case::declare(suite);
 }

@@ -10,8 +10,7 @@ use pjrt_sys::{
 };
 
 use super::events::RawEvent;
-use super::failure::Failure;
-use super::table::call;
+use super::failure::{Failure, call};
 use crate::stop::Stop;
 
 fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {

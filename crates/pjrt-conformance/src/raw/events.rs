@@ -11,8 +11,7 @@ use pjrt_sys::{
     PJRT_Event_OnReady_Args, PJRT_Event_Set_Args, slot,
 };
 
-use super::failure::Failure;
-use super::table::call;
+use super::failure::{Failure, call};
 use crate::stop::Stop;
 
 /// An event that is destroyed when this value is dropped.

@@ -7,11 +7,11 @@ use std::ptr::NonNull;
 use pjrt::raw::AsRaw;
 use pjrt::{Client, Plugin};
 use pjrt_sys::{
-    AbiStruct, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
-    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, slot,
+    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
+    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, Slot, slot,
 };
 
-use super::table::call;
+use super::table::function;
 use crate::stop::Stop;
 
 /// An error object of a plugin, which is destroyed when this value is dropped.
@@ -81,6 +81,43 @@ impl Drop for Failure {
         // SAFETY: C2: the error is live, and nothing uses it afterwards.
         let _ = unsafe { call::<slot::PJRT_Error_Destroy>(&self.plugin, &raw mut args) };
     }
+}
+
+/// The result of a function: an error that the caller owns, or nothing.
+pub(super) trait Returned {
+    fn into_failure(self, plugin: &Plugin) -> Result<(), Failure>;
+}
+
+impl Returned for () {
+    fn into_failure(self, _: &Plugin) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Returned for *mut PJRT_Error {
+    fn into_failure(self, plugin: &Plugin) -> Result<(), Failure> {
+        match NonNull::new(self) {
+            None => Ok(()),
+            // SAFETY: C2: an error that a function returned is live and the caller's.
+            Some(error) => Err(unsafe { Failure::new(plugin, error) }),
+        }
+    }
+}
+
+/// Calls a function of the table. Returns `None` if the plugin lacks it.
+///
+/// # Safety
+///
+/// `args` points to arguments that keep the header's contract for the size they announce.
+pub(super) unsafe fn call<S>(plugin: &Plugin, args: *mut S::Args) -> Option<Result<(), Failure>>
+where
+    S: Slot<Table = PJRT_Api>,
+    S::Return: Returned,
+{
+    let function = function::<S>(plugin)?;
+    // SAFETY: C2: the arguments are valid by this function's contract.
+    let returned = unsafe { function(args) };
+    Some(returned.into_failure(plugin))
 }
 
 /// Copies text that a plugin lends.

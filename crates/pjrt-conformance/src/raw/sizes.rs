@@ -4,8 +4,7 @@ use pjrt::raw::AsRaw;
 use pjrt::{Buffer, Client, Device, LoadedExecutable, Memory, Plugin};
 use pjrt_sys::{AbiStruct, PJRT_Api, Slot, for_each_slot, slot};
 
-use super::failure::Failure;
-use super::table::{Returned, call};
+use super::failure::{Failure, Returned, call};
 use crate::stop::Stop;
 
 /// Calls a function with a struct that announces `size` bytes and is zero otherwise.

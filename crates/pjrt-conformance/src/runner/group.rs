@@ -54,11 +54,11 @@ pub(super) struct GroupEnd {
     pub(super) stage: Option<(String, String)>,
     /// A bad end after the last case.
     pub(super) fault: Option<String>,
-    /// What the worker reported about the plugin and its client.
+    /// Descriptions of the plugin and its client that the worker reported.
     pub(super) about: Vec<Value>,
 }
 
-/// What the worker does.
+/// The current activity of the worker.
 enum State {
     Between,
     Stage(String, Instant),
