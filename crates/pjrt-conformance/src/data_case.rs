@@ -196,7 +196,9 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
     for (at, (found, expected)) in numbers_found.iter().zip(&numbers_expected).enumerate() {
         let same = found == expected || found.is_nan() && expected.is_nan();
         let bound = tolerance.absolute + tolerance.relative * expected.abs();
-        if !same && !((found - expected).abs() <= bound && bound > 0.0) {
+        // The difference is NaN, which is not below the bound, if one of the numbers is NaN or both are infinite.
+        let close = bound > 0.0 && (found - expected).abs() <= bound;
+        if !same && !close {
             return Err(format!("element {at} is {found}, expected {expected} within {bound}"));
         }
     }

@@ -25,7 +25,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
     let launcher = Launcher {
         program,
         arguments: vec![GUARD.into()],
-        variables: plan(&entry)?.for_child().into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        variables: plan(&entry)?.for_child().map(|(name, value)| (name.into(), value.into())).collect(),
         target: target(&entry, &args.options)?,
     };
     let mut settings = Settings::default();

@@ -231,7 +231,7 @@ fn sizes(suite: &mut Suite) {
                 "a framework with a newer header passes longer structs to every function",
             )
             .profiles(Profiles::FRAMEWORKS)
-            .check(move |cx| with_objects(cx, |objects| call(objects)));
+            .check(move |cx| with_objects(cx, call));
     }
     for older in OLDER {
         for (minor, size) in (older.sizes)() {

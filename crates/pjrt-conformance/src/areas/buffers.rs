@@ -491,7 +491,7 @@ fn pointers(suite: &mut Suite) {
             "threads of a framework share arrays",
         )
         .profiles(Profiles::FRAMEWORKS)
-        .check(|cx| concurrent_queries(cx));
+        .check(concurrent_queries);
 }
 
 fn concurrent_queries(cx: &Context) -> Result<(), Stop> {

@@ -59,9 +59,9 @@ impl RawEvent {
     pub(crate) fn create(plugin: &Plugin) -> Result<Self, Stop> {
         let mut args = PJRT_Event_Create_Args::new();
         // SAFETY: C2: the function has no inputs.
-        let called = unsafe { call::<slot::PJRT_Event_Create>(&plugin, &raw mut args) };
+        let called = unsafe { call::<slot::PJRT_Event_Create>(plugin, &raw mut args) };
         missing(called, "PJRT_Event_Create")?;
-        Self::of(&plugin, args.event, "PJRT_Event_Create")
+        Self::of(plugin, args.event, "PJRT_Event_Create")
     }
 
     /// Sets the event, with an error unless the code is 0.
