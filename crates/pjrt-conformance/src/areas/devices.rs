@@ -382,7 +382,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.buffers.copied",
             "pjrt_c_api.h, PJRT_Buffer_CopyToMemory: copies the buffer to another memory",
-            "offloading",
+            "offloading of weights and activations to the host",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Buffer_CopyToMemory])

@@ -180,7 +180,7 @@ fn queries(suite: &mut Suite) {
         .case(
             "executables.query.parameter_memory_kinds",
             "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: a kind for each parameter",
-            "offloading",
+            "offloading of weights and activations to the host",
         )
         .functions(&[Function::PJRT_Executable_ParameterMemoryKinds])
         .check(|cx| {

@@ -28,3 +28,9 @@ pub fn read(line: &str) -> Option<Value> {
 pub(crate) fn stage(name: &str, begins: bool) {
     tell(&json!({ "stage": name, "begins": begins }));
 }
+
+/// Marks the begin of a case on the standard error, because the two outputs of a process arrive independently.
+pub(crate) fn mark_diagnostics(id: &str) {
+    // Ignore the error if the reader has closed the pipe.
+    let _ = std::io::stderr().lock().write_all(format!("\n{MARK}{id}\n").as_bytes());
+}

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::context::{Context, Opened};
 use crate::outcome::Outcome;
 use crate::process::guard::die_with;
-use crate::process::lines::{stage, tell};
+use crate::process::lines::{mark_diagnostics, stage, tell};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -66,6 +66,7 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
             );
             continue;
         };
+        mark_diagnostics(id);
         tell(&json!({ "begin": id }));
         let start = Instant::now();
         let result = check(case, &context);

@@ -178,7 +178,6 @@ impl Watch<'_> {
         } else if let Some(stage) = line["stage"].as_str() {
             self.stage(stage, line["begins"] == true);
         } else if let Some(id) = line["begin"].as_str() {
-            self.diagnostics.clear();
             let limit = self.suite.find(id).and_then(|case| case.time_limit);
             self.state =
                 State::Case(id.to_owned(), Instant::now(), limit.unwrap_or(self.time_limit).max(self.time_limit));
@@ -221,7 +220,7 @@ impl Watch<'_> {
 
     fn result(&mut self, id: String, outcome: Outcome, reason: String, ms: f64, on_result: &mut dyn FnMut(RawResult)) {
         self.done += 1;
-        let output = if outcome.is_failure() { self.diagnostics.tail(LINES) } else { Vec::new() };
+        let output = if outcome.is_failure() { self.diagnostics.of_case(&id, LINES) } else { Vec::new() };
         on_result(RawResult { id, outcome, reason, ms, output });
     }
 

@@ -28,18 +28,19 @@ impl Diagnostics {
         }
     }
 
-    /// Forgets the diagnostics of the previous case.
-    pub(super) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// The last lines since the begin of a case.
+    pub(super) fn of_case(&self, id: &str, count: usize) -> Vec<String> {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&bytes);
+        let mark = format!("{}{id}\n", lines::MARK);
+        // The mark is missing if the process wrote much.
+        last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
     /// The last lines.
     pub(super) fn tail(&self, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = String::from_utf8_lossy(&bytes);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let last = &lines[lines.len().saturating_sub(count)..];
-        last.iter().map(|line| line.chars().take(LONGEST).collect()).collect()
+        last_lines(&String::from_utf8_lossy(&bytes), count)
     }
 
     /// Reads a pipe on a thread until it is closed.
@@ -82,4 +83,11 @@ impl Diagnostics {
         });
         receive
     }
+}
+
+fn last_lines(text: &str, count: usize) -> Vec<String> {
+    let own = |line: &&str| !line.trim().is_empty() && !line.starts_with(lines::MARK);
+    let all: Vec<&str> = text.lines().filter(own).collect();
+    let last = &all[all.len().saturating_sub(count)..];
+    last.iter().map(|line| line.chars().take(LONGEST).collect()).collect()
 }
