@@ -87,7 +87,7 @@ fn programs(suite: &mut Suite) {
         ("binary_zeros", "mlir", &[0; 64]),
         ("unknown_format", "no_such_format", b"module {}"),
         ("empty_hlo", "hlo", b"\xff\xff\xff"),
-        ("no_main", "mlir", b"module { func.func @other() { return } }"),
+        ("no_main", "mlir", b"module { func.func @one() { return } func.func @two() { return } }"),
     ];
     for (name, format, code) in texts {
         suite
