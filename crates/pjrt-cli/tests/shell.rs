@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 14] = [
     "run",
     "show",
     "supports",
@@ -11,6 +11,8 @@ const COMMANDS: [&str; 12] = [
     "list",
     "doctor",
     "env",
+    "with",
+    "trace",
     "inspect",
     "header",
     "new",
