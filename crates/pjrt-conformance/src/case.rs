@@ -124,6 +124,13 @@ impl Needs {
 /// The check of a case.
 pub(crate) type Check = Box<dyn Fn(&Context) -> Result<(), Stop> + Send + Sync>;
 
+/// The thread that calls `exit` after a case's check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Main,
+    Worker,
+}
+
 /// A case of the suite.
 pub struct Case {
     pub(crate) id: String,
@@ -132,7 +139,7 @@ pub struct Case {
     pub(crate) profiles: Profiles,
     pub(crate) needs: Needs,
     pub(crate) isolated: bool,
-    pub(crate) exits: bool,
+    pub(crate) exit: Option<Exit>,
     pub(crate) time_limit: Option<Duration>,
     pub(crate) check: Check,
 }

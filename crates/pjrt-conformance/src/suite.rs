@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use pjrt::Function;
 
-use crate::case::{Case, Needs, Profiles};
+use crate::case::{Case, Exit, Needs, Profiles};
 use crate::context::Context;
 use crate::stop::Stop;
 
@@ -52,7 +52,7 @@ impl Suite {
             profiles: Profiles::FULL,
             needs: Needs { devices: 1, ..Needs::default() },
             isolated: false,
-            exits: false,
+            exit: None,
             time_limit: None,
             check: Box::new(|_| Ok(())),
         };
@@ -103,10 +103,10 @@ impl Declaration<'_> {
         self
     }
 
-    /// After the check, the process ends with `exit` while the context's objects exist.
-    pub(crate) fn exits(mut self) -> Self {
+    /// After the check, this thread ends the process with `exit` while the context's objects exist.
+    pub(crate) fn exits(mut self, thread: Exit) -> Self {
         self.case.isolated = true;
-        self.case.exits = true;
+        self.case.exit = Some(thread);
         self
     }
 

@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::case::Exit;
 use crate::context::{Context, Opened};
 use crate::outcome::Outcome;
 use crate::process::guard::die_with;
@@ -71,10 +72,11 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
         let start = Instant::now();
         let result = check(case, &context);
         let ms = start.elapsed().as_secs_f64() * 1e3;
-        if case.exits && result.is_ok() {
+        if let Some(thread) = case.exit
+            && result.is_ok()
+        {
             tell(&json!({ "exits": id, "ms": ms }));
-            // The context's objects are not dropped.
-            std::process::exit(0);
+            exit(thread);
         }
         let (outcome, reason) = match result {
             Ok(()) => (Outcome::Pass, String::new()),
@@ -87,6 +89,17 @@ fn run_cases(suite: &Suite, request: &Request, opened: Opened) {
     stage("teardown", true);
     drop(context);
     stage("teardown", false);
+}
+
+/// Ends the process without dropping the context's objects.
+fn exit(thread: Exit) -> ! {
+    if thread == Exit::Worker
+        && let Ok(exiting) = std::thread::Builder::new().spawn(|| std::process::exit(0))
+    {
+        // The process ends before the thread does.
+        let _ended = exiting.join();
+    }
+    std::process::exit(0)
 }
 
 fn check(case: &crate::case::Case, context: &Context) -> Result<(), Stop> {
