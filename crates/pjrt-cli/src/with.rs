@@ -18,10 +18,12 @@ const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
   trace     every call as a tally, a timeline for ui.perfetto.dev and lines of JSON
   validate  reports wrong uses of the interface, and objects that are never destroyed
   compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
+  fault     lets calls fail or wait, by the rules in PJRT_LAYERS_FAULT
 
 Examples:
   pjrt with -p acme --layers trace -- python train.py
   pjrt with -p ./libacme.so --layers trace,compat --output calls -- python train.py
+  PJRT_LAYERS_FAULT='memory call=10 oom' pjrt with -p acme --layers fault -- python train.py
   pjrt trace calls")]
 pub(crate) struct Args {
     /// The name of an installed plugin, or the path of a plugin's library.

@@ -12,6 +12,7 @@
 
 pub mod compat;
 mod core;
+pub mod fault;
 mod function;
 #[allow(
     unused_qualifications,
@@ -35,7 +36,7 @@ pub use pjrt_sys::PJRT_Api;
 
 /// The environment variables of the library.
 pub mod variables {
-    pub use crate::settings::{COMPAT_HIDE, COMPAT_MINOR, LAYERS, OUTPUT, PLUGIN, TRACE_CALLS};
+    pub use crate::settings::{COMPAT_HIDE, COMPAT_MINOR, FAULT, FAULT_SEED, LAYERS, OUTPUT, PLUGIN, TRACE_CALLS};
 }
 
 /// Returns the table of the process's stack, which the environment variables describe.

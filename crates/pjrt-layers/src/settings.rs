@@ -8,6 +8,7 @@ use pjrt_sys::StaticApi;
 
 use crate::compat::Compat;
 use crate::core::{elevated, load, refusal};
+use crate::fault::{Fault, Rules};
 use crate::layer::Layer;
 use crate::trace::{Outputs, Trace};
 use crate::validate::{Reports, Validate};
@@ -24,6 +25,10 @@ pub const TRACE_CALLS: &str = "PJRT_LAYERS_TRACE_CALLS";
 pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
 /// The numbers of the extensions that `compat` hides, separated by commas.
 pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
+/// The rules of `fault`, separated by semicolons. See [`Rules`].
+pub const FAULT: &str = "PJRT_LAYERS_FAULT";
+/// The number from which `fault` draws the calls of rules with a probability. Without it, the seed is 0.
+pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 
 /// Returns the value of an environment variable, or of a test's stand-in for it.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -32,7 +37,7 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
 /// The layers by their names.
-const KNOWN: &[(&str, Make)] = &[("trace", trace), ("validate", validate), ("compat", compat)];
+const KNOWN: &[(&str, Make)] = &[("trace", trace), ("validate", validate), ("compat", compat), ("fault", fault)];
 
 fn validate(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     Ok(Box::new(Validate::new(Reports::to_folder(variables(OUTPUT).map(PathBuf::from)))))
@@ -51,6 +56,13 @@ fn compat(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
         compat.hidden.push(parse(COMPAT_HIDE, text)?);
     }
     Ok(Box::new(compat))
+}
+
+fn fault(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let rules = variables(FAULT).unwrap_or_default();
+    let rules = rules.to_string_lossy().parse::<Rules>().map_err(|error| format!("{FAULT}: {error}"))?;
+    let seed = number(FAULT_SEED, variables)?.unwrap_or(0);
+    Ok(Box::new(Fault::new(rules, seed).with_summary(variables(OUTPUT).map(PathBuf::from))))
 }
 
 fn number<T: FromStr>(name: &str, variables: Variables<'_>) -> Result<Option<T>, String> {
@@ -115,11 +127,23 @@ mod tests {
     fn faults_name_the_variable() {
         assert_eq!(
             with(&[(LAYERS, "tracy")]).unwrap_err(),
-            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat"
+            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat, fault"
         );
         assert_eq!(
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),
             "PJRT_LAYERS_COMPAT_MINOR has `x`, which is not a valid number"
+        );
+        assert_eq!(
+            with(&[(LAYERS, "fault")]).unwrap_err(),
+            "PJRT_LAYERS_FAULT: there is no rule: write one, such as `memory call=3 oom`"
+        );
+        assert_eq!(
+            with(&[(LAYERS, "fault"), (FAULT, "memory oom; compile")]).unwrap_err(),
+            "PJRT_LAYERS_FAULT: rule 2 `compile`: it has no effect: add `oom`, `error=CODE` or `delay=TIME`"
+        );
+        assert_eq!(
+            with(&[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")]).unwrap_err(),
+            "PJRT_LAYERS_FAULT_SEED has `-1`, which is not a valid number"
         );
     }
 }
