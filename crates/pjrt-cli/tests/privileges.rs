@@ -1,4 +1,5 @@
-//! An ordinary user runs the command with elevated privileges. It loads no library that this user names.
+//! An ordinary user runs the command with elevated privileges. It loads no library that this user names, directly or
+//! behind layers.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 #![cfg(target_os = "linux")]
 
@@ -6,19 +7,30 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::MutexGuard;
+
+use device_plugin_testing::Exclusive;
 
 /// An ordinary user. The account need not exist.
 const NOBODY: &str = "65534";
 
-/// A folder that the user may enter, with a copy of the command and a plugin library that the user owns.
+/// A process that another test starts at the same time inherits the open copy of the command until it runs its own
+/// program. The system refuses to run a file that is open for writing.
+static EXCLUSIVE: Exclusive = Exclusive::new();
+
+/// A folder that the user may enter, with a copy of the command, a plugin library that the user owns, and the layers'
+/// library, which root owns.
 struct Setup {
     folder: PathBuf,
     library: PathBuf,
+    layers: PathBuf,
     command: PathBuf,
+    _turn: MutexGuard<'static, ()>,
 }
 
 /// Creates the set-up, or returns the reason why the test cannot run.
 fn setup(test: &str) -> Result<Setup, String> {
+    let turn = EXCLUSIVE.turn();
     for (program, package) in [("setcap", "libcap2-bin"), ("setpriv", "util-linux")] {
         if Command::new(program).arg("--version").output().is_err() && Command::new(program).arg("-h").output().is_err()
         {
@@ -36,18 +48,40 @@ fn setup(test: &str) -> Result<Setup, String> {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
     let (library, command) = (folder.join("libmine.so"), folder.join("pjrt"));
     fs::copy(device_plugin_testing::library("odd_plugin"), &library).unwrap();
+    let layers = folder.join("liblayers.so");
+    fs::copy(device_plugin_testing::library("layers_plugin"), &layers).unwrap();
     std::os::unix::fs::chown(&library, Some(65534), Some(65534)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_pjrt"), &command).unwrap();
     fs::set_permissions(&command, fs::Permissions::from_mode(0o755)).unwrap();
-    Ok(Setup { folder, library, command })
+    Ok(Setup { folder, library, layers, command, _turn: turn })
 }
 
 impl Setup {
     fn run(&self, args: &[&str]) -> Output {
+        self.as_nobody(args).output().unwrap()
+    }
+
+    fn as_nobody(&self, args: &[&str]) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--"]).arg(&self.command).args(args);
         command.env_clear().env("PATH", "/usr/bin:/bin").env("PJRT_PLUGIN_PATH", &self.library);
-        command.current_dir("/").output().unwrap()
+        command.current_dir("/");
+        command
+    }
+
+    /// Returns the command's output for the layers' library, behind which the user's variables put the user's library.
+    fn answer_of_layers(&self) -> String {
+        let mut command = self.as_nobody(&["devices", "-p", self.layers.to_str().unwrap()]);
+        command.env("PJRT_LAYERS", "trace").env("PJRT_LAYERS_PLUGIN", &self.library);
+        let output = command.output().unwrap();
+        String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn ignores_the_users_layers(&self) {
+        let answer = self.answer_of_layers();
+        let refused = "this process has elevated privileges, so PJRT_LAYERS_PLUGIN and PJRT_LAYERS have no effect";
+        assert!(answer.contains(refused), "{answer}");
+        assert!(!answer.contains("device 0: odd") && !answer.contains("PJRT calls of process"), "{answer}");
     }
 
     /// Returns the command's output for a library that the user named in a variable, and for one named on the command
@@ -88,6 +122,8 @@ fn ordinary_copy_loads_users_library() {
     let (listed, named) = setup.answers();
     assert!(listed.contains("libmine.so"), "{listed}");
     assert!(named.contains("API version"), "{named}");
+    let answer = setup.answer_of_layers();
+    assert!(answer.contains("device 0: odd") && answer.contains("PJRT calls of process"), "{answer}");
 }
 
 #[test]
@@ -104,6 +140,7 @@ fn file_capabilities_reject_users_library() {
         return println!("SKIPPED file_capabilities_reject_users_library: {}", reason.trim());
     }
     setup.refuses_the_users_library();
+    setup.ignores_the_users_layers();
 }
 
 #[test]
@@ -114,4 +151,5 @@ fn set_user_id_rejects_users_library() {
     };
     fs::set_permissions(&setup.command, fs::Permissions::from_mode(0o4755)).unwrap();
     setup.refuses_the_users_library();
+    setup.ignores_the_users_layers();
 }

@@ -1,0 +1,220 @@
+//! `pjrt with`: runs the command itself as a framework, with layers in front of a plugin.
+#![cfg(unix)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use device_plugin_testing::library;
+use serde_json::Value;
+
+const PJRT: &str = env!("CARGO_BIN_EXE_pjrt");
+
+/// A command that lists the devices of the plugin that `pjrt with` names in a variable.
+const DEVICES: &str = r#"exec "$0" devices --json --plugin "$PYPJRT_PLUGIN""#;
+
+/// A folder for the files of the layers.
+struct Run {
+    folder: PathBuf,
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Run {
+    fn new(test: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("with-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        Self { folder, variables: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: &'static str) -> Self {
+        self.variables.push((name, value));
+        self
+    }
+
+    fn command(&self, layers: &str) -> Command {
+        let mut command = Command::new(PJRT);
+        command.arg("with").arg("--plugin").arg(library("odd_plugin"));
+        command.arg("--library").arg(library("layers_plugin")).args(["--layers", layers]);
+        let variables = ["PJRT_LAYERS_FAULT", "PJRT_LAYERS_FAULT_SEED", "PJRT_LAYERS_TRACE_CALLS", "ODD_PLUGIN"];
+        for name in variables {
+            command.env_remove(name);
+        }
+        command.env("PJRT_REGISTRY_LOCK_DIR", self.folder.join("locks")).envs(self.variables.iter().copied());
+        command
+    }
+
+    /// Runs a shell's command, with the files of the layers in a folder.
+    fn shell(&self, layers: &str, script: &str) -> Output {
+        let mut command = self.command(layers);
+        command.arg("--output").arg(self.calls()).args(["--", "sh", "-c", script, PJRT]);
+        command.output().unwrap()
+    }
+
+    fn calls(&self) -> PathBuf {
+        self.folder.join("calls")
+    }
+
+    /// The content of the only file with this beginning and end.
+    fn file(&self, start: &str, end: &str) -> String {
+        let names = fs::read_dir(self.calls()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let found: Vec<String> = names.filter(|name| name.starts_with(start) && name.ends_with(end)).collect();
+        let [name] = &found[..] else { panic!("{start}...{end}: {found:?}") };
+        fs::read_to_string(self.calls().join(name)).unwrap()
+    }
+
+    /// Calls and failures of each function, from the tally.
+    fn tally(&self) -> BTreeMap<String, (u64, u64)> {
+        let tally: Value = serde_json::from_str(&self.file("tally-", ".json")).unwrap();
+        let functions = tally["functions"].as_array().unwrap().iter();
+        let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
+        functions
+            .map(|row| (row["function"].as_str().unwrap().to_owned(), (number(row, "calls"), number(row, "failed"))))
+            .collect()
+    }
+
+    /// The lines of the timeline.
+    fn lines(&self) -> Vec<Value> {
+        self.file("trace-", ".jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+mod trace {
+    use super::*;
+
+    #[test]
+    fn tally_and_lines_have_every_call() {
+        let run = Run::new("tally");
+        let output = run.shell("trace", DEVICES);
+        assert!(output.status.success(), "{output:?}");
+        let devices: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(devices["devices"][0]["kind"], "odd");
+
+        let tally = run.tally();
+        for name in ["PJRT_Plugin_Initialize", "PJRT_Client_Create", "PJRT_Client_Destroy"] {
+            assert_eq!(tally.get(name), Some(&(1, 0)), "{name}: {tally:?}");
+        }
+        assert!(tally["PJRT_Client_PlatformName"].0 >= 1, "{tally:?}");
+        let text = run.file("tally-", ".txt");
+        let row = text.lines().find(|line| line.starts_with("PJRT_Client_Create ")).unwrap();
+        assert_eq!(row.split_whitespace().take(3).collect::<Vec<_>>(), ["PJRT_Client_Create", "1", "0"]);
+
+        let lines = run.lines();
+        let mut counted = BTreeMap::new();
+        for line in lines.iter().filter(|line| line["function"].is_string()) {
+            let (calls, failed) = counted.entry(line["function"].as_str().unwrap().to_owned()).or_insert((0, 0));
+            *calls += 1;
+            *failed += u64::from(line["failed"].as_bool().unwrap());
+            assert!(line["start_ns"].is_u64() && line["duration_ns"].is_u64(), "{line}");
+            assert!(line["process"].is_u64() && line["thread"].is_u64() && line["args"].is_object(), "{line}");
+        }
+        assert_eq!(counted, tally);
+        let starts: Vec<u64> = lines.iter().map(|line| line["start_ns"].as_u64().unwrap()).collect();
+        assert!(starts.is_sorted(), "{starts:?}");
+        // The client that a call created is the one that later calls use.
+        let client = |name: &str| lines.iter().find(|line| line["function"] == name).unwrap()["args"]["client"].clone();
+        assert!(client("PJRT_Client_Create").as_str().unwrap().starts_with("0x"));
+        assert_eq!(client("PJRT_Client_Create"), client("PJRT_Client_PlatformName"));
+        assert_eq!(client("PJRT_Client_Create"), client("PJRT_Client_Destroy"));
+
+        let merged = Command::new(PJRT).arg("trace").arg(run.calls()).output().unwrap();
+        let merged = String::from_utf8(merged.stdout).unwrap();
+        assert!(merged.starts_with("PJRT calls of 1 process\n") && merged.contains("PJRT_Client_Create"), "{merged}");
+    }
+
+    #[test]
+    fn failed_call_has_its_error() {
+        let run = Run::new("failed").with("ODD_PLUGIN", "fail_in_initialize");
+        let output = run.shell("trace", DEVICES);
+        assert!(!output.status.success() && stderr(&output).contains("no driver is installed"), "{output:?}");
+        assert_eq!(run.tally()["PJRT_Plugin_Initialize"], (1, 1));
+        let lines = run.lines();
+        let line = lines.iter().find(|line| line["function"] == "PJRT_Plugin_Initialize").unwrap();
+        assert_eq!(line["failed"], true);
+        assert_eq!(line["error"]["code"], "FAILED_PRECONDITION");
+        assert!(line["error"]["message"].as_str().unwrap().contains("no driver is installed"), "{line}");
+    }
+
+    #[test]
+    fn without_folder_the_tally_goes_to_standard_error() {
+        let run = Run::new("stderr");
+        let output = run.command("trace").args(["--", "sh", "-c", DEVICES, PJRT]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = stderr(&output);
+        assert!(text.contains("PJRT calls of process ") && text.contains("PJRT_Client_Create "), "{text}");
+        assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok(), "{output:?}");
+    }
+}
+
+mod fault {
+    use super::*;
+
+    #[test]
+    fn injected_error_reaches_the_framework_and_the_trace() {
+        let rule = "PJRT_Client_Create call=1 error=UNAVAILABLE; transfer oom";
+        let run = Run::new("fault").with("PJRT_LAYERS_FAULT", rule);
+        let output = run.shell("trace,fault", DEVICES);
+        let message = "Injected into PJRT_Client_Create by the layer `fault`, rule 1 \
+                       `PJRT_Client_Create call=1 error=UNAVAILABLE`, at its call 1";
+        assert!(!output.status.success() && stderr(&output).contains(message), "{output:?}");
+        assert_eq!(run.tally()["PJRT_Client_Create"], (1, 1));
+        let lines = run.lines();
+        let line = lines.iter().find(|line| line["function"] == "PJRT_Client_Create").unwrap();
+        assert_eq!(line["error"]["code"], "UNAVAILABLE");
+        let summary = run.file("fault-", ".txt");
+        let rows: Vec<&str> = summary.lines().skip(1).collect();
+        let expected = [
+            "  1 `PJRT_Client_Create call=1 error=UNAVAILABLE`: 1 calls, 1 failed, 0 delayed",
+            "  2 `transfer oom`: 0 calls, 0 failed, 0 delayed",
+        ];
+        assert_eq!(rows, expected);
+    }
+}
+
+mod settings {
+    use super::*;
+
+    #[test]
+    fn faults_reach_the_framework() {
+        let message = |run: &Run, layers: &str| {
+            let output = run.shell(layers, DEVICES);
+            assert!(!output.status.success(), "{output:?}");
+            stderr(&output)
+        };
+        let text = message(&Run::new("layer"), "tracy");
+        assert!(text.contains("PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, "), "{text}");
+        let text = message(&Run::new("rule").with("PJRT_LAYERS_FAULT", "PJRT_Client_Creat oom"), "fault");
+        assert!(text.contains("PJRT_LAYERS_FAULT: rule 1 `PJRT_Client_Creat oom`: unknown function"), "{text}");
+        assert!(text.contains("the nearest one is PJRT_Client_Create;"), "{text}");
+    }
+
+    #[test]
+    fn missing_library_names_the_remedy() {
+        let mut command = Command::new(PJRT);
+        command.args(["with", "--plugin", "cpu", "--layers", "trace", "--library", "/nonexistent.so", "--", "true"]);
+        let output = command.output().unwrap();
+        let text = stderr(&output);
+        assert!(
+            !output.status.success() && text.contains("/nonexistent.so is not a file: pass the path of "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn exit_code_is_the_commands() {
+        let output = Run::new("code").shell("trace", "exit 7");
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+    }
+}
