@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     }
     let ids = args.selected(&suite);
     if ids.is_empty() {
-        return Err("no case has this filter and profile; `pjrt conform --list` lists the cases".to_owned());
+        return Err("no case matches the filter and the profile; `pjrt conform --list` lists the cases".to_owned());
     }
     if args.list {
         return Ok(Report::new(if args.json { list::as_json(&suite, &ids) } else { list::as_text(&suite, &ids) }, 0));

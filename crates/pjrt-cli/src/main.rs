@@ -84,13 +84,13 @@ enum Command {
     List(list::Args),
     /// Check each plugin: its library, its requirements, its hardware, and whether it loads and creates a client.
     Doctor(doctor::Args),
-    /// Run the conformance suite: several hundred checks of the C API's contract, each in a child process.
+    /// Run the conformance suite: about a thousand checks of the C API's contract, in child processes.
     Conform(conform::Args),
     /// Show the environment variables that a plugin needs, or run a command with them.
     Env(env::Args),
-    /// Run a command with layers between its framework and a plugin, which trace, check or adapt its calls.
+    /// Run a command with layers between its framework and a plugin. Layers trace, check or adapt calls.
     With(with::Args),
-    /// Merge what the layer `trace` wrote in several processes.
+    /// Merge the tallies and timelines that the layer `trace` wrote in several processes.
     Trace(trace::Args),
     /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions and
     /// functions.

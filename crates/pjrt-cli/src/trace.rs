@@ -1,4 +1,4 @@
-//! `pjrt trace`: merges what the layer `trace` wrote in several processes.
+//! `pjrt trace`: merges the tallies and timelines that the layer `trace` wrote in several processes.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,13 +14,13 @@ use crate::Report;
   pjrt with -p acme --layers trace --output calls -- torchrun train.py
   pjrt trace calls --output calls.pftrace             open the file in ui.perfetto.dev")]
 pub(crate) struct Args {
-    /// The folder to which the processes wrote.
+    /// The folder to which the processes wrote: the one of `pjrt with --output`.
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
-    /// Write one timeline of all processes.
+    /// Write one timeline of all processes, for ui.perfetto.dev.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the tally as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -54,7 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     line!(out, "PJRT calls of {} process{}", processes.len(), if processes.len() == 1 { "" } else { "es" });
     out.push_str(&tally.to_string());
     if overwritten > 0 {
-        line!(out, "The timeline lacks the {overwritten} oldest calls. PJRT_LAYERS_TRACE_CALLS keeps more.");
+        line!(
+            out,
+            "The timeline lacks the {overwritten} oldest calls. To keep more, set a larger PJRT_LAYERS_TRACE_CALLS."
+        );
     }
     Ok(Report::from(out))
 }
@@ -83,11 +86,12 @@ fn read(path: &Path) -> Result<(u64, u64, Tally), String> {
     let tally = value.get("functions").and_then(Tally::from_json);
     let parts = number("process").zip(number("overwritten")).zip(tally);
     let ((process, overwritten), tally) =
-        parts.ok_or_else(|| fault("this is not a tally that the layer `trace` wrote".to_owned()))?;
+        parts.ok_or_else(|| fault("the file is not a tally of the layer `trace`".to_owned()))?;
     Ok((process, overwritten, tally))
 }
 
-/// Concatenates timelines. Perfetto's format allows it, because the tracks of each process have numbers of their own.
+/// Concatenates timelines. Perfetto's format allows it, because the tracks of different processes have different
+/// numbers.
 fn merge<'a>(files: impl Iterator<Item = &'a PathBuf>, output: &Path) -> Result<(), String> {
     let fault = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
     let mut merged = File::create(output).map_err(|error| fault(output, error))?;

@@ -10,13 +10,13 @@ use device_plugin::process::{Detection, Environment};
 use crate::Report;
 use crate::env::become_command;
 
-/// Names the library with the layers.
+/// The environment variable with the path of the library that contains the layers.
 const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
 
 #[derive(clap::Args)]
-#[command(after_help = "Layers, the first one next to the framework:
-  trace     every call as a tally, a timeline for ui.perfetto.dev and lines of JSON
-  validate  reports wrong uses of the interface, and objects that are never destroyed
+#[command(after_help = "Layers:
+  trace     records every call: a tally, a timeline for ui.perfetto.dev and lines of JSON
+  validate  reports calls that break the rules of the interface, and objects that were never destroyed
   compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
   fault     lets calls fail or wait, by the rules in PJRT_LAYERS_FAULT
 
@@ -29,16 +29,16 @@ pub(crate) struct Args {
     /// The name of an installed plugin, or the path of a plugin's library.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: String,
-    /// The layers.
+    /// The layers, separated by commas. The first one is next to the framework.
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required = true)]
     layers: Vec<String>,
-    /// The folder for the files of the layers. Without it, they write to the standard error.
+    /// The folder for the files of the layers. Without it, the layers write to the standard error.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
-    /// The command.
+    /// The command and its arguments.
     #[arg(last = true, value_name = "COMMAND", required = true)]
     command: Vec<OsString>,
 }
@@ -49,11 +49,11 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let entry = plugin_registry::find(&args.plugin).map_err(|error| error.to_string())?;
     let plugin = entry.candidate().location.path();
     let plugin = plugin.ok_or_else(|| {
-        format!("the plugin `{}` has no library file: pass the path of a plugin's library", entry.name())
+        format!("the plugin `{}` has no library file: pass the path of a plugin's library to --plugin", entry.name())
     })?;
     let plugin = absolute(plugin)?;
     let [program, arguments @ ..] = &args.command[..] else {
-        return Err("there is no command to run".to_owned());
+        return Err("no command: pass the command to run after `--`".to_owned());
     };
     let mut command = Command::new(program);
     command.args(arguments);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     become_command(command, &program.to_string_lossy())
 }
 
-/// The variables by which frameworks load a library as their plugin.
+/// The environment variables with which frameworks load a library as their plugin.
 fn variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut jax = OsString::from(format!("{name}:"));
@@ -85,13 +85,13 @@ fn variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
         // PyTorch/XLA.
         ("PJRT_DEVICE", "LIBRARY".into()),
         ("PJRT_LIBRARY_PATH", library.into()),
-        // libtpu's users, and pypjrt.
+        // Frameworks that use libtpu, and pypjrt.
         ("TPU_LIBRARY_PATH", library.into()),
         ("PYPJRT_PLUGIN", library.into()),
     ]
 }
 
-/// Finds the library with the layers.
+/// Finds the library that contains the layers.
 fn library(given: Option<&Path>) -> Result<PathBuf, String> {
     let name = format!("{DLL_PREFIX}pjrt_layers_plugin{DLL_SUFFIX}");
     let command = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -102,7 +102,9 @@ fn library(given: Option<&Path>) -> Result<PathBuf, String> {
         None => places.iter().find(|path| path.is_file()).cloned(),
     };
     let found = found.ok_or_else(|| match given {
-        Some(path) => format!("{} is not a file: pass the path of {name} to --library", path.display()),
+        Some(path) => {
+            format!("{} is not a file: pass the path of {name} to --library or in PJRT_LAYERS_LIBRARY", path.display())
+        }
         None => format!(
             "{name} is neither in {} nor in ../lib: build it with `cargo build --release -p pjrt-layers-plugin`, and \
              pass its path to --library",

@@ -8,10 +8,10 @@ use pjrt::{Function, Plugin};
 use crate::context::Context;
 use crate::stop::Stop;
 
-/// A group of cases that a framework depends on.
+/// A group of cases, such as those that a framework depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// The least that any framework needs: create a client, move data, compile, run.
+    /// The minimum for every framework: create a client, move data, compile, run.
     Minimal,
     /// JAX.
     Jax,
@@ -19,7 +19,7 @@ pub enum Profile {
     TorchXla,
     /// EXLA, the backend of Nx for Elixir.
     Exla,
-    /// Everything that the header specifies.
+    /// All cases.
     Full,
 }
 
@@ -49,7 +49,7 @@ impl Profile {
 pub struct Profiles(u8);
 
 impl Profiles {
-    /// All profiles: every framework needs it.
+    /// All profiles, for cases that every framework depends on.
     pub const MINIMAL: Self = Self(
         Profile::Minimal.bit()
             | Profile::Jax.bit()
@@ -57,7 +57,7 @@ impl Profiles {
             | Profile::Exla.bit()
             | Profile::Full.bit(),
     );
-    /// The frameworks, but not the minimal profile.
+    /// All profiles except the minimal one.
     pub const FRAMEWORKS: Self =
         Self(Profile::Jax.bit() | Profile::TorchXla.bit() | Profile::Exla.bit() | Profile::Full.bit());
     /// JAX and the full profile.
@@ -88,8 +88,8 @@ impl fmt::Debug for Profiles {
     }
 }
 
-/// The requirements of a case. If the plugin lacks one, the outcome is `unsupported`; if the machine has too few
-/// devices, it is `skipped`.
+/// The requirements of a case. If the plugin lacks a function or an extension, the outcome is `unsupported`. If the
+/// client has too few devices, the outcome is `skipped`.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// Functions of the table or of an extension.
@@ -157,19 +157,19 @@ impl Case {
         self.id.split('.').next().unwrap_or_default()
     }
 
-    /// The sentence of the header, or the source, that the case checks.
+    /// The clause that the case checks, with its source, such as the header.
     #[must_use]
     pub fn clause(&self) -> &str {
         &self.clause
     }
 
-    /// Why it matters, and to whom.
+    /// Why the clause matters, and to whom.
     #[must_use]
     pub fn why(&self) -> &str {
         &self.why
     }
 
-    /// The frameworks that depend on it.
+    /// The profiles that contain the case.
     #[must_use]
     pub fn profiles(&self) -> Profiles {
         self.profiles
@@ -187,7 +187,7 @@ impl Case {
         self.isolated
     }
 
-    /// A time limit other than the run's.
+    /// The case's own time limit, if it differs from the run's.
     #[must_use]
     pub fn time_limit(&self) -> Option<Duration> {
         self.time_limit

@@ -13,13 +13,13 @@ use crate::process::lines;
 use crate::program;
 use crate::stop::Stop;
 
-/// A plugin that is open, and how to create its clients.
+/// An open plugin, and the options for its clients.
 pub struct Opened {
     /// The plugin.
     pub plugin: Plugin,
     /// The options of each client.
     pub options: ClientOptions,
-    /// Objects to keep until the process ends, such as a lease.
+    /// An object to keep until the process ends, such as a lease.
     pub keep: Box<dyn Any>,
 }
 
@@ -66,7 +66,7 @@ impl Context {
         client.as_ref().map_err(|error| Stop::Skip(format!("the plugin cannot create a client: {error}")))
     }
 
-    /// A client of the case's own.
+    /// Creates a client for one case.
     pub(crate) fn new_client(&self) -> Result<Client, Stop> {
         if let Some(reason) = &self.blocked {
             return Err(Stop::Skip(reason.clone()));
@@ -79,7 +79,7 @@ impl Context {
         let devices = self.client()?.addressable_devices()?;
         if devices.len() < count {
             return Err(Stop::Skip(format!(
-                "the case needs {count} devices, and the client has {}; pass an option such as --option device_count=4 \
+                "the case needs {count} devices, but the client has {}; pass an option such as --option device_count=4 \
                  if the plugin has one",
                 devices.len()
             )));
@@ -95,7 +95,7 @@ impl Context {
         Ok(self.device()?.default_memory()?)
     }
 
-    /// Compiles StableHLO text for one device. The plugin receives a portable artifact, as from a framework.
+    /// Compiles StableHLO text for one device. The plugin receives a portable artifact, as frameworks send it.
     pub(crate) fn compile(&self, text: &str) -> Result<LoadedExecutable, Stop> {
         self.compile_with(text, &CompileOptions::default())
     }
@@ -133,7 +133,8 @@ pub(crate) fn floats(buffer: &Buffer) -> Result<Vec<f32>, Stop> {
     Ok(buffer.to_host_async::<f32>()?.wait()?)
 }
 
-/// Whether an error reports that the plugin does not know an element type.
+/// Returns how a case ends after this error. If the error's code means that the plugin does not support the type, the
+/// outcome is `unsupported`.
 pub(crate) fn unsupported_type(ty: ElementType, error: Error) -> Stop {
     use pjrt::ErrorCode;
     let refusal = [ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED, ErrorCode::NOT_FOUND];

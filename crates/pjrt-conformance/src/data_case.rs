@@ -1,6 +1,6 @@
-//! Cases that are data: a program, its inputs, and the expected outputs with their tolerance.
+//! Cases from TOML files: a program, its inputs, and the expected outputs with their tolerances.
 //!
-//! The format is documented in `docs/conformance-data.md`, so that programs in other languages can run the files.
+//! `docs/conformance-data.md` documents the format, so that runners in other languages can use the files.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray, Shape};
@@ -12,7 +12,7 @@ use crate::context::{Context, download, unsupported_type};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// The files of cases.
+/// The names and contents of the files.
 const FILES: &[(&str, &str)] = &[
     ("control_flow.toml", include_str!("../data/control_flow.toml")),
     ("shapes.toml", include_str!("../data/shapes.toml")),
@@ -44,7 +44,7 @@ fn minimal() -> String {
     "frameworks".to_owned()
 }
 
-/// An array, and the tolerance if it is an expected output.
+/// An array. If it is an expected output, it has a tolerance.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Array {
@@ -52,10 +52,10 @@ struct Array {
     ty: String,
     dims: Vec<i64>,
     values: Vec<Value>,
-    /// Largest difference.
+    /// Largest absolute difference.
     #[serde(default)]
     absolute: f64,
-    /// Largest difference in proportion to the expected number.
+    /// Largest difference, relative to the expected number.
     #[serde(default)]
     relative: f64,
 }
@@ -69,7 +69,7 @@ pub(crate) fn declare(suite: &mut Suite) {
                 let reason = format!("{name} is not valid: {error}");
                 let id = format!("program.file.valid[file={name}]");
                 suite
-                    .case(id, "the suite's own files are valid", "the cases of the file cannot run")
+                    .case(id, "the suite's own files are valid", "if this file is not valid, its cases cannot run")
                     .without_client()
                     .check(move |_| Err(Stop::Fail(reason.clone())));
             }
@@ -140,7 +140,7 @@ fn encode(ty: ElementType, value: &Value, bytes: &mut Vec<u8>) -> Option<()> {
             match ty {
                 $(ElementType::$name => bytes.extend(<$int>::try_from(value.as_integer()?).ok()?.to_ne_bytes()),)*
                 ElementType::U64 => bytes.extend(match value {
-                    // Numbers above the largest integer of TOML are text.
+                    // Numbers above TOML's largest integer are strings.
                     Value::String(text) => text.parse::<u64>().ok()?.to_ne_bytes(),
                     other => u64::try_from(other.as_integer()?).ok()?.to_ne_bytes(),
                 }),
@@ -196,7 +196,7 @@ fn compare(found: &HostArray, expected: &HostArray, tolerance: &Array) -> Result
     for (at, (found, expected)) in numbers_found.iter().zip(&numbers_expected).enumerate() {
         let same = found == expected || found.is_nan() && expected.is_nan();
         let bound = tolerance.absolute + tolerance.relative * expected.abs();
-        // The difference is NaN, which is not below the bound, if one of the numbers is NaN or both are infinite.
+        // If one of the numbers is NaN, or both are infinite, the difference is NaN, and the comparison is false.
         let close = bound > 0.0 && (found - expected).abs() <= bound;
         if !same && !close {
             return Err(format!("element {at} is {found}, expected {expected} within {bound}"));

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::outcome::Outcome;
 use crate::report::Report;
 
-/// A case whose outcome differs. An outcome is `None` if only the other report has the case.
+/// A case whose outcomes differ. The outcome is `None` in a report that does not contain the case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Change {

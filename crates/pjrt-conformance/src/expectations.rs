@@ -18,7 +18,7 @@ use crate::matching::selects;
 use crate::outcome::Outcome;
 use crate::report::{PluginInfo, Report};
 
-/// The known outcomes of one or more plugins. Cases that none of them names are expected not to fail.
+/// The known outcomes of one or more plugins. If no entry names a case, the case is expected not to fail.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectations {
@@ -31,11 +31,11 @@ pub struct Expectations {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expectation {
-    /// Patterns of ids.
+    /// Patterns of case ids.
     pub cases: Vec<String>,
-    /// The outcomes that are expected. More than one for a case whose outcome varies.
+    /// The expected outcomes: more than one if the outcome varies.
     pub outcomes: Vec<Outcome>,
-    /// Why the plugin has this outcome.
+    /// Why the plugin has these outcomes.
     pub reason: String,
     /// Name of the client's platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Expectation {
     /// A part of the library's path or of the plugin's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<String>,
-    /// Versions of the C API: comparisons such as `>=0.80` separated by commas.
+    /// Versions of the C API: comparisons such as `>=0.80`, separated by commas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
 }
@@ -60,7 +60,7 @@ pub struct Subject {
 }
 
 impl Report {
-    /// The plugin of the report, as expectations see it.
+    /// Returns the plugin of the report, with which the conditions of expectations are compared.
     #[must_use]
     pub fn subject(&self) -> Subject {
         Subject::of(&self.plugin)
@@ -77,7 +77,7 @@ impl Subject {
     }
 }
 
-/// Reads `0.114`.
+/// Reads a version such as `0.114`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
@@ -120,7 +120,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// Text that is not of the format, or an entry with a version comparison that is not valid.
+    /// If the text does not have the format, or if a comparison in `api` is not valid.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let new: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for entry in &new.expect {
@@ -137,7 +137,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// As for [`Expectations::from_toml`], and files that cannot be read.
+    /// The same as for [`Expectations::from_toml`], and if the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_toml(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -147,7 +147,7 @@ impl Expectations {
     ///
     /// # Errors
     ///
-    /// Text that TOML cannot represent.
+    /// If TOML cannot represent a text.
     pub fn to_toml(&self) -> Result<String, String> {
         toml::to_string(self).map_err(|error| error.to_string())
     }
@@ -157,7 +157,7 @@ impl Expectations {
         self.expect.extend(other.expect);
     }
 
-    /// Whether an outcome is expected, and the reason if an entry names the case.
+    /// Returns whether an outcome is expected, and the reason from the entry that names the case, or an empty text.
     #[must_use]
     pub fn judge(&self, subject: &Subject, id: &str, outcome: Outcome) -> (bool, String) {
         let names = |entry: &&Expectation| {
@@ -171,8 +171,8 @@ impl Expectations {
         }
     }
 
-    /// Returns expectations that make every outcome of the report expected. Entries that still hold are kept. Entries
-    /// for other plugins are kept, too. New entries have the reason that the case reported.
+    /// Returns expectations with which every outcome of the report is expected. Keeps the entries that still hold, and
+    /// those for other plugins. The reason of a new entry is the one that the case reported.
     #[must_use]
     pub fn updated(&self, report: &Report) -> Self {
         let subject = report.subject();

@@ -1,6 +1,6 @@
-//! The cases as tests of `cargo test`.
+//! Runs the cases as tests of `cargo test`.
 //!
-//! A plugin's crate declares a test without Rust's own harness:
+//! A plugin's crate declares a test target that does not use Rust's own test harness:
 //!
 //! ```toml
 //! [dev-dependencies]
@@ -11,7 +11,7 @@
 //! harness = false
 //! ```
 //!
-//! and the test's file has three lines:
+//! The file of the test target, `tests/conformance.rs`, calls [`main`]:
 //!
 //! ```no_run
 //! # fn api() -> pjrt::StaticApi { loop {} }
@@ -22,9 +22,9 @@
 //! }
 //! ```
 //!
-//! The tests understand the arguments of Rust's harness, such as a part of a name, `--exact` and `--list`. Cases that the
-//! plugin does not support are ignored tests. If the package has a file `conformance.toml`, it contains the expected
-//! failures (see [`Expectations`]).
+//! The test accepts the arguments of Rust's harness, such as a part of a name, `--exact` and `--list`. Cases that are
+//! unsupported or skipped, and expected failures, are reported as ignored tests. If the package has a file
+//! `conformance.toml`, it contains the expected failures (see [`Expectations`]).
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ const GUARD: &str = "__pjrt_conformance_guard";
 /// First argument of a worker.
 const WORKER: &str = "__pjrt_conformance_worker";
 
-/// Runs the cases of a profile as tests. `open` returns the plugin; it is called in child processes only.
+/// Runs the cases of a profile as tests. `open` returns the plugin, and is called only in child processes.
 pub fn main<E: Display>(profile: Profile, open: impl Fn() -> Result<Plugin, E>) -> ExitCode {
     match child(&open).or_else(|| Some(tests(profile))) {
         Some(Ok(code)) => code,
@@ -60,7 +60,7 @@ pub fn main<E: Display>(profile: Profile, open: impl Fn() -> Result<Plugin, E>) 
     }
 }
 
-/// Runs a child process of the harness, if this is one.
+/// If this process is a child process of the harness, does its work. Returns `None` otherwise.
 fn child<E: Display>(open: &impl Fn() -> Result<Plugin, E>) -> Option<Result<ExitCode, String>> {
     let mut arguments = std::env::args().skip(1);
     let result = match arguments.next()?.as_str() {
@@ -72,7 +72,7 @@ fn child<E: Display>(open: &impl Fn() -> Result<Plugin, E>) -> Option<Result<Exi
             };
             match arguments.next().and_then(|parent| parent.parse().ok()) {
                 Some(parent) => worker::run(parent, &opened),
-                None => Err("the worker needs the number of its parent process".to_owned()),
+                None => Err("the worker needs the process id of its parent".to_owned()),
             }
         }
         _ => return None,

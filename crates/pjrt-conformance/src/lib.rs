@@ -4,15 +4,15 @@
 //! contract in its header, and against the additional expectations of frameworks. It contains:
 //!
 //! - [`Suite`]: the cases. Each [`Case`] has an id such as `data.round_trip.host[dtype=bf16]`, the clause that it checks,
-//!   the reason why it matters, its [`Needs`], and the [`Profiles`] of frameworks that depend on it.
-//! - [`runner`]: runs cases in child processes. If a plugin crashes, hangs or ends the process, the case has that
-//!   outcome, and the run continues with the next case.
+//!   the reason why it matters, its [`Needs`], and the [`Profiles`] that contain it.
+//! - [`runner`]: runs cases in child processes. If a plugin crashes, hangs or ends the process, the case has the
+//!   outcome `crash` or `timeout`, and the run continues with the next case.
 //! - [`Report`]: the outcomes, as JSON. With the feature `reports` also as JUnit XML and as an HTML page.
 //! - [`Expectations`]: files with the known outcomes of a plugin.
-//! - [`harness`]: the cases as tests of `cargo test`, with the feature `harness`.
+//! - [`harness`], with the feature `harness`: runs the cases as tests of `cargo test`.
 //!
-//! The command `pjrt conform` runs the suite. The format of cases that are data is documented in the repository's
-//! `docs/conformance-data.md`.
+//! The command `pjrt conform` runs the suite. The repository's `docs/conformance-data.md` documents the format of
+//! the cases that consist of a program, its inputs and its outputs.
 
 #[macro_use]
 mod stop;

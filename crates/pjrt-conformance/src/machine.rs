@@ -29,7 +29,7 @@ pub(crate) fn describe_plugin(plugin: &Plugin) -> Value {
     })
 }
 
-/// Reports the client's platform and devices, once in a process.
+/// Reports the client's platform and devices. Called once in a process.
 pub(crate) fn describe_client_once(client: &Client, version: &str) {
     static DONE: AtomicBool = AtomicBool::new(false);
     if DONE.swap(true, Ordering::Relaxed) {
@@ -60,7 +60,7 @@ pub(crate) fn this_machine() -> Machine {
     }
 }
 
-/// Size and SHA-256 of a file.
+/// The size and the SHA-256 hash of a file.
 pub(crate) fn hash(path: &Path) -> Option<(u64, String)> {
     let mut file = File::open(path).ok()?;
     let mut hash = Sha256::new();
@@ -80,7 +80,7 @@ pub(crate) fn hash(path: &Path) -> Option<(u64, String)> {
     Some((size, digits))
 }
 
-/// Seconds since 1970.
+/// The time in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }

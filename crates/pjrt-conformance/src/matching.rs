@@ -1,7 +1,7 @@
 //! Patterns that select cases by id.
 
-/// A list of patterns. A pattern is a part of an id. A `*` stands for any text, and a pattern with a `*` must match the
-/// whole id. A pattern that starts with `-` excludes.
+/// A list of patterns. A pattern without `*` matches the ids that contain it. A `*` stands for any text, and a pattern
+/// with `*` must match the whole id. A pattern that starts with `-` excludes the ids that match the rest of it.
 ///
 /// ```
 /// use pjrt_conformance::Filter;
@@ -18,7 +18,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Creates a filter. Without a pattern that includes, it selects every case that no pattern excludes.
+    /// Creates a filter. If all patterns exclude, the filter selects every case that none of them matches.
     #[must_use]
     pub fn new(patterns: &[String]) -> Self {
         let mut filter = Self::default();

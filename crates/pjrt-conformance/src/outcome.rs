@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// The plugin keeps the clause.
+    /// The plugin meets the clause.
     Pass,
     /// The plugin violates the clause.
     Fail,
-    /// The process ended during the case: by a signal, by `exit`, or by an exception that nothing caught.
+    /// The process ended during the case: by a signal, by `exit`, or by an uncaught exception.
     Crash,
     /// The case did not end within its time limit. The process was killed.
     Timeout,
     /// The plugin does not offer the function, extension or type that the case needs.
     Unsupported,
-    /// The case could not run, for example because the machine has too few devices.
+    /// The case could not run, for example because the client has too few devices.
     Skipped,
 }
 

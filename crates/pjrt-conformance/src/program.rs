@@ -17,7 +17,7 @@ pub(crate) fn module(text: &str) -> Result<pjrt::stablehlo::ir::Module, Stop> {
         .map_err(|error| Stop::Fail(format!("the suite's program is not valid: {error}")))
 }
 
-/// A function `main` with one line of body for each operation.
+/// Writes a function `main` with this body, which has one line for each operation.
 pub(crate) fn main(parameters: &str, results: &str, body: &str) -> String {
     format!("func.func public @main({parameters}) -> {results} {{\n{body}\n}}\n")
 }

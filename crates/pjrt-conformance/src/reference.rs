@@ -17,7 +17,7 @@ enum Specials {
     Ieee,
     /// No infinities. NaN has all bits set.
     Finite,
-    /// No infinities and no negative zero, whose bits are NaN.
+    /// No infinities and no negative zero. NaN has the bits of negative zero.
     FiniteUnsignedZero,
     /// All bit patterns are numbers.
     None,
@@ -91,8 +91,8 @@ pub(crate) fn patterns(ty: ElementType) -> u16 {
     1 << ty.bits()
 }
 
-/// Whether a value is within an interval around the exact one: `ulps` units in the last place of a type with
-/// `mantissa_bits` explicit bits, or an absolute error below the type's smallest normal number.
+/// Whether a value is close enough to the exact one. The error may be `ulps` units in the last place of a type whose
+/// mantissa has `mantissa_bits` explicit bits, or less than the type's smallest normal number.
 pub(crate) fn within(found: f64, exact: f64, ulps: f64, mantissa_bits: i32, smallest_normal: f64) -> bool {
     if exact.is_nan() || found.is_nan() {
         return exact.is_nan() && found.is_nan();

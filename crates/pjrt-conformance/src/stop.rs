@@ -1,15 +1,15 @@
-//! Why a case ended without passing.
+//! The reasons why a case ended without passing.
 
 use pjrt::{Error, ErrorCode, ErrorKind};
 
-/// The reason for which a case ends before it passes.
+/// The reason why a case ended without passing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The plugin violates the contract.
     Fail(String),
     /// The plugin does not offer the function, extension or type that the case needs.
     Unsupported(String),
-    /// The case cannot run here, for example because the machine has too few devices.
+    /// The case cannot run here, for example because the client has too few devices.
     Skip(String),
 }
 

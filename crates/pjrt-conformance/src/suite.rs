@@ -1,4 +1,4 @@
-//! The list of all cases, and the form in which the areas declare them.
+//! The list of all cases, and the builder with which the areas declare them.
 
 use std::time::Duration;
 
@@ -68,49 +68,49 @@ pub(crate) struct Declaration<'a> {
 }
 
 impl Declaration<'_> {
-    /// The frameworks that depend on it. By default only the full profile contains the case.
+    /// Sets the profiles that contain the case. By default, only the full profile contains it.
     pub(crate) fn profiles(mut self, profiles: Profiles) -> Self {
         self.case.profiles = profiles;
         self
     }
 
-    /// Functions that the case calls.
+    /// Adds functions that the case needs.
     pub(crate) fn functions(mut self, functions: &[Function]) -> Self {
         self.case.needs.functions.extend(functions);
         self
     }
 
-    /// An extension that the case uses.
+    /// Adds an extension that the case needs.
     pub(crate) fn extension(mut self, number: u32) -> Self {
         self.case.needs.extensions.push(number);
         self
     }
 
-    /// Minimum number of devices.
+    /// Sets the minimum number of devices.
     pub(crate) fn devices(mut self, count: usize) -> Self {
         self.case.needs.devices = count;
         self
     }
 
-    /// The case needs no client.
+    /// Declares that the case needs no client.
     pub(crate) fn without_client(self) -> Self {
         self.devices(0)
     }
 
-    /// The case runs in a process without other cases.
+    /// Runs the case in a process without other cases.
     pub(crate) fn isolated(mut self) -> Self {
         self.case.isolated = true;
         self
     }
 
-    /// After the check, this thread ends the process with `exit` while the context's objects exist.
+    /// After the check, ends the process with `exit` on this thread, while the context's objects still exist.
     pub(crate) fn exits(mut self, thread: Exit) -> Self {
         self.case.isolated = true;
         self.case.exit = Some(thread);
         self
     }
 
-    /// Another time limit than the run's.
+    /// Sets the case's own time limit, in place of the run's.
     pub(crate) fn time_limit(mut self, limit: Duration) -> Self {
         self.case.time_limit = Some(limit);
         self

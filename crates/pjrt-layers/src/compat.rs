@@ -1,4 +1,4 @@
-//! The layer `compat`: lets a framework and a plugin of different versions of the API meet.
+//! The layer `compat`: lets a framework and a plugin of different API versions work together.
 
 use pjrt_sys::{PJRT_API_MINOR, SLOTS};
 
@@ -6,16 +6,17 @@ use crate::core::{Call, TablePlan};
 use crate::function::{Function, Kind, Layout};
 use crate::layer::{Layer, Step};
 
-/// Gives the plugin structs of the size in its own version's header.
+/// Adapts structs to the sizes in the header of the plugin's version.
 ///
-/// A framework that is older than the plugin sends short structs, which XLA's plugins reject. The layer fills them with
-/// zeros, which the interface defines as the absence of the new arguments. A newer framework sends long structs, which
-/// some plugins reject; the layer cuts them. Functions that the plugin lacks return an error of code `UNIMPLEMENTED`.
+/// A framework that is older than the plugin passes short structs, some of which XLA's plugins reject. The layer fills
+/// them up with zeros, which mean that the new arguments are absent. A newer framework passes long structs, which some
+/// plugins reject. The layer shortens them. Functions of the table that the plugin lacks return an error of code
+/// `UNIMPLEMENTED`.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
-    /// The minor version that the framework sees. `None` stands for the plugin's own.
+    /// The minor version that the table announces. `None` stands for the plugin's own.
     pub minor: Option<u32>,
-    /// The numbers of the extensions that the framework does not see.
+    /// The numbers of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
 }
 
@@ -36,7 +37,8 @@ impl Layer for Compat {
         plan.hidden.extend(&self.hidden);
         let minor = self.minor.unwrap_or(plan.plugin_minor());
         plan.minor = minor;
-        // All functions that this crate knows are there, so a framework that calls one without asking gets an error.
+        // The table has a slot for every function that this crate knows. A framework that does not check whether the
+        // plugin has a function then receives an error.
         let functions = match self.minor {
             Some(minor) => SLOTS.iter().take_while(|(_, since)| *since <= minor).count(),
             None => SLOTS.len(),

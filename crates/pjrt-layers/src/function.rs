@@ -36,7 +36,7 @@ impl Function {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The object on which the function works: its first argument, if that is a handle and not an output.
+    /// The object that the function operates on: its first argument, if this is a handle and not an output.
     #[must_use]
     pub fn subject(&self) -> Option<&'static Field> {
         self.fields.first().filter(|field| matches!(field.kind, Kind::Handle(_)) && !field.output)
@@ -62,7 +62,7 @@ pub struct Field {
     pub offset: usize,
     /// Size in bytes.
     pub size: usize,
-    /// Its content.
+    /// The kind of content.
     pub kind: Kind,
     /// Whether the plugin writes it.
     pub output: bool,
@@ -87,9 +87,9 @@ pub enum Kind {
     Size,
     /// Another integer, or a value of an enumeration.
     Integer,
-    /// A truth value.
+    /// A boolean.
     Bool,
-    /// The start of a text, whose length is another field.
+    /// The start of a text whose length is in another field.
     Text,
     /// Any other pointer.
     Pointer,
@@ -106,7 +106,7 @@ pub struct Layout {
     pub size: usize,
     /// Returns the size in the header of a minor version of the API.
     pub size_at: fn(u32) -> usize,
-    /// Returns the number of bytes behind an announced size.
+    /// Returns the number of bytes in the struct of a caller that announces this size.
     pub size_behind: fn(usize) -> usize,
 }
 

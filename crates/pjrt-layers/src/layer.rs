@@ -7,15 +7,15 @@ use pjrt_types::ErrorCode;
 use crate::core::{Call, TablePlan};
 use crate::function::Function;
 
-/// A layer, which sees the calls of the functions that it asks for.
+/// A layer, which observes, changes or answers the calls of the functions that it asks for.
 ///
 /// Layers form a stack. The first one is next to the framework, the last one next to the plugin. Several threads may call
 /// a layer at the same time, and a call may happen within another one.
 pub trait Layer: Debug + Send + Sync + 'static {
-    /// Name by which users select the layer.
+    /// The name with which users select the layer.
     fn name(&self) -> &'static str;
 
-    /// Whether the layer sees the calls of a function. If no layer does, the table has the plugin's own pointer.
+    /// Whether the layer asks for the calls of a function. If no layer does, the table has the plugin's own pointer.
     fn wants(&self, function: &Function) -> bool;
 
     /// Changes the table that the framework sees, before any call.
@@ -26,10 +26,10 @@ pub trait Layer: Debug + Send + Sync + 'static {
         Step::Continue(0)
     }
 
-    /// Runs after a call that this layer continued, with the token that `before` returned.
+    /// Runs after a call for which `before` returned [`Step::Continue`], with the token from there.
     fn after(&self, _call: &mut Call, _token: u64, _outcome: Outcome) {}
 
-    /// Whether the layer wants to see when events become ready.
+    /// Whether [`Self::ready`] is called when events become ready.
     fn watches_events(&self) -> bool {
         false
     }
@@ -37,21 +37,21 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// Runs when an event with a registered callback becomes ready, before the callback.
     fn ready(&self, _event: usize, _failed: bool) {}
 
-    /// Runs when the process exits. Frameworks seldom destroy their clients, so a layer writes its results here.
+    /// Runs when the process exits. Write results here, because frameworks seldom destroy their clients.
     fn exit(&self) {}
 }
 
 /// The next step after a layer's `before`.
 #[derive(Debug)]
 pub enum Step {
-    /// The call goes on to the next layer. `after` receives the token.
+    /// The call continues with the next layer. `after` receives the token.
     Continue(u64),
     /// The call returns this error. The layers below and the plugin do not see it.
     Answer(Box<LayerError>),
 }
 
 impl Step {
-    /// Lets the call return an error.
+    /// Makes the call return an error.
     pub fn answer(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Answer(Box::new(LayerError::new(code, message)))
     }
@@ -88,7 +88,7 @@ impl Outcome {
         self.error != 0
     }
 
-    /// The error's code and text. Asks the plugin for them.
+    /// Returns the error's code and text, for which it asks the plugin.
     #[must_use]
     pub fn error(&self) -> Option<LayerError> {
         self.state.describe(self.error)

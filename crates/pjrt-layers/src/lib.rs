@@ -1,14 +1,15 @@
 //! Layers between a framework and a PJRT plugin.
 //!
-//! A plugin is a table of functions, so a library can be loaded in place of a plugin and see every call, without a change
-//! of the framework or the device. [`export!`] makes such a library. It loads the plugin that `PJRT_LAYERS_PLUGIN`
-//! names, and gives the framework a copy of its table. Functions that a [`Layer`] asks for are replaced by forwarders;
-//! the others keep the plugin's own pointers.
+//! A framework calls a plugin through a table of functions. A framework can load a library with layers in place of the
+//! plugin, and the layers observe the calls. Neither the framework nor the plugin has to change. [`export!`] makes such
+//! a library. It loads the plugin that `PJRT_LAYERS_PLUGIN` names, and gives the framework a copy of the plugin's
+//! table. In this copy, forwarders replace the functions that a [`Layer`] asks for. The others keep the plugin's own
+//! pointers.
 //!
-//! Handles are never wrapped. Layers that remember something about an object keep it in a table of their own, because
-//! extensions and other libraries pass raw handles.
+//! Handles are never wrapped, because extensions and other libraries pass raw handles. A layer that stores data about
+//! an object keeps them in a table of its own.
 //!
-//! The unsafe code is in the core. Layers are safe code. They see arguments through [`Call`], which copies what it reads.
+//! The unsafe code is in the core. Layers are safe code. They read arguments through [`Call`], which copies them.
 
 pub mod compat;
 mod core;
@@ -39,7 +40,7 @@ pub mod variables {
     pub use crate::settings::{COMPAT_HIDE, COMPAT_MINOR, FAULT, FAULT_SEED, LAYERS, OUTPUT, PLUGIN, TRACE_CALLS};
 }
 
-/// Returns the table of the process's stack, which the environment variables describe.
+/// Returns the table of the process's stack of layers, which it creates from the [environment variables](variables).
 ///
 /// If the plugin cannot be loaded, every function of the table returns an error with the reason.
 pub fn api<I: Instance>() -> *const PJRT_Api {
@@ -50,7 +51,7 @@ pub fn api<I: Instance>() -> *const PJRT_Api {
     State::start::<I>(plugin, layers).as_raw()
 }
 
-/// Switches a layer of a stack on or off while the process runs, if the stack has been started.
+/// Switches a layer of a stack on or off while the process runs. Has no effect before the stack is started.
 pub fn set_active<I: Instance>(layer: &str, active: bool) {
     if let Some(state) = I::cell().get() {
         state.set_active(layer, active);

@@ -13,7 +13,7 @@ use crate::layer::Layer;
 use crate::trace::{Outputs, Trace};
 use crate::validate::{Reports, Validate};
 
-/// The library of the plugin behind the layers.
+/// The path of the plugin's library.
 pub const PLUGIN: &str = "PJRT_LAYERS_PLUGIN";
 /// The names of the layers, separated by commas. The first one is next to the framework.
 pub const LAYERS: &str = "PJRT_LAYERS";
@@ -30,7 +30,7 @@ pub const FAULT: &str = "PJRT_LAYERS_FAULT";
 /// The number from which `fault` draws the calls of rules with a probability. Without it, the seed is 0.
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 
-/// Returns the value of an environment variable, or of a test's stand-in for it.
+/// Returns the value of an environment variable. Tests replace this function.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// Creates a layer from the environment.
@@ -73,7 +73,8 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{name} has `{text}`, which is not a valid number"))
 }
 
-/// Loads the plugin and creates the layers. If that fails, every function of the table answers with the reason.
+/// Loads the plugin and creates the layers. If that fails, every function of the table returns an error with the
+/// reason.
 pub(crate) fn from_environment() -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || {
         if elevated() {

@@ -21,11 +21,11 @@ pub(crate) struct Args {
     /// `cpu` for the embedded device, the name of an installed plugin, or the path of a plugin's library.
     #[arg(value_name = "PLUGIN", required_unless_present_any = ["list", "diff", "matrix"])]
     pub(super) plugin: Option<String>,
-    /// Run only cases whose id contains this text. A pattern with `*` must match the whole id, and one that starts with
-    /// `-` excludes cases. Can be given several times.
+    /// Run only cases whose id contains this text. A pattern with `*` must match the whole id. A pattern that starts
+    /// with `-` excludes cases. Can be given several times.
     #[arg(long, short, value_name = "PATTERN", allow_hyphen_values = true)]
     pub(super) filter: Vec<String>,
-    /// Run only cases that a framework depends on: minimal, jax, torch_xla, exla or full.
+    /// Run only the cases of a profile: minimal, jax, torch_xla, exla or full.
     #[arg(long, value_name = "PROFILE", value_parser = profile)]
     pub(super) profile: Option<Profile>,
     /// List the cases instead of running them.
@@ -40,16 +40,16 @@ pub(crate) struct Args {
     /// Seed of the cases that choose data.
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(super) seed: u64,
-    /// How often an unexpected failure is repeated, to find flakes.
+    /// How often an unexpected failure is repeated, to detect flaky cases.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) repeats: usize,
     /// An option of the plugin's client, in the form of `pjrt run --option`.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     pub(super) options: Vec<String>,
-    /// A file with expected outcomes. Can be given several times.
+    /// A file with expected outcomes. Can be given several times: the last entry that names a case decides.
     #[arg(long, value_name = "FILE")]
     pub(super) expectations: Vec<PathBuf>,
-    /// Write the outcomes of this run to the last file of expectations.
+    /// Update the last file of expectations, so that every outcome of this run is expected.
     #[arg(long, requires = "expectations")]
     pub(super) update_expectations: bool,
     /// Write the report as JSON. The file is updated while the suite runs.
@@ -64,10 +64,10 @@ pub(crate) struct Args {
     /// Keep the outcomes of this report, and run only the remaining cases.
     #[arg(long, value_name = "REPORT")]
     pub(super) resume: Option<PathBuf>,
-    /// Compare two reports.
+    /// Compare two reports. Returns 1 if a case fails that did not fail before.
     #[arg(long, num_args = 2, value_names = ["OLD", "NEW"], conflicts_with = "plugin")]
     pub(super) diff: Option<Vec<PathBuf>>,
-    /// Show the outcomes of several reports side by side. With --html, also writes a page.
+    /// Show the outcomes of several reports side by side. With --html, also write them as an HTML page.
     #[arg(long, num_args = 1.., value_name = "REPORT", conflicts_with = "plugin")]
     pub(super) matrix: Option<Vec<PathBuf>>,
     /// Print the report as JSON, or the list of cases.

@@ -16,7 +16,7 @@ pub(super) fn as_text(suite: &Suite, ids: &[String]) -> String {
     out
 }
 
-/// The cases with everything that the suite knows of them.
+/// The cases with their clauses, reasons, profiles and requirements.
 pub(super) fn as_json(suite: &Suite, ids: &[String]) -> String {
     let case = |case: &&Case| {
         let needs = case.needs();

@@ -14,12 +14,12 @@ use crate::open::option;
 
 /// Name of the hidden command that runs cases.
 pub(super) const WORKER: &str = "__conform_worker";
-/// Name of the hidden command that watches it.
+/// Name of the hidden command that watches the worker.
 pub(super) const GUARD: &str = "__conform_guard";
 
 #[derive(clap::Args)]
 pub(crate) struct WorkerArgs {
-    /// The process that started this one. This process ends when that one does.
+    /// The id of the process that started this one. This process ends when that one ends.
     parent: u32,
 }
 

@@ -1,4 +1,4 @@
-//! The table: versions, sizes, slots, extensions, attributes.
+//! The table: its versions, struct sizes, slots, extensions and attributes.
 
 use pjrt::{Function, Value};
 
@@ -8,7 +8,7 @@ use crate::raw::{Newer, OLDER, PROBES, newer};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-const SIZE: &str = "pjrt_c_api.h: every struct begins with struct_size; \"PJRT_STRUCT_SIZE\" is the caller's size";
+const SIZE: &str = "pjrt_c_api.h: every struct begins with struct_size, the size of the struct in the caller's header";
 
 pub(crate) fn declare(suite: &mut Suite) {
     table(suite);
@@ -22,8 +22,8 @@ fn table(suite: &mut Suite) {
     suite
         .case(
             "abi.table.major_version",
-            "pjrt_c_api.h: PJRT_API_MAJOR is incremented by incompatible changes; this header has 0",
-            "every framework rejects a plugin with another major version",
+            "pjrt_c_api.h: PJRT_API_MAJOR changes with every incompatible change of the interface, and is 0",
+            "every framework rejects a plugin with a different major version",
         )
         .profiles(Profiles::MINIMAL)
         .without_client()
@@ -34,21 +34,22 @@ fn table(suite: &mut Suite) {
     suite
         .case(
             "abi.table.minor_version",
-            "jaxlib: a plugin's minor version is at least the oldest that it supports (29); 57 reordered the table",
-            "frameworks read functions at other offsets from an older table",
+            "jaxlib: a plugin's minor version is at least 29; this suite requires 57, which changed the order of the \
+             table",
+            "in an older table, frameworks find the wrong functions at the offsets that they know",
         )
         .profiles(Profiles::MINIMAL)
         .without_client()
         .check(|cx| {
             let minor = cx.plugin().api_version().minor;
-            ensure!(minor >= 57, "the minor version {minor} is older than 57, whose table has another order");
+            ensure!(minor >= 57, "the minor version {minor} is older than 57, which changed the order of the table");
             Ok(())
         });
     suite
         .case(
             "abi.table.size_matches_version",
-            "pjrt_c_api.h: struct_size of PJRT_Api is PJRT_Api_STRUCT_SIZE of the header of the announced version",
-            "a framework that trusts the version reads slots behind the end of a shorter table",
+            "pjrt_c_api.h: struct_size of PJRT_Api is PJRT_Api_STRUCT_SIZE in the header of the announced version",
+            "a framework that relies on the version reads beyond the end of a shorter table",
         )
         .profiles(Profiles::MINIMAL)
         .without_client()
@@ -58,21 +59,24 @@ fn table(suite: &mut Suite) {
             let (found, needed) = (cx.plugin().api().struct_size(), 40 + 8 * slots);
             ensure!(
                 found >= needed,
-                "the table announces version 0.{minor}, which has {slots} functions in {needed} bytes, and a size of \
-                 {found} bytes"
+                "the table announces version 0.{minor}, which has {slots} functions in {needed} bytes, but a size of \
+                 only {found} bytes"
             );
             Ok(())
         });
     suite
         .case(
             "abi.table.size_is_whole",
-            "pjrt_c_api.h: the table is a header of 40 bytes and function pointers of 8 bytes",
-            "a size that ends within a pointer hides that function",
+            "pjrt_c_api.h: the table has 40 bytes of version and size, followed by function pointers of 8 bytes each",
+            "frameworks ignore a function whose pointer is only partly within the size",
         )
         .without_client()
         .check(|cx| {
             let size = cx.plugin().api().struct_size();
-            ensure!(size >= 40 && (size - 40) % 8 == 0, "the table's size {size} ends within a pointer");
+            ensure!(
+                size >= 40 && (size - 40) % 8 == 0,
+                "the table's size of {size} bytes is not 40 plus a multiple of 8"
+            );
             Ok(())
         });
 }
@@ -186,7 +190,7 @@ fn slots(suite: &mut Suite) {
                     }
                     ensure!(
                         cx.plugin().supports(function),
-                        "the slot of {} is null or behind the table",
+                        "the slot of {} is null or beyond the end of the table",
                         function.name()
                     );
                     Ok(())
@@ -204,8 +208,11 @@ fn sizes(suite: &mut Suite) {
         suite
             .case(
                 format!("abi.struct_size.too_small[function={name}]"),
-                format!("{SIZE}; XLA's ActualStructSizeIsGreaterOrEqual: a smaller size is INVALID_ARGUMENT"),
-                "a framework with an older header passes a shorter struct; reading behind its end is undefined behaviour",
+                format!(
+                    "{SIZE}. XLA's ActualStructSizeIsGreaterOrEqual rejects a size that is too small with \
+                     INVALID_ARGUMENT"
+                ),
+                "an older framework passes shorter structs; reading beyond their end is undefined behaviour",
             )
             .without_client()
             .check(move |cx| match probe(cx.plugin(), 8) {
@@ -216,7 +223,7 @@ fn sizes(suite: &mut Suite) {
                     let refusals = [pjrt::ErrorCode::INVALID_ARGUMENT, pjrt::ErrorCode::UNIMPLEMENTED];
                     ensure!(
                         refusals.iter().any(|refusal| refusal.as_raw() == code),
-                        "{name} answered a struct of 8 bytes with code {code} instead of INVALID_ARGUMENT: {}",
+                        "{name} returned code {code} instead of INVALID_ARGUMENT for a struct of 8 bytes: {}",
                         failure.message().0
                     );
                     Ok(())
@@ -227,7 +234,10 @@ fn sizes(suite: &mut Suite) {
         suite
             .case(
                 format!("abi.struct_size.newer[function={name}]"),
-                format!("{SIZE}; fields are only appended, so a larger size is accepted and the rest is ignored"),
+                format!(
+                    "{SIZE}. Fields are only appended, so the plugin accepts a larger size and ignores the additional \
+                     fields"
+                ),
                 "a framework with a newer header passes longer structs to every function",
             )
             .profiles(Profiles::FRAMEWORKS)
@@ -238,16 +248,14 @@ fn sizes(suite: &mut Suite) {
             suite
                 .case(
                     format!("abi.struct_size.older[function={},caller=0.{minor}]", older.name),
-                    format!(
-                        "{SIZE}; fields are only appended, so the size of an older header leaves out the newer fields"
-                    ),
+                    format!("{SIZE}. Fields are only appended, so an older header's size excludes the newer fields"),
                     "a framework built with an older header, such as PyTorch/XLA 2.9, passes shorter structs",
                 )
                 .profiles(Profiles::TORCH)
                 .check(move |cx| {
                     let version = cx.plugin().api_version();
                     if u32::try_from(version.minor).unwrap_or(0) < minor {
-                        return Err(Stop::Skip(format!("the plugin's version {version} is older than such a caller")));
+                        return Err(Stop::Skip(format!("the plugin's version {version} is older than the caller's")));
                     }
                     with_objects(cx, |objects| (older.call)(objects, size))
                 });
@@ -267,8 +275,8 @@ fn extensions(suite: &mut Suite) {
     suite
         .case(
             "abi.extensions.chain_ends",
-            "pjrt_c_api.h: PJRT_Extension_Base::next is the next extension, or null",
-            "frameworks walk the chain until its end",
+            "pjrt_c_api.h: PJRT_Extension_Base::next points to the next extension, or is null",
+            "frameworks follow the chain to its end, and never return if it is cyclic",
         )
         .profiles(Profiles::MINIMAL)
         .without_client()
@@ -281,7 +289,7 @@ fn extensions(suite: &mut Suite) {
         .case(
             "abi.extensions.unique",
             "pjrt_c_api_helpers: FindExtension returns the first extension of a type",
-            "a second extension of a type can never be found",
+            "frameworks cannot find a second extension of the same type",
         )
         .without_client()
         .check(|cx| {
@@ -300,7 +308,7 @@ fn extensions(suite: &mut Suite) {
             .case(
                 format!("abi.extensions.size[extension={name}]"),
                 "pjrt_c_api_*_extension.h: the struct begins with PJRT_Extension_Base, followed by function pointers",
-                "a framework reads the functions at fixed offsets and checks only the announced size",
+                "a framework reads the functions at fixed offsets, and checks only the announced size",
             )
             .without_client()
             .extension(number)
@@ -324,7 +332,7 @@ fn plugin(suite: &mut Suite) {
     suite
         .case(
             "abi.plugin.attributes_stable",
-            "pjrt_c_api.h: attributes of PJRT_Plugin_Attributes live as long as the plugin",
+            "pjrt_c_api.h: the attributes that PJRT_Plugin_Attributes returns live as long as the plugin",
             "frameworks keep pointers to the attributes",
         )
         .profiles(Profiles::FRAMEWORKS)
@@ -339,8 +347,8 @@ fn plugin(suite: &mut Suite) {
         suite
             .case(
                 format!("abi.plugin.version_attribute[name={name}]"),
-                "jaxlib: attributes xla_version, stablehlo_current_version and stablehlo_minimum_version select the format \
-                 of programs",
+                "jaxlib: the attributes xla_version, stablehlo_current_version and stablehlo_minimum_version determine \
+                 the format of programs",
                 "JAX sends the oldest format it can write to a plugin without these attributes",
             )
             .profiles(Profiles::JAX)
@@ -375,8 +383,8 @@ fn plugin(suite: &mut Suite) {
     suite
         .case(
             "abi.plugin.versions_in_order",
-            "StableHLO compatibility: the minimum version of a consumer is at most its current version",
-            "a framework clamps its programs to this range",
+            "StableHLO compatibility: a consumer's minimum version is at most its current version",
+            "a framework sends its programs in a version within this range",
         )
         .profiles(Profiles::JAX)
         .without_client()
@@ -392,7 +400,7 @@ fn plugin(suite: &mut Suite) {
                     ensure!(least <= current, "the minimum version {least:?} is newer than the current {current:?}");
                     Ok(())
                 }
-                _ => Err(Stop::Unsupported("the plugin does not announce its versions".to_owned())),
+                _ => Err(Stop::Unsupported("the plugin does not announce its StableHLO versions".to_owned())),
             }
         });
 }

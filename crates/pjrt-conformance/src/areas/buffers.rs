@@ -20,13 +20,15 @@ pub(crate) fn declare(suite: &mut Suite) {
 
 fn deletion(suite: &mut Suite) {
     let clause = "pjrt_c_api.h, PJRT_Buffer_Delete: drops the buffer's reference to its memory; the object remains";
-    suite.case("buffers.delete.is_deleted", clause, "jax.Array.delete").profiles(Profiles::MINIMAL).check(|cx| {
-        let buffer = cx.floats(&[1.0, 2.0])?;
-        ensure!(!buffer.is_deleted()?, "a new buffer is deleted");
-        buffer.delete()?;
-        ensure!(buffer.is_deleted()?, "a deleted buffer is not deleted");
-        Ok(())
-    });
+    suite.case("buffers.delete.is_deleted", clause, "jax.Array.delete relies on it").profiles(Profiles::MINIMAL).check(
+        |cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            ensure!(!buffer.is_deleted()?, "a new buffer reports that it is deleted");
+            buffer.delete()?;
+            ensure!(buffer.is_deleted()?, "a deleted buffer reports that it is not deleted");
+            Ok(())
+        },
+    );
     suite
         .case("buffers.delete.twice", clause, "frameworks delete arrays that a program already consumed")
         .profiles(Profiles::FRAMEWORKS)
@@ -35,17 +37,20 @@ fn deletion(suite: &mut Suite) {
             buffer.delete()?;
             // Whether this is an error is not specified.
             let _ = buffer.delete();
-            ensure!(buffer.is_deleted()?, "a deleted buffer is not deleted");
+            ensure!(buffer.is_deleted()?, "a deleted buffer reports that it is not deleted");
             Ok(())
         });
-    suite.case("buffers.delete.read_fails", clause, "use after delete").profiles(Profiles::FRAMEWORKS).check(|cx| {
-        let buffer = cx.floats(&[1.0, 2.0])?;
-        buffer.delete()?;
-        ensure!(buffer.to_host_async::<f32>().and_then(pjrt::HostRead::wait).is_err(), "a deleted buffer was read");
-        Ok(())
-    });
     suite
-        .case("buffers.delete.ready_event", clause, "upstream's test of the ready event of a deleted buffer")
+        .case("buffers.delete.read_fails", clause, "the read must fail, not return stale data")
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            buffer.delete()?;
+            ensure!(buffer.to_host_async::<f32>().and_then(pjrt::HostRead::wait).is_err(), "a deleted buffer was read");
+            Ok(())
+        });
+    suite
+        .case("buffers.delete.ready_event", clause, "XLA's own tests wait for the ready event of a deleted buffer")
         .profiles(Profiles::FULL)
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
@@ -57,7 +62,11 @@ fn deletion(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("buffers.delete.while_in_use", clause, "an argument is deleted directly after the run started")
+        .case(
+            "buffers.delete.while_in_use",
+            clause,
+            "frameworks delete an argument directly after they have started the run",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let executable = cx.add_one(100_000)?;
@@ -76,8 +85,8 @@ fn deletion(suite: &mut Suite) {
     suite
         .case(
             "buffers.delete.drop_while_in_use",
-            "pjrt_c_api.h, PJRT_Buffer_Destroy: frees the object; pending uses keep the memory",
-            "Python frees temporaries directly after a call",
+            "pjrt_c_api.h, PJRT_Buffer_Destroy: frees the object; pending runs and copies keep the memory",
+            "Python frees temporary arrays directly after the call that uses them",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -94,7 +103,7 @@ fn deletion(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("buffers.delete.pending_read", clause, "a copy to the host is pending when the array is freed")
+        .case("buffers.delete.pending_read", clause, "frameworks free an array while a copy to the host is pending")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffer = cx.floats(&vec![3.0; 1_000_000])?;
@@ -107,15 +116,15 @@ fn deletion(suite: &mut Suite) {
         .case(
             "buffers.delete.executable",
             "pjrt_c_api.h, PJRT_LoadedExecutable_Delete: the executable cannot run afterwards",
-            "caches drop executables",
+            "caches delete executables that they no longer need",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let executable = cx.add_one(2)?;
             let buffer = cx.floats(&[1.0, 2.0])?;
-            ensure!(!executable.is_deleted()?, "a new executable is deleted");
+            ensure!(!executable.is_deleted()?, "a new executable reports that it is deleted");
             executable.delete()?;
-            ensure!(executable.is_deleted()?, "a deleted executable is not deleted");
+            ensure!(executable.is_deleted()?, "a deleted executable reports that it is not deleted");
             ensure!(executable.execute(&[&buffer]).is_err(), "a deleted executable ran");
             Ok(())
         });
@@ -123,7 +132,7 @@ fn deletion(suite: &mut Suite) {
         .case(
             "buffers.delete.executable_while_running",
             "pjrt_c_api.h, PJRT_LoadedExecutable_Destroy: pending runs continue",
-            "caches drop executables while they run",
+            "caches destroy executables that are still running",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -148,9 +157,10 @@ fn donating(len: usize, attribute: &str) -> String {
 }
 
 fn donation(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: arguments that the program donates are consumed, unless non_donatable_input_indices lists them";
+    let clause = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: arguments that the program donates are consumed, unless \
+                  non_donatable_input_indices lists them";
     let why =
-        "training steps donate their weights; an ignored donation doubles the memory, a wrong one corrupts weights";
+        "training steps donate their weights; an ignored donation doubles the memory, and a wrong one corrupts weights";
     let attribute = "tf.aliasing_output = 0 : i32";
     suite.case("buffers.donation.consumes", clause, why).profiles(Profiles::FRAMEWORKS).check(move |cx| {
         let executable = cx.compile(&donating(1000, attribute))?;
@@ -194,7 +204,7 @@ fn donation(suite: &mut Suite) {
         .case(
             "buffers.donation.donor",
             clause,
-            "jax.jit(donate_argnums) marks donors whose output the compiler chooses",
+            "jax.jit(donate_argnums) marks arguments whose memory the compiler may use for any output",
         )
         .profiles(Profiles::JAX)
         .check(|cx| {
@@ -205,7 +215,7 @@ fn donation(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("buffers.donation.while_read", clause, "a copy to the host is pending when the array is donated")
+        .case("buffers.donation.while_read", clause, "frameworks donate an array while a copy to the host is pending")
         .profiles(Profiles::FRAMEWORKS)
         .check(move |cx| {
             let executable = cx.compile(&donating(100_000, attribute))?;
@@ -219,7 +229,11 @@ fn donation(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("buffers.donation.also_another_argument", clause, "one array as two arguments, one of them donated")
+        .case(
+            "buffers.donation.also_another_argument",
+            clause,
+            "a caller may pass one array as two arguments, and donate one of them",
+        )
         .profiles(Profiles::FULL)
         .check(|cx| {
             let executable = cx.compile(&crate::program::main(
@@ -259,7 +273,8 @@ impl Drop for Watched {
 
 fn semantics(suite: &mut Suite) {
     use HostBufferSemantics::{ImmutableOnlyDuringCall, ImmutableUntilTransferCompletes, ImmutableZeroCopy};
-    let clause = "pjrt_c_api.h, PJRT_HostBufferSemantics: how long the plugin may use the host's memory; done_with_host_buffer reports its end";
+    let clause = "pjrt_c_api.h, PJRT_HostBufferSemantics: how long the plugin may use the host's memory; \
+                  done_with_host_buffer reports its end";
     for (name, semantics) in [
         ("only_during_call", ImmutableOnlyDuringCall),
         ("until_transfer_completes", ImmutableUntilTransferCompletes),
@@ -269,7 +284,7 @@ fn semantics(suite: &mut Suite) {
             .case(
                 format!("buffers.semantics.contents[semantics={name}]"),
                 clause,
-                "reading memory after the caller freed it gives wrong arrays",
+                "if the plugin reads memory after the caller freed it, the array has wrong contents",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -285,7 +300,7 @@ fn semantics(suite: &mut Suite) {
             .case(
                 format!("buffers.semantics.released[semantics={name}]"),
                 clause,
-                "a done event that never comes leaks every uploaded array",
+                "if the done event never becomes ready, the framework leaks the memory of every uploaded array",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -304,7 +319,7 @@ fn semantics(suite: &mut Suite) {
             .case(
                 format!("buffers.semantics.freed_after_done[semantics={name}]"),
                 clause,
-                "an early done event lets the caller overwrite data that the plugin still reads",
+                "if the done event is ready too early, the caller overwrites data that the plugin still reads",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -326,7 +341,7 @@ fn semantics(suite: &mut Suite) {
             });
     }
     suite
-        .case("buffers.semantics.buffer_dropped_first", clause, "an array is freed while its upload is pending")
+        .case("buffers.semantics.buffer_dropped_first", clause, "frameworks free an array while its upload is pending")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             for _ in 0..10 {
@@ -377,7 +392,7 @@ fn aliases(suite: &mut Suite) {
         .case(
             "buffers.alias.uninitialized",
             "pjrt_c_api.h, PJRT_Client_CreateUninitializedBuffer: memory without contents",
-            "outputs of custom kernels",
+            "custom kernels write their outputs to such memory",
         )
         .functions(&[Function::PJRT_Client_CreateUninitializedBuffer])
         .check(move |cx| {
@@ -390,7 +405,7 @@ fn aliases(suite: &mut Suite) {
         .case(
             "buffers.alias.bitcast",
             "pjrt_c_api.h, PJRT_Buffer_Bitcast: the same memory with another type or shape",
-            "views of arrays",
+            "frameworks create views of arrays with it",
         )
         .functions(&[Function::PJRT_Buffer_Bitcast])
         .check(|cx| {
@@ -411,7 +426,7 @@ fn pointers(suite: &mut Suite) {
         .case(
             "buffers.pointer.external_reference",
             "pjrt_c_api.h, PJRT_Buffer_IncreaseExternalReferenceCount: the memory stays until the count is decreased",
-            "DLPack and NumPy views",
+            "DLPack and NumPy views keep the array's memory with it",
         )
         .profiles(Profiles::JAX_TORCH)
         .functions(&counts)
@@ -441,7 +456,7 @@ fn pointers(suite: &mut Suite) {
     suite
         .case(
             "buffers.pointer.host_memory_is_readable",
-            "pjrt_c_api.h, PJRT_Buffer_IsOnCpu: whether the memory is the host's",
+            "pjrt_c_api.h, PJRT_Buffer_IsOnCpu: whether the buffer is in the host's memory",
             "JAX reads such memory without a copy",
         )
         .profiles(Profiles::JAX)
@@ -458,8 +473,8 @@ fn pointers(suite: &mut Suite) {
         suite
             .case(
                 format!("buffers.raw_copy.range[offset={offset},bytes={len}]"),
-                "pjrt_c_api.h, PJRT_Buffer_CopyRawToHost: transfer_size bytes from offset",
-                "PyTorch/XLA and pathways copy parts of arrays",
+                "pjrt_c_api.h, PJRT_Buffer_CopyRawToHost: copies transfer_size bytes from offset",
+                "PyTorch/XLA and Pathways copy parts of arrays",
             )
             .functions(&[Function::PJRT_Buffer_CopyRawToHost])
             .check(move |cx| {
@@ -474,8 +489,8 @@ fn pointers(suite: &mut Suite) {
     suite
         .case(
             "buffers.raw_copy.future",
-            "pjrt_c_api.h, PJRT_Buffer_CopyRawToHostFuture: the destination is given later",
-            "the destination is allocated while the device computes",
+            "pjrt_c_api.h, PJRT_Buffer_CopyRawToHostFuture: the caller provides the destination later",
+            "frameworks allocate the destination while the device computes",
         )
         .functions(&[Function::PJRT_Buffer_CopyRawToHostFuture])
         .check(|cx| {
@@ -488,7 +503,7 @@ fn pointers(suite: &mut Suite) {
         .case(
             "buffers.pointer.concurrent_queries",
             "C API: several threads may use one object at the same time",
-            "threads of a framework share arrays",
+            "a framework's threads share arrays",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(concurrent_queries);

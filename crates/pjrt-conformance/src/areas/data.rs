@@ -1,4 +1,4 @@
-//! Data: element types, ranks, strides, layouts, outputs.
+//! Data: element types, ranks, strides, layouts and outputs.
 
 use pjrt::{ElementType, ErrorCode, HostArray, Layout, Placement, Shape};
 
@@ -57,7 +57,7 @@ fn elements(ty: ElementType, count: usize, seed: u64) -> Vec<u8> {
                 let negative = signed && value >> (bits - 1) == 1;
                 bytes.push(if negative { value | !((1 << bits) - 1) } else { value });
             }
-            // Any bit pattern, but small exponents, so that no NaN is changed on its way.
+            // Any bit pattern with a small exponent. It is not a NaN, whose bits a copy may change.
             _ => {
                 let mut element: Vec<u8> = (0..ty.host_size()).map(|_| next()).collect();
                 let part = if matches!(ty, ElementType::C64 | ElementType::C128) {
@@ -101,7 +101,11 @@ pub(crate) fn declare(suite: &mut Suite) {
 
 fn types(suite: &mut Suite) {
     suite
-        .case("data.round_trip.five_bytes", format!("{UPLOAD}. {DOWNLOAD}"), "the smallest array that no vector covers")
+        .case(
+            "data.round_trip.five_bytes",
+            format!("{UPLOAD}. {DOWNLOAD}"),
+            "vector code often mishandles an array that is shorter than a vector register",
+        )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
             let data = HostArray::new(shape(ElementType::U8, &[5]), vec![1, 2, 3, 4, 5])?;
@@ -115,7 +119,7 @@ fn types(suite: &mut Suite) {
             .case(
                 format!("data.round_trip.host[dtype={ty}]"),
                 format!("{UPLOAD}. {DOWNLOAD}"),
-                "every array of this type",
+                "every program with arrays of this type depends on it",
             )
             .profiles(profiles(ty))
             .check(move |cx| {
@@ -139,7 +143,8 @@ fn types(suite: &mut Suite) {
         suite
             .case(
                 format!("data.query.element_type[dtype={ty}]"),
-                "pjrt_c_api.h, PJRT_Buffer_ElementType and PJRT_Buffer_Dimensions: the type and dimensions of the buffer",
+                "pjrt_c_api.h, PJRT_Buffer_ElementType and PJRT_Buffer_Dimensions: the type and dimensions of the \
+                 buffer",
                 "frameworks derive the array's type from the buffer",
             )
             .profiles(profiles(ty))
@@ -161,7 +166,7 @@ fn types(suite: &mut Suite) {
         suite
             .case(
                 format!("data.round_trip.program[dtype={ty}]"),
-                "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: the outputs are those of the program",
+                "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: computes the outputs of the program",
                 "programs move data of this type, even if they do not compute with it",
             )
             .profiles(profiles(ty))
@@ -197,7 +202,7 @@ fn types(suite: &mut Suite) {
         suite
             .case(
                 format!("data.small_floats.to_f32[dtype={ty}]"),
-                "StableHLO, convert: the exact value, for every bit pattern of the type",
+                "StableHLO, convert: the result is the exact value, for every bit pattern of the type",
                 "a wrong exponent bias makes every quantized model wrong",
             )
             .profiles(Profiles::JAX)
@@ -221,7 +226,7 @@ fn every_pattern(cx: &Context, ty: ElementType) -> Result<(), Stop> {
         let expected = decode(ty, bits).ok_or_else(|| Stop::Skip("this suite does not know the type".to_owned()))?;
         let same = found == expected || found.is_nan() && expected.is_nan();
         let flushed = found == 0.0 && expected.abs() < f32::MIN_POSITIVE;
-        ensure!(same || flushed, "{ty} with the bits {bits:#04x} became {found}, not {expected}");
+        ensure!(same || flushed, "{ty} with the bits {bits:#04x} was converted to {found}, expected {expected}");
     }
     Ok(())
 }
@@ -236,7 +241,7 @@ fn shapes(suite: &mut Suite) {
             .case(
                 format!("data.shape.rank[rank={rank}]"),
                 format!("{UPLOAD}. dims has num_dims entries"),
-                "frameworks use arrays of up to six or more dimensions",
+                "frameworks use arrays of six and more dimensions",
             )
             .profiles(Profiles::MINIMAL)
             .check(move |cx| {
@@ -254,7 +259,7 @@ fn shapes(suite: &mut Suite) {
             .case(
                 format!("data.shape.empty[dims={}]", words(&dimensions)),
                 format!("{UPLOAD}. A dimension may be 0, and data may then be null"),
-                "empty batches and masks are common; a division by the size ends the process",
+                "empty batches and masks are common; a division by their size ends the process",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -270,7 +275,7 @@ fn shapes(suite: &mut Suite) {
             .case(
                 format!("data.shape.length[elements={len}]"),
                 format!("{UPLOAD}. {DOWNLOAD}"),
-                "vector code mishandles lengths beside its width",
+                "vector code often mishandles lengths that are not a multiple of the vector length",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -301,8 +306,8 @@ static COUNTING: [f32; 64] = {
 };
 
 fn strides(suite: &mut Suite) {
-    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: byte_strides has the bytes to traverse per dimension; \
-                          null means dense row-major";
+    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: byte_strides is the number of bytes between \
+                          elements, per dimension; null means dense row-major";
     // Name, dimensions, strides in bytes, expected elements.
     type Strided = (&'static str, &'static [i64], &'static [i64], fn(i64, i64) -> i64);
     let cases: [Strided; 6] = [
@@ -318,7 +323,7 @@ fn strides(suite: &mut Suite) {
             .case(
                 format!("data.strides.upload[strides={name}]"),
                 CLAUSE,
-                "JAX passes the strides of NumPy arrays, such as transposed ones, without a copy",
+                "JAX passes NumPy arrays such as transposed ones with their strides, without a copy",
             )
             .profiles(Profiles::JAX_TORCH)
             .check(move |cx| {
@@ -337,8 +342,8 @@ fn strides(suite: &mut Suite) {
         suite
             .case(
                 format!("data.alignment.upload[offset={offset}]"),
-                format!("{UPLOAD}. The header requires no alignment of data"),
-                "arrays in files and slices of arrays are not aligned to vectors",
+                format!("{UPLOAD}. data need not be aligned"),
+                "arrays in files and slices of arrays may have any alignment",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -356,13 +361,14 @@ fn strides(suite: &mut Suite) {
 }
 
 fn layouts(suite: &mut Suite) {
-    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: device_layout is the layout on the device; null is the default";
+    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: device_layout is the layout on the device; \
+                          null selects the default";
     for (name, order) in [("row_major", [1i64, 0]), ("column_major", [0, 1])] {
         suite
             .case(
                 format!("data.layout.upload[layout={name}]"),
                 CLAUSE,
-                "JAX's layout API places arrays in a chosen order",
+                "with JAX's layout API, users choose the order of an array's elements",
             )
             .profiles(Profiles::JAX)
             .check(move |cx| {
@@ -379,8 +385,8 @@ fn layouts(suite: &mut Suite) {
         suite
             .case(
                 format!("data.layout.download[layout={name}]"),
-                "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: host_layout is the layout of dst; null is the buffer's own or row-major",
-                "a wrong order transposes arrays silently",
+                "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: host_layout is the layout of dst",
+                "a wrong order silently transposes arrays",
             )
             .profiles(Profiles::JAX)
             .check(move |cx| {
@@ -395,7 +401,7 @@ fn layouts(suite: &mut Suite) {
     suite
         .case(
             "data.layout.default_is_reported",
-            "pjrt_c_api.h, PJRT_Buffer_GetMemoryLayout: the layout of the buffer",
+            "pjrt_c_api.h, PJRT_Buffer_GetMemoryLayout: returns the layout of the buffer",
             "JAX compares layouts of arrays and programs",
         )
         .profiles(Profiles::JAX)
@@ -412,14 +418,14 @@ fn layouts(suite: &mut Suite) {
 }
 
 fn outputs(suite: &mut Suite) {
-    const CLAUSE: &str = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: output_lists has PJRT_Executable_NumOutputs buffers per device, in the \
-                          program's order";
+    const CLAUSE: &str = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: output_lists receives \
+                          PJRT_Executable_NumOutputs buffers per device, in the program's order";
     for count in [0usize, 1, 2, 3, 16, 100] {
         suite
             .case(
                 format!("data.outputs.several[count={count}]"),
                 CLAUSE,
-                "a training step returns hundreds of arrays; swapped outputs are wrong weights",
+                "a training step returns hundreds of arrays; swapped outputs corrupt the weights",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -449,7 +455,7 @@ fn outputs(suite: &mut Suite) {
         .case(
             "data.outputs.same_value_twice",
             CLAUSE,
-            "a program may return one value twice; the buffers are independent",
+            "a program may return one value twice; the two buffers must be independent",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -481,7 +487,7 @@ fn outputs(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("data.outputs.no_parameters", CLAUSE, "constants and random seeds are programs without arguments")
+        .case("data.outputs.no_parameters", CLAUSE, "programs that create constants or random seeds have no arguments")
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
             let text = main(
@@ -494,7 +500,12 @@ fn outputs(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("data.outputs.output_shapes", "pjrt_c_api.h, PJRT_Executable_OutputElementTypes and OutputDimensions: types and dimensions of the outputs", "JAX creates arrays from them before the run ends")
+        .case(
+            "data.outputs.output_shapes",
+            "pjrt_c_api.h, PJRT_Executable_OutputElementTypes and PJRT_Executable_OutputDimensions: the types and \
+             dimensions of the outputs",
+            "JAX creates the result arrays from them before the run ends",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let executable = cx.compile(&main(
@@ -516,8 +527,8 @@ fn outputs(suite: &mut Suite) {
 }
 
 fn downloads(suite: &mut Suite) {
-    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: with a null dst, dst_size becomes the required size; a dst_size that is too small \
-                          is an error";
+    const CLAUSE: &str = "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: with a null dst, dst_size becomes the required size; \
+                          a dst_size that is too small is an error";
     for ty in
         [ElementType::Pred, ElementType::U8, ElementType::S32, ElementType::F64, ElementType::C128, ElementType::S4]
     {
@@ -525,7 +536,7 @@ fn downloads(suite: &mut Suite) {
             .case(
                 format!("data.download.size_query[dtype={ty}]"),
                 CLAUSE,
-                "frameworks allocate the destination by this number",
+                "frameworks allocate a destination of this size",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -537,7 +548,7 @@ fn downloads(suite: &mut Suite) {
             });
     }
     suite
-        .case("data.download.too_small", CLAUSE, "writing behind the caller's memory corrupts the heap")
+        .case("data.download.too_small", CLAUSE, "writing beyond the caller's memory corrupts the heap")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffer = cx.floats(&[1.0; 16])?;
@@ -551,7 +562,11 @@ fn downloads(suite: &mut Suite) {
             }
         });
     suite
-        .case("data.download.concurrent", DOWNLOAD, "threads of a framework read one array at the same time")
+        .case(
+            "data.download.concurrent",
+            DOWNLOAD,
+            "several threads of a framework may read one array at the same time",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let data: Vec<f32> = (0..10_000u16).map(f32::from).collect();
@@ -562,17 +577,17 @@ fn downloads(suite: &mut Suite) {
                     .into_iter()
                     .all(|reader| reader.join().is_ok_and(|found| found.is_ok_and(|found| found == data)))
             });
-            ensure!(same, "a reader received other data or an error");
+            ensure!(same, "a thread received wrong data or an error");
             Ok(())
         });
     suite
-        .case("data.download.many_pending", DOWNLOAD, "JAX starts all copies before it waits for one")
+        .case("data.download.many_pending", DOWNLOAD, "JAX starts all copies before it waits for the first one")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffers: Vec<_> = (0..50u8).map(|at| cx.floats(&[f32::from(at); 1000])).collect::<Result<_, _>>()?;
             let reads: Vec<_> = buffers.iter().map(|buffer| buffer.to_host_async::<f32>()).collect::<Result<_, _>>()?;
             for (at, read) in (0..50u8).zip(reads).rev() {
-                ensure!(read.wait()? == [f32::from(at); 1000], "copy {at} has other data");
+                ensure!(read.wait()? == [f32::from(at); 1000], "copy {at} has wrong data");
             }
             Ok(())
         });

@@ -1,4 +1,4 @@
-//! Clients, devices, memories, and several devices.
+//! Clients, devices, memories, and programs on several devices.
 
 use std::collections::BTreeSet;
 
@@ -22,20 +22,20 @@ fn client(suite: &mut Suite) {
         .case(
             "client.query.platform_name",
             "pjrt_c_api.h, PJRT_Client_PlatformName: a string that identifies the platform (cpu, gpu, tpu)",
-            "JAX selects lowering rules by it",
+            "JAX selects lowering rules by this name",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
             let name = cx.client()?.platform_name()?;
             ensure!(!name.is_empty() && name.chars().all(|c| c.is_ascii_graphic()), "the platform's name is {name:?}");
-            ensure_eq!(cx.client()?.platform_name()?, name, "the name of the second call");
+            ensure_eq!(cx.client()?.platform_name()?, name, "the name that the second call returned");
             Ok(())
         });
     suite
         .case(
             "client.query.platform_version",
             "pjrt_c_api.h, PJRT_Client_PlatformVersion: a human-readable version",
-            "it is part of the key of compilation caches",
+            "the key of a compilation cache contains it",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -46,7 +46,7 @@ fn client(suite: &mut Suite) {
         .case(
             "client.query.process_index",
             "pjrt_c_api.h, PJRT_Client_ProcessIndex: 0 for a client of one process",
-            "frameworks split data by it",
+            "frameworks distribute data by process index",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -57,7 +57,7 @@ fn client(suite: &mut Suite) {
         .case(
             "client.create.second",
             "pjrt_c_api.h, PJRT_Client_Create: creates a client",
-            "tests and notebooks create a client after another one",
+            "tests and notebooks create one client after another",
         )
         .isolated()
         .check(|cx| {
@@ -73,7 +73,7 @@ fn client(suite: &mut Suite) {
         .case(
             "client.create.two_at_once",
             "pjrt_c_api.h, PJRT_Client_Create: creates a client",
-            "a process may use a device from two libraries",
+            "two libraries in a process may use the same device",
         )
         .isolated()
         .check(|cx| {
@@ -88,7 +88,12 @@ fn client(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("client.create.unknown_option", "pjrt_c_api.h, PJRT_Client_Create: create_options are named values of the plugin; an error does not end the process", "a misspelled option")
+        .case(
+            "client.create.unknown_option",
+            "pjrt_c_api.h, PJRT_Client_Create: create_options are named values that the plugin defines; an error does \
+             not end the process",
+            "users misspell options",
+        )
         .isolated()
         .check(|cx| {
             let options = cx.options().clone().with("pjrt_conformance_no_such_option", 1i64);
@@ -101,8 +106,8 @@ fn client(suite: &mut Suite) {
     suite
         .case(
             "client.create.wrong_option_type",
-            "pjrt_c_api.h, PJRT_Client_Create: a named value has a type",
-            "XLA aborts on some wrong types, which ends the user's session",
+            "pjrt_c_api.h, PJRT_Client_Create: each of create_options has a type, which the plugin checks",
+            "XLA aborts if some options have the wrong type, which ends the user's session",
         )
         .isolated()
         .check(|cx| {
@@ -121,7 +126,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.list.not_empty",
             "pjrt_c_api.h, PJRT_Client_AddressableDevices: the devices that this process can use",
-            "a client without devices is useless",
+            "a framework cannot run anything on a client without devices",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -132,7 +137,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.list.subset",
             "pjrt_c_api.h, PJRT_Client_Devices: all devices, including those that are not addressable",
-            "frameworks look addressable devices up in the list of all",
+            "frameworks look up addressable devices in the list of all devices",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -140,7 +145,11 @@ fn devices(suite: &mut Suite) {
             let all: BTreeSet<i32> = client.devices()?.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?;
             for device in client.addressable_devices()? {
                 ensure!(all.contains(&device.id()?), "device {} is not in the list of all devices", device.id()?);
-                ensure!(device.is_addressable()?, "device {} is listed as addressable and is not", device.id()?);
+                ensure!(
+                    device.is_addressable()?,
+                    "device {} is in the list of addressable devices, but reports that it is not addressable",
+                    device.id()?
+                );
             }
             Ok(())
         });
@@ -148,7 +157,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.list.unique_ids",
             "pjrt_c_api.h, PJRT_DeviceDescription_Id: unique among devices of this type",
-            "device assignments name devices by id",
+            "device assignments refer to devices by id",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -160,13 +169,14 @@ fn devices(suite: &mut Suite) {
     for (name, clause) in [
         (
             "kind",
-            "pjrt_c_api.h, PJRT_DeviceDescription_Kind: a vendor-dependent string that uniquely identifies the kind of device",
+            "pjrt_c_api.h, PJRT_DeviceDescription_Kind: a vendor-dependent string that uniquely identifies the kind of \
+             device",
         ),
         ("debug_string", "pjrt_c_api.h, PJRT_DeviceDescription_DebugString: a debug string suitable for logging"),
         ("display_string", "pjrt_c_api.h, PJRT_DeviceDescription_ToString: a string suitable for reading by end users"),
     ] {
         suite
-            .case(format!("devices.description.{name}"), clause, "JAX prints it")
+            .case(format!("devices.description.{name}"), clause, "JAX shows this text to users")
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
                 let description = cx.device()?.description()?;
@@ -183,7 +193,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.description.attributes",
             "pjrt_c_api.h, PJRT_DeviceDescription_Attributes: an array of device attributes",
-            "JAX reads coordinates from them",
+            "JAX reads the device's coordinates from the attributes",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -198,7 +208,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.description.process_index",
             "pjrt_c_api.h, PJRT_DeviceDescription_ProcessIndex: the process that can use the device",
-            "frameworks select their devices by it",
+            "frameworks select the devices of their process by it",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -212,7 +222,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.query.local_hardware_id",
             "pjrt_c_api.h, PJRT_Device_LocalHardwareId: an opaque hardware id, or -1",
-            "frameworks bind processes to processors by it",
+            "frameworks bind a process to processors by this id",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -225,8 +235,9 @@ fn devices(suite: &mut Suite) {
     suite
         .case(
             "devices.query.memory_stats",
-            "pjrt_c_api.h, PJRT_Device_MemoryStats: bytes_in_use, and fields that are valid if their flag is set",
-            "users find leaks with them",
+            "pjrt_c_api.h, PJRT_Device_MemoryStats: returns bytes_in_use, and fields that are valid if their flag is \
+             set",
+            "users find memory leaks with these numbers",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Device_MemoryStats])
@@ -241,8 +252,8 @@ fn devices(suite: &mut Suite) {
     suite
         .case(
             "devices.query.memory_stats_follow_buffers",
-            "pjrt_c_api.h, PJRT_Device_MemoryStats: number of bytes in use",
-            "users find leaks with them",
+            "pjrt_c_api.h, PJRT_Device_MemoryStats: bytes_in_use is the number of bytes in use",
+            "users find memory leaks with these numbers",
         )
         .functions(&[Function::PJRT_Device_MemoryStats])
         .isolated()
@@ -252,7 +263,11 @@ fn devices(suite: &mut Suite) {
             let buffer = cx.floats(&vec![1.0; 1 << 20])?;
             buffer.wait()?;
             let during = device.memory_stats()?.bytes_in_use;
-            ensure!(during - before >= 4 << 20, "bytes_in_use grew by {} for 4194304 bytes", during - before);
+            ensure!(
+                during - before >= 4 << 20,
+                "bytes_in_use grew by {} when a buffer of 4194304 bytes was created",
+                during - before
+            );
             drop(buffer);
             let after = device.memory_stats()?.bytes_in_use;
             ensure!(after < during, "bytes_in_use did not shrink when the buffer was destroyed");
@@ -262,7 +277,7 @@ fn devices(suite: &mut Suite) {
         .case(
             "devices.query.default_assignment",
             "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: a device for each replica and partition",
-            "JAX creates meshes from it",
+            "JAX creates meshes from this assignment",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Client_DefaultDeviceAssignment])
@@ -284,7 +299,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.list.of_client",
             "pjrt_c_api.h, PJRT_Client_AddressableMemories: the memories of the client",
-            "JAX's memory kinds",
+            "JAX reports memory kinds from this list",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -295,7 +310,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.list.unique_ids",
             "pjrt_c_api.h, PJRT_Memory_Id: unique among memories of this type",
-            "frameworks keep memories in maps",
+            "frameworks keep memories in maps whose key is the id",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -323,7 +338,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.list.devices_know_memories",
             "pjrt_c_api.h, PJRT_Memory_AddressableByDevices: the devices that can use the memory",
-            "placement follows these lists",
+            "frameworks place arrays by these lists",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -340,7 +355,12 @@ fn memories(suite: &mut Suite) {
         });
     for name in ["kind", "debug_string", "display_string", "kind_id"] {
         suite
-            .case(format!("memories.description.{name}"), "pjrt_c_api.h, PJRT_Memory_Kind, PJRT_Memory_DebugString, PJRT_Memory_ToString, PJRT_Memory_Kind_Id: the memory's descriptions", "JAX shows and compares them")
+            .case(
+                format!("memories.description.{name}"),
+                "pjrt_c_api.h, PJRT_Memory_Kind, PJRT_Memory_DebugString, PJRT_Memory_ToString, PJRT_Memory_Kind_Id: \
+                 describe the memory",
+                "JAX shows and compares them",
+            )
             .profiles(Profiles::JAX)
             .check(move |cx| {
                 let mut kinds: Vec<(String, i32)> = Vec::new();
@@ -354,7 +374,7 @@ fn memories(suite: &mut Suite) {
                             continue;
                         }
                     };
-                    ensure!(!text.is_empty(), "the text of a memory is empty");
+                    ensure!(!text.is_empty(), "the {name} of a memory is empty");
                 }
                 for (kind, id) in &kinds {
                     let same = kinds.iter().all(|(other, number)| (other == kind) == (number == id));
@@ -367,7 +387,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.buffers.placed",
             "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: memory, if not null, is where the buffer is created",
-            "pinned host memory and offloading",
+            "frameworks create arrays in pinned host memory for fast transfers and offloading",
         )
         .profiles(Profiles::JAX)
         .check(|cx| {
@@ -382,7 +402,7 @@ fn memories(suite: &mut Suite) {
         .case(
             "memories.buffers.copied",
             "pjrt_c_api.h, PJRT_Buffer_CopyToMemory: copies the buffer to another memory",
-            "offloading of weights and activations to the host",
+            "frameworks offload weights and activations to the host",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Buffer_CopyToMemory])
@@ -405,8 +425,8 @@ fn memories(suite: &mut Suite) {
     suite
         .case(
             "memories.outputs.kinds",
-            "pjrt_c_api.h, PJRT_Executable_OutputMemoryKinds: a kind for each output",
-            "JAX sets the memory of result arrays from it",
+            "pjrt_c_api.h, PJRT_Executable_OutputMemoryKinds: returns a memory kind for each output",
+            "JAX derives the memory of the result arrays from it",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Executable_OutputMemoryKinds])
@@ -424,7 +444,7 @@ fn memories(suite: &mut Suite) {
 fn copies(suite: &mut Suite) {
     let clause = "pjrt_c_api.h, PJRT_Buffer_CopyToDevice: copies the buffer to another device";
     suite
-        .case("devices.copy.to_every_device", clause, "jax.device_put between devices")
+        .case("devices.copy.to_every_device", clause, "jax.device_put copies arrays between devices")
         .profiles(Profiles::FRAMEWORKS)
         .devices(2)
         .functions(&[Function::PJRT_Buffer_CopyToDevice])
@@ -439,7 +459,7 @@ fn copies(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("devices.copy.source_dropped", clause, "the source is freed while the copy is pending")
+        .case("devices.copy.source_dropped", clause, "frameworks free the source while the copy is pending")
         .profiles(Profiles::FRAMEWORKS)
         .devices(2)
         .functions(&[Function::PJRT_Buffer_CopyToDevice])
@@ -461,7 +481,7 @@ fn copies(suite: &mut Suite) {
         .case(
             "devices.placement.upload",
             "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: device is where the buffer is created",
-            "every sharded array",
+            "each part of a sharded array is created on its own device",
         )
         .profiles(Profiles::FRAMEWORKS)
         .devices(2)
@@ -476,7 +496,7 @@ fn copies(suite: &mut Suite) {
         .case(
             "devices.placement.execute_on",
             "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: execute_device runs a portable program on that device",
-            "PyTorch/XLA compiles once for all devices",
+            "PyTorch/XLA compiles a program once, and runs it on any device",
         )
         .profiles(Profiles::FULL)
         .devices(2)
@@ -497,7 +517,7 @@ fn copies(suite: &mut Suite) {
         .case(
             "devices.placement.assigned",
             "CompileOptionsProto: device_assignment names the devices of a program",
-            "meshes in any order",
+            "the devices of a mesh may be in any order",
         )
         .profiles(Profiles::FRAMEWORKS)
         .devices(2)
@@ -539,7 +559,7 @@ fn replicas(cx: &Context, text: &str, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32
 }
 
 fn several(suite: &mut Suite) {
-    let why = "data-parallel training; a hang or a wrong sum ruins it";
+    let why = "data-parallel training stops at a hang, and diverges with wrong results";
     for count in [2usize, 4] {
         let groups = (0..count).map(|at| at.to_string()).collect::<Vec<_>>().join(", ");
         let inputs =
@@ -557,7 +577,7 @@ fn several(suite: &mut Suite) {
         suite
             .case(
                 format!("collectives.all_reduce.sum[devices={count}]"),
-                "StableHLO, all_reduce: the sum over the replicas, on every replica",
+                "StableHLO, all_reduce: returns the sum over the replicas on every replica",
                 why,
             )
             .profiles(Profiles::FRAMEWORKS)
@@ -579,7 +599,7 @@ fn several(suite: &mut Suite) {
         suite
             .case(
                 format!("collectives.all_gather.order[devices={count}]"),
-                "StableHLO, all_gather: the operands in the order of the group",
+                "StableHLO, all_gather: concatenates the operands in the order of the group",
                 why,
             )
             .profiles(Profiles::FRAMEWORKS)
@@ -615,7 +635,7 @@ fn several(suite: &mut Suite) {
         suite
             .case(
                 format!("collectives.replica_id.differs[devices={count}]"),
-                "StableHLO, replica_id: the replica's number",
+                "StableHLO, replica_id: returns the number of the replica",
                 why,
             )
             .profiles(Profiles::FRAMEWORKS)
@@ -635,7 +655,7 @@ fn several(suite: &mut Suite) {
             });
     }
     suite
-        .case("collectives.all_reduce.repeated", "StableHLO, all_reduce: runs of one program do not mix", why)
+        .case("collectives.all_reduce.repeated", "StableHLO, all_reduce: reduces the operands of one run only", why)
         .profiles(Profiles::FRAMEWORKS)
         .devices(2)
         .check(|cx| {
@@ -656,8 +676,8 @@ fn several(suite: &mut Suite) {
     suite
         .case(
             "devices.poison.unknown_launch",
-            "pjrt_c_api.h, PJRT_Device_PoisonExecution: poisoned is whether the launch was found",
-            "error handling of distributed runs",
+            "pjrt_c_api.h, PJRT_Device_PoisonExecution: poisoned is true if the launch exists and was poisoned",
+            "frameworks end the runs of a distributed program after an error",
         )
         .functions(&[Function::PJRT_Device_PoisonExecution])
         .check(|cx| {

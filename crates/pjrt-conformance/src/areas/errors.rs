@@ -1,4 +1,4 @@
-//! Errors: codes, messages, payloads, and refusals of wrong requests.
+//! Errors: codes, messages, payloads, and rejection of wrong requests.
 
 use pjrt::{CompileOptions, ElementType, ErrorCode, Function, NamedValue, Program, Value};
 
@@ -19,7 +19,7 @@ pub(crate) fn declare(suite: &mut Suite) {
 fn objects(suite: &mut Suite) {
     let clause = "pjrt_c_api.h, PJRT_Error_Message: the message lives as long as the error";
     suite
-        .case("errors.object.message", clause, "the message is the only help that a user gets")
+        .case("errors.object.message", clause, "users learn the reason of an error only from its message")
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
             let failure = failing_compile(cx.client()?)?;
@@ -32,13 +32,13 @@ fn objects(suite: &mut Suite) {
         .check(|cx| {
             let failure = failing_compile(cx.client()?)?;
             let (first, second) = (failure.message(), failure.message());
-            ensure_eq!(second, first, "the second message and its address");
+            ensure_eq!(second, first, "message and address that the second call returned");
             Ok(())
         });
     suite
         .case(
             "errors.object.code",
-            "pjrt_c_api.h, PJRT_Error_GetCode: a canonical code from 1 to 16",
+            "pjrt_c_api.h, PJRT_Error_GetCode: returns one of the codes of PJRT_Error_Code, from 1 to 16",
             "frameworks translate codes to exceptions",
         )
         .profiles(Profiles::MINIMAL)
@@ -48,7 +48,7 @@ fn objects(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("errors.object.several_alive", clause, "errors of several threads are alive at the same time")
+        .case("errors.object.several_alive", clause, "errors of several threads exist at the same time")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let failures: Vec<_> = (0..10).map(|_| failing_compile(cx.client()?)).collect::<Result<_, _>>()?;
@@ -65,7 +65,7 @@ fn objects(suite: &mut Suite) {
         .functions(&[Function::PJRT_Error_ForEachPayload])
         .check(|cx| {
             let failure = failing_compile(cx.client()?)?;
-            ensure!(failure.payloads().is_some(), "the visit of the payloads failed");
+            ensure!(failure.payloads().is_some(), "PJRT_Error_ForEachPayload failed");
             Ok(())
         });
 }
@@ -116,7 +116,7 @@ fn programs(suite: &mut Suite) {
   return %y : tensor<2xf32>
 }";
     suite
-        .case("errors.program.unknown_custom_call", clause, "a missing library of custom calls is a common mistake")
+        .case("errors.program.unknown_custom_call", clause, "users often forget to load a library of custom calls")
         .profiles(Profiles::FRAMEWORKS)
         .check(move |cx| match cx.compile(custom) {
             Err(_) => Ok(()),
@@ -138,7 +138,11 @@ fn programs(suite: &mut Suite) {
             }
             let input = cx.floats(&[1.0])?;
             let outputs = cx.add_one(1)?.execute(&[&input])?;
-            ensure_eq!(outputs[0].to_host_async::<f32>()?.wait()?, vec![2.0], "result after failed compilations");
+            ensure_eq!(
+                outputs[0].to_host_async::<f32>()?.wait()?,
+                vec![2.0],
+                "result of a valid program after failed compilations"
+            );
             Ok(())
         });
     suite
@@ -151,7 +155,7 @@ fn programs(suite: &mut Suite) {
             let program = crate::program::for_plugin(&crate::program::add_one(2), cx.plugin())?;
             refused(
                 cx.client()?.compile_with_raw_options(&program, b"\xff\xff\xff\xff"),
-                "options that are not a message",
+                "compile options that are not a CompileOptionsProto",
             )
         });
     for (name, replicas, partitions) in [("too_many_replicas", 1000, 1), ("too_many_partitions", 1, 1000)] {
@@ -159,7 +163,7 @@ fn programs(suite: &mut Suite) {
             .case(
                 format!("errors.options.refused[options={name}]"),
                 clause,
-                "a program for more devices than there are must not run on fewer",
+                "a program for more devices than the client has must not run on fewer devices",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -181,7 +185,11 @@ fn lookups(suite: &mut Suite) {
             ),
         ] {
             suite
-                .case(format!("errors.lookup.{name}[id={id}]"), clause, "a wrong id must not read outside the list")
+                .case(
+                    format!("errors.lookup.{name}[id={id}]"),
+                    clause,
+                    "with a wrong id, the plugin must not read outside its list of devices",
+                )
                 .profiles(Profiles::FRAMEWORKS)
                 .check(move |cx| {
                     let client = cx.client()?;
@@ -194,7 +202,7 @@ fn lookups(suite: &mut Suite) {
     suite
         .case(
             "errors.lookup.every_device",
-            "pjrt_c_api.h, PJRT_Client_LookupDevice: the device with the id",
+            "pjrt_c_api.h, PJRT_Client_LookupDevice: returns the device with the id",
             "frameworks find devices by their id",
         )
         .profiles(Profiles::MINIMAL)
@@ -210,22 +218,26 @@ fn lookups(suite: &mut Suite) {
         suite
             .case(
                 format!("errors.lookup.default_assignment[case={name}]"),
-                "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: returns an error for numbers that the client cannot serve",
-                "a wrong number of devices must not end the process",
+                "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: returns an error if the client has too few devices \
+                 for the replicas and partitions, or if their number is 0",
+                "a wrong number of replicas must not end the process",
             )
             .functions(&[Function::PJRT_Client_DefaultDeviceAssignment])
-            .check(move |cx| refused(cx.client()?.default_device_assignment(replicas, partitions), "the numbers of devices"));
+            .check(move |cx| {
+                refused(cx.client()?.default_device_assignment(replicas, partitions), "this number of replicas")
+            });
     }
 }
 
 fn arguments(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: num_args is the number of the program's arguments; XLA returns INVALID_ARGUMENT otherwise";
+    let clause = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: num_args is the number of the program's arguments; XLA \
+                  returns INVALID_ARGUMENT otherwise";
     for (name, count) in [("none", 0usize), ("too_few", 1), ("too_many", 3)] {
         suite
             .case(
                 format!("errors.arguments.count[count={name}]"),
                 clause,
-                "reading an argument that does not exist is undefined behaviour",
+                "a plugin that reads an argument that does not exist has undefined behaviour",
             )
             .profiles(Profiles::FRAMEWORKS)
             .check(move |cx| {
@@ -238,20 +250,20 @@ fn arguments(suite: &mut Suite) {
     suite
         .case(
             "errors.arguments.size",
-            "XLA: an argument whose size differs from the parameter's is INVALID_ARGUMENT",
-            "a program that reads a shorter buffer reads behind its end",
+            "XLA: rejects an argument whose size differs from the parameter's with INVALID_ARGUMENT",
+            "a program that expects a larger buffer reads beyond the end of this one",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let executable = cx.add_one(1024)?;
             let buffer = cx.floats(&[1.0, 2.0])?;
-            ended(execute_unchecked(&executable, &[&buffer], 1)?, "an argument of another size")
+            ended(execute_unchecked(&executable, &[&buffer], 1)?, "an argument of the wrong size")
         });
     suite
         .case(
             "errors.arguments.deleted",
             "pjrt_c_api.h, PJRT_Buffer_Delete: the buffer cannot be used afterwards",
-            "use after delete",
+            "a run that reads deleted memory computes wrong results",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -280,7 +292,7 @@ fn ended(outcome: Outcome, what: &str) -> Result<(), Stop> {
 }
 
 fn buffers(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_Client_CreateErrorBuffer: a buffer whose uses return the error";
+    let clause = "pjrt_c_api.h, PJRT_Client_CreateErrorBuffer: creates a buffer whose uses return the error";
     let functions = [Function::PJRT_Client_CreateErrorBuffer];
     let error_buffer = |cx: &Context| -> Result<pjrt::Buffer, Stop> {
         let shape = shape(ElementType::F32, &[2]);
@@ -294,7 +306,11 @@ fn buffers(suite: &mut Suite) {
         }
     };
     suite
-        .case("errors.buffer.read", clause, "errors travel along the dataflow of asynchronous programs")
+        .case(
+            "errors.buffer.read",
+            clause,
+            "in asynchronous programs, an error reaches the user through the results that depend on it",
+        )
         .profiles(Profiles::JAX)
         .functions(&functions)
         .check(move |cx| {
@@ -316,7 +332,7 @@ fn buffers(suite: &mut Suite) {
             }
         });
     suite
-        .case("errors.buffer.execute", clause, "a run on a failed argument fails, and computes nothing")
+        .case("errors.buffer.execute", clause, "a run with a failed argument must fail, and compute nothing")
         .profiles(Profiles::JAX)
         .functions(&functions)
         .check(move |cx| {
@@ -327,7 +343,7 @@ fn buffers(suite: &mut Suite) {
             }
         });
     suite
-        .case("errors.buffer.query", clause, "the shape of a failed array is known")
+        .case("errors.buffer.query", clause, "frameworks query the shape of a failed array")
         .profiles(Profiles::JAX)
         .functions(&functions)
         .check(move |cx| {
@@ -339,7 +355,7 @@ fn buffers(suite: &mut Suite) {
         .case(
             "errors.buffer.payload",
             "pjrt_c_api.h, PJRT_Client_CreateErrorBuffer: payload has num_payload named values",
-            "JAX attaches the origin of an error",
+            "JAX attaches the origin of an error to it",
         )
         .functions(&functions)
         .check(|cx| {

@@ -1,4 +1,4 @@
-//! Events: waiting, callbacks, destruction, errors.
+//! Events: waiting, callbacks, destruction and errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -37,8 +37,8 @@ fn of_run(cx: &Context) -> Result<RawEvent, Stop> {
 }
 
 fn ready(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_Event_Await: blocks the calling thread until event is ready, then returns the error \
-                  status (with nullptr indicating no error)";
+    let clause = "pjrt_c_api.h, PJRT_Event_Await: blocks the calling thread until event is ready, then returns the \
+                  error status (with nullptr indicating no error)";
     suite
         .case("events.ready.await_returns", clause, "every framework waits for results in this way")
         .profiles(Profiles::MINIMAL)
@@ -49,7 +49,7 @@ fn ready(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("events.ready.await_twice", clause, "several parts of a framework wait for one event")
+        .case("events.ready.await_twice", clause, "several parts of a framework wait for the same event")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = of_run(cx)?;
@@ -60,7 +60,7 @@ fn ready(suite: &mut Suite) {
     suite
         .case(
             "events.ready.stays_ready",
-            "pjrt_c_api.h, PJRT_Event_IsReady: whether event is ready; an event becomes ready once",
+            "pjrt_c_api.h, PJRT_Event_IsReady: whether the event is ready; an event stays ready",
             "frameworks poll events",
         )
         .profiles(Profiles::FRAMEWORKS)
@@ -70,7 +70,7 @@ fn ready(suite: &mut Suite) {
                 std::thread::yield_now();
             }
             for _ in 0..100 {
-                ensure!(event.is_ready()?, "an event that was ready is not ready any more");
+                ensure!(event.is_ready()?, "an event that was ready is no longer ready");
             }
             event.wait()??;
             Ok(())
@@ -78,7 +78,8 @@ fn ready(suite: &mut Suite) {
     suite
         .case(
             "events.ready.error_after_ready",
-            "pjrt_c_api.h, PJRT_Event_Error: should only be called if PJRT_Event_IsReady returns true; null if no error",
+            "pjrt_c_api.h, PJRT_Event_Error: should only be called if PJRT_Event_IsReady returns true; returns null if \
+             there is no error",
             "frameworks read the status of an event that they polled",
         )
         .profiles(Profiles::FRAMEWORKS)
@@ -91,7 +92,7 @@ fn ready(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("events.ready.concurrent_waiters", clause, "threads of a framework wait for one result")
+        .case("events.ready.concurrent_waiters", clause, "several threads of a framework wait for the same result")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = of_run(cx)?;
@@ -107,7 +108,11 @@ fn ready(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("events.ready.foreign_thread", clause, "the thread that waits is rarely the thread that ran the program")
+        .case(
+            "events.ready.foreign_thread",
+            clause,
+            "the thread that waits is often not the thread that started the run",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = of_run(cx)?;
@@ -125,13 +130,13 @@ fn ready(suite: &mut Suite) {
             second.wait()??;
             Ok(())
         });
-    let clause = "pjrt_c_api.h, PJRT_Event_OnReady: registers callback to be called once event is ready, with the error \
-                  (or nullptr) and user_arg";
+    let clause = "pjrt_c_api.h, PJRT_Event_OnReady: registers callback to be called once event is ready, with the \
+                  error (or nullptr) and user_arg";
     suite
         .case(
             "events.callback.called_once",
             clause,
-            "frameworks free memory in the callback; a second call corrupts the heap",
+            "frameworks free memory in the callback, so a second call corrupts the heap",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -190,7 +195,11 @@ fn ready(suite: &mut Suite) {
             });
     }
     suite
-        .case("events.callback.reentrant", clause, "JAX starts further work in the callback")
+        .case(
+            "events.callback.reentrant",
+            clause,
+            "JAX starts further work in a callback, and registers callbacks there",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = Arc::new(of_run(cx)?);
@@ -206,14 +215,11 @@ fn ready(suite: &mut Suite) {
                     let _ = send.send(Err(stop));
                 }
             })?;
-            ensure!(
-                receive.recv().unwrap_or(Ok(false))?,
-                "the callback that was registered within a callback did not run"
-            );
+            ensure!(receive.recv().unwrap_or(Ok(false))?, "the callback that another callback registered did not run");
             Ok(())
         });
     suite
-        .case("events.callback.beside_waiter", clause, "a callback and a waiting thread use one event")
+        .case("events.callback.beside_waiter", clause, "a callback and a waiting thread use the same event")
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = of_run(cx)?;
@@ -233,7 +239,7 @@ fn ready(suite: &mut Suite) {
 }
 
 fn settable(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_Event_Create and PJRT_Event_Set: creates an event that is not ready, and sets it";
+    let clause = "pjrt_c_api.h: PJRT_Event_Create creates an event that is not ready; PJRT_Event_Set makes it ready";
     let why = "JAX creates events for transfers whose data arrives later";
     suite.case("events.settable.not_ready_at_first", clause, why).profiles(Profiles::JAX).functions(SETTABLE).check(
         |cx| {
@@ -299,7 +305,7 @@ fn settable(suite: &mut Suite) {
 
 fn failed(suite: &mut Suite) {
     let clause = "pjrt_c_api.h, PJRT_Event_Await and PJRT_Event_Error: return the error of the event";
-    let why = "a lost error turns into a wrong result";
+    let why = "if an error is lost, the framework uses a wrong result";
     for code in [
         ErrorCode::CANCELLED,
         ErrorCode::INVALID_ARGUMENT,
@@ -328,7 +334,11 @@ fn failed(suite: &mut Suite) {
             });
     }
     suite
-        .case("events.failed.callback", "pjrt_c_api.h, PJRT_Event_OnReady: the callback owns its error", why)
+        .case(
+            "events.failed.callback",
+            "pjrt_c_api.h, PJRT_Event_OnReady: the callback owns the error that it receives",
+            why,
+        )
         .profiles(Profiles::JAX)
         .functions(SETTABLE)
         .check(|cx| {
@@ -387,7 +397,8 @@ fn destruction(suite: &mut Suite) {
     suite
         .case(
             "events.destroy.pending_callback_runs",
-            "pjrt_c_api_wrapper_impl: the callback stays registered with the future after PJRT_Event_Destroy",
+            "XLA, pjrt_c_api_wrapper_impl.cc: a registered callback is called even if the event is destroyed before it \
+             is ready",
             "JAX destroys the event directly after PJRT_Event_OnReady, and frees memory in the callback",
         )
         .profiles(Profiles::MINIMAL)
@@ -402,7 +413,11 @@ fn destruction(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("events.destroy.within_callback", clause, "C++ callers own the event in the callback's closure")
+        .case(
+            "events.destroy.within_callback",
+            clause,
+            "the closure of a C++ callback owns the event, and destroys it in the callback",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let event = Arc::new(of_run(cx)?);
@@ -417,7 +432,7 @@ fn destruction(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("events.destroy.settable_never_set", clause, "a framework gives up a transfer before it begins")
+        .case("events.destroy.settable_never_set", clause, "a framework may abandon a transfer before it begins")
         .profiles(Profiles::JAX)
         .functions(SETTABLE)
         .check(|cx| {
@@ -442,7 +457,7 @@ fn destruction(suite: &mut Suite) {
             let buffer = cx.floats(&[1.0; 10])?;
             let event = RawEvent::of_buffer(&buffer)?;
             drop(buffer);
-            // The header does not specify whether the operation succeeds. The event ends.
+            // The header does not specify whether the operation succeeds, but the event must become ready.
             let _ = event.wait()?;
             Ok(())
         });

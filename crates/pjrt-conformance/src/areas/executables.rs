@@ -1,4 +1,4 @@
-//! Executables: queries, serialization, formats and versions of programs, topologies.
+//! Executables: queries, serialization, formats and versions of programs, and topologies.
 
 use pjrt::{CompileOptions, ElementType, Function, Program, SerializedExecutable, Shape, TopologyDescription};
 
@@ -20,7 +20,7 @@ fn queries(suite: &mut Suite) {
         .case(
             "executables.query.name",
             "pjrt_c_api.h, PJRT_Executable_Name: a string that identifies the executable",
-            "profilers show it",
+            "profilers show the name",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -31,8 +31,9 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.counts",
-            "pjrt_c_api.h, PJRT_Executable_NumReplicas, NumPartitions, NumOutputs",
-            "frameworks allocate the lists of a run by them",
+            "pjrt_c_api.h: PJRT_Executable_NumReplicas, _NumPartitions and _NumOutputs return these numbers for the \
+             program",
+            "frameworks allocate the lists of a run with these sizes",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -49,7 +50,7 @@ fn queries(suite: &mut Suite) {
         .case(
             "executables.query.devices",
             "pjrt_c_api.h, PJRT_LoadedExecutable_AddressableDevices: the devices on which it runs",
-            "frameworks place arguments by it",
+            "frameworks place the arguments on these devices",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -59,8 +60,8 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.device_assignment",
-            "pjrt_c_api.h, PJRT_LoadedExecutable_GetDeviceAssignment: a serialized DeviceAssignmentProto",
-            "JAX reads meshes back",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_GetDeviceAssignment: returns a serialized DeviceAssignmentProto",
+            "JAX reconstructs the mesh of a loaded program from it",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_LoadedExecutable_GetDeviceAssignment])
@@ -78,8 +79,9 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.logical_ids",
-            "pjrt_c_api.h, PJRT_LoadedExecutable_AddressableDeviceLogicalIds: replica and partition of each device",
-            "JAX places shards by it",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_AddressableDeviceLogicalIds: returns the replica and partition of \
+             each device",
+            "JAX places shards by these numbers",
         )
         .functions(&[Function::PJRT_LoadedExecutable_AddressableDeviceLogicalIds])
         .check(|cx| {
@@ -89,8 +91,8 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.fingerprint",
-            "pjrt_c_api.h, PJRT_Executable_Fingerprint: equal for equal programs",
-            "compilation caches",
+            "pjrt_c_api.h, PJRT_Executable_Fingerprint: equal programs have equal fingerprints",
+            "compilation caches identify programs by fingerprint",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Executable_Fingerprint])
@@ -99,15 +101,15 @@ fn queries(suite: &mut Suite) {
             let (a, b, c) =
                 (a.executable().fingerprint()?, b.executable().fingerprint()?, c.executable().fingerprint()?);
             ensure!(!a.is_empty(), "the fingerprint is empty");
-            ensure_eq!(a, b, "fingerprints of one program");
-            ensure!(a != c, "different programs have one fingerprint");
+            ensure_eq!(a, b, "fingerprints of the same program");
+            ensure!(a != c, "different programs have the same fingerprint");
             Ok(())
         });
     suite
         .case(
             "executables.query.code_size",
-            "pjrt_c_api.h, PJRT_Executable_SizeOfGeneratedCodeInBytes: at least -1",
-            "memory estimates",
+            "pjrt_c_api.h, PJRT_Executable_SizeOfGeneratedCodeInBytes: returns a size, or -1 if it is unknown",
+            "frameworks estimate the memory of a program",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Executable_SizeOfGeneratedCodeInBytes])
@@ -119,7 +121,7 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.cost_analysis",
-            "pjrt_c_api.h, PJRT_Executable_GetCostAnalysis: named values",
+            "pjrt_c_api.h, PJRT_Executable_GetCostAnalysis: returns named values",
             "jax.stages.Compiled.cost_analysis",
         )
         .profiles(Profiles::JAX)
@@ -133,8 +135,9 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.memory_stats",
-            "pjrt_c_api.h, PJRT_Executable_GetCompiledMemoryStats: bytes of code, arguments, outputs and temporaries",
-            "memory estimates of large models",
+            "pjrt_c_api.h, PJRT_Executable_GetCompiledMemoryStats: returns the sizes of code, arguments, outputs and \
+             temporaries in bytes",
+            "users estimate the memory of large models before they run them",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Executable_GetCompiledMemoryStats])
@@ -152,8 +155,8 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.optimized_program",
-            "pjrt_c_api.h, PJRT_Executable_OptimizedProgram: the program after optimization, with its format",
-            "users and profilers read it",
+            "pjrt_c_api.h, PJRT_Executable_OptimizedProgram: returns the program after optimization, and its format",
+            "users and profilers read the optimized program",
         )
         .profiles(Profiles::JAX)
         .functions(&[Function::PJRT_Executable_OptimizedProgram])
@@ -166,8 +169,8 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.compile_options",
-            "pjrt_c_api.h, PJRT_Executable_GetCompileOptions: the options it was compiled with",
-            "caches and loaders",
+            "pjrt_c_api.h, PJRT_Executable_GetCompileOptions: returns the options with which the program was compiled",
+            "caches and loaders compare the options",
         )
         .functions(&[Function::PJRT_Executable_GetCompileOptions])
         .check(|cx| {
@@ -179,8 +182,8 @@ fn queries(suite: &mut Suite) {
     suite
         .case(
             "executables.query.parameter_memory_kinds",
-            "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: a kind for each parameter",
-            "offloading of weights and activations to the host",
+            "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: returns a memory kind for each parameter",
+            "frameworks offload weights and activations to the host",
         )
         .functions(&[Function::PJRT_Executable_ParameterMemoryKinds])
         .check(|cx| {
@@ -193,9 +196,14 @@ fn queries(suite: &mut Suite) {
 const SERIALIZE: &[Function] = &[Function::PJRT_Executable_Serialize, Function::PJRT_Executable_DeserializeAndLoad];
 
 fn serialization(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_Executable_Serialize and PJRT_Executable_DeserializeAndLoad: a representation that the same plugin can load";
+    let clause = "pjrt_c_api.h, PJRT_Executable_Serialize and PJRT_Executable_DeserializeAndLoad: the same plugin can \
+                  load what it serialized";
     suite
-        .case("executables.serialize.round_trip", clause, "JAX's persistent compilation cache")
+        .case(
+            "executables.serialize.round_trip",
+            clause,
+            "JAX's persistent compilation cache loads executables from disk",
+        )
         .profiles(Profiles::JAX)
         .functions(SERIALIZE)
         .check(|cx| {
@@ -206,7 +214,7 @@ fn serialization(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("executables.serialize.loaded_twice", clause, "caches load one entry in several threads")
+        .case("executables.serialize.loaded_twice", clause, "a cache may load the same entry several times")
         .profiles(Profiles::JAX)
         .functions(SERIALIZE)
         .check(|cx| {
@@ -215,11 +223,15 @@ fn serialization(suite: &mut Suite) {
                 (cx.client()?.deserialize_and_load(&bytes)?, cx.client()?.deserialize_and_load(&bytes)?);
             let input = cx.floats(&[1.0, 2.0])?;
             drop(first);
-            ensure_eq!(floats(&second.execute(&[&input])?[0])?, vec![2.0, 3.0], "result after the other was destroyed");
+            ensure_eq!(
+                floats(&second.execute(&[&input])?[0])?,
+                vec![2.0, 3.0],
+                "result after the other executable was destroyed"
+            );
             Ok(())
         });
     suite
-        .case("executables.serialize.original_dropped", clause, "the original does not live as long as the cache")
+        .case("executables.serialize.original_dropped", clause, "the cache outlives the original executable")
         .profiles(Profiles::JAX)
         .functions(SERIALIZE)
         .check(|cx| {
@@ -232,7 +244,11 @@ fn serialization(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("executables.serialize.other_client", clause, "the cache of an earlier process")
+        .case(
+            "executables.serialize.other_client",
+            clause,
+            "a process loads executables from the cache of an earlier process",
+        )
         .profiles(Profiles::JAX)
         .functions(SERIALIZE)
         .isolated()
@@ -253,7 +269,7 @@ fn serialization(suite: &mut Suite) {
             .case(
                 format!("executables.serialize.refused[bytes={name}]"),
                 "pjrt_c_api.h, PJRT_Executable_DeserializeAndLoad: returns an error for bytes that it cannot load",
-                "a full disk truncates cache entries; a crash at start-up needs a manual clean-up",
+                "a full disk truncates cache entries; if loading them crashes, the user must delete the cache by hand",
             )
             .functions(SERIALIZE)
             .isolated()
@@ -281,7 +297,7 @@ fn formats(suite: &mut Suite) {
         .case(
             "formats.mlir.text",
             "pjrt_c_api.h, PJRT_Program: format mlir is StableHLO, as text or as a portable artifact",
-            "people write text; EXLA sends it",
+            "people write programs as text, and EXLA sends text",
         )
         .profiles(Profiles::FULL)
         .check(|cx| {
@@ -297,7 +313,7 @@ fn formats(suite: &mut Suite) {
             .case(
                 format!("formats.artifact.version[stablehlo=1.{minor}]"),
                 "StableHLO compatibility: a consumer reads every artifact from its minimum to its current version",
-                "frameworks of different ages send artifacts of different versions",
+                "older and newer frameworks send artifacts of different versions",
             )
             .profiles(Profiles::JAX_TORCH)
             .check(move |cx| {
@@ -317,9 +333,11 @@ fn formats(suite: &mut Suite) {
                 }
                 let wanted = format!("1.{minor}.0")
                     .parse()
-                    .map_err(|_| Stop::Skip("this suite does not know the version".to_owned()))?;
+                    .map_err(|_| Stop::Skip("this suite does not know this version of StableHLO".to_owned()))?;
                 let code = stablehlo::write(&module(&add_one(2))?, wanted);
-                let code = code.map_err(|error| Stop::Skip(format!("this suite cannot write the version: {error}")))?;
+                let code = code.map_err(|error| {
+                    Stop::Skip(format!("this suite cannot write this version of StableHLO: {error}"))
+                })?;
                 let executable = cx.client()?.compile(&Program::mlir(code), &CompileOptions::default())?;
                 let input = cx.floats(&[1.0, 2.0])?;
                 ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
@@ -329,8 +347,8 @@ fn formats(suite: &mut Suite) {
     suite
         .case(
             "formats.program.copied",
-            "pjrt_c_api.h, PJRT_Client_Compile: the program is used only during the call",
-            "the framework frees the program",
+            "pjrt_c_api.h, PJRT_Client_Compile: uses the program only during the call",
+            "the framework frees the program directly after the call",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -351,8 +369,9 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.of_client.platform",
-            "pjrt_c_api.h, PJRT_TopologyDescription_PlatformName and PlatformVersion: those of the client",
-            "caches and ahead-of-time compilers",
+            "pjrt_c_api.h, PJRT_TopologyDescription_PlatformName and PJRT_TopologyDescription_PlatformVersion: the \
+             same as the client's",
+            "caches and ahead-of-time compilers identify the platform by them",
         )
         .profiles(Profiles::JAX)
         .functions(&functions)
@@ -366,8 +385,8 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.of_client.devices",
-            "pjrt_c_api.h, PJRT_TopologyDescription_GetDeviceDescriptions: a description of each device",
-            "ahead-of-time meshes",
+            "pjrt_c_api.h, PJRT_TopologyDescription_GetDeviceDescriptions: returns a description of each device",
+            "JAX creates meshes for ahead-of-time compilation from them",
         )
         .profiles(Profiles::JAX)
         .functions(&functions)
@@ -387,8 +406,8 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.of_client.serialize",
-            "pjrt_c_api.h, PJRT_TopologyDescription_Serialize: equal topologies have equal bytes",
-            "keys of compilation caches",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Serialize: returns equal bytes for equal topologies",
+            "the key of a compilation cache contains it",
         )
         .profiles(Profiles::JAX)
         .functions(&functions)
@@ -402,8 +421,9 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.of_client.deserialize",
-            "pjrt_c_api.h, PJRT_TopologyDescription_Deserialize",
-            "ahead-of-time compilers on other machines",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Deserialize: reads what PJRT_TopologyDescription_Serialize \
+             returned",
+            "ahead-of-time compilers on other machines read the topology",
         )
         .functions(&functions)
         .functions(&[Function::PJRT_TopologyDescription_Serialize, Function::PJRT_TopologyDescription_Deserialize])
@@ -417,7 +437,7 @@ fn topology(suite: &mut Suite) {
         .case(
             "topology.of_client.fingerprint",
             "pjrt_c_api.h, PJRT_TopologyDescription_Fingerprint: equal topologies have equal fingerprints",
-            "keys of compilation caches",
+            "the key of a compilation cache contains it",
         )
         .functions(&functions)
         .functions(&[Function::PJRT_TopologyDescription_Fingerprint])
@@ -434,7 +454,7 @@ fn topology(suite: &mut Suite) {
         .case(
             "topology.compile.load",
             "pjrt_c_api.h, PJRT_Compile and PJRT_Client_Load: compiles for a topology, and loads the result",
-            "ahead-of-time compilation",
+            "frameworks compile ahead of time, without a device",
         )
         .functions(&functions)
         .functions(&[Function::PJRT_Compile, Function::PJRT_Client_Load])
@@ -451,7 +471,7 @@ fn topology(suite: &mut Suite) {
         .case(
             "topology.compile.serialized",
             "pjrt_c_api.h, PJRT_Compile: the result can be serialized and loaded",
-            "ahead-of-time compilation on another machine",
+            "frameworks compile ahead of time on another machine",
         )
         .profiles(Profiles::JAX)
         .functions(&functions)
@@ -470,7 +490,7 @@ fn topology(suite: &mut Suite) {
         .case(
             "topology.create.unknown_name",
             "pjrt_c_api.h, PJRT_TopologyDescription_Create: returns an error for a name that it does not know",
-            "a misspelled name",
+            "users misspell names",
         )
         .functions(&[Function::PJRT_TopologyDescription_Create])
         .isolated()
@@ -484,8 +504,8 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.memory.kind_ids",
-            "pjrt_c_api.h, PJRT_TopologyDescription_GetMemorySpaceKindIds",
-            "canonical shapes",
+            "pjrt_c_api.h, PJRT_TopologyDescription_GetMemorySpaceKindIds: returns the ids of the memory kinds",
+            "frameworks ask for the canonical shape in a memory of this kind",
         )
         .functions(&functions)
         .functions(&[Function::PJRT_TopologyDescription_GetMemorySpaceKindIds])
@@ -498,8 +518,8 @@ fn topology(suite: &mut Suite) {
     suite
         .case(
             "topology.memory.canonical_shape",
-            "pjrt_c_api.h, PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace",
-            "layouts of arrays on the device",
+            "pjrt_c_api.h, PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace: returns a shape with its layout",
+            "frameworks choose the layouts of arrays on the device with it",
         )
         .functions(&functions)
         .functions(&[

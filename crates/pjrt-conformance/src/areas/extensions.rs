@@ -1,4 +1,4 @@
-//! Extensions.
+//! Extensions of the C API.
 
 use pjrt::extensions::{
     AbiVersions, ExecutableMetadata, Ffi, HostMemoryAllocator, Layouts, MemoryDescriptions, PhaseCompile, Profiler,
@@ -14,7 +14,7 @@ use crate::suite::Suite;
 fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
     cx.plugin()
         .extension::<E>()
-        .ok_or_else(|| Stop::Fail("the extension is in the list, but cannot be used".to_owned()))
+        .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
 }
 
 pub(crate) fn declare(suite: &mut Suite) {
@@ -25,7 +25,7 @@ pub(crate) fn declare(suite: &mut Suite) {
 
 fn layouts(suite: &mut Suite) {
     let clause = "pjrt_c_api_layouts_extension.h: layouts as text, such as {1,0}";
-    let why = "JAX's layout API, and every jit with automatic layouts";
+    let why = "JAX's layout API and every jit with automatic layouts use them";
     for (dimensions, name) in
         [(vec![], "scalar"), (vec![5], "vector"), (vec![2, 3], "matrix"), (vec![2, 3, 4, 5], "rank4")]
     {
@@ -87,12 +87,13 @@ fn layouts(suite: &mut Suite) {
 }
 
 fn abi_versions(suite: &mut Suite) {
-    let clause = "pjrt_c_api_abi_version_extension.h: versions of runtimes and executables, and whether they fit";
-    let why = "caches of executables reject entries of other builds";
+    let clause = "pjrt_c_api_abi_version_extension.h: versions of runtimes and executables, and whether they are \
+                  compatible";
+    let why = "caches of executables reject entries from incompatible builds";
     suite.case("extensions.abi_version.runtime", clause, why).extension(20).check(|cx| {
         let versions: AbiVersions = extension(cx)?;
         let runtime = versions.of_client(cx.client()?)?;
-        ensure!(!runtime.serialize()?.is_empty(), "the version has no bytes");
+        ensure!(!runtime.serialize()?.is_empty(), "the serialized version is empty");
         runtime.check_runtime(&versions.parse_runtime(&runtime.serialize()?)?)?;
         Ok(())
     });
@@ -117,8 +118,9 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.memory_descriptions.default",
-            "pjrt_c_api_memory_descriptions_extension.h: the memories of a device description, and the default",
-            "JAX knows the memory kinds before a client exists",
+            "pjrt_c_api_memory_descriptions_extension.h: lists the memories of a device description, and its default \
+             memory",
+            "JAX reads the memory kinds before a client exists",
         )
         .profiles(Profiles::JAX)
         .extension(6)
@@ -137,7 +139,7 @@ fn others(suite: &mut Suite) {
         .case(
             "extensions.ffi.register_type",
             "pjrt_c_api_ffi_extension.h, PJRT_FFI_Type_Register: assigns an id to a type's name",
-            "custom calls with state",
+            "custom calls keep state in values of such types",
         )
         .profiles(Profiles::JAX)
         .extension(5)
@@ -151,7 +153,7 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.streams.wait_for_buffer",
-            "pjrt_c_api_stream_extension.h: a stream waits for a buffer",
+            "pjrt_c_api_stream_extension.h: lets a stream wait until a buffer is ready",
             "PyTorch/XLA and DLPack share streams",
         )
         .extension(3)
@@ -165,8 +167,8 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.raw_buffer.read",
-            "pjrt_c_api_raw_buffer_extension.h: copies of a buffer's memory",
-            "transfers between hosts",
+            "pjrt_c_api_raw_buffer_extension.h: copies bytes from and to a buffer's memory",
+            "frameworks transfer data between hosts with it",
         )
         .extension(8)
         .check(|cx| {
@@ -182,8 +184,8 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.raw_buffer.outlives_buffer",
-            "pjrt_c_api_raw_buffer_extension.h, CreateRawAliasOfBuffer: the alias keeps the memory",
-            "transfers between hosts",
+            "pjrt_c_api_raw_buffer_extension.h, CreateRawAliasOfBuffer: the alias keeps the memory alive",
+            "frameworks transfer data between hosts with it",
         )
         .extension(8)
         .check(|cx| {
@@ -198,8 +200,8 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.shardings.single_device",
-            "pjrt_c_api_shardings_extension.h: the shardings of parameters and outputs",
-            "JAX reads the compiler's choice",
+            "pjrt_c_api_shardings_extension.h: returns the shardings of parameters and outputs",
+            "JAX reads the shardings that the compiler chose",
         )
         .extension(19)
         .check(|cx| {
@@ -219,7 +221,7 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.metadata.of_executable",
-            "executable metadata extension: a serialized description",
+            "executable metadata extension: returns a serialized description of the executable",
             "profilers",
         )
         .extension(13)
@@ -232,8 +234,8 @@ fn others(suite: &mut Suite) {
         suite
             .case(
                 format!("extensions.host_memory.allocate[bytes={size}]"),
-                "host memory allocator extension: memory of the requested size",
-                "pinned memory for fast uploads",
+                "host memory allocator extension: allocates host memory of the requested size",
+                "frameworks allocate pinned memory for fast uploads",
             )
             .extension(23)
             .check(move |cx| {
@@ -248,8 +250,8 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.phase_compile.names",
-            "pjrt_c_api_phase_compile_extension.h: the names of the phases",
-            "build systems that cache phases",
+            "pjrt_c_api_phase_compile_extension.h: returns the names of the compiler's phases",
+            "build systems cache the result of each phase",
         )
         .extension(9)
         .check(|cx| {
@@ -262,7 +264,7 @@ fn others(suite: &mut Suite) {
     suite
         .case(
             "extensions.profiler.records",
-            "pjrt_c_api_profiler_extension.h: starts, stops, and returns an XSpace",
+            "pjrt_c_api_profiler_extension.h: starts and stops a profile, and returns it as an XSpace",
             "jax.profiler",
         )
         .profiles(Profiles::JAX)

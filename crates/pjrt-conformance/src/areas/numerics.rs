@@ -1,4 +1,4 @@
-//! Numbers: elementwise operations, judged by acceptance intervals around the exact result.
+//! Numbers: elementwise operations, whose results must be within an interval around the exact result.
 
 use half::{bf16, f16};
 use pjrt::{ElementType, HostArray};
@@ -10,7 +10,7 @@ use crate::reference::within;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// A float type: explicit bits of its mantissa, and its smallest normal number.
+/// A float type, the number of explicit bits of its mantissa, and its smallest normal number.
 #[derive(Clone, Copy)]
 struct Float {
     ty: ElementType,
@@ -25,7 +25,7 @@ const FLOATS: [Float; 4] = [
     Float { ty: ElementType::Bf16, mantissa_bits: 7, smallest_normal: f32::MIN_POSITIVE as f64 },
 ];
 
-/// An operation, the exact function, the interval in units in the last place, and the arguments.
+/// An operation, the exact function, the tolerance in units in the last place, and the arguments.
 type Unary = (&'static str, fn(f64) -> f64, f64, fn(f64) -> f64);
 
 fn all(x: f64) -> f64 {
@@ -108,8 +108,11 @@ pub(crate) fn declare(suite: &mut Suite) {
             suite
                 .case(
                     format!("numerics.unary.{op}[dtype={}]", float.ty),
-                    format!("StableHLO, {op}: the function; accepted are {ulps} units in the last place, and subnormal numbers flushed to zero"),
-                    "a wrong function is a wrong model, without an error",
+                    format!(
+                        "StableHLO, {op}: returns the function's value. This suite accepts errors of {ulps} units in \
+                         the last place, and results that flush subnormal numbers to zero"
+                    ),
+                    "a wrong function makes a model wrong without any error",
                 )
                 .profiles(profiles)
                 .check(move |cx| check_unary(cx, float, op, exact, ulps, domain));
@@ -118,8 +121,11 @@ pub(crate) fn declare(suite: &mut Suite) {
             suite
                 .case(
                     format!("numerics.binary.{op}[dtype={}]", float.ty),
-                    format!("StableHLO, {op}: the function; accepted are {ulps} units in the last place, and subnormal numbers flushed to zero"),
-                    "a wrong function is a wrong model, without an error",
+                    format!(
+                        "StableHLO, {op}: returns the function's value. This suite accepts errors of {ulps} units in \
+                         the last place, and results that flush subnormal numbers to zero"
+                    ),
+                    "a wrong function makes a model wrong without any error",
                 )
                 .profiles(profiles)
                 .check(move |cx| check_binary(cx, float, op, exact, ulps));
@@ -132,8 +138,8 @@ pub(crate) fn declare(suite: &mut Suite) {
             suite
                 .case(
                     format!("numerics.integer.{op}[dtype={ty}]"),
-                    format!("StableHLO, {op}: exact, modulo the type's size"),
-                    "indices, hashes and random numbers",
+                    format!("StableHLO, {op}: the result is exact; an overflow wraps around"),
+                    "indices, hashes and random numbers depend on it",
                 )
                 .profiles(profiles)
                 .check(move |cx| check_integer(cx, ty, op, exact));
@@ -141,7 +147,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     }
 }
 
-/// Arguments between -250 and 250, none of them 0.
+/// Arguments between -250 and 250, without 0.
 fn arguments() -> impl Iterator<Item = f64> {
     (0..COUNT).map(|at| {
         let at = f64::from(u16::try_from(at).unwrap_or(0));
@@ -149,7 +155,7 @@ fn arguments() -> impl Iterator<Item = f64> {
     })
 }
 
-/// Rounds to a type, and returns the bytes and the number that they stand for.
+/// Rounds a number to a type, and returns the bytes and the number that they represent.
 fn encode(ty: ElementType, value: f64, bytes: &mut Vec<u8>) -> f64 {
     match ty {
         #[expect(clippy::cast_possible_truncation, reason = "the nearest number of the type")]
@@ -235,7 +241,7 @@ fn check_unary(
     let found = run(cx, &unary(op, &ty, &ty), &[&input])?;
     for (x, found) in numbers.iter().zip(decode(float.ty, found.bytes())) {
         let exact = exact(*x);
-        ensure!(accept(float, found, exact, ulps), "{op}({x:e}) is {found:e}, and exactly {exact:e}");
+        ensure!(accept(float, found, exact, ulps), "{op}({x:e}) is {found:e}; the exact result is {exact:e}");
     }
     Ok(())
 }
@@ -249,7 +255,7 @@ fn check_binary(cx: &Context, float: Float, op: &str, exact: fn(f64, f64) -> f64
     let found = run(cx, &binary(op, &tensor(float.ty)), &[&first, &second])?;
     for ((x, y), found) in xs.iter().zip(&ys).zip(decode(float.ty, found.bytes())) {
         let exact = if op == "power" { x.powf(*y) } else { exact(*x, *y) };
-        ensure!(accept(float, found, exact, ulps), "{op}({x:e}, {y:e}) is {found:e}, and exactly {exact:e}");
+        ensure!(accept(float, found, exact, ulps), "{op}({x:e}, {y:e}) is {found:e}; the exact result is {exact:e}");
     }
     Ok(())
 }

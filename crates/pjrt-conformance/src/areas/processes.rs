@@ -1,4 +1,4 @@
-//! Threads, leaks, teardown, limits, and the state of the process.
+//! Threads, leaks, teardown, limits and the state of the process.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
@@ -75,7 +75,7 @@ fn threads(suite: &mut Suite) {
             })
         });
     suite
-        .case("threads.donate.while_used", clause, "one thread donates an array that others read")
+        .case("threads.donate.while_used", clause, "one thread may donate an array that others read")
         .profiles(Profiles::FULL)
         .check(|cx| {
             let executable = cx.compile(
@@ -116,7 +116,7 @@ fn threads(suite: &mut Suite) {
         .case(
             "threads.order.results_of_one_thread",
             "PJRT: runs of one thread on one device see the results of earlier ones",
-            "training loops",
+            "training loops depend on it",
         )
         .profiles(Profiles::MINIMAL)
         .check(|cx| {
@@ -160,7 +160,7 @@ fn leaks(suite: &mut Suite) {
     let clause = "pjrt_c_api.h: PJRT_Buffer_Destroy, PJRT_Event_Destroy, PJRT_Error_Destroy and others free the object";
     let limit = Duration::from_secs(120);
     suite
-        .case("leaks.flat.execute", clause, "a training runs for weeks; 100 bytes for each step end it")
+        .case("leaks.flat.execute", clause, "training runs for weeks; a leak of 100 bytes in each step ends it")
         .profiles(Profiles::FULL)
         .isolated()
         .time_limit(limit)
@@ -173,7 +173,7 @@ fn leaks(suite: &mut Suite) {
             })
         });
     suite
-        .case("leaks.flat.upload_and_read", clause, "a training runs for weeks")
+        .case("leaks.flat.upload_and_read", clause, "training runs for weeks, and even a small leak ends it")
         .profiles(Profiles::FULL)
         .isolated()
         .time_limit(limit)
@@ -182,7 +182,7 @@ fn leaks(suite: &mut Suite) {
             flat(20_000, 4 << 20, || floats(&cx.floats(&data)?).map(drop))
         });
     suite
-        .case("leaks.flat.errors", clause, "failed requests of a server")
+        .case("leaks.flat.errors", clause, "a server handles many requests that fail")
         .profiles(Profiles::FULL)
         .isolated()
         .time_limit(limit)
@@ -196,8 +196,8 @@ fn leaks(suite: &mut Suite) {
     suite
         .case(
             "leaks.flat.queries",
-            "pjrt_c_api.h: strings and lists of queries live as long as their object",
-            "queries must not allocate for ever",
+            "pjrt_c_api.h: the strings and lists that a query returns live as long as the object",
+            "frameworks query objects often, so a query must not leak memory",
         )
         .profiles(Profiles::FULL)
         .isolated()
@@ -213,7 +213,7 @@ fn leaks(suite: &mut Suite) {
             })
         });
     suite
-        .case("leaks.flat.large_buffers", clause, "an array that is not freed fills the device")
+        .case("leaks.flat.large_buffers", clause, "arrays that are not freed fill the device's memory")
         .profiles(Profiles::FULL)
         .isolated()
         .time_limit(limit)
@@ -242,7 +242,7 @@ fn leaks(suite: &mut Suite) {
         .case(
             "leaks.threads.client",
             "pjrt_c_api.h, PJRT_Client_Destroy: shuts the client down and frees it",
-            "notebooks create clients again and again",
+            "notebooks create many clients in one process",
         )
         .profiles(Profiles::FULL)
         .isolated()
@@ -285,9 +285,13 @@ fn busy(cx: &Context) -> Result<Vec<pjrt::Buffer>, Stop> {
 }
 
 fn teardown(suite: &mut Suite) {
-    let clause = "PJRT: a process may end without destroying its objects; pytorch/xla never calls PJRT_Client_Destroy";
+    let clause = "PJRT: a process may end without destroying its objects; PyTorch/XLA never calls PJRT_Client_Destroy";
     suite
-        .case("teardown.exit.with_client", clause, "a crash at exit makes every job of a scheduler fail")
+        .case(
+            "teardown.exit.with_client",
+            clause,
+            "if the process crashes at exit, a scheduler counts the job as failed",
+        )
         .profiles(Profiles::MINIMAL)
         .exits(Exit::Main)
         .check(|cx| {
@@ -295,7 +299,11 @@ fn teardown(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("teardown.exit.with_buffers", clause, "a crash at exit makes every job of a scheduler fail")
+        .case(
+            "teardown.exit.with_buffers",
+            clause,
+            "if the process crashes at exit, a scheduler counts the job as failed",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .exits(Exit::Main)
         .check(|cx| {
@@ -306,7 +314,7 @@ fn teardown(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("teardown.exit.with_pending_runs", clause, "Ctrl-C during a training")
+        .case("teardown.exit.with_pending_runs", clause, "users press Ctrl-C during training")
         .profiles(Profiles::FRAMEWORKS)
         .exits(Exit::Main)
         .check(|cx| {
@@ -314,16 +322,20 @@ fn teardown(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("teardown.exit.in_thread", clause, "a worker thread calls exit")
+        .case("teardown.exit.in_thread", clause, "a framework may call exit on a worker thread")
         .profiles(Profiles::FULL)
         .exits(Exit::Worker)
         .check(|cx| {
             busy(cx)?.into_iter().for_each(std::mem::forget);
             Ok(())
         });
-    let destroy = "pjrt_c_api.h, PJRT_Client_Destroy: after the client's objects are destroyed";
+    let destroy = "pjrt_c_api.h, PJRT_Client_Destroy: destroys the client, after the client's other objects";
     suite
-        .case("teardown.client.after_pending_runs", destroy, "garbage collectors free arrays and clients at the end")
+        .case(
+            "teardown.client.after_pending_runs",
+            destroy,
+            "garbage collectors free arrays and clients at the end of the process",
+        )
         .profiles(Profiles::FRAMEWORKS)
         .isolated()
         .check(|cx| {
@@ -353,7 +365,7 @@ fn teardown(suite: &mut Suite) {
                 .map_err(|_| Stop::Fail("the thread panicked".to_owned()))
         });
     suite
-        .case("teardown.client.shutdown_deadline", destroy, "a framework ends within its deadline")
+        .case("teardown.client.shutdown_deadline", destroy, "a framework must end within its scheduler's deadline")
         .profiles(Profiles::FULL)
         .isolated()
         .check(|cx| {
@@ -365,7 +377,7 @@ fn teardown(suite: &mut Suite) {
 }
 
 fn limits(suite: &mut Suite) {
-    let clause = "PJRT: exhausted memory is RESOURCE_EXHAUSTED, not the end of the process";
+    let clause = "PJRT: if memory is exhausted, the plugin returns RESOURCE_EXHAUSTED and does not end the process";
     for (name, elements) in [("terabyte", 1i64 << 38), ("exabyte", 1 << 58)] {
         suite
             .case(
@@ -413,7 +425,7 @@ fn limits(suite: &mut Suite) {
         .case(
             "limits.buffers.many",
             "PJRT: the number of buffers is limited by memory only",
-            "models have 10^5 small arrays",
+            "large models have 100000 small arrays",
         )
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
@@ -447,7 +459,11 @@ fn limits(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("limits.program.deep", "PJRT: the compiler does not end the process on a long program", "unrolled loops")
+        .case(
+            "limits.program.deep",
+            "PJRT: a long program does not make the compiler end the process",
+            "unrolled loops are long programs",
+        )
         .profiles(Profiles::FULL)
         .isolated()
         .time_limit(Duration::from_secs(120))
@@ -465,9 +481,9 @@ fn limits(suite: &mut Suite) {
 }
 
 fn state(suite: &mut Suite) {
-    let clause = "a plugin is a guest in the framework's process";
+    let clause = "PJRT: a plugin leaves the state of the framework's process as it was";
     suite
-        .case("process.state.environment", clause, "a changed variable changes other libraries")
+        .case("process.state.environment", clause, "other libraries read the environment variables, too")
         .profiles(Profiles::FULL)
         .isolated()
         .check(|cx| {
@@ -478,7 +494,7 @@ fn state(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("process.state.working_directory", clause, "relative paths of the user")
+        .case("process.state.working_directory", clause, "the user's relative paths depend on the working directory")
         .profiles(Profiles::FULL)
         .isolated()
         .check(|cx| {
@@ -488,7 +504,7 @@ fn state(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("process.state.signal_handlers", clause, "a debugger, Python and the JVM have handlers of their own")
+        .case("process.state.signal_handlers", clause, "Python, the JVM and debuggers rely on their own handlers")
         .profiles(Profiles::FULL)
         .isolated()
         .check(|cx| {
@@ -528,7 +544,7 @@ fn state(suite: &mut Suite) {
         .case(
             "process.fork.child_program",
             "a framework starts other programs while the device works",
-            "data loaders and compilers are programs",
+            "data loaders and compilers run as child processes",
         )
         .profiles(Profiles::FRAMEWORKS)
         .isolated()
@@ -549,7 +565,7 @@ fn state(suite: &mut Suite) {
         .case(
             "process.load.attributes_before_client",
             "pjrt_c_api.h, PJRT_Plugin_Attributes: may be called before a client exists",
-            "JAX reads versions when it registers the plugin",
+            "JAX reads the versions when it registers the plugin",
         )
         .profiles(Profiles::JAX)
         .isolated()

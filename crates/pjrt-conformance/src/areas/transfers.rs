@@ -26,7 +26,8 @@ fn bytes(data: &[f32]) -> Vec<u8> {
 }
 
 pub(crate) fn declare(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferData: transfer_size bytes at offset; is_last_transfer ends the buffer";
+    let clause = "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferData: copies transfer_size bytes to \
+                  offset; is_last_transfer marks the buffer's last piece";
     let why = "JAX uploads large arrays in pieces while the device computes";
     for pieces in [1usize, 2, 5, 20] {
         suite
@@ -63,7 +64,11 @@ pub(crate) fn declare(suite: &mut Suite) {
         Ok(())
     });
     suite
-        .case("transfers.pieces.not_ready_before_last", clause, "a buffer that is ready too early has wrong contents")
+        .case(
+            "transfers.pieces.not_ready_before_last",
+            clause,
+            "a framework that reads a buffer before its last piece gets wrong contents",
+        )
         .profiles(Profiles::JAX)
         .functions(NEEDED)
         .check(|cx| {
@@ -78,7 +83,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     suite
         .case(
             "transfers.buffers.several",
-            "pjrt_c_api.h, PJRT_Client_CreateBuffersForAsyncHostToDevice: a buffer for each shape",
+            "pjrt_c_api.h, PJRT_Client_CreateBuffersForAsyncHostToDevice: creates a buffer for each shape",
             why,
         )
         .profiles(Profiles::JAX)
@@ -97,7 +102,8 @@ pub(crate) fn declare(suite: &mut Suite) {
     suite
         .case(
             "transfers.buffers.size",
-            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_BufferSize: bytes of the buffer on the device",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_BufferSize: returns the size of the buffer on the \
+             device, in bytes",
             why,
         )
         .profiles(Profiles::JAX)
@@ -108,17 +114,21 @@ pub(crate) fn declare(suite: &mut Suite) {
             ensure_eq!(manager.device()?.id()?, cx.device()?.id()?, "device");
             Ok(())
         });
-    suite.case("transfers.buffers.empty", clause, "empty arrays").functions(NEEDED).check(|cx| {
-        let manager = manager(cx, &[vector(0)])?;
-        let buffer = manager.retrieve_buffer(0)?;
-        manager.transfer_last_data(0, 0, Vec::new())?.wait()?;
-        ensure_eq!(floats(&buffer)?, Vec::<f32>::new(), "contents");
-        Ok(())
-    });
+    suite
+        .case("transfers.buffers.empty", clause, "frameworks upload empty arrays in the same way")
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(0)])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            manager.transfer_last_data(0, 0, Vec::new())?.wait()?;
+            ensure_eq!(floats(&buffer)?, Vec::<f32>::new(), "contents");
+            Ok(())
+        });
     suite
         .case(
             "transfers.literal.whole",
-            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: the whole buffer",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral: copies the contents of the whole \
+             buffer",
             why,
         )
         .functions(NEEDED)
@@ -130,9 +140,9 @@ pub(crate) fn declare(suite: &mut Suite) {
             ensure_eq!(floats(&buffer)?, vec![1.0, 2.0, 3.0], "contents");
             Ok(())
         });
-    let pending = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: arguments may not be ready; the run waits for them";
+    let pending = "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: an argument need not be ready; the run waits for it";
     suite
-        .case("transfers.execute.before_data", pending, "runs are enqueued before their inputs have arrived")
+        .case("transfers.execute.before_data", pending, "frameworks enqueue runs before their inputs have arrived")
         .profiles(Profiles::JAX)
         .functions(NEEDED)
         .check(|cx| {
@@ -144,7 +154,11 @@ pub(crate) fn declare(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("transfers.execute.chain_before_data", pending, "runs are enqueued before their inputs have arrived")
+        .case(
+            "transfers.execute.chain_before_data",
+            pending,
+            "frameworks enqueue runs before their inputs have arrived",
+        )
         .profiles(Profiles::JAX)
         .functions(NEEDED)
         .check(|cx| {
@@ -166,8 +180,8 @@ pub(crate) fn declare(suite: &mut Suite) {
     suite
         .case(
             "transfers.execute.read_before_data",
-            "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: the event is ready when the data is copied",
-            "copies are enqueued before the data has arrived",
+            "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: the event becomes ready when the data has been copied",
+            "frameworks enqueue copies before the data has arrived",
         )
         .profiles(Profiles::JAX)
         .functions(NEEDED)
@@ -181,11 +195,7 @@ pub(crate) fn declare(suite: &mut Suite) {
         });
     let failed = "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_SetBufferError: the buffer fails with the error";
     suite
-        .case(
-            "transfers.error.reaches_buffer",
-            failed,
-            "a lost connection must not leave the framework waiting for ever",
-        )
+        .case("transfers.error.reaches_buffer", failed, "after a lost connection, the framework must not wait forever")
         .functions(NEEDED)
         .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_SetBufferError])
         .check(|cx| {
@@ -197,7 +207,7 @@ pub(crate) fn declare(suite: &mut Suite) {
             Ok(())
         });
     suite
-        .case("transfers.error.reaches_run", failed, "a run on a failed argument fails")
+        .case("transfers.error.reaches_run", failed, "a run with a failed argument must fail")
         .functions(NEEDED)
         .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_SetBufferError])
         .check(|cx| {
@@ -229,7 +239,7 @@ pub(crate) fn declare(suite: &mut Suite) {
         .case(
             "transfers.dma.map",
             "pjrt_c_api.h, PJRT_Client_DmaMap and PJRT_Client_DmaUnmap: registers host memory for direct access",
-            "pinned memory for fast uploads",
+            "frameworks upload faster from pinned memory",
         )
         .functions(&[Function::PJRT_Client_DmaMap, Function::PJRT_Client_DmaUnmap])
         .check(|cx| {

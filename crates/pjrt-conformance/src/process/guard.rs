@@ -1,5 +1,5 @@
-//! The process between a program and a child that runs a plugin's code. It ensures that no process a plugin starts
-//! outlives the program.
+//! The process between a program and a child that runs a plugin's code. It ends the processes that the plugin started
+//! when the program ends.
 //!
 //! The program starts a guard, and the guard starts the child and waits until the child ends, or until its own standard
 //! input is closed. The system closes that input when the program ends for any reason. Then the guard kills the
@@ -15,11 +15,11 @@ use serde_json::json;
 
 use crate::process::lines::tell;
 
-/// Interval at which the state of the child is checked.
+/// Interval at which the guard checks the state of the child.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Makes a command start in its own process group. The terminal's signals then end only this process, which in turn
-/// ends the command.
+/// Starts a command in a process group of its own. Signals from the terminal then reach only this process, which ends
+/// the command.
 pub fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -63,7 +63,7 @@ pub fn run(arguments: &[&str]) -> Result<(), String> {
     };
     if ended.is_none() {
         system::end_group(child.id());
-        // The child may have ended by itself meanwhile.
+        // The child may have ended by itself in the meantime.
         let _ = child.kill();
         let _ = child.wait();
     }

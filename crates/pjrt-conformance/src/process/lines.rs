@@ -1,6 +1,6 @@
 //! The lines that a worker and its guard write for the program that started them.
 //!
-//! Each is a JSON object after a mark, because plugins write to the standard output, too.
+//! Each line is a mark followed by a JSON object. The mark distinguishes these lines from the plugin's own output.
 
 use std::io::Write;
 
@@ -29,7 +29,7 @@ pub(crate) fn stage(name: &str, begins: bool) {
     tell(&json!({ "stage": name, "begins": begins }));
 }
 
-/// Marks the begin of a case on the standard error, because the two outputs of a process arrive independently.
+/// Marks the start of a case on the standard error, because the two outputs of a process arrive independently.
 pub(crate) fn mark_diagnostics(id: &str) {
     // Ignore the error if the reader has closed the pipe.
     let _ = std::io::stderr().lock().write_all(format!("\n{MARK}{id}\n").as_bytes());

@@ -14,7 +14,7 @@ use crate::process::lines::{mark_diagnostics, stage, tell};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-/// A function that opens the plugin that a target names.
+/// A function that opens the plugin of a target.
 pub type Opener<'a> = dyn Fn(&Value) -> Result<Opened, String> + 'a;
 
 /// The task of a worker, which it reads from its standard input as one line.
@@ -31,11 +31,11 @@ pub(crate) struct Request {
 }
 
 /// Runs a worker: reads a request from the standard input, opens the plugin, and runs the cases. `parent` is the process
-/// id of the guard. This process ends when the guard does.
+/// id of the guard. On Linux, this process ends when the guard ends.
 ///
 /// # Errors
 ///
-/// A request that is not valid, or a guard that has ended.
+/// If the request is not valid, or if the guard has already ended.
 pub fn run(parent: u32, open: &Opener<'_>) -> Result<(), String> {
     die_with(parent)?;
     let mut request = String::new();

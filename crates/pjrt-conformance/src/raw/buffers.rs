@@ -28,8 +28,8 @@ pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
     Ok(args.dst_size)
 }
 
-/// Reads a buffer into memory of `len` bytes and announces `announced` bytes, which are at most as many. Returns the error
-/// of the call, if any. The memory is leaked, because the plugin may use it after an error.
+/// Reads a buffer into memory of `len` bytes, but announces only `announced` bytes, which must not exceed `len`.
+/// Returns the error of the call, if any. The memory is leaked, because the plugin may use it after an error.
 pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> Result<Result<(), Failure>, Stop> {
     let plugin = buffer.client().plugin();
     let memory = Box::leak(vec![0u8; len].into_boxed_slice());
@@ -37,14 +37,12 @@ pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> R
     args.src = buffer.as_raw();
     args.dst = memory.as_mut_ptr().cast();
     args.dst_size = announced.min(len);
-    // SAFETY: C5: the destination is writable for ever.
+    // SAFETY: C5: the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_ToHostBuffer")
 }
 
 /// Uploads `f32` elements with strides in bytes. `data` contains every element that the strides reach.
-///
-/// Returns an error of the plugin.
 pub(crate) fn write_with_stride(
     client: &Client,
     data: &'static [f32],
@@ -65,7 +63,7 @@ pub(crate) fn write_with_stride(
     args.byte_strides = strides.as_ptr();
     args.num_byte_strides = strides.len();
     args.device = device.as_raw();
-    // SAFETY: C5: the data lives for ever, and contains every element that the strides reach.
+    // SAFETY: C5: the data lives until the process ends, and contains every element that the strides reach.
     let result = unsafe { call::<slot::PJRT_Client_BufferFromHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Client_BufferFromHostBuffer")??;
     if !args.done_with_host_buffer.is_null() {

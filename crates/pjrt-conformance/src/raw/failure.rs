@@ -83,7 +83,7 @@ impl Drop for Failure {
     }
 }
 
-/// The result of a function: an error that the caller owns, or nothing.
+/// The result of a function: success, or an error that the caller owns.
 pub(super) trait Returned {
     fn into_failure(self, plugin: &Plugin) -> Result<(), Failure>;
 }
@@ -163,7 +163,7 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     // SAFETY: C2, P1: the client is live, and the texts are readable during the call.
     match unsafe { call::<slot::PJRT_Client_Compile>(&plugin, &raw mut args) } {
         None => Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
-        Some(Ok(())) => Err(Stop::Fail("the plugin compiled a text that is not a program".to_owned())),
+        Some(Ok(())) => Err(Stop::Fail("the plugin compiled text that is not a program".to_owned())),
         Some(Err(failure)) => Ok(failure),
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of the table that the safe crate does not make: with other struct sizes, on raw events and errors, and with
+//! Calls that the safe crate `pjrt` does not make: with other struct sizes, on raw events and errors, and with
 //! arguments that `pjrt` would reject. All unsafe code of this crate is in this folder.
 //!
 //! The worker loads a plugin on behalf of the person who requested its test, and runs it in a process of its own. A plugin

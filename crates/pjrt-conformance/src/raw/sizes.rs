@@ -36,7 +36,7 @@ macro_rules! probes {
 }
 for_each_slot!(probes);
 
-/// A struct with memory behind it, as a caller with a newer header has it.
+/// A struct followed by additional bytes, like the struct of a caller with a newer header.
 #[repr(C)]
 struct Longer<T> {
     args: T,
@@ -55,7 +55,7 @@ where
     // SAFETY: C2: the objects are live, and the struct has the announced size.
     let result = unsafe { call::<S>(plugin, (&raw mut args).cast()) };
     result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {}", S::NAME)))??;
-    ensure!(args.more == [0; 8], "{} wrote behind the fields that it knows", S::NAME);
+    ensure!(args.more == [0; 8], "{} wrote beyond the fields that it knows", S::NAME);
     Ok(args.args)
 }
 
@@ -113,7 +113,7 @@ pub(crate) fn newer() -> impl Iterator<Item = (&'static str, NewerCall)> {
     NEWER.iter().copied()
 }
 
-/// A struct that grew: its function, and a call with the size that callers of an older version announce.
+/// A struct that has grown: its function, and a call with the size that callers of an older version announce.
 pub(crate) struct Older {
     pub(crate) name: &'static str,
     /// The version of the caller, and the size it announces.
@@ -121,7 +121,7 @@ pub(crate) struct Older {
     pub(crate) call: fn(&Newer<'_>, usize) -> Result<(), Stop>,
 }
 
-/// Sizes of all versions before the newest, without those that are too old to call at all.
+/// The sizes of all older versions, without those that a plugin cannot support because the table had another order.
 fn history<T: AbiStruct>() -> Vec<(u32, usize)> {
     let of_minor = |(since, size): &(u32, usize)| (since.saturating_sub(1), *size);
     T::HISTORY.iter().map(of_minor).filter(|(minor, _)| *minor >= 57).collect()
@@ -141,7 +141,7 @@ where
     Ok(args)
 }
 
-/// The structs that grew and whose functions a case can call alone.
+/// The structs that have grown, and whose functions a case can call without other functions.
 pub(crate) const OLDER: &[Older] = &[
     Older {
         name: "PJRT_Plugin_Attributes",

@@ -56,7 +56,7 @@ impl Matrix {
         }
     }
 
-    /// The cases whose outcomes differ or are failures, one line each.
+    /// Lists the cases that fail in a report, or whose outcomes differ, one line each.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -75,7 +75,7 @@ impl Matrix {
     ///
     /// # Errors
     ///
-    /// An error of the template, which would be a fault of this crate.
+    /// If the template fails, which is a bug in this crate.
     pub fn to_html(&self) -> Result<String, String> {
         environment().render_str(PAGE, context! { matrix => Serde(self) }).map_err(|error| error.to_string())
     }

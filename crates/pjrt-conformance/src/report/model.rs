@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "pjrt-conformance-report/1";
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
-    /// Whether the run reached its end. A run that was interrupted can be resumed from its report.
+    /// Whether the run is complete. An interrupted run can be resumed from its report.
     pub complete: bool,
     /// Version of the suite.
     pub suite_version: String,
@@ -28,7 +28,7 @@ pub struct Report {
     pub run: RunInfo,
     /// The cases, in the suite's order.
     pub results: Vec<CaseResult>,
-    /// Processes that ended badly after their cases, in words.
+    /// Processes that failed outside a case, for example while they exited, in words.
     pub faults: Vec<String>,
 }
 
@@ -37,9 +37,9 @@ pub struct Report {
 #[serde(default)]
 #[non_exhaustive]
 pub struct PluginInfo {
-    /// The name or path with which the plugin was requested.
+    /// The name or path that the user passed.
     pub name: String,
-    /// The library. Empty for a plugin within the program.
+    /// The path of the library. Empty if the plugin is linked into the program.
     pub path: String,
     /// Size of the library in bytes.
     pub size: u64,
@@ -51,7 +51,7 @@ pub struct PluginInfo {
     pub attributes: BTreeMap<String, String>,
     /// Numbers of the extensions.
     pub extensions: Vec<u32>,
-    /// Platform of its client.
+    /// Name of the client's platform.
     pub platform_name: String,
     /// Version of the platform.
     pub platform_version: String,
@@ -100,7 +100,7 @@ pub struct RunInfo {
 pub struct CaseResult {
     /// Id of the case.
     pub id: String,
-    /// The outcome. If the case ran more than once, that of the first run.
+    /// The outcome of the first run of the case.
     pub outcome: Outcome,
     /// The reason for an outcome other than `pass`.
     pub reason: String,
@@ -116,11 +116,11 @@ pub struct CaseResult {
     pub explanation: String,
     /// The clause that the case checks.
     pub clause: String,
-    /// Why it matters, and to whom.
+    /// Why the clause matters, and to whom.
     pub why: String,
     /// The profiles that contain the case.
     pub profiles: Vec<String>,
-    /// The last lines of the diagnostics that the process wrote during the case, if it failed.
+    /// The last lines that the process wrote during the case, if the case failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
     /// Repeated runs after an unexpected failure.
@@ -144,7 +144,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// Text that is not a report, or a report of another [`SCHEMA`].
+    /// If the text is not a report, or a report of another [`SCHEMA`].
     pub fn from_json(text: &str) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Head {
@@ -162,7 +162,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// As for [`Report::from_json`], and files that cannot be read.
+    /// The same as for [`Report::from_json`], and if the file cannot be read.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         Self::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
@@ -172,7 +172,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// A number that JSON cannot represent.
+    /// If JSON cannot represent a number.
     pub fn to_json(&self) -> Result<String, String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n").map_err(|error| error.to_string())
     }
@@ -181,7 +181,7 @@ impl Report {
     ///
     /// # Errors
     ///
-    /// Files that cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), String> {
         let mut new = path.as_os_str().to_owned();
         new.push(".new");

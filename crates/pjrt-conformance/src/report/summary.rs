@@ -25,7 +25,7 @@ impl Totals {
         self.counts.values().sum()
     }
 
-    /// Numbers and names of the outcomes that occurred, such as `5 pass, 1 fail`.
+    /// Counts and names of the outcomes that occurred, such as `5 pass, 1 fail`.
     #[must_use]
     pub fn words(&self) -> String {
         let parts = Outcome::ALL.iter().filter(|outcome| self.of(**outcome) > 0);
@@ -37,7 +37,7 @@ impl Totals {
     }
 }
 
-/// How much of a profile a plugin serves.
+/// The outcomes of a profile's cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileSummary {
     /// The profile's name.
@@ -75,7 +75,7 @@ impl Report {
         areas
     }
 
-    /// How much of each profile the plugin serves.
+    /// The outcomes of each profile's cases.
     #[must_use]
     pub fn profiles(&self) -> Vec<ProfileSummary> {
         let summary = |profile: &Profile| {

@@ -15,9 +15,9 @@ use crate::process::worker::Request;
 use crate::runner::output::Diagnostics;
 use crate::suite::Suite;
 
-/// How long a guard may take to end a worker. A process that is in a driver call may end late.
+/// How long a guard may take to end a worker. A process within a call of a driver may end late.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a worker may take to load the plugin, to create a client and to destroy it, if the time limit is shorter.
+/// Minimum time limit for loading the plugin, for creating a client and for destroying it.
 const LEAST_STAGE: Duration = Duration::from_secs(60);
 /// Lines of diagnostics that are kept for a failed case.
 const LINES: usize = 12;
@@ -52,7 +52,7 @@ pub(super) struct GroupEnd {
     pub(super) rest: Vec<String>,
     /// The stage in which the worker ended or failed, and the reason.
     pub(super) stage: Option<(String, String)>,
-    /// A bad end after the last case.
+    /// A failure of the process outside a case.
     pub(super) fault: Option<String>,
     /// Descriptions of the plugin and its client that the worker reported.
     pub(super) about: Vec<Value>,
@@ -84,7 +84,7 @@ pub(super) fn run(
     let mut lifeline = child.stdin.take();
     let line = serde_json::to_string(request).map_err(|error| error.to_string())?;
     if let Some(stdin) = &mut lifeline {
-        // If the guard does not read its input, its end reveals the failure.
+        // If the guard does not read its input, the reason is known when it ends.
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
     }
     let diagnostics = Diagnostics::default();
@@ -122,7 +122,7 @@ fn close(child: &mut Child, lifeline: Option<ChildStdin>) {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    // The guard does not react. Its worker ends with it.
+    // The guard does not react. On Linux, its worker ends with it.
     let _ = child.kill();
     let _ = child.wait();
 }
@@ -200,7 +200,7 @@ impl Watch<'_> {
 
     fn stage(&mut self, stage: &str, begins: bool) {
         let case = match std::mem::replace(&mut self.state, State::Between) {
-            // The creation of the shared client does not count towards the case's time.
+            // The time to create the shared client does not count towards the case's time.
             State::Case(id, _, limit) if !begins => Some((id, limit)),
             State::Case(id, _, limit) => {
                 self.state = State::Case(id, Instant::now() + self.time_limit.max(LEAST_STAGE), limit);
@@ -229,7 +229,7 @@ impl Watch<'_> {
         let how = match &self.ended {
             _ if self.timed_out => "did not answer in time and was killed".to_owned(),
             Some((how, _)) => format!("ended with {how}"),
-            None => "ended, and so did the process that watched it".to_owned(),
+            None => "ended, and so did its guard process".to_owned(),
         };
         let success = !self.timed_out && self.ended.as_ref().is_some_and(|(_, success)| *success);
         let outcome = if self.timed_out { Outcome::Timeout } else { Outcome::Crash };

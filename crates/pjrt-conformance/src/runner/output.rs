@@ -28,12 +28,12 @@ impl Diagnostics {
         }
     }
 
-    /// The last lines since the begin of a case.
+    /// The last lines since the start of a case.
     pub(super) fn of_case(&self, id: &str, count: usize) -> Vec<String> {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes);
         let mark = format!("{}{id}\n", lines::MARK);
-        // The mark is missing if the process wrote much.
+        // If the process wrote more than the maximum, the mark is gone.
         last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
@@ -66,7 +66,7 @@ impl Diagnostics {
             let mut line = Vec::new();
             loop {
                 line.clear();
-                // A plugin may write without end and without line breaks.
+                // A plugin may write a very long line.
                 let limit = u64::try_from(MOST).unwrap_or(u64::MAX);
                 match reader.by_ref().take(limit).read_until(b'\n', &mut line) {
                     Ok(0) | Err(_) => break,

@@ -10,7 +10,7 @@ const GROUP: usize = 40;
 /// Number of workers that may fail in a stage before the remaining cases are skipped.
 const STRIKES: usize = 2;
 
-/// Groups, and the reasons why later workers would fail.
+/// The groups, and the reasons why workers for them would fail.
 #[derive(Default)]
 pub(super) struct Queue(Mutex<State>);
 
@@ -49,7 +49,8 @@ impl Queue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next group, with the reason why it cannot run, and the reason why no client can be created.
+    /// Returns the next group, the reason why it cannot run if there is one, and the reason why no client can be
+    /// created if there is one.
     pub(super) fn next(&self) -> Option<(Vec<String>, Option<String>, Option<String>)> {
         let mut state = self.state();
         let group = state.groups.pop_front()?;

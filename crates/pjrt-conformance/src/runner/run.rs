@@ -25,11 +25,11 @@ const MOST_REPEATED: usize = 60;
 pub struct Settings {
     /// Number of workers.
     pub jobs: usize,
-    /// Time limit of a case. Cases that need longer have their own.
+    /// Time limit of a case. Cases that need more time have their own.
     pub time_limit: Duration,
     /// Seed of the cases that choose data.
     pub seed: u64,
-    /// How often an unexpected failure is repeated, to find flakes.
+    /// How often an unexpected failure is repeated, to detect flaky cases.
     pub repeats: usize,
     /// Patterns that selected the cases, for the report.
     pub filter: Vec<String>,
@@ -83,7 +83,7 @@ struct Run<'a> {
 ///
 /// # Errors
 ///
-/// If no worker can be started, or the earlier results are those of another plugin.
+/// If no worker can be started, or if the earlier results are those of another plugin.
 pub fn run(
     launcher: &Launcher,
     suite: &Suite,
@@ -121,7 +121,7 @@ pub fn run(
     let mut kept = Vec::new();
     if let Some(earlier) = &settings.earlier {
         if earlier.plugin.sha256 != report.plugin.sha256 {
-            return Err("the report to resume from is about another library; run without it".to_owned());
+            return Err("the report to resume from is of another library: run without --resume".to_owned());
         }
         report.plugin = earlier.plugin.clone();
         kept = earlier.results.iter().filter(|result| ids.contains(&result.id)).cloned().collect();
@@ -219,7 +219,7 @@ impl Run<'_> {
         self.report().results.push(result);
     }
 
-    /// Keeps what a worker reported about the plugin.
+    /// Stores the description of the plugin that a worker reported.
     fn learn(&self, about: &[Value]) {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut report = self.report();

@@ -1,4 +1,4 @@
-//! A call on its way to the plugin, as layers see it.
+//! A call on its way to the plugin, with the methods through which layers read and change its arguments.
 
 use std::ptr;
 
@@ -140,13 +140,13 @@ impl Call {
         Some(Execution { args, options })
     }
 
-    /// Gives the next layers and the plugin a copy of the arguments with this announced size, at least two words. New
-    /// bytes are 0.
+    /// Gives the next layers and the plugin a copy of the arguments that announces this size, which is at least two
+    /// words. New bytes are 0.
     pub fn resize(&mut self, size: usize) {
         self.frame_of(size);
     }
 
-    /// The size that a struct announces, to which an argument points.
+    /// The size that the struct announces to which an argument points, or `None` for another kind or a null pointer.
     #[must_use]
     pub fn announced_of(&self, field: &Field) -> Option<usize> {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
@@ -155,7 +155,8 @@ impl Call {
         is_struct.then(|| unsafe { memory::read(from) })
     }
 
-    /// Does the same for a struct to which an argument points, if the pointer is not null and the size differs.
+    /// Gives the next layers and the plugin a copy, with this size, of the struct to which an argument points. Does
+    /// nothing if the pointer is null or the struct has this size already.
     pub fn resize_struct(&mut self, field: &Field, layout: &Layout, size: usize) {
         let from = ptr::with_exposed_provenance::<u8>(self.address(field));
         let Some(announced) = self.announced_of(field).filter(|announced| *announced != size) else { return };
@@ -166,7 +167,7 @@ impl Call {
         self.replace(field, address);
     }
 
-    /// Lets the next layers and the plugin see another value of a pointer. The caller's arguments keep theirs.
+    /// Replaces a pointer for the next layers and the plugin. The caller's arguments keep their value.
     pub(super) fn replace(&mut self, field: &Field, value: usize) {
         let announced = self.announced();
         let fits = field.offset + size_of::<usize>() <= self.size;
@@ -256,8 +257,8 @@ impl Execution {
         all
     }
 
-    /// The outputs of all devices, one device after another, after a call that succeeded. The header does not give their
-    /// number: the executable has it.
+    /// The outputs of all devices, one device after another, after a call that succeeded. Asks the plugin for
+    /// their number, which is not in the arguments.
     #[must_use]
     pub fn outputs(&self, count: usize) -> Vec<usize> {
         // SAFETY: L2 (arguments): one list for each device.

@@ -1,4 +1,4 @@
-//! Time stamps of a few nanoseconds.
+//! Time stamps that take a few nanoseconds.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -29,7 +29,7 @@ impl Clock {
         u64::try_from(self.instant.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Converts ticks, by comparing both clocks over the time since this one was made.
+    /// Returns the scale that converts ticks. Compares both clocks over the time since this one was created.
     pub(crate) fn scale(&self) -> Scale {
         let (now, elapsed) = (self.now(), self.instant.elapsed());
         let ticks = now.saturating_sub(self.ticks).max(1);
@@ -47,7 +47,7 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// The length of a time in nanoseconds.
+    /// Converts a duration from ticks to nanoseconds.
     pub(crate) fn nanos(&self, ticks: u64) -> u64 {
         from_float(to_float(ticks) * self.nanos_per_tick)
     }
@@ -75,7 +75,7 @@ fn ticks() -> u64 {
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
-/// Whether the ticks have the same length in all states of power and on all cores.
+/// Whether the ticks have the same length in all power states and on all cores.
 #[cfg(target_arch = "x86_64")]
 fn has_steady_ticks() -> bool {
     const POWER: u32 = 0x8000_0007;

@@ -1,4 +1,4 @@
-//! Errors that layers make, and the texts of the plugin's errors.
+//! Errors that layers create, and the texts of the plugin's errors.
 
 use std::collections::HashSet;
 use std::ffi::{c_char, c_void};
@@ -17,7 +17,7 @@ use super::state::State;
 use crate::function::Known;
 use crate::layer::LayerError;
 
-/// The object behind an error of this crate. Its first word lets the framework call the functions below without knowing
+/// An error of this crate. Its first word points to the functions below, so that the framework can call them without
 /// the table.
 #[repr(C)]
 struct OwnError {
@@ -35,10 +35,10 @@ const FUNCTIONS: &PJRT_Error_FunctionTable = &PJRT_Error_FunctionTable {
     for_each_payload: Some(for_each_payload),
 };
 
-/// The addresses of the live errors of this crate. The plugin's errors are not read, because their contents are the
-/// plugin's own.
+/// The addresses of the live errors of this crate. The plugin's errors are not read, because only the plugin knows
+/// their contents.
 static LIVE: LazyLock<Mutex<HashSet<usize>>> = LazyLock::new(Mutex::default);
-/// Number of the live errors, so that a call that finds none takes no lock.
+/// The number of live errors. If it is 0, a call takes no lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn is_own(error: usize) -> bool {
@@ -110,7 +110,7 @@ pub(super) const fn is_error_function<S: Known>() -> bool {
         || S::ID == slot::PJRT_Error_ForEachPayload::ID
 }
 
-/// Answers a call of an error function if the error is one of this crate.
+/// Handles a call of an error function if the error is one of this crate.
 ///
 /// # Safety
 ///

@@ -1,4 +1,4 @@
-//! Tells layers that the process exits.
+//! Informs layers that the process exits.
 
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -25,7 +25,7 @@ pub(super) fn register(state: &'static State) {
 
 extern "C" fn at_exit() {
     let stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    // A forked process has the parent's records, which the parent writes.
+    // A forked process has a copy of its parent's records, which the parent writes.
     for (state, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
         for layer in state.layers() {
             contain(|| layer.exit());

@@ -13,8 +13,8 @@ use super::{errors, ready};
 use crate::function::Known;
 use crate::layer::{LayerError, Outcome, Step};
 
-/// A stack of layers of this process. The functions of a table have no argument for it, so each instance has functions
-/// of its own. A library needs one; tests have several.
+/// A stack of layers in this process. The functions of a table have no argument for the stack, so each instance has
+/// functions of its own. A library needs one instance. Tests have several.
 pub trait Instance: 'static {
     /// Where the stack is stored.
     fn cell() -> &'static OnceLock<State>;
@@ -86,7 +86,7 @@ unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Re
     let plugin = |args: *mut u8| match real {
         // SAFETY: L1 (plugin) and L2 (arguments).
         Some(function) => unsafe { function(args.cast()) }.into_error(),
-        // Frameworks end the process if a question about an error fails. Without an answer, there is no payload.
+        // Frameworks end the process if a query of an error fails, so this call succeeds and reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
         None => errors::into_raw(missing(state, S::NAME)),
     };

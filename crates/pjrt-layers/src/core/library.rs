@@ -1,4 +1,4 @@
-//! Loads the plugin behind the layers.
+//! Loads the plugin to which the layers forward calls.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Questions about live objects that layers ask the plugin.
+//! Queries of live objects, which layers send to the plugin.
 
 use pjrt_sys::{
     AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args,
@@ -41,7 +41,7 @@ pub(super) unsafe fn output_count(state: &State, loaded: usize) -> Option<usize>
     outputs.and(destroyed).map(|()| count.num_outputs)
 }
 
-/// Destroys an error. Returns `None` if there is one.
+/// Destroys an error. Returns `None` if `error` is not null.
 ///
 /// # Safety
 ///

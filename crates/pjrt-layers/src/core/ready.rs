@@ -1,4 +1,4 @@
-//! Callbacks of events, which layers see before the framework does.
+//! Callbacks of events, of which layers are informed before the framework.
 
 use std::ffi::c_void;
 

@@ -12,7 +12,7 @@ use crate::function::{Function, Known};
 use crate::generated::{COUNT, FUNCTIONS, forwarders};
 use crate::layer::{Layer, LayerError};
 
-/// A layer that sees the calls of a function.
+/// A layer that asks for the calls of a function.
 pub(super) struct Hook {
     /// Position in the stack.
     pub(super) index: usize,
@@ -24,7 +24,7 @@ pub struct State {
     layers: Vec<&'static dyn Layer>,
     /// The layers of each function.
     hooks: Vec<Vec<Hook>>,
-    /// The layers that are on, one bit for each.
+    /// The layers that are switched on, one bit for each.
     active: AtomicU32,
     plugin: Copies,
     shown: Shown,
@@ -92,7 +92,7 @@ impl State {
             let real = self.plugin.pointer(forwarder);
             let wanted = self.hooks[id].iter().any(|hook| self.is_active(hook.index));
             let answered = real.is_null() && self.shown.answers_missing && forwarder.extension.is_none();
-            // Errors of layers reach these functions, whichever layer is on.
+            // The framework passes errors of layers to these functions, so they are always forwarded.
             let errors = id < 3 || FUNCTIONS[id].name == "PJRT_Error_ForEachPayload";
             let forwards = (wanted || errors) && !real.is_null() || answered;
             slot.store(if forwards { forwarder.function } else { real }, Ordering::Release);
@@ -143,7 +143,7 @@ impl State {
         self.real::<S>().is_some()
     }
 
-    /// The layers that want to see when events become ready.
+    /// The layers that are informed when events become ready.
     pub(super) fn watchers(&self) -> impl Iterator<Item = &'static dyn Layer> {
         let active = self.layers.iter().enumerate().filter(|(index, _)| self.is_active(*index));
         active.map(|(_, layer)| *layer).filter(|layer| layer.watches_events())

@@ -12,10 +12,10 @@ use super::state::SlotCell;
 const WORD: usize = size_of::<usize>();
 /// Longest chain of extensions that is followed.
 const MAX_EXTENSIONS: usize = 256;
-/// First minor version whose chain of extensions has today's form.
+/// First minor version whose chain of extensions has the present form.
 const FIRST_MINOR: u32 = 57;
 
-/// The table that the framework sees. Layers change it before any call.
+/// The plan of the table for the framework. Layers change it before any call.
 #[derive(Debug)]
 pub struct TablePlan {
     plugin_minor: u32,
@@ -24,9 +24,9 @@ pub struct TablePlan {
     pub minor: u32,
     /// The size that the table announces, in bytes.
     pub size: usize,
-    /// Whether functions that the plugin lacks answer with an error. Otherwise their slots are null.
+    /// Whether functions that the plugin lacks return an error. Otherwise, their slots are null.
     pub answers_missing: bool,
-    /// The numbers of the extensions that the framework does not see.
+    /// The numbers of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
 }
 
@@ -199,7 +199,7 @@ unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
     words
 }
 
-/// The same, as cells that change while the framework reads them.
+/// Copies a table in the same way, to cells that may change while the framework reads them.
 ///
 /// # Safety
 ///

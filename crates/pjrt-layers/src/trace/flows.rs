@@ -23,14 +23,14 @@ impl Step {
     }
 }
 
-/// Sorts the records of all threads by time, and gives each run a number, which later calls on its events and outputs
-/// share.
+/// Sorts the records of all threads by time, and gives each run a number. Later calls on its events and outputs get the
+/// same number.
 pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec<Step> {
     let mut steps = Vec::new();
     for (log, records) in logs.iter().enumerate() {
         steps.extend(records.iter().map(|record| Step { log, record: *record, flow: 0 }));
     }
-    // At the same start, the outer call comes first, and the outputs of a run behind it.
+    // If two records start at the same time, the outer call comes first, and the outputs of a run come after the run.
     steps.sort_by_key(|step| (step.record.start, step.record.id == RUN, std::cmp::Reverse(step.record.duration)));
     let mut flow_of: HashMap<u64, u64> = HashMap::new();
     let mut runs = 0;
@@ -68,7 +68,7 @@ pub(super) fn steps(logs: &[Vec<Record>], fields: &[Vec<&'static Field>]) -> Vec
     kept
 }
 
-/// Whether the flow of a run continues with this output: with an event of its buffers or a copy of them.
+/// Whether later calls with this output belong to the run, too: an event or a copy of one of its buffers.
 fn is_chained(field: &Field) -> bool {
     matches!(field.kind, Kind::Handle("PJRT_Event" | "PJRT_Buffer"))
 }

@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tally::Counters;
 
-/// Arguments that a record keeps.
+/// Number of arguments that a record keeps.
 pub(super) const ARGS: usize = 6;
 const WORDS: usize = ARGS + 2;
 /// Records in one block of memory. Blocks are allocated when the thread reaches them.
 const BLOCK: usize = 1024;
-/// Number of a record for an event that became ready, instead of a function.
+/// The id of a record for an event that became ready, in place of a function's id.
 pub(super) const READY: u16 = 0x7fff;
-/// Number of a record with outputs and events of the run before it.
+/// The id of a record with the outputs and events of the preceding run.
 pub(super) const RUN: u16 = 0x7ffe;
 
 /// One call.
@@ -44,8 +44,8 @@ impl Record {
     }
 }
 
-/// The records of one thread. Only the thread itself writes them. Other threads read them to write a report; a record that
-/// the thread overwrites at that moment may then be mixed of both.
+/// The records of one thread. Only the thread itself writes them. Other threads read them to write a report. If the
+/// thread overwrites a record at that moment, the report may contain a mixture of the old and the new record.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) thread: u64,
@@ -107,13 +107,13 @@ impl Log {
     }
 }
 
-/// The system's number of this thread.
+/// The system's id of this thread.
 #[cfg(target_os = "linux")]
 fn thread_id() -> u64 {
     rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs().into()
 }
 
-/// A number of this thread.
+/// A number that identifies this thread.
 #[cfg(not(target_os = "linux"))]
 fn thread_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);

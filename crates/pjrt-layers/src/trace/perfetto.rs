@@ -182,7 +182,7 @@ fn annotations(trace: &Recording, log: &Log, step: &Step) -> Vec<Annotation> {
     all
 }
 
-/// Gives the tracks of this process numbers that no other process has.
+/// Returns numbers for the tracks of this process that differ from those of other processes.
 struct Writer {
     process: u32,
 }

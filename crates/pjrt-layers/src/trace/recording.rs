@@ -16,7 +16,7 @@ pub struct Outputs {
     /// The folder for `tally-PID.txt`, `tally-PID.json`, `trace-PID.pftrace` and `trace-PID.jsonl`. Without a folder, the
     /// layer writes the tally to the standard error when the process exits.
     pub folder: Option<PathBuf>,
-    /// Number of calls that each thread keeps. Older ones are only in the tally. 0 stands for 262144.
+    /// Number of calls that the timeline keeps for each thread. Older calls are only in the tally. 0 stands for 262144.
     pub calls_per_thread: usize,
 }
 

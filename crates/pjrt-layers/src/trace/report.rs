@@ -17,12 +17,12 @@ pub(super) fn write_files(trace: &Recording) {
     if let Some(folder) = &trace.outputs.folder
         && let Err(error) = write(trace, folder)
     {
-        // There is no caller to whom the error could go.
+        // The caller cannot handle the error.
         let _ = writeln!(io::stderr(), "pjrt-layers: cannot write to {}: {error}", folder.display());
     }
 }
 
-/// Writes the tally to the standard error, unless a folder has it.
+/// Writes the tally to the standard error, unless it is written to a folder.
 pub(super) fn write_tally(trace: &Recording) {
     if trace.outputs.folder.is_none() {
         let tally = tally(trace, &logs(trace));

@@ -22,7 +22,7 @@ impl Counters {
         Self((0..COUNT).map(|_| [0, 0, 0, u64::MAX, 0].map(AtomicU64::new)).collect())
     }
 
-    /// Only the counters' own thread adds calls.
+    /// Adds a call. Only the thread that owns the counters calls this.
     #[inline]
     pub(super) fn add(&self, id: usize, duration: u64, failed: bool) {
         let counters = &self.0[id];
@@ -134,7 +134,7 @@ impl Tally {
         self.0.iter().map(row).collect()
     }
 
-    /// Reads what [`Self::to_json`] returns. Returns `None` if the value has another form.
+    /// Creates a tally from the result of [`Self::to_json`]. Returns `None` if the value has another form.
     #[must_use]
     pub fn from_json(value: &Value) -> Option<Self> {
         let mut tally = Self::default();
@@ -177,7 +177,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// A time with a unit, in at most four digits and a point.
+/// A duration, displayed with a unit.
 struct Time(u64);
 
 impl fmt::Display for Time {

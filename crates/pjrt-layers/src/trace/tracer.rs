@@ -14,13 +14,13 @@ use crate::core::{Call, State};
 use crate::function::Function;
 use crate::layer::{Layer, Outcome, Step};
 
-/// Failed calls whose texts are kept.
+/// Maximum number of failed calls whose texts are kept.
 const MAX_ERRORS: usize = 1000;
 
 /// Records every call in a ring of its thread.
 #[derive(Debug)]
 pub struct Trace {
-    /// Distinguishes the layers of a process in a thread's list.
+    /// Identifies this layer among those of the process.
     number: u64,
     recording: Recording,
     /// The number of outputs of each loaded executable.
@@ -76,7 +76,7 @@ impl Trace {
         Arc::clone(&logs[0].1)
     }
 
-    /// Records the events and outputs of a run, from which its flow continues.
+    /// Records the events and outputs of a run, with which later calls are connected to it.
     fn record_run(&self, call: &Call, start: u64, log: &Log) {
         let Some(run) = call.execution() else { return };
         let mut handles = run.events();

@@ -1,15 +1,15 @@
-//! Tables with the state of each object.
+//! The state of each object.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
 use crate::generated::FUNCTIONS;
 
-/// Number of tables, so that threads rarely wait for each other.
+/// Number of tables. With several, threads rarely wait for each other.
 const SHARDS: usize = 64;
-/// Destroyed objects that each table remembers.
+/// Number of destroyed objects that each table keeps.
 const REMEMBERED: usize = 1024;
-/// Calls that an object remembers.
+/// Number of calls that are kept for an object.
 const LAST: usize = 4;
 
 /// A type and an address. The plugin may use one address for objects of several types.
@@ -21,7 +21,7 @@ pub(super) struct Object {
     /// The client that it belongs to, or 0 if that is unknown.
     pub(super) client: usize,
     pub(super) destroyed: bool,
-    /// How often the plugin returned the handle and the caller did not yet destroy it. A plugin may return one handle
+    /// How often the plugin returned the handle, less how often the caller destroyed it. A plugin may return one handle
     /// several times, such as an event that is always ready.
     owners: usize,
     pub(super) deleted: bool,
@@ -56,7 +56,7 @@ impl Object {
     }
 }
 
-/// The objects with some addresses.
+/// One of the tables: the objects at a part of the addresses.
 #[derive(Debug, Default)]
 struct Shard {
     objects: HashMap<Key, Object>,
@@ -64,7 +64,7 @@ struct Shard {
     destroyed: VecDeque<Key>,
 }
 
-/// All objects that the layer has seen.
+/// All objects that calls have returned.
 #[derive(Debug)]
 pub(super) struct Objects(Vec<Mutex<Shard>>);
 
@@ -74,7 +74,7 @@ impl Objects {
     }
 
     fn shard<T>(&self, address: usize, run: impl FnOnce(&mut Shard) -> T) -> T {
-        // The lowest bits of addresses are mostly equal.
+        // The lowest bits are the same in most addresses.
         let shard = &self.0[(address >> 4 ^ address >> 12) % SHARDS];
         run(&mut shard.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -88,7 +88,7 @@ impl Objects {
         });
     }
 
-    /// Runs a closure with a live or remembered object.
+    /// Runs a closure with the object, if it is live or among the destroyed objects that are kept.
     pub(super) fn with<T>(&self, key: Key, run: impl FnOnce(&mut Object) -> T) -> Option<T> {
         self.shard(key.1, |shard| shard.objects.get_mut(&key).map(run))
     }
@@ -114,7 +114,7 @@ impl Objects {
         })
     }
 
-    /// Another type of which there is a live object at the address, if there is none of this type.
+    /// Returns a live object of another type at the address, if there is none of this type.
     pub(super) fn other_type(&self, key: Key) -> Option<(&'static str, Object)> {
         self.shard(key.1, |shard| {
             if shard.objects.contains_key(&key) {
@@ -125,7 +125,7 @@ impl Objects {
         })
     }
 
-    /// The live objects by type and creating function, with their numbers.
+    /// Counts the live objects by type and by the function that created them.
     pub(super) fn live(&self) -> Vec<(&'static str, &'static str, usize)> {
         let mut counts: HashMap<(&str, u16), usize> = HashMap::new();
         for shard in &self.0 {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::rules::{HEADER, Rule};
 
-/// Reports of one rule and function that are shown in full.
+/// Maximum number of reports of one rule and function that are written in full.
 const SHOWN: usize = 5;
 
 /// A call that breaks a rule.
@@ -18,7 +18,7 @@ pub struct Report {
     pub rule: &'static Rule,
     /// The function that was called.
     pub function: &'static str,
-    /// The fault of this call.
+    /// A description of the mistake in this call.
     pub what: String,
     /// The last calls with the object, the oldest one first.
     pub last_calls: Vec<&'static str>,
@@ -112,7 +112,7 @@ impl State {
                 file.and_then(|mut file| file.write_all(text.as_bytes()))
             }
         };
-        // There is no caller to whom the error could go, so try the standard error.
+        // The caller cannot handle the error, so write it to the standard error.
         if let Err(error) = result {
             let _ = writeln!(io::stderr(), "pjrt-layers: cannot write a report: {error}\n{text}");
         }

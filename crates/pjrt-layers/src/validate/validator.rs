@@ -18,7 +18,7 @@ const CLIENT: &str = "PJRT_Client";
 const EVENT: &str = "PJRT_Event";
 const LOADED: &str = "PJRT_LoadedExecutable";
 
-/// Checks every call against [`RULES`](super::RULES), and reports calls that break one. The calls go on.
+/// Checks every call against [`RULES`](super::RULES), and reports calls that break one. The calls continue.
 #[derive(Debug)]
 pub struct Validate {
     objects: Objects,
@@ -62,7 +62,7 @@ impl Validate {
         });
         let Some(object) = known else {
             if let Some((other, object)) = self.objects.other_type(key) {
-                let what = format!("`{name}` is {address:#x}, which is a {other} and not a {kind}");
+                let what = format!("`{name}` is {address:#x}, which is a {other}, not a {kind}");
                 self.report(&rules::WRONG_TYPE, call, what, Some(&object));
             }
             return None;
@@ -101,7 +101,7 @@ impl Validate {
             }
             if client != 0 && buffer.client != 0 && buffer.client != client {
                 let what = format!(
-                    "{name} is a buffer of the client {:#x}, and the executable is of the client {client:#x}",
+                    "{name} is a buffer of the client {:#x}, but the executable belongs to the client {client:#x}",
                     buffer.client
                 );
                 self.report(&rules::WRONG_CLIENT, call, what, Some(&buffer));
@@ -114,7 +114,10 @@ impl Validate {
         let layout = &call.function().layout;
         let (announced, least) = (call.announced(), (layout.size_at)(0));
         if (layout.size_behind)(announced) < least {
-            let what = format!("`struct_size` of {} is {announced}, and no version has less than {least}", layout.name);
+            let what = format!(
+                "`struct_size` of {} is {announced}, but no version of the API has fewer than {least} bytes",
+                layout.name
+            );
             self.report(&rules::SHORT_STRUCT, call, what, None);
         }
     }
@@ -203,7 +206,7 @@ impl Layer for Validate {
         }
         if let Some(run) = call.execution() {
             if deleted > 0 {
-                let what = format!("argument {} was deleted or donated before, and the run succeeded", deleted - 1);
+                let what = format!("argument {} was already deleted or donated, but the run succeeded", deleted - 1);
                 self.report(&rules::USE_AFTER_DELETE, call, what, None);
             }
             return self.record_run(call, &run);
@@ -212,7 +215,7 @@ impl Layer for Validate {
             let deleted = args.is_deleted.get();
             self.objects.with((BUFFER, args.buffer.addr()), |object| object.deleted |= deleted);
         }
-        // A question for the size of a copy starts no copy.
+        // A call that only asks for the size of a copy starts no copy.
         let is_question = call.args::<slot::PJRT_Buffer_ToHostBuffer>().is_some_and(|args| args.dst.is_null());
         if plan.outputs.is_empty() || is_question {
             return;
@@ -242,7 +245,7 @@ impl Plan {
         // The client owns its own topology.
         let outputs = if function.name == "PJRT_Client_TopologyDescription" { Vec::new() } else { outputs };
         let destroys = function.destroys();
-        // Functions of extensions may define null.
+        // Functions of extensions may accept null.
         let subject = function.subject().filter(|_| destroys.is_none() && function.extension.is_none());
         Self { inputs, outputs, destroys, subject }
     }
