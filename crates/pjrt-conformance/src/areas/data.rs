@@ -11,8 +11,7 @@ use crate::stop::Stop;
 use crate::suite::Suite;
 
 const UPLOAD: &str = "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: copies a host buffer to a device buffer";
-const DOWNLOAD: &str =
-    "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: copies the buffer's value to dst, row-major if host_layout is null";
+const DOWNLOAD: &str = "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: copies the buffer to dst, in the buffer's own layout if host_layout is null";
 
 /// The types that most programs use.
 fn is_common(ty: ElementType) -> bool {
