@@ -33,7 +33,7 @@ impl Diagnostics {
         let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&bytes);
         let mark = format!("{}{id}\n", lines::MARK);
-        // If the process wrote more than the maximum, the mark is gone.
+        // If the process wrote more than the maximum, the mark was dropped.
         last_lines(text.rsplit_once(mark.as_str()).map_or(&*text, |(_, rest)| rest), count)
     }
 
