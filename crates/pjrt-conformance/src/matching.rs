@@ -18,7 +18,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Creates a filter. If all patterns exclude, the filter selects every case that none of them matches.
+    /// Creates a filter. If it has only excluding patterns, it selects all cases that they do not match.
     #[must_use]
     pub fn new(patterns: &[String]) -> Self {
         let mut filter = Self::default();

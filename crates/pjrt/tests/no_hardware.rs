@@ -40,28 +40,33 @@ struct Ended {
     output: String,
 }
 
-/// Runs a step with each plugin, and checks how it ended.
-fn each(step: &str, check: impl Fn(&Path, &Ended)) {
+/// Runs a step with each plugin, each in a process of its own, and checks how it ended. The process runs the same test,
+/// which then only takes the step.
+fn each(test: &str, step: fn(&Plugin), check: impl Fn(&Path, &Ended)) {
+    if let Some(path) = std::env::var_os(LIBRARY) {
+        // SAFETY: whoever runs the tests vouches for the plugins they name.
+        return step(&unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}")));
+    }
     let list = std::env::var(LIST).unwrap_or_default();
     if list.is_empty() {
-        let line = format!("SKIPPED {step} of plugins without their hardware: only with cargo xtask test --all\n");
+        let line = format!("SKIPPED {test} of plugins without their hardware: only with cargo xtask test --all\n");
         std::io::stderr().write_all(line.as_bytes()).unwrap();
     }
     for path in list.split(':').filter(|path| !path.is_empty()) {
         let path = Path::new(path);
-        let ended = run(step, path);
-        eprintln!("{step}, {}: {}\n{}", path.display(), ended.status, ended.output);
+        let ended = run(test, path);
+        eprintln!("{test}, {}: {}\n{}", path.display(), ended.status, ended.output);
         check(path, &ended);
     }
 }
 
-/// Runs an ignored test of this program in another process. If the time limit is exceeded, the process is killed.
-fn run(step: &str, library: &Path) -> Ended {
+/// Runs a test of this program in another process. If the time limit is exceeded, the process is killed.
+fn run(test: &str, library: &Path) -> Ended {
     let _lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", step, "--ignored", "--nocapture", "--test-threads", "1"]).env(LIBRARY, library);
+    command.args(["--exact", test, "--nocapture", "--test-threads", "1"]).env(LIBRARY, library);
     // The plugin for Tenstorrent unpacks 400 MB of files.
-    let temporary = std::env::temp_dir().join(format!("pjrt-no-hardware-{step}-{}", std::process::id()));
+    let temporary = std::env::temp_dir().join(format!("pjrt-no-hardware-{test}-{}", std::process::id()));
     std::fs::create_dir_all(&temporary).unwrap();
     command.env("TMPDIR", &temporary);
     // Otherwise libtpu asks a server of Google's cloud for the hardware, for over a minute.
@@ -80,14 +85,9 @@ fn run(step: &str, library: &Path) -> Ended {
     }
     let status = child.wait().unwrap();
     std::fs::remove_dir_all(&temporary).unwrap();
-    Ended { status, output: output.unwrap_or_else(|_| format!("killed after {LIMIT:?}")) }
-}
-
-/// The plugin of a step.
-fn plugin() -> Plugin {
-    let path = std::env::var_os(LIBRARY).expect("the path of a plugin");
-    // SAFETY: whoever runs the tests vouches for the plugins they name.
-    unsafe { Plugin::load(path) }.unwrap_or_else(|error| panic!("{error}"))
+    let output = output.unwrap_or_else(|_| format!("killed after {LIMIT:?}"));
+    assert!(!status.success() || output.contains("1 passed"), "{test} is not a test:\n{output}");
+    Ended { status, output }
 }
 
 /// Reports the result of a function that may be unsupported. Other errors must be the plugin's, with a message.
@@ -108,13 +108,12 @@ fn report<T: std::fmt::Debug>(what: &str, result: Result<T, Error>) -> Option<T>
 
 #[test]
 fn plugins_describe_themselves() {
-    each("describes_itself", |path, ended| assert!(ended.status.success(), "{}", path.display()));
+    each("plugins_describe_themselves", describes_itself, |path, ended| {
+        assert!(ended.status.success(), "{}", path.display())
+    });
 }
 
-#[test]
-#[ignore = "a step of plugins_describe_themselves"]
-fn describes_itself() {
-    let plugin = plugin();
+fn describes_itself(plugin: &Plugin) {
     println!("API {}", plugin.api_version());
     assert!(plugin.api_version().minor >= 100);
     for extension in plugin.extensions() {
@@ -126,7 +125,7 @@ fn describes_itself() {
 
 #[test]
 fn clients_are_errors() {
-    each("client_is_error", |path, ended| {
+    each("clients_are_errors", client_is_error, |path, ended| {
         // A plugin that throws a C++ exception ends the process, because no Rust function can catch it.
         let threw = path.ends_with("libtt.so") && ended.status.signal() == Some(SIGABRT);
         assert!(ended.status.success() || threw, "{}", path.display());
@@ -136,10 +135,8 @@ fn clients_are_errors() {
 /// The number of `SIGABRT`, which all Unix systems share.
 const SIGABRT: i32 = 6;
 
-#[test]
-#[ignore = "a step of clients_are_errors"]
-fn client_is_error() {
-    let error = plugin().client(&ClientOptions::new()).expect_err("a client without hardware");
+fn client_is_error(plugin: &Plugin) {
+    let error = plugin.client(&ClientOptions::new()).expect_err("a client without hardware");
     println!("{error}");
     assert_eq!(error.kind(), ErrorKind::Plugin);
     assert_ne!(error.code(), ErrorCode::OK);
@@ -148,7 +145,7 @@ fn client_is_error() {
 
 #[test]
 fn topologies_compile_or_are_errors() {
-    each("topology_compiles_or_is_error", |path, ended| {
+    each("topologies_compile_or_are_errors", topology_compiles_or_is_error, |path, ended| {
         assert!(ended.status.success(), "{}", path.display());
         if path.ends_with("libtpu.so") {
             assert!(ended.output.contains("compile: ok"), "libtpu compiles without hardware");
@@ -156,22 +153,19 @@ fn topologies_compile_or_are_errors() {
     });
 }
 
-#[test]
-#[ignore = "a step of topologies_compile_or_are_errors"]
-fn topology_compiles_or_is_error() {
-    let plugin = plugin();
+fn topology_compiles_or_is_error(plugin: &Plugin) {
     for name in TOPOLOGIES {
-        let Some(topology) = report(name, TopologyDescription::create(&plugin, name, &[])) else { continue };
-        query_topology(&plugin, &topology);
+        let Some(topology) = report(name, TopologyDescription::create(plugin, name, &[])) else { continue };
+        query_topology(plugin, &topology);
         let compiled = topology.compile(&Program::mlir(DOUBLE), &CompileOptions::default());
         if let Some(executable) = report("compile", compiled) {
-            query_executable(&plugin, &executable);
+            query_executable(plugin, &executable);
         }
     }
-    let error = TopologyDescription::create(&plugin, "no such topology", &[]).expect_err("an unknown name");
+    let error = TopologyDescription::create(plugin, "no such topology", &[]).expect_err("an unknown name");
     assert!(matches!(error.kind(), ErrorKind::Plugin | ErrorKind::Unsupported), "{error}");
     let options = [NamedValue::new("no_such_option", 1)];
-    report("an unknown option", TopologyDescription::create(&plugin, TOPOLOGIES[0], &options));
+    report("an unknown option", TopologyDescription::create(plugin, TOPOLOGIES[0], &options));
 }
 
 fn query_topology(plugin: &Plugin, topology: &TopologyDescription) {

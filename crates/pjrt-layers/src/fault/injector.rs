@@ -142,7 +142,7 @@ impl Layer for Fault {
             Summary::Folder(folder) => std::fs::create_dir_all(folder)
                 .and_then(|()| std::fs::write(folder.join(format!("fault-{}.txt", std::process::id())), &text)),
         };
-        // There is no caller to whom the error could go, so try the standard error.
+        // No caller receives this error, so it is written to the standard error.
         if let Err(error) = result {
             let _ = writeln!(io::stderr(), "pjrt-layers: cannot write the summary: {error}\n{text}");
         }
