@@ -24,7 +24,7 @@ use crate::memory::Memory;
 use crate::named_value;
 use crate::options::{ClientOptions, Hook, MAX_DEVICES, check_client, encode, encode_raw};
 use crate::plugin::{Plugin, PluginInner};
-use crate::program::raw_program;
+use crate::program::PluginProgram;
 use crate::read;
 use crate::serialized::identity;
 use crate::topology::{Parent, TopologyDescription};
@@ -391,7 +391,8 @@ impl Client {
         let _entered = span.enter();
         #[cfg(feature = "hazards")]
         crate::hazards::check(program)?;
-        let program = raw_program(program);
+        let program = PluginProgram::new(program);
+        let program = program.raw();
         let mut args = PJRT_Client_Compile_Args::new();
         args.client = self.0.raw().as_ptr();
         args.program = &raw const program;

@@ -1,17 +1,65 @@
 //! `PJRT_Program`: the input of the compiler.
 
+use std::borrow::Cow;
 use std::ffi::c_char;
 
 use pjrt_sys::{AbiStruct, PJRT_Program};
 use pjrt_types::Program;
 
-/// Returns the C struct, which points into `program`.
-pub(crate) fn raw_program(program: &Program) -> PJRT_Program {
-    let (format, code) = (program.format(), program.code());
-    let mut raw = PJRT_Program::new();
-    raw.code = code.as_ptr().cast_mut().cast::<c_char>();
-    raw.code_size = code.len();
-    raw.format = format.as_ptr().cast::<c_char>();
-    raw.format_size = format.len();
-    raw
+/// A program in the form that a plugin reads.
+///
+/// MLIR's text parser reads beyond the end of the text unless a zero byte follows it, and XLA passes it the caller's
+/// memory. So a text is copied, with a zero byte behind it that does not belong to the program.
+pub(crate) struct PluginProgram<'p> {
+    format: &'p str,
+    code: Cow<'p, [u8]>,
+    size: usize,
+}
+
+impl<'p> PluginProgram<'p> {
+    pub(crate) fn new(program: &'p Program) -> Self {
+        let code = program.code();
+        let copied = is_text(program).then(|| [code, &b"\0"[..]].concat());
+        Self { format: program.format(), code: copied.map_or(Cow::Borrowed(code), Cow::Owned), size: code.len() }
+    }
+
+    /// Returns the C struct, which points into `self`.
+    pub(crate) fn raw(&self) -> PJRT_Program {
+        let mut raw = PJRT_Program::new();
+        raw.code = self.code.as_ptr().cast_mut().cast::<c_char>();
+        raw.code_size = self.size;
+        raw.format = self.format.as_ptr().cast::<c_char>();
+        raw.format_size = self.format.len();
+        raw
+    }
+}
+
+/// Whether MLIR's text parser may read the program. Other readers stop at the program's end.
+fn is_text(program: &Program) -> bool {
+    program.format() == "mlir" && !program.code().starts_with(b"ML\xefR")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_byte_follows_text() {
+        for (text, size) in [("module {}", 9), ("", 0), ("hello", 5)] {
+            let program = Program::mlir(text);
+            let prepared = PluginProgram::new(&program);
+            assert_eq!((prepared.raw().code_size, prepared.size), (size, size));
+            assert_eq!(prepared.code.get(size), Some(&0));
+            assert_eq!(prepared.raw().code.cast_const().cast::<u8>(), prepared.code.as_ptr());
+        }
+    }
+
+    #[test]
+    fn bytecode_is_not_copied() {
+        for program in [Program::mlir(&b"ML\xefRrest"[..]), Program::hlo(&b"proto"[..])] {
+            let prepared = PluginProgram::new(&program);
+            assert_eq!(prepared.code.as_ptr(), program.code().as_ptr());
+            assert_eq!(prepared.raw().code_size, program.code().len());
+        }
+    }
 }

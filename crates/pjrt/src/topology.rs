@@ -18,7 +18,7 @@ use crate::layout::MemoryLayout;
 use crate::named_value;
 use crate::options::encode;
 use crate::plugin::{Plugin, PluginInner};
-use crate::program::raw_program;
+use crate::program::PluginProgram;
 use crate::query::serialized;
 use crate::read;
 use crate::serialized::{SerializedTopology, identity};
@@ -253,7 +253,8 @@ impl TopologyDescription {
         let options = encode(options)?;
         #[cfg(feature = "hazards")]
         crate::hazards::check(program)?;
-        let program = raw_program(program);
+        let program = PluginProgram::new(program);
+        let program = program.raw();
         let mut args = PJRT_Compile_Args::new();
         args.topology = self.0.as_ptr();
         args.program = &raw const program;

@@ -4,7 +4,7 @@ use pjrt::{CompileOptions, ElementType, ErrorCode, Function, NamedValue, Program
 
 use crate::case::Profiles;
 use crate::context::{Context, shape};
-use crate::raw::{execute_unchecked, failing_compile};
+use crate::raw::{compile_followed_by, execute_unchecked, failing_compile};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -104,6 +104,38 @@ fn programs(suite: &mut Suite) {
                 )
             });
     }
+    for (end, last) in [("brace", "}"), ("comment", "} // the last line")] {
+        suite
+            .case(
+                format!("errors.program.ends_at_code_size[end={end}]"),
+                "pjrt_c_api.h, PJRT_Program: `code` has `code_size` bytes, and need not end with a zero byte",
+                "a compiler that reads on reads memory that does not belong to the program, and may crash",
+            )
+            .profiles(Profiles::FULL)
+            .check(move |cx| {
+                let text =
+                    format!("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{ return %x : tensor<2xf32> {last}");
+                match compile_followed_by(cx.client()?, &text, " is long\n@@@ this is not part of the program")? {
+                    Ok(()) => Ok(()),
+                    Err(failure) => fail!("the plugin reads beyond the program: {}", failure.message().0),
+                }
+            });
+    }
+    suite
+        .case(
+            "errors.program.refused_at_code_size",
+            "pjrt_c_api.h, PJRT_Program: `code` has `code_size` bytes, and need not end with a zero byte",
+            "a compiler that reads on reads memory that does not belong to the program, and may crash",
+        )
+        .profiles(Profiles::FULL)
+        .check(|cx| match compile_followed_by(cx.client()?, "hello", "_world @@@")? {
+            Ok(()) => fail!("the plugin compiled text that is not a program"),
+            Err(failure) => {
+                let (message, _) = failure.message();
+                ensure!(!message.contains("_world"), "the plugin reads beyond the program: {message}");
+                Ok(())
+            }
+        });
     let bad_types = "func.func @main(%x: tensor<2xf32>) -> tensor<3xf32> {\n  return %x : tensor<2xf32>\n}";
     suite
         .case("errors.program.wrong_return_type", clause, "a crash of the compiler ends the user's session")

@@ -8,7 +8,7 @@ use pjrt::raw::AsRaw;
 use pjrt::{Client, Plugin};
 use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
-    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, Slot, slot,
+    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_LoadedExecutable_Destroy_Args, PJRT_Program, Slot, slot,
 };
 
 use super::table::function;
@@ -147,9 +147,18 @@ unsafe extern "C" fn visit(
 
 /// Compiles a program that is not valid, and returns the plugin's error.
 pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
-    let (mut code, format) = (*b"this is not a program", *b"mlir");
+    match compile_followed_by(client, "this is not a program", "")? {
+        Ok(()) => Err(Stop::Fail("the plugin compiled text that is not a program".to_owned())),
+        Err(failure) => Ok(failure),
+    }
+}
+
+/// Compiles a text behind which other text lies in memory, up to a zero byte. Returns the plugin's error if it refuses.
+pub(crate) fn compile_followed_by(client: &Client, code: &str, rest: &str) -> Result<Result<(), Failure>, Stop> {
+    let mut memory = [code.as_bytes(), rest.as_bytes(), b"\0"].concat();
+    let format = *b"mlir";
     let mut program = PJRT_Program::new();
-    program.code = code.as_mut_ptr().cast();
+    program.code = memory.as_mut_ptr().cast();
     program.code_size = code.len();
     program.format = format.as_ptr().cast();
     program.format_size = format.len();
@@ -162,8 +171,15 @@ pub(crate) fn failing_compile(client: &Client) -> Result<Failure, Stop> {
     let plugin = client.plugin();
     // SAFETY: C2, P1: the client is live, and the texts are readable during the call.
     match unsafe { call::<slot::PJRT_Client_Compile>(&plugin, &raw mut args) } {
-        None => Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
-        Some(Ok(())) => Err(Stop::Fail("the plugin compiled text that is not a program".to_owned())),
-        Some(Err(failure)) => Ok(failure),
+        None => return Err(Stop::Unsupported("the plugin lacks PJRT_Client_Compile".to_owned())),
+        Some(Err(failure)) => return Ok(Err(failure)),
+        Some(Ok(())) => {}
+    }
+    let mut destroy = PJRT_LoadedExecutable_Destroy_Args::new();
+    destroy.executable = args.executable;
+    // SAFETY: C3: the caller owns the executable of a successful call, and does not use it afterwards.
+    match unsafe { call::<slot::PJRT_LoadedExecutable_Destroy>(&plugin, &raw mut destroy) } {
+        None => Err(Stop::Unsupported("the plugin lacks PJRT_LoadedExecutable_Destroy".to_owned())),
+        Some(destroyed) => Ok(destroyed),
     }
 }

@@ -12,5 +12,5 @@ mod table;
 
 pub(crate) use buffers::{execute_unchecked, host_size, load_bytes, read_with_size, write_with_stride};
 pub(crate) use events::RawEvent;
-pub(crate) use failure::{Failure, failing_compile};
+pub(crate) use failure::{Failure, compile_followed_by, failing_compile};
 pub(crate) use sizes::{Newer, OLDER, PROBES, newer};
