@@ -5,6 +5,8 @@ does not have such rules for the platforms of plugins. If a device's manifest li
 `custom_calls.lapack`, its platform gets the rules for `cpu`.
 """
 
+import functools
+import sys
 from typing import Any, Callable, Iterable, List
 
 #: The primitives in `jax._src.lax.linalg` whose rules call a routine, by the routine's name without the letter for the
@@ -75,3 +77,34 @@ def custom_partitioning(platform: str) -> None:
         return mlir.lower_fun(core.jaxpr_as_fun(call), multiple_results=True)(ctx, *values)
 
     register(module.custom_partitioning_p, inline, platform)
+
+
+def interpreted_kernels(platform: str) -> None:
+    """Lets Pallas interpret kernels that it lowers through `mpmd_map`, as it does for JAX's own platforms.
+
+    Pallas is imported late or never, so the rule is registered together with JAX's own.
+    """
+    from jax._src.interpreters import mlir
+
+    module = sys.modules.get("jax._src.pallas.mpmd")
+    if module is not None:
+        _interpreted_kernels(module, platform)
+        return
+    register_lowering = mlir.register_lowering
+
+    @functools.wraps(register_lowering)
+    def register_both(primitive: Any, rule: Any, platform_of_rule: Any = None, *rest: Any, **named: Any) -> Any:
+        platform_of_rule = named.pop("platform", platform_of_rule)
+        registered = register_lowering(primitive, rule, platform_of_rule, *rest, **named)
+        if platform_of_rule is None and getattr(primitive, "name", None) == "mpmd_map":
+            _interpreted_kernels(sys.modules[rule.__module__], platform)
+        return registered
+
+    mlir.register_lowering = register_both
+
+
+def _interpreted_kernels(module: Any, platform: str) -> None:
+    def lower(ctx: Any, *values: Any, **params: Any) -> Any:
+        return module._mpmd_map_fallback_lowering(ctx, *values, **params)
+
+    register(module.mpmd_map_p, lower, platform)

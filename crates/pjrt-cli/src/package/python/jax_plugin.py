@@ -151,6 +151,7 @@ def _tell_capabilities() -> None:
     if lapack:
         _expect("LAPACK's routines", jax_lowerings.lapack, lapack.split(), NAME, _warn)
     _attempt("functions of custom_partitioning", _custom_partitioning)
+    _attempt("kernels of Pallas in its interpreter", jax_lowerings.interpreted_kernels, NAME)
     if told.get("features", {}).get("custom_calls.ffi"):
         _expect("handlers of custom calls", jax_ffi.forward_registrations, _xla_client())
         if told.get("host_callbacks"):
