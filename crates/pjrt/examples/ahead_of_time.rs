@@ -16,14 +16,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let name = std::env::var("PJRT_PLUGIN").unwrap_or_else(|_| "cpu".to_owned());
     let client = plugin_registry::open(&name)?.client(&ClientOptions::new())?;
 
-    // A topology with two devices, which the client below does not have.
+    // A topology with two devices, which the client below does not have. The names of options differ between plugins.
     let two = [NamedValue::new("device_count", 2i64)];
     match TopologyDescription::create(&client.plugin(), "", &two) {
         Ok(topology) => {
-            for device in topology.device_descriptions()? {
+            let devices = topology.device_descriptions()?;
+            for device in &devices {
                 println!("{}", device.display_string()?);
             }
-            assert_eq!(topology.device_descriptions()?.len(), 2);
+            assert!(devices.len() == 2 || name != "cpu");
         }
         Err(error) if name == "cpu" => return Err(error.into()),
         Err(error) => println!("this plugin does not create a topology by its name: {error}"),

@@ -210,7 +210,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let checked = model.run(&whole, empty(&client)?, empty(&client)?, &tokens, 0)?;
     let (expected, found) = (checked.scores.to_host::<f32>()?, state.scores.to_host::<f32>()?);
     let worst = expected.iter().zip(&found).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
-    assert!(worst < 1e-3, "the scores differ by {worst}");
+    // Some devices multiply matrices with fewer bits by default, such as GPUs in the format TF32.
+    assert!(worst < 1e-2, "the scores differ by {worst}");
     assert!(text[4..].iter().any(|token| *token != text[4]), "the model repeats one token");
     Ok(())
 }

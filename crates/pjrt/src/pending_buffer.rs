@@ -57,6 +57,9 @@ impl Client {
     /// Creates a buffer that later becomes an alias of another buffer. It can be used at once: programs and copies wait
     /// until the [`AliasFulfillment`] provides the other buffer or an error.
     ///
+    /// XLA's GPU client waits within the call that runs a program, and XLA's CPU client after it. Unless you know the
+    /// client, run such programs on another thread than the one that provides the buffer.
+    ///
     /// `layout` is row-major if it is `None`.
     ///
     /// # Errors

@@ -203,6 +203,9 @@ impl AsyncHostToDeviceTransferManager {
 
     /// Takes a buffer out of the manager. The buffer can be used at once. Operations on it wait for its contents.
     ///
+    /// XLA's GPU client waits within the call that runs a program, and XLA's CPU client after it. Unless you know the
+    /// client, run such programs on another thread than the one that transfers the data.
+    ///
     /// # Errors
     ///
     /// An index of no buffer, a buffer that was retrieved before, or an error of the plugin.

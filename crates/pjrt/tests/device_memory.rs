@@ -173,10 +173,22 @@ mod pending_buffers {
                return %y : tensor<2xf32>
              }",
         );
-        // The program starts before its argument has contents.
-        let outputs = doubled.execute(&[&alias]).unwrap();
-        let buffer = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
-        fulfillment.fulfill(&buffer).unwrap();
+        let provide = || {
+            let buffer = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+            fulfillment.fulfill(&buffer).unwrap();
+        };
+        // The program starts before its argument has contents. XLA's GPU client waits for them during the call.
+        let outputs = if client.platform_name().unwrap() == "cuda" {
+            std::thread::scope(|threads| {
+                let run = threads.spawn(|| doubled.execute(&[&alias]).unwrap());
+                provide();
+                run.join().unwrap()
+            })
+        } else {
+            let outputs = doubled.execute(&[&alias]).unwrap();
+            provide();
+            outputs
+        };
         assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
         assert_eq!(alias.to_host::<f32>().unwrap(), [1.0, 2.0]);
     }

@@ -80,13 +80,19 @@ fn wrong_arguments_never_reach_the_plugin() {
         assert_eq!(refused(&[&a, &square, &x]), "argument 1 is f32[2,2], but the program expects f32[4]");
         let short = client.buffer_from_host(&[1.0f32; 2], &[2]).unwrap();
         assert_eq!(refused(&[&a, &x, &short]), "argument 2 is f32[2], but the program expects f32[4]");
-        let devices = client.addressable_devices().unwrap();
-        let elsewhere = client.buffer_from_host_to(&[1.0f32; 4], &[4], &devices[1]).unwrap();
-        let ids: Vec<i32> = devices.iter().map(|device| device.id().unwrap()).collect();
-        assert_eq!(
-            refused(&[&a, &x, &elsewhere]),
-            format!("argument 2 is on device {}, but the program runs on device {}", ids[1], ids[0])
-        );
+        if let [first, second, ..] = &client.addressable_devices().unwrap()[..] {
+            let elsewhere = client.buffer_from_host_to(&[1.0f32; 4], &[4], second).unwrap();
+            assert_eq!(
+                refused(&[&a, &x, &elsewhere]),
+                format!(
+                    "argument 2 is on device {}, but the program runs on device {}",
+                    second.id().unwrap(),
+                    first.id().unwrap()
+                )
+            );
+        } else {
+            eprintln!("SKIPPED wrong_arguments, a buffer on another device: the client has one device");
+        }
         let other = client.plugin().client(&pjrt::ClientOptions::new()).unwrap();
         let stranger = other.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
         assert_eq!(refused(&[&a, &x, &stranger]), "argument 2 belongs to another client than the program");
