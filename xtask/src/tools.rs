@@ -3,7 +3,8 @@
 //! A tool on the `PATH` is preferred. Otherwise, on Linux the tool is downloaded by name, version and hash. On other
 //! systems, the check is skipped.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::package::{Form, Package};
@@ -54,16 +55,37 @@ pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     sh::run(&mut deny)
 }
 
-/// Builds the book into `target/book`. mdBook reports a chapter of `SUMMARY.md` that is missing.
+/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device. mdBook
+/// reports a chapter of `SUMMARY.md` that is missing.
 pub(crate) fn book() -> Result<(), Error> {
+    let reports = sh::target().join("conformance");
+    let names = conformance_reports(&reports)?;
     let folder = sh::target().join("book");
     let Some(mut mdbook) = BOOK.command() else { return Ok(()) };
     sh::stderr(mdbook.args(["build", "book", "--dest-dir"]).arg(&folder))?;
     if !folder.join("index.html").is_file() {
         return Err(format!("mdbook wrote no index.html to {}", folder.display()).into());
     }
+    let published = folder.join("conformance");
+    fs::create_dir_all(&published)?;
+    for name in names {
+        fs::copy(reports.join(name), published.join(name))?;
+    }
     println!("{}", folder.display());
     Ok(())
+}
+
+/// Runs the conformance suite on the embedded CPU device. Writes reports to the folder and returns their names.
+fn conformance_reports(folder: &Path) -> Result<[&'static str; 2], Error> {
+    let [page, report] = ["embedded-cpu.html", "embedded-cpu.json"];
+    fs::create_dir_all(folder)?;
+    let mut pjrt = sh::cargo();
+    pjrt.args(["run", "--quiet", "-p", "pjrt-cli", "--", "conform", "cpu", "--jobs", "2"]);
+    pjrt.args(["--option", "device_count=4", "--expectations"]);
+    pjrt.arg("crates/pjrt-conformance/expectations/embedded-cpu.toml");
+    pjrt.arg("--html").arg(folder.join(page)).arg("--report").arg(folder.join(report));
+    sh::run(&mut pjrt)?;
+    Ok([page, report])
 }
 
 impl Tool {
