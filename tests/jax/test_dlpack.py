@@ -1,10 +1,14 @@
-"""Exchanges DLPack tensors with buffers of the Rust API: NumPy and JAX's own CPU backend in both directions."""
+"""Exchanges DLPack tensors with buffers of the Rust API: NumPy, JAX's own CPU backend and PyTorch in both directions.
+
+The environments of the JAX tests have no PyTorch. In an environment with `torch` and `pytest`, run
+
+    PJRT_DLPACK=target/debug/examples/libdlpack_exchange.so python -m pytest --noconftest -rs tests/jax/test_dlpack.py
+"""
 
 import ctypes
 import gc
 import os
 
-import jax
 import numpy as np
 import pytest
 
@@ -25,6 +29,16 @@ CAPSULE.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
 #: The names of a capsule before and after a library took the tensor. A capsule refers to its name, so both must live.
 VERSIONED = (b"dltensor_versioned", b"used_dltensor_versioned")
 OLDER = (b"dltensor", b"used_dltensor")
+
+
+@pytest.fixture(scope="module")
+def jax():
+    return pytest.importorskip("jax")
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed; the file's first lines have the command to run")
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +90,7 @@ def test_numpy_imports_a_buffer(library):
     assert not array.flags.writeable
 
 
-def test_jax_imports_a_buffer(library):
+def test_jax_imports_a_buffer(library, jax):
     buffer = Buffer(library, 20.0)
     array = jax.dlpack.from_dlpack(buffer)
     np.testing.assert_array_equal(np.asarray(array), [[20, 21, 22], [23, 24, 25]])
@@ -91,6 +105,34 @@ def test_numpy_exports_to_a_buffer(library):
         assert sums(library, array.__dlpack__(max_version=(1, 0))) == (12, [18, 22, 26])
 
 
-def test_jax_exports_to_a_buffer(library):
+def test_jax_exports_to_a_buffer(library, jax):
     array = jax.device_put(np.arange(6, dtype=np.float32).reshape(2, 3), jax.devices("cpu")[0])
     assert sums(library, array.__dlpack__()) == (6, [3, 5, 7])
+
+
+def test_torch_imports_a_buffer(library, torch):
+    buffer = Buffer(library, 30.0)
+    tensor = torch.from_dlpack(buffer)
+    forms = buffer.forms
+    del buffer
+    gc.collect()
+    assert forms and tensor.dtype == torch.float32 and tensor.device.type == "cpu"
+    assert tensor.tolist() == [[30, 31, 32], [33, 34, 35]]
+    assert (tensor.t() @ torch.ones(2)).tolist() == [63, 65, 67]
+
+
+def test_torch_imports_both_forms(library, torch):
+    for names, export in [(OLDER, library.dlpack_export), (VERSIONED, library.dlpack_export_versioned)]:
+        tensor = torch.utils.dlpack.from_dlpack(CAPSULE.PyCapsule_New(export(40.0), names[0], None))
+        gc.collect()
+        assert tensor.tolist() == [[40, 41, 42], [43, 44, 45]]
+
+
+def test_torch_exports_to_a_buffer(library, torch):
+    tensor = torch.arange(12, dtype=torch.float32).reshape(4, 3)
+    columns = torch.arange(12, dtype=torch.float32).reshape(3, 4).t()
+    for view in [tensor, tensor[::2], tensor[1:], columns, tensor[:0]]:
+        expected = view.sum(dim=0).tolist()
+        assert sums(library, view.__dlpack__()) == (view.numel(), expected)
+        assert sums(library, view.__dlpack__(max_version=(1, 0))) == (view.numel(), expected)
+

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-use pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Program, Shape};
+use pjrt::{Buffer, Client, CompileOptions, ElementType, LoadedExecutable, Outputs, Program, Shape};
 
 /// A program and the target for its ratio to XLA's time.
 struct Case {
@@ -65,7 +65,7 @@ impl Side {
         Self { client: client.clone(), executable, inputs }
     }
 
-    fn run(&self) -> Vec<Buffer> {
+    fn run(&self) -> Outputs {
         let inputs: Vec<&Buffer> = self.inputs.iter().collect();
         let outputs = self.executable.execute(&inputs).expect("an execution");
         outputs.iter().for_each(|output| output.wait().expect("an output"));

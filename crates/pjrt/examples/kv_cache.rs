@@ -29,8 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let number = client.buffer_from_host(&[number], &[])?;
         // The cache moves into the call and comes back as the output. The other arguments are only read.
         let inputs = [Input::Donate(cache), Input::Borrow(&row), Input::Borrow(&number)];
-        let mut run = step.execute_with(inputs, &ExecuteOptions::default())?;
-        cache = run.outputs.remove(0);
+        let run = step.execute_with(inputs, &ExecuteOptions::default())?;
+        [cache] = run.outputs.into_array()?;
     }
     assert_eq!(cache.to_host::<f32>()?, [1.0, 2.0].repeat(8));
     println!("8 rows were written into one buffer");

@@ -41,9 +41,7 @@ fn run(client: &Client, layer: &LoadedExecutable, model: &[Vec<f32>], mut x: Buf
         // The run keeps its inputs until it has ended. Without this wait, the weights of many layers could be on the
         // device.
         run.done.wait()?;
-        let [y] =
-            run.outputs.try_into().unwrap_or_else(|_| unreachable!("`execute_with` returns the program's output"));
-        x = y;
+        [x] = run.outputs.into_array()?;
     }
     Ok(x)
 }

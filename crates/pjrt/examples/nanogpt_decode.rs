@@ -168,8 +168,7 @@ impl Model {
         let mut inputs = vec![Input::Donate(keys), Input::Donate(values), tokens.into(), (&position).into()];
         inputs.extend(self.weights.iter().map(Input::Borrow));
         let outputs = step.execute_with(inputs, &ExecuteOptions::new())?.outputs;
-        let [keys, values, next, scores] =
-            outputs.try_into().unwrap_or_else(|_| unreachable!("`execute_with` returns the 4 outputs of the program"));
+        let [keys, values, next, scores] = outputs.into_array()?;
         Ok(State { keys, values, next, scores })
     }
 }

@@ -96,7 +96,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         // The parameters move into the call. A later use of the old ones does not compile.
         let mut inputs: Vec<Input<'_>> = parameters.into_iter().map(Input::Donate).collect();
         inputs.extend([Input::Borrow(&x), Input::Borrow(&y)]);
-        parameters = step.execute_with(inputs, &ExecuteOptions::new())?.outputs;
+        parameters = step.execute_with(inputs, &ExecuteOptions::new())?.outputs.into_vec();
         let loss = parameters.pop().ok_or("the program returns the loss last")?;
         // The steps do not wait for the loss. Its buffer is read after the last one.
         losses.push(loss);

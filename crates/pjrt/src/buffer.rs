@@ -1,6 +1,7 @@
 //! `PJRT_Buffer_*`: an array on a device.
 
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,7 +15,7 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
-use crate::handle::{Handle, Owned, SendPtr};
+use crate::handle::{Handle, Owned, Owner, SendPtr, Uncounted};
 use crate::layout;
 use crate::memory::Memory;
 use crate::read;
@@ -34,12 +35,47 @@ use crate::references::References;
 /// assert_eq!(matrix.to_host::<i32>()?, [1, 2, 3, 4, 5, 6]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Buffer {
-    raw: Owned<PJRT_Buffer, Arc<ClientInner>>,
+#[repr(transparent)]
+pub struct Buffer(pub(crate) Fields<Arc<ClientInner>>);
+
+/// A buffer whose client is held by an `O`. The layout depends only on that of `O`.
+#[repr(C)]
+pub(crate) struct Fields<O: Owner> {
+    raw: Owned<PJRT_Buffer, O>,
     /// Null if it has not been queried yet.
     device: AtomicPtr<PJRT_Device>,
-    /// Allocated at the first use, because most outputs of a run are only passed to the next run.
-    details: OnceBox<Details>,
+    details: LazyDetails,
+}
+
+/// The details of a buffer. They are allocated at the first use, because most outputs of a run are only passed to the
+/// next run.
+#[derive(Default)]
+struct LazyDetails(ManuallyDrop<OnceBox<Details>>);
+
+impl LazyDetails {
+    #[inline]
+    fn get(&self) -> Option<&Details> {
+        self.0.get()
+    }
+
+    fn get_or_init(&self) -> &Details {
+        self.0.get_or_init(Box::default)
+    }
+}
+
+impl Drop for LazyDetails {
+    #[inline]
+    fn drop(&mut self) {
+        #[cold]
+        fn free(details: &mut ManuallyDrop<OnceBox<Details>>) {
+            // SAFETY: a value is dropped once, and not used afterwards.
+            unsafe { ManuallyDrop::drop(details) };
+        }
+        // Runs drop many outputs without details.
+        if self.get().is_some() {
+            free(&mut self.0);
+        }
+    }
 }
 
 /// The state of a buffer apart from its handle and its device. A new buffer has none.
@@ -53,6 +89,53 @@ struct Details {
     external: References,
 }
 
+impl Details {
+    /// Whether the shape is known and is this one. It is not inlined, because some plugins do not report the shapes of
+    /// their programs' parameters.
+    #[inline(never)]
+    fn has_shape(&self, expected: &Shape) -> bool {
+        self.shape.get() == Some(expected)
+    }
+}
+
+impl<O: Owner> Fields<O> {
+    /// # Safety
+    ///
+    /// `raw` is a live buffer of that client that the caller owns.
+    #[inline]
+    pub(crate) unsafe fn new(
+        raw: NonNull<PJRT_Buffer>,
+        client: O,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+    ) -> Self {
+        Self {
+            // SAFETY: this function's contract: the buffer is live, and the caller owned it.
+            raw: unsafe { Owned::new(raw, client) },
+            device: AtomicPtr::new(device.map_or(ptr::null_mut(), |device| device.0.as_ptr())),
+            details: LazyDetails::default(),
+        }
+    }
+}
+
+impl Fields<Uncounted<ClientInner>> {
+    /// Returns the buffer, which holds its client from now on.
+    #[inline]
+    pub(crate) fn held(self, client: Arc<ClientInner>) -> Buffer {
+        let raw = self.raw.release().raw();
+        // SAFETY: the buffer is live, because it was released and not destroyed, and `client` is its client.
+        let raw = unsafe { Owned::new(raw.0, client) };
+        Buffer(Fields { raw, device: self.device, details: self.details })
+    }
+
+    /// Shows these as buffers, while another value holds their client.
+    #[inline]
+    pub(crate) fn as_buffers(these: &[Self]) -> &[Buffer] {
+        // SAFETY: a `Buffer` is transparent, and the layouts of `Fields`, `Owned` and `Handle` depend only on that of
+        // the owner. An `Uncounted` is a transparent `Arc`. Nothing drops an `Arc` through a shared reference.
+        unsafe { &*(ptr::from_ref(these) as *const [Buffer]) }
+    }
+}
+
 impl Buffer {
     /// # Safety
     ///
@@ -63,32 +146,28 @@ impl Buffer {
         client: Arc<ClientInner>,
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
     ) -> Self {
-        Self {
-            // SAFETY: this function's contract: the buffer is live, and the caller owned it.
-            raw: unsafe { Owned::new(raw, client) },
-            device: AtomicPtr::new(device.map_or(ptr::null_mut(), |device| device.0.as_ptr())),
-            details: OnceBox::new(),
-        }
+        // SAFETY: this function's contract.
+        Self(unsafe { Fields::new(raw, client, device) })
     }
 
     fn details(&self) -> &Details {
-        self.details.get_or_init(Box::default)
+        self.0.details.get_or_init()
     }
 
     /// Whether [`Buffer::delete`] was called.
     #[inline]
     fn was_deleted(&self) -> bool {
-        self.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
+        self.0.details.get().is_some_and(|details| details.deleted.load(Ordering::SeqCst))
     }
 
     /// Gives up the buffer without destroying it.
     pub(crate) fn release(self) -> SendPtr<NonNull<PJRT_Buffer>> {
-        self.raw.release().raw()
+        self.0.raw.release().raw()
     }
 
     #[inline]
     pub(crate) fn handle(&self) -> &Handle<PJRT_Buffer, Arc<ClientInner>> {
-        &self.raw
+        &self.0.raw
     }
 
     /// Returns the handle for an operation on the contents, or an error if the buffer has been deleted.
@@ -97,7 +176,7 @@ impl Buffer {
         if self.was_deleted() {
             return Err(Error::invalid("the buffer has been deleted"));
         }
-        Ok(&self.raw)
+        Ok(&self.0.raw)
     }
 
     /// External references, which keep the buffer from being deleted.
@@ -107,7 +186,7 @@ impl Buffer {
 
     /// The client this buffer belongs to.
     pub fn client(&self) -> Client {
-        Client::from_inner(self.raw.owner().clone())
+        Client::from_inner(self.0.raw.owner().clone())
     }
 
     /// Element type and extents.
@@ -119,7 +198,7 @@ impl Buffer {
     #[doc(alias = "PJRT_Buffer_Dimensions")]
     #[inline]
     pub fn shape(&self) -> Result<&Shape, Error> {
-        match self.details.get().and_then(|details| details.shape.get()) {
+        match self.0.details.get().and_then(|details| details.shape.get()) {
             Some(shape) => Ok(shape),
             None => self.query_shape(),
         }
@@ -202,16 +281,32 @@ impl Buffer {
     /// The layout, if it is known and its order is not row-major.
     #[inline]
     pub(crate) fn non_default_layout(&self) -> Option<&Layout> {
-        match self.details.get().and_then(|details| details.non_default.get()) {
+        match self.0.details.get().and_then(|details| details.non_default.get()) {
             Some(known) => known.as_ref(),
             None => self.find_non_default_layout(),
         }
     }
 
+    /// Whether the buffer is not deleted, and is stored to have this shape, if one is given, and a row-major layout.
+    #[inline]
+    pub(crate) fn is_known_plain(&self, expected: Option<&Shape>) -> bool {
+        self.0.details.get().is_some_and(|details| {
+            !details.deleted.load(Ordering::SeqCst)
+                && matches!(details.non_default.get(), Some(None))
+                && expected.is_none_or(|expected| details.has_shape(expected))
+        })
+    }
+
+    /// Whether the buffer is stored to be on this device.
+    #[inline]
+    pub(crate) fn is_known_on(&self, device: SendPtr<NonNull<PJRT_Device>>) -> bool {
+        self.0.device.load(Ordering::Relaxed) == device.0.as_ptr()
+    }
+
     /// Whether the buffer certainly has this shape, if one is given, and a row-major layout. Nothing is stored, so this
     /// suits a buffer that is used for the last time.
     pub(crate) fn is_plain(&self, expected: Option<&Shape>) -> bool {
-        self.details.get().is_none() && self.query_plain(expected) == Some(true)
+        self.0.details.get().is_none() && self.query_plain(expected) == Some(true)
     }
 
     fn query_plain(&self, expected: Option<&Shape>) -> Option<bool> {
@@ -275,16 +370,16 @@ impl Buffer {
     pub fn device(&self) -> Result<Device, Error> {
         let raw = self.device_raw()?;
         // SAFETY: C3: the device belongs to the buffer's client.
-        Ok(unsafe { Device::new(raw.0, self.raw.owner().clone()) })
+        Ok(unsafe { Device::new(raw.0, self.0.raw.owner().clone()) })
     }
 
     #[inline]
     pub(crate) fn device_raw(&self) -> Result<SendPtr<NonNull<PJRT_Device>>, Error> {
-        if let Some(device) = NonNull::new(self.device.load(Ordering::Relaxed)) {
+        if let Some(device) = NonNull::new(self.0.device.load(Ordering::Relaxed)) {
             return Ok(SendPtr(device));
         }
         let device = self.live()?.query::<slot::PJRT_Buffer_Device>()?;
-        self.device.store(device.as_ptr(), Ordering::Relaxed);
+        self.0.device.store(device.as_ptr(), Ordering::Relaxed);
         Ok(SendPtr(device))
     }
 
@@ -293,7 +388,7 @@ impl Buffer {
     pub fn memory(&self) -> Result<Memory, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_Memory>()?;
         // SAFETY: C3: the memory belongs to the buffer's client.
-        Ok(unsafe { Memory::new(raw, self.raw.owner().clone()) })
+        Ok(unsafe { Memory::new(raw, self.0.raw.owner().clone()) })
     }
 
     /// Frees the device's memory when pending operations no longer use it. Handles remain valid. Dropping the buffer
@@ -313,7 +408,7 @@ impl Buffer {
             details.deleted.store(false, Ordering::SeqCst);
             return Err(Error::invalid("the buffer's memory has external references; drop them before deleting it"));
         }
-        self.raw.query::<slot::PJRT_Buffer_Delete>()
+        self.0.raw.query::<slot::PJRT_Buffer_Delete>()
     }
 
     /// Whether the buffer was deleted, by [`Buffer::delete`] or by donation.
@@ -322,7 +417,7 @@ impl Buffer {
         if self.was_deleted() {
             return Ok(true);
         }
-        self.raw.query::<slot::PJRT_Buffer_IsDeleted>()
+        self.0.raw.query::<slot::PJRT_Buffer_IsDeleted>()
     }
 
     /// Copies the buffer to another device of the client.
@@ -332,7 +427,7 @@ impl Buffer {
     /// A device of another client, or an error of the plugin, such as a device that holds the buffer already.
     #[doc(alias = "PJRT_Buffer_CopyToDevice")]
     pub fn copy_to_device(&self, device: &Device) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.raw.owner(), device.handle().owner()) {
+        if !Arc::ptr_eq(self.0.raw.owner(), device.handle().owner()) {
             return Err(Error::invalid("the device belongs to another client than the buffer"));
         }
         let mut args = PJRT_Buffer_CopyToDevice_Args::new();
@@ -341,13 +436,13 @@ impl Buffer {
         let call = || {
             args.dst_buffer = ptr::null_mut();
             // SAFETY: C2: buffer and device are live and belong to one client.
-            unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
+            unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToDevice>(&mut args) }
         };
-        self.raw.owner().allocating(|| vec![device.clone()], call)?;
+        self.0.raw.owner().allocating(|| vec![device.clone()], call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToDevice::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
-        Ok(unsafe { Self::new(raw, self.raw.owner().clone(), Some(device.raw())) })
+        Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), Some(device.raw())) })
     }
 
     /// Copies the buffer to another memory of the client.
@@ -357,7 +452,7 @@ impl Buffer {
     /// A memory of another client, or an error of the plugin, such as a memory that holds the buffer already.
     #[doc(alias = "PJRT_Buffer_CopyToMemory")]
     pub fn copy_to_memory(&self, memory: &Memory) -> Result<Self, Error> {
-        if !Arc::ptr_eq(self.raw.owner(), memory.handle().owner()) {
+        if !Arc::ptr_eq(self.0.raw.owner(), memory.handle().owner()) {
             return Err(Error::invalid("the memory belongs to another client than the buffer"));
         }
         let mut args = PJRT_Buffer_CopyToMemory_Args::new();
@@ -366,13 +461,13 @@ impl Buffer {
         let call = || {
             args.dst_buffer = ptr::null_mut();
             // SAFETY: C2: buffer and memory are live and belong to one client.
-            unsafe { self.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
+            unsafe { self.0.raw.api().call::<slot::PJRT_Buffer_CopyToMemory>(&mut args) }
         };
-        self.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
+        self.0.raw.owner().allocating(|| memory.devices().unwrap_or_default(), call)?;
         let raw = read::object(args.dst_buffer)
             .map_err(|broken| Error::malformed(slot::PJRT_Buffer_CopyToMemory::NAME, broken))?;
         // SAFETY: C3: the plugin created the buffer for this caller.
-        Ok(unsafe { Self::new(raw, self.raw.owner().clone(), None) })
+        Ok(unsafe { Self::new(raw, self.0.raw.owner().clone(), None) })
     }
 
     /// Whether the buffer is in memory of the host's processor.
@@ -390,7 +485,7 @@ impl Buffer {
     pub fn ready_event(&self) -> Result<Event, Error> {
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
         // SAFETY: C3: the plugin created the event for this caller.
-        Ok(unsafe { Event::new(raw, self.raw.owner().clone()) })
+        Ok(unsafe { Event::new(raw, self.0.raw.owner().clone()) })
     }
 
     /// Blocks until the contents are ready.
@@ -400,13 +495,13 @@ impl Buffer {
     /// The error of the operation that computes them.
     #[inline]
     pub fn wait(&self) -> Result<(), Error> {
-        if !self.raw.api().supports::<slot::PJRT_Event_Await>() {
+        if !self.0.raw.api().supports::<slot::PJRT_Event_Await>() {
             return self.ready_event()?.wait();
         }
         let raw = self.live()?.query::<slot::PJRT_Buffer_ReadyEvent>()?;
         // SAFETY: C3: the plugin made the event for us; the buffer keeps its client meanwhile.
-        let event = unsafe { Owned::new(raw, self.raw.owner()) };
-        event.query::<slot::PJRT_Event_Await>().map_err(|error| self.raw.owner().describe_memory(error))
+        let event = unsafe { Owned::new(raw, self.0.raw.owner()) };
+        event.query::<slot::PJRT_Event_Await>().map_err(|error| self.0.raw.owner().describe_memory(error))
     }
 }
 
@@ -437,7 +532,7 @@ impl fmt::Debug for Buffer {
             Ok(shape) => debug.field("shape", &format_args!("{shape}")),
             Err(error) => debug.field("shape", &format_args!("<{error}>")),
         };
-        debug.field("raw", &self.raw).finish()
+        debug.field("raw", &self.0.raw).finish()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pjrt_sys::*;
 use pjrt_types::Layout;
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::buffer::Buffer;
 use crate::device::Device;
@@ -16,6 +16,7 @@ use crate::execute_options::{ExecuteOptions, MoreOptions};
 use crate::handle::SendPtr;
 use crate::layout;
 use crate::loaded_executable::LoadedExecutable;
+use crate::outputs::Outputs;
 use crate::parameter::Parameter;
 use crate::read::{self, Malformed};
 use crate::run_callbacks::CallbackArguments;
@@ -48,7 +49,7 @@ impl From<Buffer> for Input<'_> {
 #[non_exhaustive]
 pub struct Execution {
     /// The outputs, which may not be ready yet.
-    pub outputs: Vec<Buffer>,
+    pub outputs: Outputs,
     /// An event that becomes ready when the run has ended.
     pub done: Event,
 }
@@ -58,26 +59,43 @@ pub struct Execution {
 #[non_exhaustive]
 pub struct ShardedExecution {
     /// The outputs of each device, which may not be ready yet.
-    pub outputs: Vec<Vec<Buffer>>,
+    pub outputs: Vec<Outputs>,
     /// For each device, an event that becomes ready when the run has ended.
     pub done: Vec<Event>,
 }
 
-/// Arguments or outputs of one device. Up to eight of them need no allocation.
-type Pointers = SmallVec<[*mut PJRT_Buffer; 8]>;
+/// Arguments or outputs of one device. Up to 32 of them need no allocation.
+struct Pointers {
+    few: [*mut PJRT_Buffer; 32],
+    many: Vec<*mut PJRT_Buffer>,
+}
 
-/// Returns `len` null pointers.
-#[inline]
-fn nulls(len: usize) -> Pointers {
-    const INLINE: usize = 8;
-    match len {
-        0..=INLINE => Pointers::from_buf_and_len([ptr::null_mut(); INLINE], len),
-        _ => smallvec![ptr::null_mut(); len],
+impl Pointers {
+    #[inline]
+    fn new() -> Self {
+        Self { few: [ptr::null_mut(); 32], many: Vec::new() }
+    }
+
+    /// Returns `len` null pointers.
+    #[inline]
+    fn nulls(&mut self, len: usize) -> &mut [*mut PJRT_Buffer] {
+        match self.few.get_mut(..len) {
+            Some(few) => few,
+            None => {
+                self.many = vec![ptr::null_mut(); len];
+                &mut self.many
+            }
+        }
     }
 }
 
-/// Indices of arguments. Up to eight of them need no allocation.
-type Indices = SmallVec<[i64; 8]>;
+/// Indices of arguments. Up to 32 of them need no allocation.
+type Indices = SmallVec<[i64; 32]>;
+
+/// The number of elements to reserve memory for. An iterator may announce any number.
+fn expected(inputs: &impl Iterator) -> usize {
+    inputs.size_hint().0.min(4096)
+}
 
 /// 0, 1, 2, …: the indices of non-donatable inputs for a run that donates nothing.
 #[inline]
@@ -115,15 +133,16 @@ impl LoadedExecutable {
     /// reports the program's parameters ([`LoadedExecutable::parameters`]), also a wrong number of arguments, shape or
     /// layout. Otherwise an error of the plugin. The code is `INVALID_ARGUMENT` in both cases.
     #[doc(alias = "PJRT_LoadedExecutable_Execute")]
-    pub fn execute(&self, inputs: &[&Buffer]) -> Result<Vec<Buffer>, Error> {
+    pub fn execute(&self, inputs: &[&Buffer]) -> Result<Outputs, Error> {
         let device = self.only_device(None)?;
         self.check_count(inputs.len())?;
-        let mut arguments = nulls(inputs.len());
+        let mut arguments = Pointers::new();
+        let arguments = arguments.nulls(inputs.len());
         for (index, (argument, input)) in arguments.iter_mut().zip(inputs).enumerate() {
             *argument = self.check(index, input, device)?;
         }
         // SAFETY: `check` accepted every argument.
-        unsafe { self.run_one(device, &arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
+        unsafe { self.run_one(device, arguments, &indices(inputs.len()), None) }.map(|(outputs, _)| outputs)
     }
 
     /// Runs a program with a single device, with buffers to donate, options, and an event for the end of the run.
@@ -140,19 +159,31 @@ impl LoadedExecutable {
         inputs: impl IntoIterator<Item = Input<'a>>,
         options: &ExecuteOptions,
     ) -> Result<Execution, Error> {
-        let inputs = inputs.into_iter();
+        let mut inputs = (0i64..).zip(inputs);
         let device = self.only_device(options.device.as_ref())?;
-        let mut arguments = Pointers::with_capacity(inputs.size_hint().0.min(4096));
+        let mut arguments: SmallVec<[*mut PJRT_Buffer; 32]> = SmallVec::new();
+        arguments.reserve(expected(&inputs));
+        // The indices of borrowed inputs, from the first donated input on.
         let mut kept = Indices::new();
         let mut donated: SmallVec<[Buffer; 4]> = SmallVec::new();
-        for (index, input) in (0i64..).zip(inputs) {
+        while let Some((index, input)) = inputs.next() {
             arguments.push(self.check_input(arguments.len(), &input, device)?);
             match input {
+                Input::Borrow(_) if donated.is_empty() => {}
                 Input::Borrow(_) => kept.push(index),
-                Input::Donate(buffer) => donated.push(buffer),
+                Input::Donate(buffer) => {
+                    if donated.is_empty() {
+                        kept.extend(0..index);
+                    }
+                    if donated.len() == donated.capacity() {
+                        donated.reserve(1 + expected(&inputs));
+                    }
+                    donated.push(buffer);
+                }
             }
         }
         self.check_count(arguments.len())?;
+        let kept = if donated.is_empty() { indices(arguments.len()) } else { Cow::Borrowed(&kept[..]) };
         // SAFETY: `check` accepted every argument, and `donated` keeps those alive that the caller does not.
         let run = unsafe { self.run_one(device, &arguments, &kept, Some(options)) };
         // Drop donated buffers, even if the plugin did not take them.
@@ -201,10 +232,11 @@ impl LoadedExecutable {
         arguments: &[*mut PJRT_Buffer],
         keep: &[i64],
         options: Option<&ExecuteOptions>,
-    ) -> Result<(Vec<Buffer>, Option<Event>), Error> {
+    ) -> Result<(Outputs, Option<Event>), Error> {
         let num_args = arguments.len();
         let launch = Launch { num_args, keep, options };
-        let mut outputs = nulls(self.num_outputs());
+        let mut outputs = Pointers::new();
+        let outputs = outputs.nulls(self.num_outputs());
         let mut event = [ptr::null_mut::<PJRT_Event>()];
         let tracked = self.handle().owner().tracks_runs();
         let events = if options.is_some() || tracked { &mut event[..] } else { &mut [] };
@@ -220,7 +252,7 @@ impl LoadedExecutable {
             options.keep(callbacks, done.as_ref());
         }
         // SAFETY: the call succeeded, so the plugin filled the list.
-        Ok((unsafe { self.take_outputs(&mut outputs, device) }?, done))
+        Ok((unsafe { self.take_outputs(outputs, device) }?, done))
     }
 
     fn run_all(
@@ -272,7 +304,7 @@ impl LoadedExecutable {
         if self.handle().owner().tracks_runs() {
             execution.done.iter().for_each(Event::track);
         }
-        for (list, device) in outputs.iter_mut().zip(devices) {
+        for (list, device) in outputs.iter().zip(devices) {
             // SAFETY: the call succeeded, so the plugin filled the list.
             match unsafe { self.take_outputs(list, *device) } {
                 Ok(outputs) => execution.outputs.push(outputs),
@@ -342,10 +374,28 @@ impl LoadedExecutable {
         Arc::ptr_eq(buffer.handle().owner(), self.handle().owner())
     }
 
-    /// Returns the buffer's pointer, if the buffer is valid for this argument. The buffer stores its shape and layout for
-    /// the next run.
-    #[inline]
+    /// Returns the buffer's pointer, if the buffer is valid for this argument.
+    #[inline(always)]
     fn check(
+        &self,
+        index: usize,
+        buffer: &Buffer,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+    ) -> Result<*mut PJRT_Buffer, Error> {
+        let parameter = self.checked_parameters().and_then(|all| all.get(index));
+        if self.owns(buffer)
+            && buffer.is_known_plain(parameter.and_then(Parameter::shape))
+            && !parameter.is_some_and(Parameter::has_non_default_layout)
+            && device.is_none_or(|device| buffer.is_known_on(device))
+        {
+            return Ok(buffer.handle().as_ptr());
+        }
+        self.check_all(index, buffer, device)
+    }
+
+    /// Checks the buffer with the plugin's answers. The buffer stores its shape, layout and device for the next run.
+    #[inline(never)]
+    fn check_all(
         &self,
         index: usize,
         buffer: &Buffer,
@@ -456,21 +506,14 @@ impl LoadedExecutable {
     #[inline]
     unsafe fn take_outputs(
         &self,
-        raw: &mut [*mut PJRT_Buffer],
+        raw: &[*mut PJRT_Buffer],
         device: Option<SendPtr<NonNull<PJRT_Device>>>,
-    ) -> Result<Vec<Buffer>, Error> {
-        let mut outputs = Vec::with_capacity(raw.len());
-        for raw in raw.iter() {
-            if let Some(raw) = NonNull::new(*raw) {
-                // SAFETY: C7 and this function's contract: the plugin created the buffer for this caller.
-                outputs.push(unsafe { Buffer::new(raw, self.handle().owner().clone(), device) });
-            }
-        }
-        if outputs.len() != raw.len() {
+    ) -> Result<Outputs, Error> {
+        // SAFETY: C7 and this function's contract: the plugin created the buffers for this caller.
+        unsafe { Outputs::take(raw, self.handle().owner().clone(), device) }.ok_or_else(|| {
             let name = slot::PJRT_LoadedExecutable_Execute::NAME;
-            return Err(Error::malformed(name, Malformed("a null pointer for an output")));
-        }
-        Ok(outputs)
+            Error::malformed(name, Malformed("a null pointer for an output"))
+        })
     }
 }
 

@@ -42,7 +42,32 @@ impl<O: Owner> Owner for &O {
     }
 }
 
+/// An owner that another value holds. It is neither counted nor released by this one.
+#[repr(transparent)]
+pub(crate) struct Uncounted<O>(ManuallyDrop<Arc<O>>);
+
+impl<O> Uncounted<O> {
+    /// # Safety
+    ///
+    /// `owner`, or a clone of it, is dropped after the result.
+    #[inline]
+    pub(crate) unsafe fn new(owner: &Arc<O>) -> Self {
+        // SAFETY: the pointer is that of an `Arc`. The copy is never dropped, so it needs no count of its own.
+        Self(ManuallyDrop::new(unsafe { Arc::from_raw(Arc::as_ptr(owner)) }))
+    }
+}
+
+impl<O: Owner> Owner for Uncounted<O> {
+    #[inline]
+    fn api(&self) -> &Api {
+        (**self.0).api()
+    }
+}
+
 /// A live object that belongs to another object of the plugin, which `owner` keeps alive.
+///
+/// The layout depends only on that of the owner, like that of [`Owned`].
+#[repr(C)]
 pub(crate) struct Handle<T, O> {
     raw: SendPtr<NonNull<T>>,
     owner: O,
@@ -138,6 +163,7 @@ destroy! {
 }
 
 /// A live object that is destroyed on drop, before `owner` is dropped.
+#[repr(transparent)]
 pub(crate) struct Owned<T: Destroy<O>, O: Owner>(Handle<T, O>);
 
 impl<T: Destroy<O>, O: Owner> Owned<T, O> {
@@ -220,9 +246,14 @@ impl<T: Destroy<O>, O: Owner> Drop for Owned<T, O> {
     fn drop(&mut self) {
         // SAFETY: `Owned::new` was given the object to destroy, and no reference to it is left.
         if let Err(error) = unsafe { T::destroy(self.0.owner(), self.0.as_ptr()) } {
-            tracing::warn!(%error, "a plugin object could not be destroyed");
+            not_destroyed(&error);
         }
     }
+}
+
+#[cold]
+fn not_destroyed(error: &Error) {
+    tracing::warn!(%error, "a plugin object could not be destroyed");
 }
 
 /// A client and the objects it uses, dropped together. It is never dropped on a thread for which the client's

@@ -100,6 +100,7 @@ mod named_value;
 mod ndarrays;
 mod options;
 mod out_of_memory;
+mod outputs;
 mod parameter;
 #[cfg(feature = "stablehlo")]
 mod parameter_shapes;
@@ -148,6 +149,7 @@ pub use load_options::LoadOptions;
 pub use loaded_executable::LoadedExecutable;
 pub use memory::Memory;
 pub use options::ClientOptions;
+pub use outputs::{Outputs, OutputsIntoIter};
 pub use parameter::Parameter;
 pub use pending_buffer::{AliasFulfillment, ControlDependency};
 #[doc(inline)]

@@ -13,7 +13,8 @@ use fake::{Fake, plugin_of, table};
 use pjrt::raw::{AsRaw, adopt_client};
 use pjrt::{
     Buffer, Client, CompileOptions, Device, DeviceDescription, Error, ErrorKind, Event, Executable, ExecuteContext,
-    ExecuteOptions, HostRead, Input, LoadedExecutable, Memory, Plugin, Program, TopologyDescription,
+    ExecuteOptions, HostRead, Input, LoadedExecutable, Memory, Outputs, OutputsIntoIter, Plugin, Program,
+    TopologyDescription,
 };
 use pjrt_sys::{
     PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_ExecuteContext_Create_Args, PJRT_ExecuteContext_Destroy_Args,
@@ -32,6 +33,8 @@ fn handles_are_send_and_sync() {
     check::<DeviceDescription>();
     check::<Memory>();
     check::<Buffer>();
+    check::<Outputs>();
+    check::<OutputsIntoIter>();
     check::<Executable>();
     check::<LoadedExecutable>();
     check::<Event>();

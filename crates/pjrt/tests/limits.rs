@@ -32,7 +32,7 @@ mod out_of_memory {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
 
-    use pjrt::{ElementType, Error, ErrorCode, HostBufferSemantics, Placement, Shape, UploadOptions};
+    use pjrt::{ElementType, Error, ErrorCode, HostBufferSemantics, Layout, Placement, Shape, UploadOptions};
 
     use super::*;
 
@@ -72,6 +72,51 @@ mod out_of_memory {
         copy_limited: PJRT_Buffer_CopyToDevice(PJRT_Buffer_CopyToDevice_Args);
         copy_to_memory_limited: PJRT_Buffer_CopyToMemory(PJRT_Buffer_CopyToMemory_Args);
         uninitialized_limited: PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args);
+    }
+
+    unsafe extern "C" fn load_limited(args: *mut PJRT_Client_Load_Args) -> *mut PJRT_Error {
+        if exhausted() {
+            // A failed call may leave anything in its outputs.
+            unsafe { (*args).loaded_executable = std::ptr::without_provenance_mut(1) };
+            return make_error(Some(8));
+        }
+        unsafe { (*args).loaded_executable = loaded((*args).client) };
+        null_mut()
+    }
+
+    unsafe extern "C" fn deserialize_limited(args: *mut PJRT_Executable_DeserializeAndLoad_Args) -> *mut PJRT_Error {
+        if exhausted() {
+            unsafe { (*args).loaded_executable = std::ptr::without_provenance_mut(1) };
+            return make_error(Some(8));
+        }
+        unsafe { (*args).loaded_executable = loaded((*args).client) };
+        null_mut()
+    }
+
+    /// A program that the plugin compiles in place of one that it loads.
+    unsafe fn loaded(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
+        let mut args = PJRT_Client_Compile_Args::new();
+        args.client = client;
+        assert!(unsafe { table().PJRT_Client_Compile.unwrap()(&raw mut args) }.is_null());
+        args.executable
+    }
+
+    unsafe extern "C" fn manager_limited(
+        args: *mut PJRT_Client_CreateBuffersForAsyncHostToDevice_Args,
+    ) -> *mut PJRT_Error {
+        if exhausted() {
+            unsafe { (*args).transfer_manager = std::ptr::without_provenance_mut(1) };
+            return make_error(Some(8));
+        }
+        unsafe { (*args).transfer_manager = Box::into_raw(Box::new(0u8)).cast() };
+        null_mut()
+    }
+
+    unsafe extern "C" fn manager_destroy(
+        args: *mut PJRT_AsyncHostToDeviceTransferManager_Destroy_Args,
+    ) -> *mut PJRT_Error {
+        drop(unsafe { Box::from_raw((*args).transfer_manager.cast::<u8>()) });
+        null_mut()
     }
 
     unsafe extern "C" fn execute_limited(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *mut PJRT_Error {
@@ -134,6 +179,10 @@ mod out_of_memory {
         table.PJRT_Device_DefaultMemory = Some(default_memory);
         table.PJRT_Memory_AddressableByDevices = Some(memory_devices);
         table.PJRT_Client_CreateUninitializedBuffer = Some(uninitialized_limited);
+        table.PJRT_Client_Load = Some(load_limited);
+        table.PJRT_Executable_DeserializeAndLoad = Some(deserialize_limited);
+        table.PJRT_Client_CreateBuffersForAsyncHostToDevice = Some(manager_limited);
+        table.PJRT_AsyncHostToDeviceTransferManager_Destroy = Some(manager_destroy);
         table.PJRT_LoadedExecutable_Execute = Some(execute_limited);
         table.PJRT_Device_MemoryStats = Some(stats);
         table.PJRT_Device_GetDescription = Some(description);
@@ -180,7 +229,7 @@ mod out_of_memory {
             move || {
                 // The plugin donates nothing unless it is told to.
                 let own = fake_upload(client);
-                program.execute_with([Input::Donate(own)], &options).map(|run| run.outputs)
+                program.execute_with([Input::Donate(own)], &options).map(|run| run.outputs.into_vec())
             }
         };
         vec![
@@ -213,11 +262,45 @@ mod out_of_memory {
                     client.create_uninitialized_buffer(&shape, None, &memory).map(|_| vec![])
                 }),
             ),
+            (
+                "transfer manager",
+                Box::new(|| {
+                    let shape = Shape::new(ElementType::U8, [2]);
+                    let memory = client.default_device()?.default_memory()?;
+                    client.create_buffers_for_async_host_to_device(&[shape], &memory).map(|_| vec![])
+                }),
+            ),
+            (
+                "transfer manager with layouts",
+                Box::new(|| {
+                    let buffers = [(Shape::new(ElementType::U8, [2, 1]), Layout::row_major(2))];
+                    let memory = client.default_device()?.default_memory()?;
+                    client.create_buffers_with_layouts_for_async_host_to_device(&buffers, &memory).map(|_| vec![])
+                }),
+            ),
             ("compile", Box::new(|| compile(client).map(|_| vec![]))),
-            ("execute", Box::new(|| program.execute(&[x]))),
+            (
+                "compile with raw options",
+                Box::new(|| {
+                    let options = CompileOptions::default().encode();
+                    client.compile_with_raw_options(&Program::mlir(""), &options).map(|_| vec![])
+                }),
+            ),
+            (
+                "load",
+                Box::new(|| client.load_executable(program.executable(), &CompileOptions::default()).map(|_| vec![])),
+            ),
+            (
+                "deserialize",
+                Box::new(|| {
+                    let bytes = b"a program";
+                    unsafe { client.deserialize_and_load_unchecked(bytes) }.map(|_| vec![])
+                }),
+            ),
+            ("execute", Box::new(|| program.execute(&[x]).map(Vec::from))),
             (
                 "execute with options",
-                Box::new(move || program.execute_with([Input::Borrow(x)], &options).map(|run| run.outputs)),
+                Box::new(move || program.execute_with([Input::Borrow(x)], &options).map(|run| run.outputs.into_vec())),
             ),
             ("execute with a donated input", Box::new(donate)),
         ]

@@ -1,22 +1,41 @@
-//! Speed of building programs: `cargo bench -p stablehlo-rs --bench build`. Prints the time to build and verify programs
-//! of about a thousand ops, and the time for an op.
+//! Speed of building programs: `cargo bench -p stablehlo-rs --bench build [-- --assert]`. Prints the time to build and
+//! verify programs of about a thousand ops, and the time for an op. With `--assert`, a thousand ops that take 1 ms or more
+//! in the best run are a failure.
 
 use std::hint::black_box;
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use stablehlo::builder::{DotGeneral, ModuleBuilder, Value};
 use stablehlo::ir::{ElementType, Module, TensorType};
 
-fn main() {
-    measure("elementwise", elementwise);
-    measure("transformer blocks", transformer);
+/// Time for an op at which a thousand ops take 1 ms.
+const LIMIT: Duration = Duration::from_micros(1);
+
+fn main() -> ExitCode {
+    let asserts = std::env::args().any(|argument| argument == "--assert");
+    let mut all_fast = true;
+    for (name, build) in [("elementwise", elementwise as Build), ("transformer blocks", transformer)] {
+        match measure(name, build) {
+            Ok(per_op) => all_fast &= per_op < LIMIT,
+            Err(error) => {
+                println!("{name}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    if asserts && !all_fast {
+        println!("a thousand ops take 1 ms or more");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
-fn measure(name: &str, build: fn() -> stablehlo::Result<Module>) {
-    let ops = match build() {
-        Ok(module) => module.funcs[0].body.ops.len(),
-        Err(e) => return println!("{name}: {e}"),
-    };
+type Build = fn() -> stablehlo::Result<Module>;
+
+/// Prints the times, and returns the time for an op in the best run.
+fn measure(name: &str, build: Build) -> stablehlo::Result<Duration> {
+    let ops = build()?.funcs[0].body.ops.len().max(1);
     let mut times: Vec<Duration> = (0..200)
         .map(|_| {
             let start = Instant::now();
@@ -28,8 +47,9 @@ fn measure(name: &str, build: fn() -> stablehlo::Result<Module>) {
         .collect();
     times.sort_unstable();
     let (best, median) = (times[0], times[times.len() / 2]);
-    let per_op = best.as_nanos() / ops.max(1) as u128;
-    println!("{name}: {ops} ops, best {best:.1?}, median {median:.1?}, {per_op} ns/op");
+    let per_op = best.div_f64(ops as f64);
+    println!("{name}: {ops} ops, best {best:.1?}, median {median:.1?}, {per_op:.0?} for an op");
+    Ok(per_op)
 }
 
 /// A chain of elementwise ops.

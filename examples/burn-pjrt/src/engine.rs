@@ -8,7 +8,9 @@ use std::time::Duration;
 use burn_backend::TensorData;
 use burn_ir::{OperationIr, TensorId, TensorIr, TensorStatus};
 use pjrt::stablehlo::ForPlugin;
-use pjrt::{Buffer, Client, CompileOptions, ElementType, ExecuteOptions, Input, LoadedExecutable, Program, Shape};
+use pjrt::{
+    Buffer, Client, CompileOptions, ElementType, ExecuteOptions, Input, LoadedExecutable, Outputs, Program, Shape,
+};
 use plugin_manifest::Capabilities;
 use stablehlo::ir::{Literal, Module, TensorType};
 
@@ -214,7 +216,7 @@ impl Engine {
         }
     }
 
-    fn execute(&self, state: &mut State, mut graph: Graph) -> Result<Vec<Buffer>, Error> {
+    fn execute(&self, state: &mut State, mut graph: Graph) -> Result<Outputs, Error> {
         let mut last_uses = std::mem::take(&mut state.last_uses);
         if self.types.capabilities().donation {
             graph.donate(|id| last_uses.get(&id).is_some_and(|buffer| Arc::strong_count(buffer) == 1));

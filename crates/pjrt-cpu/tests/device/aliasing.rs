@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pjrt::{Buffer, Client, Input};
+use pjrt::{Buffer, Client, Input, Outputs};
 
 use crate::{client, compile};
 
@@ -18,7 +18,7 @@ fn array(client: &Client, value: f32) -> Buffer {
 }
 
 /// Runs a program. Returns its outputs and the bytes in use on the device for them.
-fn run(client: &Client, text: &str, inputs: Vec<Input<'_>>) -> (Vec<Buffer>, i64) {
+fn run(client: &Client, text: &str, inputs: Vec<Input<'_>>) -> (Outputs, i64) {
     let program = compile(client, text);
     let before = in_use(client);
     let outputs = program.execute_with(inputs, &Default::default()).unwrap().outputs;

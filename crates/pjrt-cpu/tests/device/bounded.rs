@@ -1,6 +1,6 @@
 //! Arrays of bounded size: results whose extents a program computes, and arguments that have them.
 
-use pjrt::{Buffer, Client, CompileOptions, ErrorCode, LoadedExecutable, Program};
+use pjrt::{Buffer, Client, CompileOptions, ErrorCode, LoadedExecutable, Outputs, Program};
 
 use crate::{client, compile};
 
@@ -39,7 +39,7 @@ func.func @main(%x: tensor<3x?xi32, #stablehlo.bounds<?, 2>>) -> tensor<3xi32> {
   return %1 : tensor<3xi32>
 }";
 
-fn run(program: &LoadedExecutable, inputs: &[&Buffer]) -> Vec<Buffer> {
+fn run(program: &LoadedExecutable, inputs: &[&Buffer]) -> Outputs {
     program.execute(inputs).unwrap()
 }
 

@@ -56,7 +56,7 @@ fn training_step() {
         let inputs: Vec<Input<'_>> = vec![w.into(), (&x).into(), (&y).into()];
         let mut outputs = step.execute_with(inputs, &ExecuteOptions::default()).unwrap().outputs;
         losses.push(numbers(&outputs[1])[0]);
-        w = outputs.swap_remove(0);
+        w = outputs.remove(0);
     }
     let first = targets.iter().map(|target| target * target).sum::<f32>() / 4.0;
     assert!((losses[0] - first).abs() < 1e-5, "{} instead of {first}", losses[0]);

@@ -150,7 +150,7 @@ impl CrossHostTransfers {
         args.incarnation_ids = incarnations.as_ptr();
         // SAFETY: C2: client and device are live and of this plugin; the arrays have these lengths and live through the
         // call.
-        unsafe { self.0.call::<Function>(&mut args) }?;
+        unsafe { self.0.call::<Function>(&mut args) }.map_err(|error| client.describe_memory(error))?;
         let taken: Vec<Result<Buffer, Error>> = buffers
             .into_iter()
             .map(|raw: *mut PJRT_Buffer| {

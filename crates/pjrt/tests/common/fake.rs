@@ -11,7 +11,7 @@
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicPtr, AtomicU32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicIsize, AtomicPtr, AtomicU32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 
 use pjrt::{Client, ClientOptions, Plugin, StaticApi};
@@ -34,6 +34,8 @@ pub(crate) struct Fake {
     pub(crate) garbage: AtomicI64,
     /// Whether an execution returns null for its outputs.
     pub(crate) null_outputs: AtomicBool,
+    /// Number of outputs of a program after the first. If an execution returns null for its outputs, the first is null.
+    pub(crate) more_outputs: AtomicUsize,
     /// Whether inputs that are not listed are donated.
     pub(crate) donate: AtomicBool,
     /// Number of parameters that the program reports, or -1 if it does not report it.
@@ -366,7 +368,8 @@ unsafe extern "C" fn executable_name(args: *mut PJRT_Executable_Name_Args) -> *m
 }
 
 unsafe extern "C" fn num_outputs(args: *mut PJRT_Executable_NumOutputs_Args) -> *mut PJRT_Error {
-    unsafe { (*args).num_outputs = 1 };
+    let args = unsafe { &mut *args };
+    args.num_outputs = 1 + unsafe { fake(args.executable.cast()) }.more_outputs.load(SeqCst);
     null_mut()
 }
 
@@ -435,20 +438,22 @@ unsafe extern "C" fn execute(args: *mut PJRT_LoadedExecutable_Execute_Args) -> *
             unsafe { buffer(*input) }.deleted.store(true, SeqCst);
         }
     }
-    let output = if fake.null_outputs.load(SeqCst) {
-        null_mut()
-    } else {
-        let input = unsafe { buffer(inputs[0]) };
-        make_buffer(BufferState {
-            fake,
-            ty: input.ty,
-            dims: input.dims.clone(),
-            data: input.data.clone(),
-            deleted: AtomicBool::new(false),
-            done: None,
-        })
-    };
-    unsafe { *(*args.output_lists) = output };
+    for index in 0..=fake.more_outputs.load(SeqCst) {
+        let output = if index == 0 && fake.null_outputs.load(SeqCst) {
+            null_mut()
+        } else {
+            let input = unsafe { buffer(inputs[0]) };
+            make_buffer(BufferState {
+                fake,
+                ty: input.ty,
+                dims: input.dims.clone(),
+                data: input.data.clone(),
+                deleted: AtomicBool::new(false),
+                done: None,
+            })
+        };
+        unsafe { *(*args.output_lists).add(index) = output };
+    }
     if !args.device_complete_events.is_null() {
         unsafe { *args.device_complete_events = fake.event(|| ()) };
     }

@@ -1,0 +1,214 @@
+//! The outputs of a run on one device.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use pjrt_sys::*;
+use smallvec::SmallVec;
+
+use crate::buffer::{Buffer, Fields};
+use crate::client::ClientInner;
+use crate::error::Error;
+use crate::handle::{SendPtr, Uncounted};
+
+/// Buffers whose client the list holds. One of them needs no allocation.
+type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;
+
+/// The outputs of a run on one device: a list of buffers, which may not be ready yet.
+///
+/// The list dereferences to a slice of [`Buffer`], and iteration by value takes the buffers out. It holds the client once
+/// for all its buffers; a buffer that is taken out holds the client itself. Therefore outputs that are dropped together
+/// cost less than a vector of buffers.
+///
+/// ```
+/// # use pjrt::{ClientOptions, CompileOptions, Program};
+/// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+/// # let program = Program::mlir(
+/// #     "func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+/// #        %y = stablehlo.negate %x : tensor<2xf32>
+/// #        %z = stablehlo.abs %x : tensor<2xf32>
+/// #        return %y, %z : tensor<2xf32>, tensor<2xf32>
+/// #      }",
+/// # );
+/// # let executable = client.compile(&program, &CompileOptions::default())?;
+/// # let x = client.buffer_from_host(&[1.0f32, -2.0], &[2])?;
+/// let outputs = executable.execute(&[&x])?;
+/// assert_eq!(outputs[0].to_host::<f32>()?, [-1.0, 2.0]);
+///
+/// let [negated, absolute] = outputs.into_array()?;
+/// assert_eq!(absolute.to_host::<f32>()?, [1.0, 2.0]);
+/// # drop(negated);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Outputs {
+    /// Dropped before `client`, which holds their client.
+    buffers: Buffers,
+    client: Arc<ClientInner>,
+}
+
+impl Outputs {
+    /// Takes the outputs of a run. Returns `None` if one is null, and destroys the others.
+    ///
+    /// # Safety
+    ///
+    /// Each is null or a live buffer of that client that the caller owns.
+    #[inline]
+    pub(crate) unsafe fn take(
+        raw: &[*mut PJRT_Buffer],
+        client: Arc<ClientInner>,
+        device: Option<SendPtr<NonNull<PJRT_Device>>>,
+    ) -> Option<Self> {
+        let take = |raw: NonNull<PJRT_Buffer>| {
+            // SAFETY: the list's `client` is dropped after its buffers, and a buffer that leaves the list loses this
+            // owner.
+            let client = unsafe { Uncounted::new(&client) };
+            // SAFETY: this function's contract: the buffer is live, and the caller owned it.
+            unsafe { Fields::new(raw, client, device) }
+        };
+        if raw.iter().any(|raw| raw.is_null()) {
+            drop(raw.iter().filter_map(|raw| NonNull::new(*raw)).map(take).collect::<Buffers>());
+            return None;
+        }
+        let buffers = match raw {
+            [raw] => NonNull::new(*raw).into_iter().map(take).collect(),
+            // A vector is filled without a check of its capacity for each element.
+            // SAFETY: no pointer is null, as checked above.
+            _ => Buffers::from_vec(raw.iter().map(|raw| take(unsafe { NonNull::new_unchecked(*raw) })).collect()),
+        };
+        Some(Self { buffers, client })
+    }
+
+    /// Takes the buffer at `index` out of the list. The later ones move forward.
+    ///
+    /// # Panics
+    ///
+    /// If the list has no such buffer, as for `Vec::remove`.
+    pub fn remove(&mut self, index: usize) -> Buffer {
+        self.buffers.remove(index).held(self.client.clone())
+    }
+
+    /// Takes the last buffer out of the list. Returns `None` if the list is empty.
+    pub fn pop(&mut self) -> Option<Buffer> {
+        Some(self.buffers.pop()?.held(self.client.clone()))
+    }
+
+    /// Returns all buffers of the list.
+    pub fn into_vec(self) -> Vec<Buffer> {
+        self.into_iter().collect()
+    }
+
+    /// Returns all buffers of the list, as an array of the given length.
+    ///
+    /// ```
+    /// # use pjrt::{ClientOptions, CompileOptions, Program};
+    /// # let client = plugin_registry::open("cpu")?.client(&ClientOptions::new())?;
+    /// # let program = Program::mlir(
+    /// #     "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    /// #        %y = stablehlo.negate %x : tensor<2xf32>
+    /// #        return %y : tensor<2xf32>
+    /// #      }",
+    /// # );
+    /// # let negate = client.compile(&program, &CompileOptions::default())?;
+    /// # let x = client.buffer_from_host(&[1.0f32, -2.0], &[2])?;
+    /// let [y] = negate.execute(&[&x])?.into_array()?;
+    /// # assert_eq!(y.to_host::<f32>()?, [-1.0, 2.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// An error of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if the program has another number of
+    /// outputs.
+    pub fn into_array<const N: usize>(self) -> Result<[Buffer; N], Error> {
+        self.into_vec().try_into().map_err(|all: Vec<Buffer>| {
+            let found = all.len();
+            Error::invalid(format!(
+                "the program has {found} outputs, but {N} were requested; change the array's length"
+            ))
+        })
+    }
+}
+
+impl Deref for Outputs {
+    type Target = [Buffer];
+
+    #[inline]
+    fn deref(&self) -> &[Buffer] {
+        Fields::as_buffers(&self.buffers)
+    }
+}
+
+impl AsRef<[Buffer]> for Outputs {
+    fn as_ref(&self) -> &[Buffer] {
+        self
+    }
+}
+
+impl IntoIterator for Outputs {
+    type Item = Buffer;
+    type IntoIter = OutputsIntoIter;
+
+    fn into_iter(self) -> OutputsIntoIter {
+        OutputsIntoIter { buffers: self.buffers.into_iter(), client: self.client }
+    }
+}
+
+impl<'a> IntoIterator for &'a Outputs {
+    type Item = &'a Buffer;
+    type IntoIter = std::slice::Iter<'a, Buffer>;
+
+    fn into_iter(self) -> std::slice::Iter<'a, Buffer> {
+        self.iter()
+    }
+}
+
+impl From<Outputs> for Vec<Buffer> {
+    fn from(outputs: Outputs) -> Self {
+        outputs.into_vec()
+    }
+}
+
+impl fmt::Debug for Outputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// An iterator that takes the buffers out of [`Outputs`].
+pub struct OutputsIntoIter {
+    /// Dropped before `client`, which holds their client.
+    buffers: smallvec::IntoIter<[Fields<Uncounted<ClientInner>>; 1]>,
+    client: Arc<ClientInner>,
+}
+
+impl Iterator for OutputsIntoIter {
+    type Item = Buffer;
+
+    #[inline]
+    fn next(&mut self) -> Option<Buffer> {
+        Some(self.buffers.next()?.held(self.client.clone()))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.buffers.size_hint()
+    }
+}
+
+impl DoubleEndedIterator for OutputsIntoIter {
+    fn next_back(&mut self) -> Option<Buffer> {
+        Some(self.buffers.next_back()?.held(self.client.clone()))
+    }
+}
+
+impl ExactSizeIterator for OutputsIntoIter {}
+
+impl FusedIterator for OutputsIntoIter {}
+
+impl fmt::Debug for OutputsIntoIter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(Fields::as_buffers(self.buffers.as_slice())).finish()
+    }
+}
