@@ -18,6 +18,7 @@ mod devices;
 mod doctor;
 mod env;
 mod escape;
+mod guarded;
 mod header;
 mod inspect;
 #[cfg(unix)]
@@ -111,6 +112,15 @@ enum Command {
     /// Load the plugin that `doctor` or `inspect` names on the standard input.
     #[command(name = "__probe", hide = true)]
     Probe(probe::Args),
+    /// Start a command of `with --sweep`, and end all its processes when the command that started it ends.
+    #[command(name = "__command_guard", hide = true)]
+    SweepGuard,
+    /// Become the command that `with --sweep` names on the standard input.
+    #[command(name = "__command", hide = true)]
+    SweepWorker {
+        /// The id of the process that started this one. This process ends when that one ends.
+        parent: u32,
+    },
     /// Start a worker of `conform`, and end all its processes when the command that started it ends.
     #[command(name = "__conform_guard", hide = true)]
     ConformGuard,
@@ -130,16 +140,18 @@ impl Command {
             Self::List(args) => args.json,
             Self::Doctor(args) => args.json,
             Self::Env(args) => args.json,
+            Self::With(args) => args.sweep.json,
             Self::Trace(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Conform(args) => args.json,
             Self::Header(_)
-            | Self::With(_)
             | Self::New(_)
             | Self::Package(_)
             | Self::Completions(_)
             | Self::Man(_)
             | Self::Guard
+            | Self::SweepGuard
+            | Self::SweepWorker { .. }
             | Self::Probe(_)
             | Self::ConformGuard
             | Self::ConformWorker(_) => false,
@@ -194,6 +206,8 @@ fn main() -> ExitCode {
         Command::Man(args) => completions::man(&args, Cli::command()).map(Report::from),
         Command::Conform(args) => conform::run(&args),
         Command::Guard => pjrt_conformance::process::guard::run(&["__probe"]).map(|()| Report::from(String::new())),
+        Command::SweepGuard => guarded::guard().map(|()| Report::from(String::new())),
+        Command::SweepWorker { parent } => guarded::command(parent),
         Command::Probe(args) => probe::run(&args).map(Report::from),
         Command::ConformGuard => conform::guard().map(Report::from),
         Command::ConformWorker(args) => conform::worker(&args).map(Report::from),

@@ -1,14 +1,18 @@
 //! `pjrt with`: runs a command with layers between its framework and a plugin.
 
+mod sweep;
+
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use device_plugin::process::{Detection, Environment};
+use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
 use crate::Report;
 use crate::env::become_command;
+use sweep::{SweepArgs, Target};
 
 /// The environment variable with the path of the library that contains the layers.
 const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
@@ -19,16 +23,19 @@ const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
   validate  reports calls that break the rules of the interface, and objects that were never destroyed
   compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
   fault     lets calls fail or wait, by the rules in PJRT_LAYERS_FAULT
+  override  saves and replaces programs, changes answers, and makes calls synchronous
 
 Examples:
   pjrt with -p acme --layers trace -- python train.py
   pjrt with -p ./libacme.so --layers trace,compat --output calls -- python train.py
+  pjrt with --layers fault --sweep -- python train.py
   PJRT_LAYERS_FAULT='memory call=10 oom' pjrt with -p acme --layers fault -- python train.py
   pjrt trace calls")]
 pub(crate) struct Args {
-    /// The name of an installed plugin, or the path of a plugin's library.
+    /// The name of an installed plugin, or the path of a plugin's library. Without it, the only installed plugin that has a
+    /// library, or the one that the environment names.
     #[arg(long, short, value_name = "NAME|PATH")]
-    plugin: String,
+    plugin: Option<String>,
     /// The layers, separated by commas. The first one is next to the framework.
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required = true)]
     layers: Vec<String>,
@@ -38,39 +45,73 @@ pub(crate) struct Args {
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) sweep: SweepArgs,
     /// The command and its arguments.
     #[arg(last = true, value_name = "COMMAND", required = true)]
     command: Vec<OsString>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Report, String> {
+    let [program, arguments @ ..] = &args.command[..] else {
+        return Err("no command: pass the command to run after `--`".to_owned());
+    };
+    if args.sweep.sweep && !args.layers.iter().any(|layer| layer == "fault") {
+        return Err("--sweep needs the layer `fault`: add it to --layers".to_owned());
+    }
+    if args.sweep.sweep && args.output.is_some() {
+        return Err("--sweep does not keep the files of the layers: omit --output".to_owned());
+    }
     let given = args.library.clone().or_else(|| std::env::var_os(LIBRARY).map(PathBuf::from));
     let library = library(given.as_deref())?;
-    let entry = plugin_registry::find(&args.plugin).map_err(|error| error.to_string())?;
+    let entry = match &args.plugin {
+        Some(name) => plugin_registry::find(name).map_err(|error| error.to_string())?,
+        None => only_plugin(PluginRegistry::global())?,
+    };
     let plugin = entry.candidate().location.path();
     let plugin = plugin.ok_or_else(|| {
         format!("the plugin `{}` has no library file: pass the path of a plugin's library to --plugin", entry.name())
     })?;
-    let plugin = absolute(plugin)?;
-    let [program, arguments @ ..] = &args.command[..] else {
-        return Err("no command: pass the command to run after `--`".to_owned());
-    };
-    let mut command = Command::new(program);
-    command.args(arguments);
     // The plugin needs the same environment as without layers.
     let environment = Environment::of_this_process();
     let topology = Detection::new(&environment).run().map_err(|faults| faults.to_string())?.topology;
     let plan = entry.plan(&topology, &environment).map_err(|error| error.to_string())?;
-    command.envs(plan.for_child());
-    command.env("PJRT_LAYERS", args.layers.join(",")).env("PJRT_LAYERS_PLUGIN", &plugin);
+    let planned = plan.for_child().map(|(name, value)| (name.into(), value.into()));
+    let mut variables: Vec<(OsString, OsString)> = planned.collect();
+    variables.push(("PJRT_LAYERS".into(), args.layers.join(",").into()));
+    variables.push(("PJRT_LAYERS_PLUGIN".into(), absolute(plugin)?.into()));
     if let Some(folder) = &args.output {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        command.env("PJRT_LAYERS_OUTPUT", absolute(folder)?);
+        variables.push(("PJRT_LAYERS_OUTPUT".into(), absolute(folder)?.into()));
     }
-    for (name, value) in variables(entry.name(), &library) {
-        command.env(name, value);
+    variables.extend(self::variables(entry.name(), &library).into_iter().map(|(name, value)| (name.into(), value)));
+    if args.sweep.sweep {
+        return sweep::sweep(&args.sweep, &Target { command: &args.command, variables });
     }
+    let mut command = Command::new(program);
+    command.args(arguments).envs(variables);
     become_command(command, &program.to_string_lossy())
+}
+
+/// Selects the plugin if the user names none: the one that the environment names, or the only one with a library.
+fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
+    if !registry.hints().is_empty() {
+        return registry.select(&Policy::any().environment_first()).map_err(|error| error.to_string());
+    }
+    let mut found = registry.ranked(&Policy::any()).unwrap_or_default();
+    found.retain(|entry| entry.candidate().location.path().is_some());
+    match &found[..] {
+        [only] => Ok(only.clone()),
+        [] => {
+            Err("no plugin with a library is installed: pass the path of a plugin's library to --plugin (`pjrt list \
+                   --all` shows where the command looked)"
+                .to_owned())
+        }
+        several => {
+            let names: Vec<String> = several.iter().map(|entry| format!("`{}`", entry.name())).collect();
+            Err(format!("several plugins are installed: pass one of them to --plugin: {}", names.join(", ")))
+        }
+    }
 }
 
 /// The environment variables with which frameworks load a library as their plugin.

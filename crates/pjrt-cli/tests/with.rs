@@ -218,3 +218,156 @@ mod settings {
         assert_eq!(output.status.code(), Some(7), "{output:?}");
     }
 }
+
+mod sweep {
+    use super::*;
+
+    /// Runs a sweep, and returns its report and exit code.
+    fn sweep(test: &str, args: &[&str], script: &str) -> (Value, Option<i32>) {
+        let run = Run::new(test);
+        let mut command = run.command("fault");
+        command.args(["--sweep", "--json"]).args(args).args(["--", "sh", "-c", script, PJRT]);
+        let output = command.output().unwrap();
+        let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+        (report, output.status.code())
+    }
+
+    fn outcomes(report: &Value) -> Vec<(u64, String, String)> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let runs = report["runs"].as_array().unwrap().iter();
+        runs.map(|run| (run["call"].as_u64().unwrap(), text(&run["function"]), text(&run["outcome"]))).collect()
+    }
+
+    /// Each call fails once, and the command reports the error.
+    #[test]
+    fn every_call_fails_once() {
+        let (report, code) = sweep("every", &["--sweep-function", "PJRT_Client_*"], DEVICES);
+        let runs = report["runs"].as_array().unwrap();
+        assert!(runs.len() >= 3, "{report:#}");
+        let numbers: Vec<u64> = runs.iter().map(|run| run["call"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, (1..=runs.len() as u64).collect::<Vec<_>>());
+        assert_eq!(runs[0]["function"], "PJRT_Client_Create");
+        assert_eq!(runs[0]["outcome"], "failed");
+        assert_eq!(runs[0]["end"], "exit code 1");
+        assert_eq!(runs[0]["shows_error"], true);
+        assert!(runs[0]["last_line"].as_str().unwrap().contains("PJRT_Client_* call=1 error=INTERNAL"), "{report:#}");
+        assert!(runs.iter().all(|run| run["function"].as_str().unwrap().starts_with("PJRT_Client_")), "{report:#}");
+        assert_eq!(report["complete"], true);
+        assert_eq!(report["without_fault"], "exit code 0");
+        assert_eq!(report["summary"]["crash"], 0);
+        assert_eq!(code, Some(0));
+    }
+
+    #[test]
+    fn start_and_step_select_calls() {
+        let (all, _) = sweep("all", &["--sweep-function", "PJRT_Client_*"], DEVICES);
+        let args =
+            ["--sweep-function", "PJRT_Client_*", "--sweep-start", "2", "--sweep-step", "2", "--sweep-error", "oom"];
+        let (some, _) = sweep("some", &args, DEVICES);
+        let expected: Vec<_> = outcomes(&all).into_iter().skip(1).step_by(2).collect();
+        let names = |runs: Vec<(u64, String, String)>| runs.into_iter().map(|run| (run.0, run.1)).collect::<Vec<_>>();
+        assert_eq!(names(outcomes(&some)), names(expected));
+        assert!(some["runs"][0]["last_line"].as_str().unwrap().contains("Out of memory: injected"), "{some:#}");
+    }
+
+    #[test]
+    fn crash_and_hang_are_found() {
+        // The command crashes if the client fails, and hangs if the name of the platform does.
+        let script = r#"
+            out=$("$0" devices --json --plugin "$PYPJRT_PLUGIN" 2>&1) && exit 0
+            case $out in
+                *PJRT_Client_Create*) kill -SEGV $$ ;;
+                *) sleep 600 & sleep 600 ;;
+            esac"#;
+        let args = ["--timeout", "3s", "--sweep-function", "PJRT_Client_Create"];
+        let (report, code) = sweep("crash", &args, script);
+        assert_eq!(outcomes(&report), [(1, "PJRT_Client_Create".to_owned(), "crash".to_owned())]);
+        assert_eq!((report["runs"][0]["end"].as_str(), code), (Some("SIGSEGV"), Some(1)));
+        let args = ["--timeout", "3s", "--sweep-function", "PJRT_Client_PlatformName"];
+        let (report, code) = sweep("hang", &args, script);
+        assert_eq!(outcomes(&report)[0], (1, "PJRT_Client_PlatformName".to_owned(), "hang".to_owned()), "{report:#}");
+        assert_eq!(code, Some(1));
+    }
+
+    /// The time limit of a run is far longer than this test, so the interruption ends the command.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn interruption_ends_the_command() {
+        let run = Run::new("interrupt");
+        let pid = run.folder.join("pid");
+        let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", pid.display());
+        let mut command = run.command("fault");
+        command.args(["--sweep", "--json", "--", "sh", "-c", &script]);
+        let sweep = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+        while !pid.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let child = fs::read_to_string(&pid).unwrap();
+        let sent = Command::new("kill").arg("-INT").arg(sweep.id().to_string()).status().unwrap();
+        assert!(sent.success());
+        let output = sweep.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert!(!Path::new("/proc").join(child.trim()).join("exe").exists(), "the command still runs");
+    }
+
+    #[test]
+    fn wrong_options_name_the_remedy() {
+        let run = Run::new("options");
+        let text = |layers: &str, args: &[&str]| {
+            let output = run.command(layers).args(args).args(["--", "true"]).output().unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+            stderr(&output)
+        };
+        assert!(text("trace", &["--sweep"]).contains("--sweep needs the layer `fault`: add it to --layers"));
+        assert!(text("fault", &["--sweep", "--sweep-function", "PJRT_Clien"]).contains("unknown function"));
+        assert!(text("fault", &["--sweep", "--sweep-error", "NO"]).contains("unknown code `NO`"));
+        assert!(text("fault", &["--sweep", "--sweep-step", "0"]).contains("--sweep-step"));
+        assert!(text("fault", &["--sweep-step", "2"]).contains("--sweep"));
+        let output = run.command("fault").args(["--sweep", "--", "false"]).output().unwrap();
+        let (text, code) = (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.code());
+        assert_eq!((text.as_str(), code), ("0 calls failed: 0 unaffected, 0 failed, 0 crash, 0 hang\n", Some(0)));
+    }
+}
+
+mod plugin {
+    use super::*;
+
+    /// Runs a command without `--plugin`, in a folder with these plugins.
+    fn shell(test: &str, names: &[&str]) -> Output {
+        let run = Run::new(test);
+        let mut command = Command::new(PJRT);
+        command.args(["with", "--layers", "trace", "--library"]).arg(library("layers_plugin"));
+        command
+            .args(["--", "sh", "-c", r#"echo "$PJRT_LAYERS_PLUGIN""#])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap());
+        for name in names {
+            let path = run.folder.join(format!("pjrt_plugin_{name}.so"));
+            fs::copy(library("odd_plugin"), &path).unwrap();
+            command.env(format!("PJRT_PLUGIN_PATH_{}", name.to_uppercase()), path);
+        }
+        command.env("HOME", &run.folder).output().unwrap()
+    }
+
+    #[test]
+    fn only_installed_one_is_taken() {
+        let output = shell("only", &["one"]);
+        assert!(output.status.success(), "{output:?}");
+        let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        assert!(path.ends_with("pjrt_plugin_one.so"), "{path}");
+    }
+
+    #[test]
+    fn several_have_to_be_named() {
+        let output = shell("several", &["one", "two"]);
+        let text = stderr(&output);
+        assert!(!output.status.success() && text.contains("pass one of them to --plugin: `"), "{output:?}");
+        assert!(text.contains("`one`") && text.contains("`two`"), "{text}");
+    }
+
+    #[test]
+    fn none_names_the_remedy() {
+        let text = stderr(&shell("none", &[]));
+        assert!(text.contains("pass the path of a plugin's library to --plugin"), "{text}");
+    }
+}

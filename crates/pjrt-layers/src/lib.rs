@@ -24,11 +24,12 @@ mod function;
 #[rustfmt::skip]
 mod generated;
 mod layer;
+pub mod overrides;
 mod settings;
 pub mod trace;
 pub mod validate;
 
-pub use core::{Answer, Call, Execution, Instance, State, TablePlan};
+pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
 pub use function::{Field, Function, Kind, Known, Layout};
 pub use layer::{Layer, LayerError, Outcome, Step};
 
@@ -37,7 +38,11 @@ pub use pjrt_sys::PJRT_Api;
 
 /// The environment variables of the library.
 pub mod variables {
-    pub use crate::settings::{COMPAT_HIDE, COMPAT_MINOR, FAULT, FAULT_SEED, LAYERS, OUTPUT, PLUGIN, TRACE_CALLS};
+    pub use crate::settings::{
+        COMPAT_HIDE, COMPAT_MINOR, FAULT, FAULT_SEED, LAYERS, OUTPUT, OVERRIDE_API_VERSION, OVERRIDE_DEVICE_KIND,
+        OVERRIDE_DEVICES, OVERRIDE_MEMORY, OVERRIDE_PLATFORM_NAME, OVERRIDE_PLATFORM_VERSION, OVERRIDE_PROGRAMS,
+        OVERRIDE_SYNCHRONOUS, PLUGIN, TRACE_CALLS,
+    };
 }
 
 /// Returns the table of the process's stack of layers, which it creates from the [environment variables](variables).

@@ -10,6 +10,7 @@ use crate::compat::Compat;
 use crate::core::{elevated, load, refusal};
 use crate::fault::{Fault, Rules};
 use crate::layer::Layer;
+use crate::overrides::{Override, Programs};
 use crate::trace::{Outputs, Trace};
 use crate::validate::{Reports, Validate};
 
@@ -29,6 +30,22 @@ pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
 pub const FAULT: &str = "PJRT_LAYERS_FAULT";
 /// The number from which `fault` draws the calls of rules with a probability. Without it, the seed is 0.
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
+/// The folder with files that replace programs. See [`Programs`].
+pub const OVERRIDE_PROGRAMS: &str = "PJRT_LAYERS_OVERRIDE_PROGRAMS";
+/// The devices that the framework sees: `first 2`, or positions such as `0,3`.
+pub const OVERRIDE_DEVICES: &str = "PJRT_LAYERS_OVERRIDE_DEVICES";
+/// The values that devices report about their memory, such as `bytes_limit=2GiB`.
+pub const OVERRIDE_MEMORY: &str = "PJRT_LAYERS_OVERRIDE_MEMORY";
+/// The platform's name.
+pub const OVERRIDE_PLATFORM_NAME: &str = "PJRT_LAYERS_OVERRIDE_PLATFORM_NAME";
+/// The text with which the platform describes its version.
+pub const OVERRIDE_PLATFORM_VERSION: &str = "PJRT_LAYERS_OVERRIDE_PLATFORM_VERSION";
+/// The vendor's name of each device.
+pub const OVERRIDE_DEVICE_KIND: &str = "PJRT_LAYERS_OVERRIDE_DEVICE_KIND";
+/// The version of the API that the table announces, such as `0.90`.
+pub const OVERRIDE_API_VERSION: &str = "PJRT_LAYERS_OVERRIDE_API_VERSION";
+/// `1` if runs and transfers shall have ended when their call returns, or `0`.
+pub const OVERRIDE_SYNCHRONOUS: &str = "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS";
 
 /// Returns the value of an environment variable. Tests replace this function.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -37,7 +54,8 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
 /// The layers by their names.
-const KNOWN: &[(&str, Make)] = &[("trace", trace), ("validate", validate), ("compat", compat), ("fault", fault)];
+const KNOWN: &[(&str, Make)] =
+    &[("trace", trace), ("validate", validate), ("compat", compat), ("fault", fault), ("override", overrides)];
 
 fn validate(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     Ok(Box::new(Validate::new(Reports::to_folder(variables(OUTPUT).map(PathBuf::from)))))
@@ -63,6 +81,48 @@ fn fault(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     let rules = rules.to_string_lossy().parse::<Rules>().map_err(|error| format!("{FAULT}: {error}"))?;
     let seed = number(FAULT_SEED, variables)?.unwrap_or(0);
     Ok(Box::new(Fault::new(rules, seed).with_summary(variables(OUTPUT).map(PathBuf::from))))
+}
+
+fn overrides(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let path = |name: &str| variables(name).map(PathBuf::from);
+    let text = |name: &str| variables(name).map(|text| text.to_string_lossy().into_owned());
+    let version = |text: &str| {
+        let (major, minor) = text.trim().split_once('.')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    let fault = |name: &str, text: &str, example: &str| format!("{name} has `{text}`; write {example}");
+    let mut layer = Override::new(Programs::new(path(OUTPUT), path(OVERRIDE_PROGRAMS)));
+    layer.platform_name = text(OVERRIDE_PLATFORM_NAME);
+    layer.platform_version = text(OVERRIDE_PLATFORM_VERSION);
+    layer.device_kind = text(OVERRIDE_DEVICE_KIND);
+    if let Some(text) = text(OVERRIDE_API_VERSION) {
+        let version = version(&text);
+        let example = "the major and the minor version, such as `0.90`";
+        layer.api_version = Some(version.ok_or_else(|| fault(OVERRIDE_API_VERSION, &text, example))?);
+    }
+    if let Some(text) = text(OVERRIDE_SYNCHRONOUS) {
+        layer.synchronous = match text.trim() {
+            "1" => true,
+            "0" => false,
+            _ => return Err(fault(OVERRIDE_SYNCHRONOUS, &text, "`1` to make calls synchronous, or `0`")),
+        };
+    }
+    if let Some(text) = text(OVERRIDE_MEMORY) {
+        layer.memory = text.parse().map_err(|error| format!("{OVERRIDE_MEMORY}: {error}"))?;
+    }
+    if let Some(text) = text(OVERRIDE_DEVICES) {
+        layer.set_devices(text.parse().map_err(|error| format!("{OVERRIDE_DEVICES}: {error}"))?);
+    }
+    if let Some(folder) = layer.programs().replacements().filter(|folder| !folder.is_dir()) {
+        return Err(format!("{OVERRIDE_PROGRAMS} has `{}`, which is not a folder", folder.display()));
+    }
+    if layer.is_empty() {
+        return Err(format!(
+            "the layer `override` has nothing to do: set {OUTPUT} to save programs, or one of its variables, such as \
+             {OVERRIDE_SYNCHRONOUS}=1"
+        ));
+    }
+    Ok(Box::new(layer))
 }
 
 fn number<T: FromStr>(name: &str, variables: Variables<'_>) -> Result<Option<T>, String> {
@@ -128,7 +188,7 @@ mod tests {
     fn faults_name_the_variable() {
         assert_eq!(
             with(&[(LAYERS, "tracy")]).unwrap_err(),
-            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat, fault"
+            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat, fault, override"
         );
         assert_eq!(
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),
@@ -140,11 +200,38 @@ mod tests {
         );
         assert_eq!(
             with(&[(LAYERS, "fault"), (FAULT, "memory oom; compile")]).unwrap_err(),
-            "PJRT_LAYERS_FAULT: rule 2 `compile`: it has no effect: add `oom`, `error=CODE` or `delay=TIME`"
+            "PJRT_LAYERS_FAULT: rule 2 `compile`: it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`"
         );
         assert_eq!(
             with(&[(LAYERS, "fault"), (FAULT, "memory oom"), (FAULT_SEED, "-1")]).unwrap_err(),
             "PJRT_LAYERS_FAULT_SEED has `-1`, which is not a valid number"
         );
+    }
+
+    #[test]
+    fn overrides_are_checked() {
+        let fault = |name, value| with(&[(LAYERS, "override"), (name, value)]).unwrap_err();
+        assert_eq!(
+            fault(LAYERS, "override"),
+            "the layer `override` has nothing to do: set PJRT_LAYERS_OUTPUT to save programs, or one of its variables, \
+             such as PJRT_LAYERS_OVERRIDE_SYNCHRONOUS=1"
+        );
+        assert_eq!(
+            fault(OVERRIDE_SYNCHRONOUS, "yes"),
+            "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS has `yes`; write `1` to make calls synchronous, or `0`"
+        );
+        assert_eq!(
+            fault(OVERRIDE_API_VERSION, "90"),
+            "PJRT_LAYERS_OVERRIDE_API_VERSION has `90`; write the major and the minor version, such as `0.90`"
+        );
+        assert_eq!(
+            fault(OVERRIDE_PROGRAMS, "/nonexistent"),
+            "PJRT_LAYERS_OVERRIDE_PROGRAMS has `/nonexistent`, which is not a folder"
+        );
+        assert!(
+            fault(OVERRIDE_MEMORY, "bytes=1").starts_with("PJRT_LAYERS_OVERRIDE_MEMORY: `bytes=1` is not a value;")
+        );
+        assert!(fault(OVERRIDE_DEVICES, "x").starts_with("PJRT_LAYERS_OVERRIDE_DEVICES: `x` does not select devices;"));
+        assert_eq!(with(&[(LAYERS, "override"), (OVERRIDE_PLATFORM_NAME, "acme")]), Ok(vec!["override"]));
     }
 }

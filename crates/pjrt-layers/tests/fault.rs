@@ -318,6 +318,69 @@ fn framework_recovers() {
     assert_eq!(run().unwrap(), [2.0, 4.0]);
 }
 
+mod events {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Uploads a buffer to the embedded device, of which the rules change the ready events.
+    fn buffer<I: Instance>(rules: &str) -> pjrt::Buffer {
+        // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
+        let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
+        let api = State::start::<I>(plugin, vec![fault(rules, 0)]);
+        let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
+        client.buffer_from_host(&[1_f32, 2.0], &[2]).unwrap()
+    }
+
+    #[test]
+    fn lost_event_is_never_ready() {
+        instance!(Lost);
+        let buffer = buffer::<Lost>("PJRT_Buffer_ReadyEvent call=2 lost");
+        let events: Vec<_> = (0..3).map(|_| buffer.ready_event().unwrap()).collect();
+        events[0].wait().unwrap();
+        events[2].wait().unwrap();
+        let ready: Vec<bool> = events.iter().map(|event| event.is_ready().unwrap()).collect();
+        assert_eq!(ready, [true, false, true]);
+        let (sender, receiver) = channel::<()>();
+        events[1].on_ready(move |_| drop(sender)).unwrap();
+        // The callback is kept for an event that never becomes ready, and dropped at the end of the process.
+        assert_eq!(receiver.recv_timeout(Duration::from_millis(50)), Err(std::sync::mpsc::RecvTimeoutError::Timeout));
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn late_event_follows_the_next_one() {
+        instance!(Late);
+        let buffer = buffer::<Late>("PJRT_Buffer_ReadyEvent late");
+        let mut fast = 0;
+        let mut last = buffer.ready_event().unwrap();
+        for _ in 0..10 {
+            assert!(!last.is_ready().unwrap());
+            let (sender, receiver) = channel();
+            last.on_ready(move |result| sender.send(result.is_ok()).unwrap()).unwrap();
+            let next = buffer.ready_event().unwrap();
+            let start = Instant::now();
+            last.wait().unwrap();
+            assert_eq!(receiver.recv(), Ok(true));
+            assert!(last.is_ready().unwrap());
+            // Without the next event, it would take a second.
+            fast += u32::from(start.elapsed() < Duration::from_millis(500));
+            last = next;
+        }
+        assert!(fast > 0);
+    }
+
+    #[test]
+    fn late_event_does_not_wait_forever() {
+        instance!(Alone);
+        let buffer = buffer::<Alone>("PJRT_Buffer_ReadyEvent call=1 late");
+        let start = Instant::now();
+        buffer.ready_event().unwrap().wait().unwrap();
+        // A thread may sleep longer, but never less.
+        assert!(start.elapsed() >= Duration::from_millis(900));
+    }
+}
+
 mod rules {
     use super::*;
 
@@ -361,14 +424,21 @@ mod rules {
     #[test]
     fn wrong_words_name_the_right_ones() {
         for (rule, reason) in [
-            ("compile", "it has no effect: add `oom`, `error=CODE` or `delay=TIME`"),
+            ("compile", "it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`"),
             (
                 "compile now",
-                "unknown word `now`; behind the function, a rule has `oom`, `error=CODE`, `delay=TIME`, `call=NUMBER` \
-                 and `chance=NUMBER`",
+                "unknown word `now`; behind the function, a rule has `oom`, `error=CODE`, `delay=TIME`, `lost`, \
+                 `late`, `call=NUMBER` and `chance=NUMBER`",
             ),
             ("compile oom error=INTERNAL", "it has two errors: remove one of them"),
             ("compile oom call=1 call=2", "it has `call` twice: remove one of them"),
+            ("memory lost oom", "a call that fails returns no events: remove the error, or `lost` or `late`"),
+            ("memory lost late", "it has `lost` or `late` twice: remove one of them"),
+            (
+                "compile lost",
+                "`compile` selects no function that returns an event; use `transfer`, PJRT_LoadedExecutable_Execute or \
+                 PJRT_Buffer_ReadyEvent",
+            ),
             ("compile delay=5", "`delay=5` is not a time; write a whole number and `us`, `ms` or `s`"),
             ("compile delay=1.5s", "`delay=1.5s` is not a time; write a whole number and `us`, `ms` or `s`"),
             ("compile oom chance=2", "`chance=2` is not a probability; write a number from 0 to 1"),

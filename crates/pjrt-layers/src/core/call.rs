@@ -23,6 +23,8 @@ pub struct Call {
     pub(super) state: &'static State,
     /// The arguments of this crate that replace those of the caller.
     pub(super) frame: Option<Box<Frame>>,
+    /// Whether a layer has replaced the call's error by success.
+    pub(super) clears_error: bool,
 }
 
 impl Call {
@@ -35,7 +37,7 @@ impl Call {
         // SAFETY: L2 (arguments): the struct begins with its size.
         let announced = unsafe { memory::read::<usize>(args) };
         let size = (function.layout.size_behind)(announced).min(function.layout.size);
-        Self { function, id, args, size, state, frame: None }
+        Self { function, id, args, size, state, frame: None, clears_error: false }
     }
 
     /// The function that is called.
@@ -177,7 +179,7 @@ impl Call {
     }
 
     /// Returns the arguments of this crate, which replace those of the caller.
-    fn frame_of(&mut self, size: usize) -> &mut Frame {
+    pub(super) fn frame_of(&mut self, size: usize) -> &mut Frame {
         let frame = match self.frame.take() {
             Some(frame) if frame.announced() == size => frame,
             outer => {
@@ -276,6 +278,16 @@ impl Execution {
     pub fn events(&self) -> Vec<usize> {
         // SAFETY: L2 (arguments): one event for each device.
         unsafe { memory::pointers(self.args.device_complete_events.cast(), self.devices()) }
+    }
+
+    /// Replaces the events of all devices, after a call that succeeded.
+    pub(super) fn replace_events(&self, mut other: impl FnMut(usize) -> usize) {
+        for (at, event) in self.events().into_iter().enumerate().filter(|(_, event)| *event != 0) {
+            let place = self.args.device_complete_events.wrapping_add(at);
+            let event = ptr::with_exposed_provenance_mut(other(event));
+            // SAFETY: L2 (arguments): the framework provides one place for each device.
+            unsafe { place.write_unaligned(event) };
+        }
     }
 
     /// The positions of the arguments that must not be donated.

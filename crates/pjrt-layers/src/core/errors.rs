@@ -12,8 +12,8 @@ use pjrt_sys::{
 };
 use pjrt_types::ErrorCode;
 
-use super::memory;
 use super::state::State;
+use super::{memory, objects};
 use crate::function::Known;
 use crate::layer::LayerError;
 
@@ -59,6 +59,20 @@ pub(super) fn destroy_own(error: *mut PJRT_Error) {
         COUNT.fetch_sub(1, Ordering::Release);
         // SAFETY: L4 (errors): the error was made by `into_raw` and was live until now.
         drop(unsafe { Box::from_raw(error.cast::<OwnError>()) });
+    }
+}
+
+/// Destroys an error of this crate or of the plugin, or nothing.
+///
+/// # Safety
+///
+/// L4: `error` is null, or a live error that the framework does not have.
+pub(super) unsafe fn discard(state: &State, error: *mut PJRT_Error) {
+    if is_own(error.addr()) {
+        destroy_own(error);
+    } else {
+        // SAFETY: this function's contract: the error is one of the plugin's, and ours.
+        let _ = unsafe { objects::checked(state, error) };
     }
 }
 

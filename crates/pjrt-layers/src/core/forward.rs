@@ -9,7 +9,7 @@ use pjrt_types::ErrorCode;
 
 use super::call::Call;
 use super::state::{Hook, State};
-use super::{errors, ready};
+use super::{errors, gates, ready};
 use crate::function::Known;
 use crate::layer::{LayerError, Outcome, Step};
 
@@ -113,6 +113,11 @@ fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJR
             }
             let outcome = Outcome { error: error.addr(), state: call.state };
             contain(|| hook.layer.after(call, token, outcome));
+            if std::mem::take(&mut call.clears_error) {
+                // SAFETY: L4 (errors): the framework does not have the error yet.
+                unsafe { errors::discard(call.state, error) };
+                return null_mut();
+            }
             error
         }
         Step::Answer(error) => {
@@ -125,6 +130,9 @@ fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJR
 /// Calls the plugin.
 #[inline]
 fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
+    if let Some(error) = gates::answer(call, plugin) {
+        return error;
+    }
     if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) }
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Frame {
     replaced: Vec<(usize, usize)>,
     /// Copies of structs to which the arguments point.
     structs: Vec<Box<[u64]>>,
+    /// Copies of bytes to which these structs point.
+    kept: Vec<Box<[u8]>>,
     /// The frame that this one replaces.
     outer: Option<Box<Frame>>,
 }
@@ -31,7 +33,14 @@ impl Frame {
         // SAFETY: this function's contract, and `words` has at least this size.
         unsafe { memory::copy(args, words.as_mut_ptr().cast(), copied) };
         words[0] = announce(size);
-        Box::new(Self { words, caller: (args, known), replaced: Vec::new(), structs: Vec::new(), outer })
+        Box::new(Self {
+            words,
+            caller: (args, known),
+            replaced: Vec::new(),
+            structs: Vec::new(),
+            kept: Vec::new(),
+            outer,
+        })
     }
 
     pub(super) fn args(&mut self) -> *mut u8 {
@@ -65,6 +74,22 @@ impl Frame {
         words[0] = announce(size);
         let address = words.as_mut_ptr().expose_provenance();
         self.structs.push(words);
+        address
+    }
+
+    /// Sets a word of the struct that was added last.
+    pub(super) fn set_in_newest(&mut self, offset: usize, value: usize) {
+        let words = self.structs.last_mut().map_or(&mut [][..], |words| &mut words[..]);
+        if let Some(word) = words.get_mut(offset / size_of::<u64>()) {
+            *word = value as u64;
+        }
+    }
+
+    /// Copies bytes, which live as long as the frame. Returns their address.
+    pub(super) fn keep(&mut self, bytes: &[u8]) -> usize {
+        let bytes: Box<[u8]> = bytes.into();
+        let address = bytes.as_ptr().expose_provenance();
+        self.kept.push(bytes);
         address
     }
 

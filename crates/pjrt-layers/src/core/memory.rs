@@ -22,16 +22,26 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, size: usize) {
     unsafe { ptr::copy_nonoverlapping(from, to, size) };
 }
 
+/// Copies an array of bytes.
+///
+/// # Safety
+///
+/// `from` is null or readable for `size` bytes.
+pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
+    // SAFETY: this function's contract, and the vector has the same size.
+    unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
+    bytes
+}
+
 /// Copies a text.
 ///
 /// # Safety
 ///
 /// `from` is null or readable for `size` bytes.
 pub(super) unsafe fn text(from: *const u8, size: usize) -> String {
-    let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
-    // SAFETY: this function's contract, and the vector has the same size.
-    unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
-    String::from_utf8_lossy(&bytes).into_owned()
+    // SAFETY: this function's contract.
+    String::from_utf8_lossy(&unsafe { bytes(from, size) }).into_owned()
 }
 
 /// Reads an array of pointers.

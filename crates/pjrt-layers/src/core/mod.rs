@@ -1,22 +1,27 @@
 //! The interposing core, and all unsafe code of this crate. See docs/safety.md, section "Layers".
 
+mod answer;
 mod call;
 mod clock;
 mod errors;
 mod exit;
 mod forward;
 mod frame;
+mod gates;
 mod library;
 mod memory;
 mod objects;
 mod privileges;
+mod program;
 mod ready;
 mod refusal;
 mod state;
 mod table;
+mod wait;
 
 pub use call::{Call, Execution};
 pub use forward::{Answer, Instance};
+pub use program::CompiledProgram;
 pub use state::State;
 pub use table::TablePlan;
 

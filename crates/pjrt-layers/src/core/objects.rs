@@ -1,10 +1,11 @@
 //! Queries of live objects, which layers send to the plugin.
 
 use pjrt_sys::{
-    AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args,
-    PJRT_LoadedExecutable_GetExecutable_Args, slot,
+    AbiStruct, PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Executable_Destroy_Args,
+    PJRT_Executable_NumOutputs_Args, PJRT_LoadedExecutable_GetExecutable_Args, slot,
 };
 
+use super::memory;
 use super::state::State;
 
 /// Returns the number of outputs of a loaded executable.
@@ -41,12 +42,29 @@ pub(super) unsafe fn output_count(state: &State, loaded: usize) -> Option<usize>
     outputs.and(destroyed).map(|()| count.num_outputs)
 }
 
+/// Returns the devices of a client that this process can use.
+///
+/// # Safety
+///
+/// `client` is a live client.
+pub(super) unsafe fn addressable_devices(state: &State, client: usize) -> Option<Vec<usize>> {
+    let client = std::ptr::with_exposed_provenance_mut(client);
+    let mut args = PJRT_Client_AddressableDevices_Args { client, ..PJRT_Client_AddressableDevices_Args::new() };
+    let function = state.real::<slot::PJRT_Client_AddressableDevices>()?;
+    // SAFETY: L1 (plugin), and the client is live by this function's contract.
+    let error = unsafe { function(&raw mut args) };
+    // SAFETY: L1 (plugin): the error is ours.
+    unsafe { checked(state, error) }?;
+    // SAFETY: L1 (plugin): the array is readable for its length.
+    Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
+}
+
 /// Destroys an error. Returns `None` if `error` is not null.
 ///
 /// # Safety
 ///
 /// `error` is null or an error of the plugin that the caller owns.
-unsafe fn checked(state: &State, error: *mut PJRT_Error) -> Option<()> {
+pub(super) unsafe fn checked(state: &State, error: *mut PJRT_Error) -> Option<()> {
     if error.is_null() {
         return Some(());
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use pjrt_sys::{PJRT_Error, PJRT_Event_OnReadyCallback, slot};
+use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnReadyCallback, slot};
 
 use super::call::Call;
 use super::forward::contain;
@@ -41,6 +41,32 @@ pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Er
         drop(unsafe { Box::from_raw(registration) });
     }
     error
+}
+
+/// Registers the framework's callback after the call in which the framework did so. If that fails, the callback receives
+/// the error.
+///
+/// # Safety
+///
+/// L5 for the callback and its argument. The event is live.
+pub(super) unsafe fn register_late(
+    state: &'static State,
+    event: usize,
+    callback: PJRT_Event_OnReadyCallback,
+    argument: *mut c_void,
+) {
+    let registration = Box::into_raw(Box::new(Registration { callback, argument, event, state }));
+    let ours: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void) = run;
+    let event = std::ptr::with_exposed_provenance_mut(event);
+    let mut args = PJRT_Event_OnReady_Args { event, ..PJRT_Event_OnReady_Args::new() };
+    (args.callback, args.user_arg) = (Some(ours), registration.cast());
+    let Some(on_ready) = state.real::<slot::PJRT_Event_OnReady>() else { return };
+    // SAFETY: L1 (plugin), and the event is live by this function's contract.
+    let error = unsafe { on_ready(&raw mut args) };
+    if !error.is_null() {
+        // SAFETY: L5 (callbacks): a failed registration never calls back, so this is the callback's only call.
+        unsafe { run(error, registration.cast()) };
+    }
 }
 
 /// # Safety

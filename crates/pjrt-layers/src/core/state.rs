@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::time::Duration;
 
 use pjrt_sys::{PJRT_Api, PJRT_Error, StaticApi};
 
 use super::forward::{Forwarder, Instance};
+use super::gates::Gates;
 use super::table::{Copies, Shown, TablePlan};
-use super::{errors, exit, objects};
+use super::{errors, exit, objects, wait};
 use crate::function::{Function, Known};
 use crate::generated::{COUNT, FUNCTIONS, forwarders};
 use crate::layer::{Layer, LayerError};
@@ -29,6 +31,8 @@ pub struct State {
     plugin: Copies,
     shown: Shown,
     forwarders: [Forwarder; COUNT],
+    /// The events that become ready for the framework later than in the plugin.
+    pub(super) gates: Gates,
     /// The version in the plugin's table.
     version: (u32, u32),
 }
@@ -79,7 +83,7 @@ impl State {
         // SAFETY: L1 (plugin): the table was readable a moment ago, and stays so.
         let shown = unsafe { Shown::new(plugin, &copies, &plan, &forwarders, &wanted) };
         let active = AtomicU32::new(u32::MAX);
-        let state = Self { layers, hooks, active, plugin: copies, shown, forwarders, version };
+        let state = Self { layers, hooks, active, plugin: copies, shown, forwarders, gates: Gates::default(), version };
         state.install();
         state
     }
@@ -172,6 +176,35 @@ impl State {
     pub(crate) fn output_count(&self, executable: usize) -> Option<usize> {
         // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
         unsafe { objects::output_count(self, executable) }
+    }
+
+    /// The devices of a client that this process can use, which the plugin reports.
+    pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
+        // SAFETY: L2 (arguments): the current call returned or received the client, so it is live.
+        unsafe { objects::addressable_devices(self, client) }
+    }
+
+    /// Waits until an event of the current call is ready. Returns whether that happened within the limit.
+    pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
+        // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
+        unsafe { wait::event(self, event, limit) }
+    }
+
+    /// Waits until a buffer of the current call is ready. Returns whether that happened within the limit.
+    pub(crate) fn wait_for_buffer(&'static self, buffer: usize, limit: Duration) -> bool {
+        // SAFETY: L2 (arguments): the current call returned the buffer, which the framework does not have yet.
+        unsafe { wait::buffer(self, buffer, limit) }
+    }
+
+    /// Lets an event, for which [`Call::close_events`] returned this handle, become ready for the framework.
+    pub(crate) fn open_event(&'static self, handle: usize) {
+        self.gates.open(self, handle);
+    }
+
+    /// Runs a closure when an event of the current call is ready. Returns whether the plugin accepted that.
+    pub(crate) fn when_ready(&'static self, event: usize, run: Box<dyn FnOnce() + Send>) -> bool {
+        // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
+        unsafe { wait::when_ready(self, event, run) }
     }
 
     /// The code and text of a live error. 0 stands for success.

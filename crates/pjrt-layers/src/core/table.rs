@@ -20,6 +20,8 @@ const FIRST_MINOR: u32 = 57;
 pub struct TablePlan {
     plugin_minor: u32,
     plugin_size: usize,
+    /// The major version that the table announces.
+    pub major: u32,
     /// The minor version that the table announces.
     pub minor: u32,
     /// The size that the table announces, in bytes.
@@ -36,6 +38,7 @@ impl TablePlan {
         Self {
             plugin_minor,
             plugin_size,
+            major: copies.version().0,
             minor: plugin_minor,
             size: plugin_size,
             answers_missing: false,
@@ -152,7 +155,7 @@ impl Shown {
         let minor =
             std::mem::offset_of!(PJRT_Api, pjrt_api_version) + std::mem::offset_of!(PJRT_Api_Version, major_version);
         // Two 32-bit numbers share the word.
-        set(main, minor, copies.version.0 as usize | (plan.minor as usize) << 32);
+        set(main, minor, plan.major as usize | (plan.minor as usize) << 32);
         let hooked = |kind: u32| {
             let of_node = |f: &Forwarder| f.extension == Some(PJRT_Extension_Type(kind));
             forwarders.iter().enumerate().any(|(id, f)| of_node(f) && wanted(id))

@@ -4,15 +4,18 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pjrt_types::ErrorCode;
 
-use super::rule::{Failure, Rule, Rules};
-use crate::core::Call;
-use crate::function::Function;
+use super::injections::Injections;
+use super::rule::{Failure, PATIENCE, Readiness, Rule, Rules};
+use crate::core::{Call, State};
+use crate::function::{Function, Kind};
 use crate::generated::{COUNT, FUNCTIONS};
-use crate::layer::{Layer, Step};
+use crate::layer::{Layer, Outcome, Step};
 
 /// Lets calls fail or wait, by [`Rules`].
 ///
@@ -25,6 +28,7 @@ pub struct Fault {
     /// The positions of the rules of each function.
     by_function: Vec<Vec<usize>>,
     summary: Summary,
+    injections: Injections,
 }
 
 /// The calls of a rule so far.
@@ -33,6 +37,9 @@ struct Counts {
     calls: AtomicU64,
     failed: AtomicU64,
     delayed: AtomicU64,
+    lost_or_late: AtomicU64,
+    /// The event that becomes ready after those of the next call.
+    late: Mutex<Option<Sender<()>>>,
 }
 
 /// The destination of the summary at exit.
@@ -55,13 +62,14 @@ impl Fault {
             }
         }
         let rules = rules.0.into_iter().map(|rule| (rule, Counts::default())).collect();
-        Self { rules, seed, by_function, summary: Summary::Nowhere }
+        Self { rules, seed, by_function, summary: Summary::Nowhere, injections: Injections::default() }
     }
 
     /// Writes the number of calls of each rule when the process exits: to `fault-PID.txt` in a folder, or to the standard
-    /// error.
+    /// error. With a folder, it also writes each fault to `fault-PID.jsonl` when it is injected.
     #[must_use]
     pub fn with_summary(mut self, folder: Option<PathBuf>) -> Self {
+        self.injections = Injections::new(folder.as_deref());
         self.summary = folder.map_or(Summary::StandardError, Summary::Folder);
         self
     }
@@ -89,7 +97,13 @@ impl Fault {
             let [calls, failed, delayed] =
                 [&counts.calls, &counts.failed, &counts.delayed].map(|count| count.load(Ordering::Relaxed));
             let number = at + 1;
-            let _ = writeln!(text, "  {number} `{}`: {calls} calls, {failed} failed, {delayed} delayed", rule.text);
+            let events = match (rule.readiness, counts.lost_or_late.load(Ordering::Relaxed)) {
+                (None, _) => String::new(),
+                (Some(Readiness::Lost), count) => format!(", {count} events lost"),
+                (Some(Readiness::Late), count) => format!(", {count} events late"),
+            };
+            let _ =
+                writeln!(text, "  {number} `{}`: {calls} calls, {failed} failed, {delayed} delayed{events}", rule.text);
         }
         text
     }
@@ -101,13 +115,17 @@ impl Layer for Fault {
     }
 
     fn wants(&self, function: &Function) -> bool {
+        // Functions that take an event may take one that is lost or late.
+        let takes_event =
+            function.fields.iter().any(|field| !field.output && matches!(field.kind, Kind::Handle("PJRT_Event")));
         let mut ids = self.rules.iter().flat_map(|(rule, _)| &rule.functions);
-        ids.any(|id| FUNCTIONS[*id].name == function.name)
+        takes_event && self.rules.iter().any(|(rule, _)| rule.readiness.is_some())
+            || ids.any(|id| FUNCTIONS[*id].name == function.name)
     }
 
     fn before(&self, call: &mut Call) -> Step {
         let mut delay = Duration::ZERO;
-        let mut answer = None;
+        let (mut answer, mut token) = (None, 0);
         for at in &self.by_function[call.id()] {
             let (rule, counts) = &self.rules[*at];
             let number = counts.calls.fetch_add(1, Ordering::Relaxed) + 1;
@@ -118,6 +136,12 @@ impl Layer for Fault {
                 delay = delay.saturating_add(more);
                 counts.delayed.fetch_add(1, Ordering::Relaxed);
             }
+            if let (Some(readiness), 0) = (rule.readiness, token) {
+                // 0 stands for no such rule.
+                token = *at as u64 + 1;
+                let effect = if readiness == Readiness::Lost { "lost" } else { "late" };
+                self.injections.add(call.function().name, *at, &rule.text, number, effect);
+            }
             if let (Some(failure), None) = (rule.failure, &answer) {
                 answer = Some((*at, failure, number));
                 counts.failed.fetch_add(1, Ordering::Relaxed);
@@ -126,12 +150,43 @@ impl Layer for Fault {
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }
-        let Some((at, failure, number)) = answer else { return Step::Continue(0) };
+        let Some((at, failure, number)) = answer else { return Step::Continue(token) };
         let code = match failure {
             Failure::OutOfMemory => ErrorCode::RESOURCE_EXHAUSTED,
             Failure::Error(code) => code,
         };
+        let (name, text) = (call.function().name, &self.rules[at].0.text);
+        self.injections.add(name, at, text, number, code.name().unwrap_or("unknown code"));
         Step::answer(code, self.message(at, failure, call.function(), number))
+    }
+
+    fn after(&self, call: &mut Call, token: u64, outcome: Outcome) {
+        let events = if outcome.failed() { Vec::new() } else { call.events() };
+        for at in &self.by_function[call.id()] {
+            let (_, counts) = &self.rules[*at];
+            let late = counts.late.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let (Some(late), Some(event)) = (late, events.first()) {
+                let state = call.state();
+                let ready = move || {
+                    // The receiver is gone if the event became ready after the maximum time.
+                    let _ = late.send(());
+                };
+                // If the plugin does not accept this, `late` is dropped, which opens the earlier event.
+                let _ = state.when_ready(*event, Box::new(ready));
+            }
+        }
+        let Some(at) = usize::try_from(token).ok().and_then(|token| token.checked_sub(1)) else { return };
+        let (rule, counts) = &self.rules[at];
+        if events.is_empty() {
+            return;
+        }
+        counts.lost_or_late.fetch_add(events.len() as u64, Ordering::Relaxed);
+        let handles = call.close_events();
+        if rule.readiness == Some(Readiness::Late) {
+            let (sender, receiver) = channel();
+            *counts.late.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+            open_later(call.state(), handles, receiver);
+        }
     }
 
     fn exit(&self) {
@@ -146,5 +201,21 @@ impl Layer for Fault {
         if let Err(error) = result {
             let _ = writeln!(io::stderr(), "pjrt-layers: cannot write the summary: {error}\n{text}");
         }
+    }
+}
+
+/// Opens events after a message, or after the maximum time. The plugin's threads never run this.
+fn open_later(state: &'static State, handles: Vec<usize>, receiver: Receiver<()>) {
+    let open = move || {
+        // Both a message and a lost sender end the wait.
+        let _ = receiver.recv_timeout(PATIENCE);
+        for handle in handles {
+            state.open_event(handle);
+        }
+    };
+    let thread = std::thread::Builder::new().name("pjrt late event".to_owned());
+    if let Err(error) = thread.spawn(open) {
+        // Without the thread, the events are lost.
+        let _ = writeln!(io::stderr(), "pjrt-layers: fault: cannot start a thread for late events: {error}");
     }
 }

@@ -1,5 +1,6 @@
 //! The layer `fault`: lets calls fail or take longer, by rules. See [`Fault`].
 
+mod injections;
 mod injector;
 mod parse;
 mod rule;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pjrt_types::ErrorCode;
 
-use super::rule::{Failure, KINDS, Rule, Rules, can_fail};
+use super::rule::{Failure, KINDS, Readiness, Rule, Rules, can_fail, returns_events};
 use crate::generated::FUNCTIONS;
 
 /// A text that is not a list of rules. Its message names the rule and the word, and the values that are allowed.
@@ -43,6 +43,7 @@ impl FromStr for Rules {
 struct Words {
     failure: Option<Failure>,
     delay: Option<Duration>,
+    readiness: Option<Readiness>,
     calls: Option<RangeInclusive<u64>>,
     chance: Option<f64>,
 }
@@ -57,28 +58,51 @@ fn rule(text: &str) -> Result<Rule, String> {
             "oom" if key == word => found.failure.replace(Failure::OutOfMemory).is_some(),
             "error" => found.failure.replace(Failure::Error(code(value)?)).is_some(),
             "delay" => found.delay.replace(delay(value)?).is_some(),
+            "lost" if key == word => found.readiness.replace(Readiness::Lost).is_some(),
+            "late" if key == word => found.readiness.replace(Readiness::Late).is_some(),
             "call" => found.calls.replace(calls(value)?).is_some(),
             "chance" => found.chance.replace(chance(value)?).is_some(),
             _ => {
                 return Err(format!(
                     "unknown word `{word}`; behind the function, a rule has `oom`, `error=CODE`, `delay=TIME`, \
-                     `call=NUMBER` and `chance=NUMBER`"
+                     `lost`, `late`, `call=NUMBER` and `chance=NUMBER`"
                 ));
             }
         };
         if is_second {
             return Err(match key {
+                "lost" | "late" => "it has `lost` or `late` twice: remove one of them".to_owned(),
                 "oom" | "error" => "it has two errors: remove one of them".to_owned(),
                 _ => format!("it has `{key}` twice: remove one of them"),
             });
         }
     }
-    let Words { failure, delay, calls, chance } = found;
-    if failure.is_none() && delay.is_none() {
-        return Err("it has no effect: add `oom`, `error=CODE` or `delay=TIME`".to_owned());
+    let Words { failure, delay, readiness, calls, chance } = found;
+    if failure.is_none() && delay.is_none() && readiness.is_none() {
+        return Err("it has no effect: add `oom`, `error=CODE`, `delay=TIME`, `lost` or `late`".to_owned());
     }
-    let functions = functions(subject, failure.is_some())?;
-    Ok(Rule { text: text.to_owned(), functions, failure, delay, calls: calls.unwrap_or(1..=u64::MAX), chance })
+    if failure.is_some() && readiness.is_some() {
+        return Err("a call that fails returns no events: remove the error, or `lost` or `late`".to_owned());
+    }
+    let mut functions = functions(subject, failure.is_some())?;
+    if readiness.is_some() {
+        functions.retain(|id| returns_events(&FUNCTIONS[*id]));
+        if functions.is_empty() {
+            return Err(format!(
+                "`{subject}` selects no function that returns an event; use `transfer`, PJRT_LoadedExecutable_Execute or \
+                 PJRT_Buffer_ReadyEvent"
+            ));
+        }
+    }
+    Ok(Rule {
+        text: text.to_owned(),
+        functions,
+        failure,
+        delay,
+        readiness,
+        calls: calls.unwrap_or(1..=u64::MAX),
+        chance,
+    })
 }
 
 /// Returns the positions of a subject's functions.

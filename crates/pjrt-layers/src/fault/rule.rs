@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pjrt_types::ErrorCode;
 
-use crate::function::Function;
+use crate::function::{Field, Function, Kind};
 
 /// Which calls fail or are delayed. [`Rules::from_str`](std::str::FromStr::from_str) reads them from a text.
 ///
@@ -20,6 +20,8 @@ use crate::function::Function;
 /// | `oom` | effect: the code `RESOURCE_EXHAUSTED`, and a text that begins with "Out of memory" |
 /// | `error=INTERNAL` | effect: this code |
 /// | `delay=50ms` | effect: the call waits first; units are `us`, `ms` and `s` |
+/// | `lost` | effect: the events that the call returns never become ready |
+/// | `late` | effect: they become ready after those of the rule's next call, or after a second |
 /// | `call=3`, `call=3-5`, `call=3-` | condition: the third call, the third to the fifth, or from the third on |
 /// | `chance=0.1` | condition: each call with this probability |
 ///
@@ -36,6 +38,7 @@ pub(super) struct Rule {
     pub(super) functions: Vec<usize>,
     pub(super) failure: Option<Failure>,
     pub(super) delay: Option<Duration>,
+    pub(super) readiness: Option<Readiness>,
     /// The numbers of the calls, the first one being 1.
     pub(super) calls: RangeInclusive<u64>,
     /// Probability of each of these calls, from 0 to 1.
@@ -50,6 +53,18 @@ pub(super) enum Failure {
     /// With this code.
     Error(ErrorCode),
 }
+
+/// When the events of a call become ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    /// Never.
+    Lost,
+    /// After those of the rule's next call, but at most [`PATIENCE`] later.
+    Late,
+}
+
+/// How long an event waits for the next one. A program may wait for an event before it makes the next call.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Rule {
     /// Whether the rule applies to its call of this number. The answer depends on the arguments only, so a seed gives the
@@ -99,6 +114,13 @@ pub(super) const KINDS: &[(&str, &[&str])] = &[
         ],
     ),
 ];
+
+/// Whether a function returns events.
+pub(super) fn returns_events(function: &Function) -> bool {
+    let is_event = |field: &Field| matches!(field.kind, Kind::Handle("PJRT_Event"));
+    function.name == "PJRT_LoadedExecutable_Execute"
+        || function.fields.iter().any(|field| field.output && is_event(field))
+}
 
 /// Whether a framework can receive an error from a function. It does not expect one for a question about an error.
 pub(super) fn can_fail(function: &Function) -> bool {

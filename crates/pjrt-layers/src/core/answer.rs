@@ -1,0 +1,127 @@
+//! Methods through which layers change the results of a call.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use super::call::Call;
+use super::memory;
+use crate::function::{Field, Kind};
+
+impl Call {
+    /// Sets an output that is a number or a boolean, after a call. Does nothing for other fields, for lengths, and if the
+    /// caller's struct ends before the field.
+    pub fn set(&mut self, field: &Field, value: u64) {
+        match field.kind {
+            Kind::Integer => self.write(field, value),
+            Kind::Bool => self.write(field, u64::from(value != 0)),
+            _ => {}
+        }
+    }
+
+    /// Sets an output that is a text, after a call. The text is never freed, because the framework may keep it.
+    pub fn set_text(&mut self, text: &Field, length: &Field, value: &str) {
+        let is_text = matches!(text.kind, Kind::Text | Kind::Pointer) && matches!(length.kind, Kind::Size);
+        if is_text && self.has(text) && self.has(length) {
+            let value = interned(&TEXTS, value.as_bytes());
+            self.write(text, value.as_ptr().expose_provenance() as u64);
+            self.write(length, value.len() as u64);
+        }
+    }
+
+    /// The handles in an output that is an array, after a call that succeeded.
+    #[must_use]
+    pub fn handles(&self, array: &Field, count: &Field) -> Vec<usize> {
+        let from = std::ptr::with_exposed_provenance(self.address(array));
+        let is_array = matches!(array.kind, Kind::Handles(_)) && matches!(count.kind, Kind::Size);
+        // SAFETY: L1 (plugin): the array is readable for its length.
+        if is_array { unsafe { memory::pointers(from, self.address(count)) } } else { Vec::new() }
+    }
+
+    /// Removes handles from an output that is an array, after a call that succeeded. The framework receives another array,
+    /// which is never freed, because the framework may keep it.
+    pub fn retain(&mut self, array: &Field, count: &Field, keep: impl FnMut(&usize) -> bool) {
+        let all = self.handles(array, count);
+        let length = all.len();
+        let kept: Vec<usize> = all.into_iter().filter(keep).collect();
+        if kept.len() < length && self.has(array) && self.has(count) {
+            let kept = interned(&ARRAYS, &kept);
+            self.write(array, kept.as_ptr().expose_provenance() as u64);
+            self.write(count, kept.len() as u64);
+        }
+    }
+
+    /// The events that a successful call returned.
+    pub(crate) fn events(&self) -> Vec<usize> {
+        let fields = self.function.fields.iter();
+        let outputs = fields.filter(|field| field.output && matches!(field.kind, Kind::Handle("PJRT_Event")));
+        let mut events: Vec<usize> = outputs.map(|field| self.address(field)).collect();
+        events.extend(self.execution().map(|run| run.events()).unwrap_or_default());
+        events.retain(|event| *event != 0);
+        events
+    }
+
+    /// Replaces the events that a successful call returned by others, which stay closed until
+    /// [`State::open_event`](super::State::open_event). Returns their handles.
+    pub(crate) fn close_events(&mut self) -> Vec<usize> {
+        let state = self.state;
+        let mut closed = Vec::new();
+        let mut close = |event: usize| {
+            let handle = state.gates.close(event);
+            closed.push(handle);
+            handle
+        };
+        for field in self.function.fields {
+            let event = self.address(field);
+            if field.output && matches!(field.kind, Kind::Handle("PJRT_Event")) && event != 0 {
+                self.write(field, close(event) as u64);
+            }
+        }
+        if let Some(run) = self.execution() {
+            run.replace_events(close);
+        }
+        closed
+    }
+
+    /// Destroys the error of a call. The call then succeeds, with the outputs that the layer sets.
+    pub fn clear_error(&mut self) {
+        self.clears_error = true;
+    }
+
+    fn has(&self, field: &Field) -> bool {
+        field.output && field.offset + field.size <= self.size
+    }
+
+    fn write(&mut self, field: &Field, value: u64) {
+        if !self.has(field) {
+            return;
+        }
+        let to = self.args.wrapping_add(field.offset);
+        // The lowest bytes of the number are those of a shorter one.
+        match (field.size, u32::try_from(value & u64::from(u32::MAX)), u8::try_from(value & u64::from(u8::MAX))) {
+            // SAFETY: L2 (arguments): the field is within the struct.
+            (8, ..) => unsafe { memory::copy(value.to_ne_bytes().as_ptr(), to, 8) },
+            // SAFETY: L2 (arguments): the field is within the struct.
+            (4, Ok(value), _) => unsafe { memory::copy(value.to_ne_bytes().as_ptr(), to, 4) },
+            // SAFETY: L2 (arguments): the field is within the struct.
+            (1, _, Ok(value)) => unsafe { memory::copy(&raw const value, to, 1) },
+            _ => {}
+        }
+    }
+}
+
+/// Texts and arrays that frameworks received. Each content exists once, so that repeated queries need no new memory.
+static TEXTS: LazyLock<Interned<u8>> = LazyLock::new(Mutex::default);
+static ARRAYS: LazyLock<Interned<usize>> = LazyLock::new(Mutex::default);
+
+type Interned<T> = Mutex<HashSet<&'static [T]>>;
+
+fn interned<T: Clone + Eq + Hash>(known: &Interned<T>, content: &[T]) -> &'static [T] {
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(content) {
+        return found;
+    }
+    let leaked: &'static [T] = Box::leak(content.to_vec().into_boxed_slice());
+    known.insert(leaked);
+    leaked
+}

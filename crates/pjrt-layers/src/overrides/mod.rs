@@ -1,0 +1,12 @@
+//! The layer `override`: saves and replaces programs, changes the answers to queries, and makes calls synchronous. See
+//! [`Override`].
+
+mod devices;
+mod layer;
+mod programs;
+mod queries;
+mod synchronous;
+
+pub use layer::Override;
+pub use programs::Programs;
+pub use queries::{Devices, InvalidOverride, Memory};

@@ -1,0 +1,131 @@
+//! Saves the programs that a framework compiles, and replaces them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::core::{Call, CompiledProgram};
+use crate::function::Function;
+
+/// The first bytes of MLIR's bytecode.
+const BYTECODE: &[u8] = b"ML\xefR";
+/// Number of digits of a program's hash in the name of its file.
+const DIGITS: usize = 16;
+
+/// Where programs are saved, and by which files they are replaced.
+///
+/// The third program that a process compiles has the name `program-3-HASH`, in which `HASH` is the first 16 digits of the
+/// SHA-256 of its bytes. The ending is the format: `.mlir` (text), `.mlirbc` (bytecode), `.hlo` or `.hlo_with_config`.
+#[derive(Debug, Default)]
+pub struct Programs {
+    save: Option<PathBuf>,
+    replacements: Option<PathBuf>,
+    compiled: AtomicU64,
+}
+
+impl Programs {
+    /// Saves programs in the first folder, each with its compile options. The second folder has the replacements. A file
+    /// whose name without its ending is `program-3` or `program-3-HASH` replaces this program, and so does a file whose
+    /// name ends with its hash.
+    #[must_use]
+    pub fn new(save: Option<PathBuf>, replacements: Option<PathBuf>) -> Self {
+        Self { save, replacements, compiled: AtomicU64::new(0) }
+    }
+
+    /// The folder with replacements.
+    #[must_use]
+    pub fn replacements(&self) -> Option<&Path> {
+        self.replacements.as_deref()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.save.is_none() && self.replacements.is_none()
+    }
+
+    pub(super) fn wants(&self, function: &Function) -> bool {
+        !self.is_empty() && function.field("program").is_some() && function.field("compile_options").is_some()
+    }
+
+    /// Saves the program of a call, and replaces it.
+    pub(super) fn exchange(&self, call: &mut Call, program: &CompiledProgram) -> Result<(), String> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let number = self.compiled.fetch_add(1, Ordering::Relaxed) + 1;
+        let digest: String = Sha256::digest(&program.code).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = &digest[..DIGITS];
+        if let Some(folder) = &self.save {
+            save(folder, &format!("program-{number}-{hash}"), program)?;
+        }
+        let Some(folder) = &self.replacements else { return Ok(()) };
+        if let Some(path) = find(folder, &format!("program-{number}"), hash)? {
+            let format = format_of(&path)?;
+            let code = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            call.replace_program(&code, format);
+        }
+        Ok(())
+    }
+}
+
+fn save(folder: &Path, name: &str, program: &CompiledProgram) -> Result<(), String> {
+    let code = folder.join(format!("{name}.{}", ending(program)));
+    let options = folder.join(format!("{name}.compile-options.pb"));
+    for (path, bytes) in [(code, &program.code), (options, &program.options)] {
+        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, bytes));
+        written.map_err(|error| format!("cannot save a program to {}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The ending of a program's file.
+fn ending(program: &CompiledProgram) -> &str {
+    match program.format.as_str() {
+        "mlir" if program.code.starts_with(BYTECODE) => "mlirbc",
+        "mlir" => "mlir",
+        "hlo" => "hlo",
+        "hlo_with_config" => "hlo_with_config",
+        _ => "bin",
+    }
+}
+
+/// The format of a file by its ending.
+fn format_of(path: &Path) -> Result<&'static str, String> {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("mlir" | "mlirbc") => Ok("mlir"),
+        Some("hlo") => Ok("hlo"),
+        Some("hlo_with_config") => Ok("hlo_with_config"),
+        _ => Err(format!(
+            "{} does not have the ending of a program; rename it to end with .mlir, .mlirbc, .hlo or .hlo_with_config",
+            path.display()
+        )),
+    }
+}
+
+/// Finds the file that replaces a program.
+fn find(folder: &Path, name: &str, hash: &str) -> Result<Option<PathBuf>, String> {
+    let failed = |error: std::io::Error| format!("cannot read the folder with programs {}: {error}", folder.display());
+    let (mut named, mut hashed) = (None, Vec::new());
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let start =
+            stem.strip_suffix(hash).and_then(|start| start.strip_suffix('-').or(start.is_empty().then_some("")));
+        if stem == name || start == Some(name) {
+            named = Some(path);
+        } else if start.is_some() {
+            hashed.push(path);
+        }
+    }
+    hashed.sort_unstable();
+    match (named, &hashed[..]) {
+        (Some(path), _) => Ok(Some(path)),
+        (None, [first, second, ..]) => Err(format!(
+            "{} and {} would both replace {name}, whose hash is {hash}: remove one of them",
+            first.display(),
+            second.display()
+        )),
+        (None, _) => Ok(hashed.pop()),
+    }
+}

@@ -1,0 +1,172 @@
+//! The values with which queries are answered, and their texts.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pjrt_sys::slot;
+
+use crate::core::{Call, State};
+use crate::function::{Field, Kind};
+use crate::layer::Outcome;
+
+/// A text that is not a valid setting. Its message names the part that is wrong, and the values that are allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidOverride(String);
+
+impl fmt::Display for InvalidOverride {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidOverride {}
+
+/// The devices of a client that a framework sees, by their position among the devices that the process can use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Devices {
+    /// All devices.
+    #[default]
+    All,
+    /// The first devices, up to this number.
+    First(usize),
+    /// The devices at these positions. The first position is 0.
+    At(Vec<usize>),
+}
+
+impl Devices {
+    pub(super) fn contains(&self, position: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::First(count) => position < *count,
+            Self::At(positions) => positions.contains(&position),
+        }
+    }
+
+    /// The first position that a client with this number of devices lacks.
+    pub(super) fn first_missing(&self, count: usize) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::First(wanted) => (*wanted > count).then_some(count),
+            Self::At(positions) => positions.iter().copied().find(|position| *position >= count),
+        }
+    }
+}
+
+impl FromStr for Devices {
+    type Err = InvalidOverride;
+
+    /// Reads `first 2`, or positions such as `0,3`.
+    fn from_str(text: &str) -> Result<Self, InvalidOverride> {
+        let fault = || {
+            InvalidOverride(format!(
+                "`{text}` does not select devices; write the number of devices as `first 2`, or the positions of devices \
+                 as `0,3`"
+            ))
+        };
+        if let Some(count) = text.trim().strip_prefix("first") {
+            let count = count.trim().parse().ok().filter(|count| *count > 0);
+            return count.map(Self::First).ok_or_else(fault);
+        }
+        let positions = text.split(',').map(|position| position.trim().parse().map_err(|_| fault()));
+        Ok(Self::At(positions.collect::<Result<_, _>>()?))
+    }
+}
+
+/// The values that devices report about their memory, by the names in `PJRT_Device_MemoryStats_Args`.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Vec<(&'static Field, u64)>);
+
+impl Memory {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Sets the values. If the plugin does not report anything about its memory, these are the only values.
+    pub(super) fn answer(&self, call: &mut Call, outcome: Outcome) {
+        let function = call.function();
+        if outcome.failed() {
+            for field in function.fields {
+                call.set(field, 0);
+            }
+            call.clear_error();
+        }
+        for (field, value) in &self.0 {
+            call.set(field, *value);
+            if let Some(is_set) = function.field(&format!("{}_is_set", field.name)) {
+                call.set(is_set, 1);
+            }
+        }
+    }
+
+    /// The fields that may be set.
+    fn fields() -> impl Iterator<Item = &'static Field> {
+        let fields = State::function::<slot::PJRT_Device_MemoryStats>().fields.iter();
+        fields.filter(|field| field.output && matches!(field.kind, Kind::Integer))
+    }
+}
+
+impl FromStr for Memory {
+    type Err = InvalidOverride;
+
+    /// Reads values such as `bytes_limit=2GiB, bytes_in_use=512MiB`.
+    fn from_str(text: &str) -> Result<Self, InvalidOverride> {
+        let mut values = Vec::new();
+        for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let field = Self::fields().find(|field| field.name == name.trim()).ok_or_else(|| {
+                let names: Vec<&str> = Self::fields().map(|field| field.name).collect();
+                InvalidOverride(format!("`{word}` is not a value; write NAME=NUMBER with one of {}", names.join(", ")))
+            })?;
+            let value = bytes(value.trim()).ok_or_else(|| {
+                InvalidOverride(format!(
+                    "`{word}` has no valid number; write a whole number, with or without `KiB`, `MiB` or `GiB`"
+                ))
+            })?;
+            values.push((field, value));
+        }
+        Ok(Self(values))
+    }
+}
+
+/// Reads a number of bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        _ => return None,
+    };
+    let number = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    i64::try_from(number).is_ok().then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_a_number_or_positions() {
+        assert_eq!("first 2".parse(), Ok(Devices::First(2)));
+        assert_eq!("0, 3".parse(), Ok(Devices::At(vec![0, 3])));
+        for wrong in ["first 0", "first", "2-3", "", "-1"] {
+            let error = wrong.parse::<Devices>().unwrap_err().to_string();
+            assert!(error.contains("write the number of devices as `first 2`"), "{wrong}: {error}");
+        }
+        assert_eq!(Devices::At(vec![0, 3]).first_missing(2), Some(3));
+        assert_eq!(Devices::First(2).first_missing(2), None);
+    }
+
+    #[test]
+    fn memory_has_names_and_units() {
+        let memory: Memory = "bytes_limit=2GiB, num_allocs=7".parse().unwrap();
+        let values: Vec<_> = memory.0.iter().map(|(field, value)| (field.name, *value)).collect();
+        assert_eq!(values, [("bytes_limit", 2 << 30), ("num_allocs", 7)]);
+        let unknown = "bytes=1".parse::<Memory>().unwrap_err().to_string();
+        assert!(unknown.starts_with("`bytes=1` is not a value") && unknown.contains("peak_bytes_in_use"), "{unknown}");
+        for wrong in ["bytes_limit", "bytes_limit=2GB", "bytes_limit=-1", "bytes_limit=9223372036854775808"] {
+            assert!(wrong.parse::<Memory>().unwrap_err().to_string().contains("`GiB`"), "{wrong}");
+        }
+    }
+}
