@@ -117,7 +117,7 @@ impl Guarded {
     }
 }
 
-/// What the guard reports about the task's end: words, and whether it succeeded.
+/// The guard's report of the task's end: words, and whether it succeeded.
 fn ended(stdout: &str) -> Option<(String, bool)> {
     let lines = stdout.lines().rev().filter_map(|line| line.strip_prefix(MARK));
     let mut lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());

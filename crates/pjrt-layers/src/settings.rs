@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use pjrt_sys::StaticApi;
 
@@ -22,6 +23,8 @@ pub const LAYERS: &str = "PJRT_LAYERS";
 pub const OUTPUT: &str = "PJRT_LAYERS_OUTPUT";
 /// Number of calls that the timeline of `trace` keeps for each thread.
 pub const TRACE_CALLS: &str = "PJRT_LAYERS_TRACE_CALLS";
+/// After how many seconds `validate` writes for which run a thread waits.
+pub const VALIDATE_WAIT: &str = "PJRT_LAYERS_VALIDATE_WAIT";
 /// The minor version of the API that `compat` announces.
 pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
 /// The numbers of the extensions that `compat` hides, separated by commas.
@@ -58,7 +61,9 @@ const KNOWN: &[(&str, Make)] =
     &[("trace", trace), ("validate", validate), ("compat", compat), ("fault", fault), ("override", overrides)];
 
 fn validate(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
-    Ok(Box::new(Validate::new(Reports::to_folder(variables(OUTPUT).map(PathBuf::from)))))
+    let reports = Reports::to_folder(variables(OUTPUT).map(PathBuf::from));
+    let seconds = number::<u64>(VALIDATE_WAIT, variables)?;
+    Ok(Box::new(Validate::new(reports).with_wait_limit(seconds.map(Duration::from_secs))))
 }
 
 fn trace(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {

@@ -203,7 +203,8 @@ mod synchronous {
     /// Ends the work a moment later, on another thread.
     unsafe extern "C" fn on_ready(args: *mut PJRT_Event_OnReady_Args) -> *mut PJRT_Error {
         // SAFETY: V1: the caller passes arguments of this size.
-        let (callback, argument) = unsafe { ((*args).callback.unwrap(), (*args).user_arg.expose_provenance()) };
+        let args = unsafe { &*args };
+        let (callback, argument) = (args.callback.unwrap(), args.user_arg.expose_provenance());
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(30));
             ENDED.store(true, Ordering::Release);
@@ -217,7 +218,8 @@ mod synchronous {
     fn has_ended<I: Instance>(synchronous: bool) -> bool {
         let mut table = PJRT_Api::new();
         table.pjrt_api_version.minor_version = 117;
-        (table.PJRT_Buffer_CopyRawToHost, table.PJRT_Event_OnReady) = (Some(copy), Some(on_ready));
+        table.PJRT_Buffer_CopyRawToHost = Some(copy);
+        table.PJRT_Event_OnReady = Some(on_ready);
         // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
         // the test.
         let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };

@@ -6,6 +6,7 @@ use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions, slot};
 
 use super::frame::Frame;
 use super::memory;
+use super::ready;
 use super::state::State;
 use crate::function::{Field, Function, Kind, Known, Layout};
 use crate::generated::FUNCTIONS;
@@ -57,6 +58,27 @@ impl Call {
     #[inline]
     pub fn is<S: Known>(&self) -> bool {
         self.id == S::ID
+    }
+
+    /// Whether this thread is in a callback of an event, if a layer watches events.
+    #[must_use]
+    pub fn is_in_callback(&self) -> bool {
+        ready::is_inside()
+    }
+
+    /// The numbers of an argument that is an array of 64-bit numbers.
+    #[must_use]
+    pub fn numbers(&self, array: &str, count: &str) -> Vec<i64> {
+        let (Some(array), Some(count)) = (self.function.field(array), self.function.field(count)) else {
+            return Vec::new();
+        };
+        let is_array = matches!(array.kind, Kind::Pointer) && matches!(count.kind, Kind::Size);
+        let (from, count) = (ptr::with_exposed_provenance::<u8>(self.address(array)), self.address(count));
+        if from.is_null() || !is_array {
+            return Vec::new();
+        }
+        // SAFETY: L2 (arguments): one number for each position.
+        (0..count).map(|at| unsafe { memory::read::<i64>(from.wrapping_add(at * size_of::<i64>())) }).collect()
     }
 
     /// The process's stack of layers.
@@ -232,6 +254,16 @@ impl Execution {
     #[must_use]
     pub fn devices(&self) -> usize {
         self.args.num_devices
+    }
+
+    /// The device of each list, if the executable's devices are these. Empty if their number differs.
+    #[must_use]
+    pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
+        match (self.args.execute_device.addr(), self.devices()) {
+            (0, count) if count == devices.len() => devices.to_vec(),
+            (0, _) => Vec::new(),
+            (device, count) => vec![device; count],
+        }
     }
 
     /// Whether the caller passed no lists for the outputs.

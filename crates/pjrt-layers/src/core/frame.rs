@@ -85,9 +85,10 @@ impl Frame {
         }
     }
 
-    /// Copies bytes, which live as long as the frame. Returns their address.
+    /// Copies bytes, which live as long as the frame. Returns their address. A zero byte follows them, because MLIR's
+    /// parser in many builds of XLA reads the byte behind a text.
     pub(super) fn keep(&mut self, bytes: &[u8]) -> usize {
-        let bytes: Box<[u8]> = bytes.into();
+        let bytes: Box<[u8]> = bytes.iter().copied().chain([0]).collect();
         let address = bytes.as_ptr().expose_provenance();
         self.kept.push(bytes);
         address

@@ -17,6 +17,7 @@ mod ready;
 mod refusal;
 mod state;
 mod table;
+mod thread;
 mod wait;
 
 pub use call::{Call, Execution};
@@ -30,3 +31,4 @@ pub(crate) use forward::Forwarder;
 pub(crate) use library::load;
 pub(crate) use privileges::elevated;
 pub(crate) use refusal::refusal;
+pub(crate) use thread::thread_id;

@@ -1,8 +1,9 @@
 //! Queries of live objects, which layers send to the plugin.
 
 use pjrt_sys::{
-    AbiStruct, PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Executable_Destroy_Args,
-    PJRT_Executable_NumOutputs_Args, PJRT_LoadedExecutable_GetExecutable_Args, slot,
+    AbiStruct, PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Event_IsReady_Args,
+    PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args, PJRT_LoadedExecutable_AddressableDevices_Args,
+    PJRT_LoadedExecutable_GetExecutable_Args, slot,
 };
 
 use super::memory;
@@ -40,6 +41,42 @@ pub(super) unsafe fn output_count(state: &State, loaded: usize) -> Option<usize>
         unsafe { checked(state, error) }
     });
     outputs.and(destroyed).map(|()| count.num_outputs)
+}
+
+/// Returns whether an event is ready.
+///
+/// # Safety
+///
+/// `event` is a live event.
+pub(super) unsafe fn is_ready(state: &State, event: usize) -> Option<bool> {
+    let event = std::ptr::with_exposed_provenance_mut(event);
+    let mut args = PJRT_Event_IsReady_Args { event, ..PJRT_Event_IsReady_Args::new() };
+    let function = state.real::<slot::PJRT_Event_IsReady>()?;
+    // SAFETY: L1 (plugin), and the event is live by this function's contract.
+    let error = unsafe { function(&raw mut args) };
+    // SAFETY: L1 (plugin): the error is ours.
+    unsafe { checked(state, error) }?;
+    Some(args.is_ready.get())
+}
+
+/// Returns the devices of a loaded executable that this process can use.
+///
+/// # Safety
+///
+/// `loaded` is a live loaded executable.
+pub(super) unsafe fn executable_devices(state: &State, loaded: usize) -> Option<Vec<usize>> {
+    let executable = std::ptr::with_exposed_provenance_mut(loaded);
+    let mut args = PJRT_LoadedExecutable_AddressableDevices_Args {
+        executable,
+        ..PJRT_LoadedExecutable_AddressableDevices_Args::new()
+    };
+    let function = state.real::<slot::PJRT_LoadedExecutable_AddressableDevices>()?;
+    // SAFETY: L1 (plugin), and the executable is live by this function's contract.
+    let error = unsafe { function(&raw mut args) };
+    // SAFETY: L1 (plugin): the error is ours.
+    unsafe { checked(state, error) }?;
+    // SAFETY: L1 (plugin): the array is readable for its length.
+    Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
 }
 
 /// Returns the devices of a client that this process can use.

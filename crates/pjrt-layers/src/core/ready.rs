@@ -1,5 +1,6 @@
 //! Callbacks of events, of which layers are informed before the framework.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnReadyCallback, slot};
@@ -7,6 +8,33 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnRead
 use super::call::Call;
 use super::forward::contain;
 use super::state::State;
+
+thread_local! {
+    /// How many callbacks of events this thread is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether this thread is in a callback of an event.
+pub(super) fn is_inside() -> bool {
+    // While a thread ends, it is in no callback.
+    DEPTH.try_with(|depth| depth.get() > 0).unwrap_or(false)
+}
+
+/// A callback that this thread is in.
+struct Inside;
+
+impl Inside {
+    fn new() -> Self {
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get() + 1));
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        let _ = DEPTH.try_with(|depth| depth.set(depth.get().saturating_sub(1)));
+    }
+}
 
 /// The framework's callback.
 struct Registration {
@@ -79,6 +107,7 @@ unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
         contain(|| layer.ready(registration.event, !error.is_null()));
     }
     if let Some(callback) = registration.callback {
+        let _inside = Inside::new();
         // SAFETY: L5 (callbacks): the framework's callback with its argument, once.
         unsafe { callback(error, registration.argument) };
     }

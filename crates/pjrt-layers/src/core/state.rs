@@ -184,6 +184,18 @@ impl State {
         unsafe { objects::addressable_devices(self, client) }
     }
 
+    /// The devices of a loaded executable that this process can use, which the plugin reports.
+    pub(crate) fn executable_devices(&self, executable: usize) -> Option<Vec<usize>> {
+        // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
+        unsafe { objects::executable_devices(self, executable) }
+    }
+
+    /// Whether an event of the current call is ready.
+    pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
+        // SAFETY: L2 (arguments): the framework passed the event in the current call, so it is live.
+        unsafe { objects::is_ready(self, event) }
+    }
+
     /// Waits until an event of the current call is ready. Returns whether that happened within the limit.
     pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.

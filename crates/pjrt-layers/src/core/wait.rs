@@ -63,7 +63,7 @@ unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
 pub(super) unsafe fn event(state: &'static State, event: usize, limit: Duration) -> bool {
     let (sender, receiver) = channel();
     let ready = Box::new(move || {
-        // The receiver is gone if the time ran out.
+        // The receiver is dropped if the time ran out.
         let _ = sender.send(());
     });
     // SAFETY: this function's contract.

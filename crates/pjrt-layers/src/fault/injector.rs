@@ -168,7 +168,7 @@ impl Layer for Fault {
             if let (Some(late), Some(event)) = (late, events.first()) {
                 let state = call.state();
                 let ready = move || {
-                    // The receiver is gone if the event became ready after the maximum time.
+                    // The receiver is dropped if the event became ready after the maximum time.
                     let _ = late.send(());
                 };
                 // If the plugin does not accept this, `late` is dropped, which opens the earlier event.

@@ -21,7 +21,7 @@ use crate::function::{Field, Function, Kind};
 /// | `error=INTERNAL` | effect: this code |
 /// | `delay=50ms` | effect: the call waits first; units are `us`, `ms` and `s` |
 /// | `lost` | effect: the events that the call returns never become ready |
-/// | `late` | effect: they become ready after those of the rule's next call, or after a second |
+/// | `late` | effect: these events follow those of the rule's next call, or become ready after a second |
 /// | `call=3`, `call=3-5`, `call=3-` | condition: the third call, the third to the fifth, or from the third on |
 /// | `chance=0.1` | condition: each call with this probability |
 ///

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::tally::Counters;
+use crate::core::thread_id;
 
 /// Number of arguments that a record keeps.
 pub(super) const ARGS: usize = 6;
@@ -105,19 +106,6 @@ impl Log {
         }
         (records, lost)
     }
-}
-
-/// The system's id of this thread.
-#[cfg(target_os = "linux")]
-fn thread_id() -> u64 {
-    rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs().into()
-}
-
-/// A number that identifies this thread.
-#[cfg(not(target_os = "linux"))]
-fn thread_id() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    u64::from(std::process::id()) << 16 | NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 #[cfg(test)]

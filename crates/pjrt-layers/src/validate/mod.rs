@@ -1,9 +1,12 @@
 //! The layer `validate`: reports calls that break the rules of the interface.
 
+mod arguments;
 mod objects;
+mod places;
 mod reports;
 mod rules;
 mod validator;
+mod waits;
 
 pub use reports::{Report, Reports};
 pub use rules::{RULES, Rule};

@@ -25,6 +25,15 @@ pub(super) struct Object {
     /// several times, such as an event that is always ready.
     owners: usize,
     pub(super) deleted: bool,
+    /// Whether the framework has waited for the event, asked for its state, or registered a callback.
+    pub(super) observed: bool,
+    /// The device of a buffer, or 0 if that is unknown.
+    pub(super) device: usize,
+    /// The run that produces it, or 0.
+    pub(super) run: u64,
+    /// The calls that use it at the moment, and the thread of the newest one.
+    users: u32,
+    user: u64,
     /// The newest calls, the last one first. `u16::MAX` stands for none.
     last: [u16; LAST],
     /// The function that created it.
@@ -39,9 +48,29 @@ impl Object {
             destroyed: false,
             owners: 1,
             deleted: false,
+            observed: false,
+            device: 0,
+            run: 0,
+            users: 0,
+            user: 0,
             last: [created_by, u16::MAX, u16::MAX, u16::MAX],
             created_by,
         }
+    }
+
+    /// Begins a call of a thread with the object.
+    pub(super) fn enter(&mut self, thread: u64) {
+        (self.users, self.user) = (self.users.saturating_add(1), thread);
+    }
+
+    /// Ends a call with the object.
+    pub(super) fn leave(&mut self) {
+        self.users = self.users.saturating_sub(1);
+    }
+
+    /// Another thread that is in a call with the object.
+    pub(super) fn other_user(&self, thread: u64) -> Option<u64> {
+        (self.users > 0 && self.user != thread).then_some(self.user)
     }
 
     pub(super) fn called(&mut self, id: usize) {
@@ -123,6 +152,22 @@ impl Objects {
             let mut live = shard.objects.iter().filter(|((_, address), object)| *address == key.1 && !object.destroyed);
             live.next().map(|((kind, _), object)| (*kind, *object))
         })
+    }
+
+    /// The live events that the framework has not observed, by the function that created them.
+    pub(super) fn unobserved_events(&self) -> Vec<(&'static str, usize, Object)> {
+        let mut found: HashMap<u16, (usize, Object)> = HashMap::new();
+        for shard in &self.0 {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let events = shard.objects.iter().filter(|((kind, _), _)| *kind == "PJRT_Event");
+            for (_, object) in events.filter(|(_, object)| !object.destroyed && !object.observed) {
+                found.entry(object.created_by).or_insert((0, *object)).0 += 1;
+            }
+        }
+        let name = |id: u16| FUNCTIONS.get(usize::from(id)).map_or("", |function| function.name);
+        let mut found: Vec<_> = found.into_iter().map(|(id, (count, object))| (name(id), count, object)).collect();
+        found.sort_unstable_by_key(|(name, ..)| *name);
+        found
     }
 
     /// Counts the live objects by type and by the function that created them.

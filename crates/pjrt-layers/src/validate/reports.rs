@@ -28,7 +28,7 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rule, function, what, last_calls } = self;
         writeln!(f, "[{}] {function}: {what}", rule.id)?;
-        writeln!(f, "  rule: {} ({HEADER})", rule.clause)?;
+        writeln!(f, "  rule: {} ({HEADER}; {} in the book)", rule.clause, rule.anchor())?;
         if !last_calls.is_empty() {
             writeln!(f, "  last calls with the object: {}", last_calls.join(", "))?;
         }
@@ -78,7 +78,7 @@ impl Reports {
     }
 
     /// Writes the summary: the numbers of reports, and the objects that were never destroyed.
-    pub(super) fn finish(&self, live: &[(&'static str, &'static str, usize)]) {
+    pub(super) fn finish(&self, live: &[(&'static str, &'static str, usize)], waits: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = state.counts.values().sum();
         let mut text = format!("validate: {total} reports in process {}\n", std::process::id());
@@ -94,7 +94,13 @@ impl Reports {
                 text.push_str(&format!("  {count:>8}  {kind} of {function}\n"));
             }
         }
+        text.push_str(waits);
         state.write(&text);
+    }
+
+    /// Writes a text that is not a report.
+    pub(super) fn note(&self, text: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).write(text);
     }
 }
 

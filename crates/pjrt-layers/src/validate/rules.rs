@@ -14,6 +14,14 @@ pub struct Rule {
 /// The address of the header.
 pub(super) const HEADER: &str = "https://github.com/openxla/xla/blob/main/xla/pjrt/c/pjrt_c_api.h";
 
+impl Rule {
+    /// The rule's place in the book's chapter on layers.
+    #[must_use]
+    pub fn anchor(&self) -> String {
+        format!("layers.html#{}", self.id.replace('.', "-"))
+    }
+}
+
 macro_rules! rules {
     ($($(#[$attribute:meta])* $name:ident = $id:literal, $clause:literal, $remedy:literal;)*) => {
         $($(#[$attribute])* pub(super) static $name: Rule = Rule { id: $id, clause: $clause, remedy: $remedy };)*
@@ -45,10 +53,11 @@ rules! {
         "`PJRT_Buffer_Delete` frees the device memory, and a donated buffer is deleted by the run; a later run must \
          fail",
         "pass another buffer; as the plugin's author, reject runs with deleted arguments";
-    /// The argument of a run belongs to another client than the executable.
+    /// The objects of a call belong to several clients.
     WRONG_CLIENT = "client.mixed",
-        "the arguments of a run belong to the client of the executable",
-        "copy the buffer to a device of the executable's client";
+        "all objects of a call belong to one client, such as the buffers of a run, or a buffer and the device to which it \
+         is copied",
+        "pass objects of one client, and move data between clients through host memory";
     /// An object is used after its client was destroyed.
     CLIENT_GONE = "client.destroyed-before-object",
         "`PJRT_Client_Destroy` frees the client, which its objects need",
@@ -57,6 +66,40 @@ rules! {
     SHORT_STRUCT = "struct.too-short",
         "`struct_size` is the size of the struct in the caller's header (`PJRT_DEFINE_STRUCT_TRAITS`)",
         "set `struct_size` to the constant `..._STRUCT_SIZE` of the header";
+    /// An argument that must not be null is null.
+    NULL_ARGUMENT = "argument.null",
+        "a pointer must not be null if its length is not 0, or if the function needs what it points to",
+        "pass a valid pointer, or 0 as the length";
+    /// An argument is not a value of its enumeration.
+    UNKNOWN_VALUE = "argument.unknown-value",
+        "an argument is one of the values of its enumeration (`PJRT_Buffer_Type`, `PJRT_HostBufferSemantics`, \
+         `PJRT_Error_Code`)",
+        "pass a value of the enumeration in the header";
+    /// An argument of a run is on another device than the executable.
+    WRONG_DEVICE = "device.wrong",
+        "the arguments in the list of a device are on this device (`PJRT_LoadedExecutable_Execute_Args`)",
+        "copy the buffer to the device of its list, or compile the program for the device of the buffer";
+    /// The lists of a run are not those of the executable's devices.
+    WRONG_DEVICE_COUNT = "execute.wrong-device-count",
+        "a run has one list for each device of the executable that the process can use, or one list with \
+         `execute_device`",
+        "set `num_devices` to the number of `PJRT_LoadedExecutable_AddressableDevices`";
+    /// The error of an event is asked for too early.
+    ERROR_BEFORE_READY = "event.error-before-ready",
+        "`PJRT_Event_Error` should only be called if `PJRT_Event_IsReady` returns true",
+        "wait for the event before you ask for its error";
+    /// An event is neither used nor destroyed.
+    UNUSED_EVENT = "event.unused",
+        "the caller is responsible for calling `PJRT_Event_Destroy` on the events that a call returns",
+        "wait for the event or destroy it";
+    /// A callback waits for an event that is not ready.
+    WAIT_IN_CALLBACK = "thread.wait-in-callback",
+        "a callback of an event runs on a thread of the plugin, which may be the one that makes other events ready",
+        "wait on a thread of your own, or register another callback";
+    /// An object is destroyed while another thread uses it.
+    DESTROYED_IN_USE = "thread.destroyed-in-use",
+        "several threads may use one object at the same time, except while it is destroyed",
+        "destroy the object after the calls of other threads have returned";
     /// A run has no place for its results.
     NO_OUTPUTS = "execute.no-output-lists",
         "the caller allocates the outer and inner lists of outputs",

@@ -1,14 +1,18 @@
 //! Compares each call with the rules.
 
 use std::collections::HashMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use pjrt_sys::slot;
 
+use super::arguments::Checks;
 use super::objects::{Key, Object, Objects};
+use super::places::{Places, is_place};
 use super::reports::{Report, Reports};
 use super::rules::{self, Rule};
-use crate::core::{Call, Execution};
+use super::waits::Waits;
+use crate::core::{Call, Execution, thread_id};
 use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
 use crate::layer::{Layer, Outcome, Step};
@@ -25,8 +29,20 @@ pub struct Validate {
     reports: Reports,
     /// The arguments to read, by function.
     plans: Vec<Plan>,
-    /// The number of outputs of each loaded executable.
-    outputs_of: RwLock<HashMap<usize, usize>>,
+    /// The number of outputs of each loaded executable, and its devices.
+    executables: RwLock<HashMap<usize, Arc<Executable>>>,
+    places: Places,
+    waits: Waits,
+    /// How long a thread may wait for an event before the layer writes which run it waits for.
+    wait_limit: Option<Duration>,
+}
+
+/// Facts about a loaded executable, which the plugin reports.
+#[derive(Debug, Default)]
+struct Executable {
+    outputs: usize,
+    /// Empty if they are unknown.
+    devices: Vec<usize>,
 }
 
 /// The arguments of a function that the layer reads.
@@ -37,6 +53,13 @@ struct Plan {
     destroys: Option<&'static str>,
     /// The first argument must not be null.
     subject: Option<&'static Field>,
+    /// The devices and memories.
+    places: Vec<&'static Field>,
+    checks: Checks,
+    /// Whether the function observes the event that it takes.
+    observes: bool,
+    /// Whether an object may be destroyed while the function runs: the callback may do so.
+    may_lose_objects: bool,
 }
 
 impl Validate {
@@ -44,7 +67,28 @@ impl Validate {
     #[must_use]
     pub fn new(reports: Reports) -> Self {
         let plans = FUNCTIONS.iter().map(|function| Plan::new(function, &owned())).collect();
-        Self { objects: Objects::new(), reports, plans, outputs_of: RwLock::default() }
+        Self {
+            objects: Objects::new(),
+            reports,
+            plans,
+            executables: RwLock::default(),
+            places: Places::default(),
+            waits: Waits::default(),
+            wait_limit: None,
+        }
+    }
+
+    /// Writes a graph of waiting threads when one of them waits for longer than this time.
+    #[must_use]
+    pub fn with_wait_limit(mut self, limit: Option<Duration>) -> Self {
+        self.wait_limit = limit;
+        self
+    }
+
+    /// Describes the threads that wait for events, and the runs that produce the events. Empty if no thread waits.
+    #[must_use]
+    pub fn waits(&self) -> String {
+        self.waits.graph()
     }
 
     fn report(&self, rule: &'static Rule, call: &Call, what: String, object: Option<&Object>) {
@@ -89,7 +133,19 @@ impl Validate {
         }
         let executable = (LOADED, run.executable());
         let client = self.objects.with(executable, |object| object.client).unwrap_or(0);
-        for (at, address) in run.arguments().into_iter().enumerate() {
+        let facts = self.executable(call, run.executable());
+        let devices = run.on_devices(&facts.devices);
+        if devices.is_empty() && !facts.devices.is_empty() {
+            let what = format!(
+                "`num_devices` is {}, but the process can use {} devices of the executable",
+                run.devices(),
+                facts.devices.len()
+            );
+            self.report(&rules::WRONG_DEVICE_COUNT, call, what, None);
+        }
+        let arguments = run.arguments();
+        let of_each = arguments.len() / run.devices();
+        for (at, address) in arguments.into_iter().enumerate() {
             let name = format!("argument {at}");
             if address == 0 {
                 self.report(&rules::NULL_OBJECT, call, format!("{name} is null"), None);
@@ -105,9 +161,80 @@ impl Validate {
                     buffer.client
                 );
                 self.report(&rules::WRONG_CLIENT, call, what, Some(&buffer));
+            } else if let Some(device) = devices.get(at / of_each.max(1))
+                && buffer.device != 0
+                && buffer.device != *device
+            {
+                let what = format!(
+                    "{name} is a buffer on the device {:#x}, but its list is that of the device {device:#x}",
+                    buffer.device
+                );
+                self.report(&rules::WRONG_DEVICE, call, what, Some(&buffer));
             }
         }
         deleted
+    }
+
+    /// Compares the clients of a call's objects.
+    fn check_clients(&self, call: &Call, plan: &Plan) {
+        let mut first: Option<(&str, usize)> = None;
+        let objects = plan.inputs.iter().map(|(kind, field)| {
+            let address = call.address(field);
+            let client = if *kind == CLIENT { Some(address) } else { self.objects.with((kind, address), |o| o.client) };
+            (field.name, client)
+        });
+        let places = plan.places.iter().map(|field| (field.name, self.places.client(call.address(field))));
+        for (name, client) in objects.chain(places) {
+            let Some(client) = client.filter(|client| *client != 0) else { continue };
+            match first {
+                None => first = Some((name, client)),
+                Some((other, of)) if of != client => {
+                    let what =
+                        format!("`{other}` belongs to the client {of:#x}, but `{name}` to the client {client:#x}");
+                    return self.report(&rules::WRONG_CLIENT, call, what, None);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Checks a call that takes an event, and records that the framework uses it.
+    fn check_event(&self, call: &Call, plan: &Plan) {
+        let event = call.address_of("event");
+        if !plan.observes || event == 0 {
+            return;
+        }
+        let object = self.objects.with((EVENT, event), |object| {
+            object.observed = true;
+            *object
+        });
+        // The state of an event that is unknown or destroyed cannot be asked for.
+        let is_live = object.is_some_and(|object| !object.destroyed);
+        let is_late = |call: &Call| is_live && call.state().is_ready(event) == Some(false);
+        if call.is::<slot::PJRT_Event_Error>() && is_late(call) {
+            let what = format!("the event {event:#x} is not ready");
+            self.report(&rules::ERROR_BEFORE_READY, call, what, object.as_ref());
+        }
+        if call.is::<slot::PJRT_Event_Await>() {
+            if call.is_in_callback() && is_late(call) {
+                let what = format!("a callback of an event waits for the event {event:#x}, which is not ready");
+                self.report(&rules::WAIT_IN_CALLBACK, call, what, object.as_ref());
+            }
+            self.waits.begin(event, object.as_ref(), self.wait_limit, &self.reports);
+        }
+    }
+
+    /// The facts that the plugin reports about an executable.
+    fn executable(&self, call: &Call, executable: usize) -> Arc<Executable> {
+        let known = self.executables.read().unwrap_or_else(PoisonError::into_inner).get(&executable).cloned();
+        known.unwrap_or_else(|| {
+            let outputs = call.state().output_count(executable).unwrap_or(0);
+            let devices = call.state().executable_devices(executable).unwrap_or_default();
+            let facts = Arc::new(Executable { outputs, devices });
+            let mut all = self.executables.write().unwrap_or_else(PoisonError::into_inner);
+            all.insert(executable, Arc::clone(&facts));
+            facts
+        })
     }
 
     fn check_size(&self, call: &Call) {
@@ -141,16 +268,22 @@ impl Validate {
     fn record_run(&self, call: &Call, run: &Execution) {
         let executable = run.executable();
         let client = self.objects.with((LOADED, executable), |object| object.client).unwrap_or(0);
-        let known = self.outputs_of.read().unwrap_or_else(PoisonError::into_inner).get(&executable).copied();
-        let count = known.unwrap_or_else(|| {
-            let count = call.state().output_count(executable).unwrap_or(0);
-            self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).insert(executable, count);
-            count
+        let facts = self.executable(call, executable);
+        let of_arguments = run.arguments().into_iter().filter(|address| *address != 0);
+        let runs =
+            of_arguments.filter_map(|address| self.objects.with((BUFFER, address), |object| object.run)).collect();
+        let number = self.waits.add_run(executable, runs);
+        let devices = run.on_devices(&facts.devices);
+        let outputs = run.outputs(facts.outputs).into_iter().enumerate();
+        let outputs = outputs.map(|(at, address)| {
+            let device = devices.get(at / facts.outputs.max(1)).copied().unwrap_or(0);
+            ((BUFFER, address), device)
         });
-        let buffers = run.outputs(count).into_iter().map(|address| (BUFFER, address));
-        for key in buffers.chain(run.events().into_iter().map(|address| (EVENT, address))) {
+        for (key, device) in outputs.chain(run.events().into_iter().map(|address| ((EVENT, address), 0))) {
             if key.1 != 0 {
-                self.objects.add(key, Object::new(call.id(), client));
+                let mut object = Object::new(call.id(), client);
+                (object.run, object.device) = (number, device);
+                self.objects.add(key, object);
             }
         }
     }
@@ -180,18 +313,33 @@ impl Layer for Validate {
             if let Some(object) = before.filter(|object| object.destroyed) {
                 let what = format!("the {kind} {address:#x} was already destroyed");
                 self.report(&rules::DOUBLE_DESTROY, call, what, Some(&object));
+            } else if let Some(object) = before.filter(|_| kind != EVENT)
+                && let Some(thread) = object.other_user(thread_id())
+            {
+                let what = format!("the {kind} {address:#x} is in use by a call of thread {thread}");
+                self.report(&rules::DESTROYED_IN_USE, call, what, Some(&object));
+            }
+            if kind == CLIENT {
+                self.places.forget(address);
             }
             if kind == LOADED {
-                self.outputs_of.write().unwrap_or_else(PoisonError::into_inner).remove(&address);
+                self.executables.write().unwrap_or_else(PoisonError::into_inner).remove(&address);
             }
             return Step::Continue(0);
         }
+        plan.checks.run(call, |rule, what| self.report(rule, call, what, None));
+        let thread = thread_id();
         for (kind, field) in &plan.inputs {
             let address = call.address(field);
             if address != 0 {
                 self.check(call, field.name, (kind, address));
+                if !plan.may_lose_objects {
+                    self.objects.with((kind, address), |object| object.enter(thread));
+                }
             }
         }
+        self.check_clients(call, plan);
+        self.check_event(call, plan);
         let deleted = call.execution().map_or(0, |run| self.check_run(call, &run));
         if call.is::<slot::PJRT_Buffer_Delete>() || call.is::<slot::PJRT_Buffer_DonateWithControlDependency>() {
             self.objects.with((BUFFER, call.address_of("buffer")), |object| object.deleted = true);
@@ -201,8 +349,19 @@ impl Layer for Validate {
 
     fn after(&self, call: &mut Call, deleted: u64, outcome: Outcome) {
         let plan = &self.plans[call.id()];
+        if plan.destroys.is_none() && !plan.may_lose_objects {
+            for (kind, field) in &plan.inputs {
+                self.objects.with((kind, call.address(field)), Object::leave);
+            }
+        }
+        if call.is::<slot::PJRT_Event_Await>() {
+            self.waits.end();
+        }
         if outcome.failed() || plan.destroys.is_some() {
             return;
+        }
+        if !plan.places.is_empty() || call.function().subject().is_some() {
+            self.places.record(call, self.client(call, plan));
         }
         if let Some(run) = call.execution() {
             if deleted > 0 {
@@ -225,13 +384,29 @@ impl Layer for Validate {
             let address = call.address(field);
             if address != 0 {
                 let client = if *kind == CLIENT { address } else { client };
-                self.objects.add((kind, address), Object::new(call.id(), client));
+                let mut object = Object::new(call.id(), client);
+                object.device = if *kind == BUFFER { device_of(call) } else { 0 };
+                // The event of a buffer becomes ready with the run that produces the buffer.
+                let source = plan.inputs.iter().find(|(kind, _)| *kind == BUFFER);
+                let run =
+                    source.and_then(|(kind, field)| self.objects.with((kind, call.address(field)), |from| from.run));
+                object.run = run.unwrap_or(0);
+                self.objects.add((kind, address), object);
             }
         }
     }
 
+    fn watches_events(&self) -> bool {
+        true
+    }
+
     fn exit(&self) {
-        self.reports.finish(&self.objects.live());
+        for (function, count, object) in self.objects.unobserved_events() {
+            let what = format!("{count} of its events were neither destroyed nor used until the process ended");
+            let last_calls = object.last_calls();
+            self.reports.add(Report { rule: &rules::UNUSED_EVENT, function, what, last_calls });
+        }
+        self.reports.finish(&self.objects.live(), &self.waits.graph());
     }
 }
 
@@ -247,7 +422,21 @@ impl Plan {
         let destroys = function.destroys();
         // Functions of extensions may accept null.
         let subject = function.subject().filter(|_| destroys.is_none() && function.extension.is_none());
-        Self { inputs, outputs, destroys, subject }
+        let is_of_place = |field: &&Field| matches!(field.kind, Kind::Handle(kind) if is_place(kind)) && !field.output;
+        let places = function.fields.iter().filter(is_of_place).collect();
+        let observers = ["PJRT_Event_IsReady", "PJRT_Event_Error", "PJRT_Event_Await", "PJRT_Event_OnReady"];
+        // A callback runs within or after the call that registers it, and may destroy its event and other objects.
+        let may_lose_objects = function.fields.iter().any(|field| field.name.contains("callback"));
+        Self {
+            inputs,
+            outputs,
+            destroys,
+            subject,
+            places,
+            checks: Checks::new(function),
+            observes: observers.contains(&function.name),
+            may_lose_objects,
+        }
     }
 }
 
@@ -255,4 +444,12 @@ impl Plan {
 fn owned() -> Vec<&'static str> {
     let main = FUNCTIONS.iter().filter(|function| function.extension.is_none());
     main.filter_map(Function::destroys).filter(|kind| *kind != "PJRT_Error").collect()
+}
+
+/// The device of the buffer that a call creates, or 0 if the arguments do not name it.
+fn device_of(call: &Call) -> usize {
+    if let Some(args) = call.args::<slot::PJRT_Client_BufferFromHostBuffer>() {
+        return if args.memory.is_null() { args.device.addr() } else { 0 };
+    }
+    call.args::<slot::PJRT_Buffer_CopyToDevice>().map_or(0, |args| args.dst_device.addr())
 }
