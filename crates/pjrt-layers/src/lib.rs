@@ -11,6 +11,7 @@
 //!
 //! The unsafe code is in the core. Layers are safe code. They read arguments through [`Call`], which copies them.
 
+mod beside;
 pub mod compat;
 mod core;
 pub mod fault;
@@ -29,6 +30,7 @@ mod settings;
 pub mod trace;
 pub mod validate;
 
+pub use beside::SETTINGS_FILE;
 pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
 pub use function::{Field, Function, Kind, Known, Layout};
 pub use layer::{Layer, LayerError, Outcome, Step};
@@ -39,20 +41,21 @@ pub use pjrt_sys::PJRT_Api;
 /// The environment variables of the library.
 pub mod variables {
     pub use crate::settings::{
-        COMPAT_HIDE, COMPAT_MINOR, FAULT, FAULT_SEED, LAYERS, OUTPUT, OVERRIDE_API_VERSION, OVERRIDE_DEVICE_KIND,
-        OVERRIDE_DEVICES, OVERRIDE_MEMORY, OVERRIDE_PLATFORM_NAME, OVERRIDE_PLATFORM_VERSION, OVERRIDE_PROGRAMS,
-        OVERRIDE_SYNCHRONOUS, PLUGIN, TRACE_CALLS, VALIDATE_WAIT,
+        COMPAT_HIDE, COMPAT_MINOR, COMPAT_SINGLE_REPLICA, FAULT, FAULT_SEED, LAYERS, OUTPUT, OVERRIDE_API_VERSION,
+        OVERRIDE_DEVICE_KIND, OVERRIDE_DEVICES, OVERRIDE_MEMORY, OVERRIDE_PLATFORM_NAME, OVERRIDE_PLATFORM_VERSION,
+        OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, TRACE_CALLS, VALIDATE_WAIT,
     };
 }
 
-/// Returns the table of the process's stack of layers, which it creates from the [environment variables](variables).
+/// Returns the table of the process's stack of layers, which it creates from the [`SETTINGS_FILE`] beside the library, or from
+/// the [environment variables](variables).
 ///
 /// If the plugin cannot be loaded, every function of the table returns an error with the reason.
 pub fn api<I: Instance>() -> *const PJRT_Api {
     if let Some(state) = I::cell().get() {
         return state.table();
     }
-    let (plugin, layers) = settings::from_environment();
+    let (plugin, layers) = settings::start();
     State::start::<I>(plugin, layers).as_raw()
 }
 

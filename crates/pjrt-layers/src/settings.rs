@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use pjrt_sys::StaticApi;
 
+use crate::beside::Beside;
 use crate::compat::Compat;
 use crate::core::{elevated, load, refusal};
 use crate::fault::{Fault, Rules};
@@ -29,6 +30,9 @@ pub const VALIDATE_WAIT: &str = "PJRT_LAYERS_VALIDATE_WAIT";
 pub const COMPAT_MINOR: &str = "PJRT_LAYERS_COMPAT_MINOR";
 /// The numbers of the extensions that `compat` hides, separated by commas.
 pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
+/// `1` if `compat` compiles programs for several replicas, which do not communicate, for a single device, or `0`. Without it,
+/// this depends on the framework and the plugin. See [`Compat::single_replica`].
+pub const COMPAT_SINGLE_REPLICA: &str = "PJRT_LAYERS_COMPAT_SINGLE_REPLICA";
 /// The rules of `fault`, separated by semicolons. See [`Rules`].
 pub const FAULT: &str = "PJRT_LAYERS_FAULT";
 /// The number from which `fault` draws the calls of rules with a probability. Without it, the seed is 0.
@@ -49,6 +53,28 @@ pub const OVERRIDE_DEVICE_KIND: &str = "PJRT_LAYERS_OVERRIDE_DEVICE_KIND";
 pub const OVERRIDE_API_VERSION: &str = "PJRT_LAYERS_OVERRIDE_API_VERSION";
 /// `1` if runs and transfers shall have ended when their call returns, or `0`.
 pub const OVERRIDE_SYNCHRONOUS: &str = "PJRT_LAYERS_OVERRIDE_SYNCHRONOUS";
+
+/// All names.
+pub(crate) const NAMES: &[&str] = &[
+    PLUGIN,
+    LAYERS,
+    OUTPUT,
+    TRACE_CALLS,
+    COMPAT_MINOR,
+    COMPAT_HIDE,
+    COMPAT_SINGLE_REPLICA,
+    FAULT,
+    FAULT_SEED,
+    OVERRIDE_PROGRAMS,
+    OVERRIDE_DEVICES,
+    OVERRIDE_MEMORY,
+    OVERRIDE_PLATFORM_NAME,
+    OVERRIDE_PLATFORM_VERSION,
+    OVERRIDE_DEVICE_KIND,
+    OVERRIDE_API_VERSION,
+    OVERRIDE_SYNCHRONOUS,
+    VALIDATE_WAIT,
+];
 
 /// Returns the value of an environment variable. Tests replace this function.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -78,6 +104,7 @@ fn compat(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     for text in hidden.to_string_lossy().split(',').map(str::trim).filter(|text| !text.is_empty()) {
         compat.hidden.push(parse(COMPAT_HIDE, text)?);
     }
+    compat.single_replica = switch(COMPAT_SINGLE_REPLICA, variables, "compile programs for a single device")?;
     Ok(Box::new(compat))
 }
 
@@ -105,13 +132,7 @@ fn overrides(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
         let example = "the major and the minor version, such as `0.90`";
         layer.api_version = Some(version.ok_or_else(|| fault(OVERRIDE_API_VERSION, &text, example))?);
     }
-    if let Some(text) = text(OVERRIDE_SYNCHRONOUS) {
-        layer.synchronous = match text.trim() {
-            "1" => true,
-            "0" => false,
-            _ => return Err(fault(OVERRIDE_SYNCHRONOUS, &text, "`1` to make calls synchronous, or `0`")),
-        };
-    }
+    layer.synchronous = switch(OVERRIDE_SYNCHRONOUS, variables, "make calls synchronous")?.unwrap_or_default();
     if let Some(text) = text(OVERRIDE_MEMORY) {
         layer.memory = text.parse().map_err(|error| format!("{OVERRIDE_MEMORY}: {error}"))?;
     }
@@ -130,6 +151,16 @@ fn overrides(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     Ok(Box::new(layer))
 }
 
+/// The value of a variable that is `1` or `0`. `purpose` is the effect of `1`.
+fn switch(name: &str, variables: Variables<'_>, purpose: &str) -> Result<Option<bool>, String> {
+    let Some(text) = variables(name) else { return Ok(None) };
+    match text.to_string_lossy().trim() {
+        "1" => Ok(Some(true)),
+        "0" => Ok(Some(false)),
+        text => Err(format!("{name} has `{text}`; write `1` to {purpose}, or `0`")),
+    }
+}
+
 fn number<T: FromStr>(name: &str, variables: Variables<'_>) -> Result<Option<T>, String> {
     variables(name).map(|text| parse(name, text.to_string_lossy().trim())).transpose()
 }
@@ -138,24 +169,25 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{name} has `{text}`, which is not a valid number"))
 }
 
-/// Loads the plugin and creates the layers. If that fails, every function of the table returns an error with the
-/// reason.
-pub(crate) fn from_environment() -> (StaticApi, Vec<Box<dyn Layer>>) {
-    let start = || {
-        if elevated() {
-            return Err(format!(
-                "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
-                 plugin itself"
-            ));
-        }
-        let variables: Variables<'_> = &|name| std::env::var_os(name).filter(|value| !value.is_empty());
-        let layers = layers(variables)?;
-        let plugin = variables(PLUGIN).map(PathBuf::from);
-        let plugin =
-            plugin.ok_or_else(|| format!("{PLUGIN} is not set: set it to the path of the plugin's library"))?;
-        Ok((load(&plugin)?, layers))
+/// Loads the plugin and creates the layers, by the file beside the library or by the environment. If that fails, every
+/// function of the table returns an error with the reason.
+pub(crate) fn start() -> (StaticApi, Vec<Box<dyn Layer>>) {
+    let start = || match Beside::read()? {
+        Some(file) => load_with(&|name| file.get(name)),
+        None if elevated() => Err(format!(
+            "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
+             plugin itself"
+        )),
+        None => load_with(&|name| std::env::var_os(name).filter(|value| !value.is_empty())),
     };
-    start().unwrap_or_else(|reason| refusal(format!("pjrt-layers: {reason}")))
+    start().unwrap_or_else(|reason: String| refusal(format!("pjrt-layers: {reason}")))
+}
+
+fn load_with(variables: Variables<'_>) -> Result<(StaticApi, Vec<Box<dyn Layer>>), String> {
+    let layers = layers(variables)?;
+    let plugin = variables(PLUGIN).map(PathBuf::from);
+    let plugin = plugin.ok_or_else(|| format!("{PLUGIN} is not set: set it to the path of the plugin's library"))?;
+    Ok((load(&plugin)?, layers))
 }
 
 fn layers(variables: Variables<'_>) -> Result<Vec<Box<dyn Layer>>, String> {

@@ -1,6 +1,6 @@
-//! Loads the plugin to which the layers forward calls.
+//! Loads the plugin to which the layers forward calls, and finds the folder of this library.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use libloading::Library;
 use pjrt_sys::{PJRT_Api, StaticApi};
@@ -32,4 +32,35 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
     }
     // SAFETY: L1 (plugin).
     Ok(unsafe { StaticApi::new(table) })
+}
+
+/// The folder of the library that contains this crate, if the system can report it.
+#[cfg(unix)]
+#[expect(clippy::disallowed_methods, reason = "the loader terminates the text and does not report its length")]
+pub(crate) fn library_folder() -> Option<PathBuf> {
+    use std::ffi::{CStr, OsStr};
+    use std::os::unix::ffi::OsStrExt;
+
+    let address = library_folder as *const ();
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: L8 (system): `dladdr` takes any address, and writes the struct.
+    if unsafe { libc::dladdr(address.cast(), found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: L8 (system): all bytes of the struct are initialized.
+    let name = unsafe { found.assume_init() }.dli_fname;
+    if name.is_null() {
+        return None;
+    }
+    // SAFETY: L8 (system): the name is a text that lives as long as the library.
+    let name = unsafe { CStr::from_ptr(name) };
+    // Without a slash, the name is that of the program in the search path.
+    let path = Path::new(OsStr::from_bytes(name.to_bytes()));
+    path.is_absolute().then(|| path.parent()).flatten().map(Path::to_owned)
+}
+
+/// On other systems, the layers have only environment variables.
+#[cfg(not(unix))]
+pub(crate) fn library_folder() -> Option<PathBuf> {
+    None
 }

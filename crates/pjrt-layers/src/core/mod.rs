@@ -28,7 +28,7 @@ pub use table::TablePlan;
 
 pub(crate) use clock::{Clock, Scale};
 pub(crate) use forward::Forwarder;
-pub(crate) use library::load;
+pub(crate) use library::{library_folder, load};
 pub(crate) use privileges::elevated;
 pub(crate) use refusal::refusal;
 pub(crate) use thread::thread_id;

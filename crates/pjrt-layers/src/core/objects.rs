@@ -1,9 +1,9 @@
 //! Queries of live objects, which layers send to the plugin.
 
 use pjrt_sys::{
-    AbiStruct, PJRT_Client_AddressableDevices_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Event_IsReady_Args,
-    PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args, PJRT_LoadedExecutable_AddressableDevices_Args,
-    PJRT_LoadedExecutable_GetExecutable_Args, slot,
+    AbiStruct, PJRT_Client_AddressableDevices_Args, PJRT_Client_PlatformName_Args, PJRT_Error, PJRT_Error_Destroy_Args,
+    PJRT_Event_IsReady_Args, PJRT_Executable_Destroy_Args, PJRT_Executable_NumOutputs_Args,
+    PJRT_LoadedExecutable_AddressableDevices_Args, PJRT_LoadedExecutable_GetExecutable_Args, slot,
 };
 
 use super::memory;
@@ -94,6 +94,23 @@ pub(super) unsafe fn addressable_devices(state: &State, client: usize) -> Option
     unsafe { checked(state, error) }?;
     // SAFETY: L1 (plugin): the array is readable for its length.
     Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
+}
+
+/// Returns the name of a client's platform.
+///
+/// # Safety
+///
+/// `client` is a live client.
+pub(super) unsafe fn platform_name(state: &State, client: usize) -> Option<String> {
+    let client = std::ptr::with_exposed_provenance_mut(client);
+    let mut args = PJRT_Client_PlatformName_Args { client, ..PJRT_Client_PlatformName_Args::new() };
+    let function = state.real::<slot::PJRT_Client_PlatformName>()?;
+    // SAFETY: L1 (plugin), and the client is live by this function's contract.
+    let error = unsafe { function(&raw mut args) };
+    // SAFETY: L1 (plugin): the error is ours.
+    unsafe { checked(state, error) }?;
+    // SAFETY: L1 (plugin): the text is readable for its length.
+    Some(unsafe { memory::text(args.platform_name.cast(), args.platform_name_size) })
 }
 
 /// Destroys an error. Returns `None` if `error` is not null.

@@ -68,6 +68,19 @@ impl Call {
         self.replace(field, address);
     }
 
+    /// Gives the next layers and the plugin other compile options. The copy lives until the call returns.
+    pub fn replace_compile_options(&mut self, options: &[u8]) {
+        let (Some(at), Some(size)) =
+            (self.function.field("compile_options"), self.function.field("compile_options_size"))
+        else {
+            return;
+        };
+        let announced = self.announced();
+        let copy = self.frame_of(announced).keep(options);
+        self.replace(at, copy);
+        self.replace(size, options.len());
+    }
+
     fn program_field(&self) -> Option<&'static Field> {
         // Other functions return a program.
         self.function.field("compile_options")?;

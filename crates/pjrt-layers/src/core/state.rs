@@ -196,6 +196,12 @@ impl State {
         unsafe { objects::is_ready(self, event) }
     }
 
+    /// The name of a client's platform, which the plugin reports.
+    pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
+        // SAFETY: L2 (arguments): the current call received the client, so it is live.
+        unsafe { objects::platform_name(self, client) }
+    }
+
     /// Waits until an event of the current call is ready. Returns whether that happened within the limit.
     pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.

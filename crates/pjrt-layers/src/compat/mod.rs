@@ -1,8 +1,10 @@
 //! The layer `compat`: lets a framework and a plugin of different API versions work together.
 
-use pjrt_sys::{PJRT_API_MINOR, SLOTS};
+mod replicas;
 
-use crate::core::{Call, TablePlan};
+use pjrt_sys::{PJRT_API_MINOR, SLOTS, slot};
+
+use crate::core::{Call, State, TablePlan};
 use crate::function::{Function, Kind, Layout};
 use crate::layer::{Layer, Step};
 
@@ -12,12 +14,20 @@ use crate::layer::{Layer, Step};
 /// them up with zeros, which mean that the new arguments are absent. A newer framework passes long structs, which some
 /// plugins reject. The layer shortens them. Functions of the table that the plugin lacks return an error of code
 /// `UNIMPLEMENTED`.
+///
+/// PyTorch/XLA compiles each program for all devices of the client, one replica on each, and then launches replicas one by
+/// one. XLA's CPU plugin waits for the other replicas of a launch before it starts the next one, so the second launch would
+/// never end. If a program's replicas do not communicate, the layer therefore compiles it for a single device, which each
+/// launch selects.
 #[derive(Clone, Debug, Default)]
 pub struct Compat {
     /// The minor version that the table announces. `None` stands for the plugin's own.
     pub minor: Option<u32>,
     /// The numbers of the extensions that are hidden from the framework.
     pub hidden: Vec<u32>,
+    /// Whether programs for several replicas that do not communicate are compiled for a single device. `None` stands for
+    /// those in the format `hlo`, which PyTorch/XLA sends, on the platform `cpu`.
+    pub single_replica: Option<bool>,
 }
 
 /// Size of the table's part before its functions.
@@ -29,7 +39,8 @@ impl Layer for Compat {
     }
 
     fn wants(&self, function: &Function) -> bool {
-        has_grown(&function.layout) || structs(function).next().is_some()
+        let compiles = function.name == State::function::<slot::PJRT_Client_Compile>().name;
+        has_grown(&function.layout) || structs(function).next().is_some() || compiles
     }
 
     fn plan(&self, plan: &mut TablePlan) {
@@ -56,6 +67,9 @@ impl Layer for Compat {
             if let Some(size) = call.announced_of(field).and_then(|announced| wanted(layout, minor, announced)) {
                 call.resize_struct(field, layout, size);
             }
+        }
+        if call.is::<slot::PJRT_Client_Compile>() {
+            replicas::compile_for_one(call, self.single_replica);
         }
         Step::Continue(0)
     }

@@ -1,0 +1,92 @@
+//! The settings in a file beside the library, for libraries that are installed together with a plugin.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::core::library_folder;
+use crate::settings::{NAMES, PLUGIN};
+
+/// The name of the file, which is in the library's own folder.
+///
+/// It has a JSON object with the names and values of [environment variables](crate::variables). A relative path of the
+/// plugin is relative to this folder. If the file exists, the variables of the process have no effect on the library. An
+/// installed plugin thus works in every program, and two of them do not share their settings.
+pub const SETTINGS_FILE: &str = "pjrt_layers.json";
+
+/// The settings of a file.
+#[derive(Debug)]
+pub(crate) struct Beside(BTreeMap<String, String>);
+
+impl Beside {
+    /// Reads the file beside this library, if there is one.
+    pub(crate) fn read() -> Result<Option<Self>, String> {
+        library_folder().map_or(Ok(None), |folder| Self::read_from(&folder))
+    }
+
+    fn read_from(folder: &Path) -> Result<Option<Self>, String> {
+        let path = folder.join(SETTINGS_FILE);
+        let fault = |what: String| format!("{}: {what}", path.display());
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(fault(error.to_string())),
+        };
+        let mut settings: BTreeMap<String, String> =
+            serde_json::from_str(&text).map_err(|error| fault(format!("not an object with texts: {error}")))?;
+        if let Some(unknown) = settings.keys().find(|name| !NAMES.contains(&name.as_str())) {
+            return Err(fault(format!("`{unknown}` is not a setting; the settings are {}", NAMES.join(", "))));
+        }
+        let plugin = settings.get_mut(PLUGIN).ok_or_else(|| fault(format!("it lacks {PLUGIN}")))?;
+        let absolute = folder.join(PathBuf::from(&*plugin));
+        *plugin = absolute.to_str().ok_or_else(|| fault("the folder's path is not valid UTF-8".to_owned()))?.to_owned();
+        Ok(Some(Self(settings)))
+    }
+
+    /// The value of a setting.
+    pub(crate) fn get(&self, name: &str) -> Option<OsString> {
+        self.0.get(name).map(OsString::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::LAYERS;
+
+    fn read(test: &str, text: &str) -> Result<Option<Beside>, String> {
+        let folder = std::env::temp_dir().join(format!("pjrt-layers-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+        std::fs::write(folder.join(SETTINGS_FILE), text).map_err(|error| error.to_string())?;
+        let read = Beside::read_from(&folder);
+        let _ = std::fs::remove_dir_all(&folder);
+        read
+    }
+
+    #[test]
+    fn plugin_is_in_the_same_folder() {
+        let settings = read("good", r#"{"PJRT_LAYERS_PLUGIN": "libacme.so", "PJRT_LAYERS": "compat"}"#);
+        let settings = settings.expect("a valid file").expect("a file");
+        let plugin = settings.get(PLUGIN).map(PathBuf::from).expect("a plugin");
+        assert!(plugin.is_absolute() && plugin.ends_with("libacme.so"), "{}", plugin.display());
+        assert_eq!(settings.get(LAYERS), Some("compat".into()));
+        assert_eq!(settings.get("PATH"), None);
+    }
+
+    #[test]
+    fn faults_name_the_file() {
+        for (test, text) in [
+            ("syntax", "{"),
+            ("unknown", r#"{"PJRT_LAYERS_PLUGIN": "libacme.so", "PJRT_LAYER": "compat"}"#),
+            ("lacks", r#"{"PJRT_LAYERS": "compat"}"#),
+        ] {
+            let error = read(test, text).expect_err(text);
+            assert!(error.contains(SETTINGS_FILE), "{error}");
+        }
+    }
+
+    #[test]
+    fn file_may_be_missing() {
+        assert!(Beside::read_from(Path::new("/nonexistent")).expect("no error").is_none());
+    }
+}

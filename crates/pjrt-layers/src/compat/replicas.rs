@@ -1,0 +1,109 @@
+//! Programs for several replicas of which a framework launches one at a time.
+
+use pjrt_types::CompileOptions;
+
+use crate::core::{Call, CompiledProgram};
+
+/// The platform of XLA's CPU plugin.
+const PLATFORM: &str = "cpu";
+/// The format in which PyTorch/XLA sends programs.
+const FORMAT: &str = "hlo";
+
+/// Parts of the names of the ops through which replicas communicate or differ. HLO separates the words of a name by `-`,
+/// StableHLO by `_`.
+const COMMUNICATION: &[&[u8]] = &[
+    b"all?gather",
+    b"all?reduce",
+    b"all?to?all",
+    b"collective?broadcast",
+    b"collective?permute",
+    b"cross?replica",
+    b"infeed",
+    b"outfeed",
+    b"partition?id",
+    b"recv",
+    b"reduce?scatter",
+    b"replica?id",
+    b"send",
+];
+
+/// Compiles the program of a call for a single device, which each launch selects, if its replicas do not communicate.
+///
+/// `wanted` is the user's choice. Without one, only programs in PyTorch/XLA's format on XLA's CPU device are compiled in
+/// this way. Other frameworks launch all replicas in one call, which needs a program for several replicas.
+pub(super) fn compile_for_one(call: &mut Call, wanted: Option<bool>) {
+    if wanted == Some(false) {
+        return;
+    }
+    let Some(program) = call.program() else { return };
+    let Some(options) = options_for_one(&program) else { return };
+    let is_pytorch = || {
+        let client = call.address_of("client");
+        program.format == FORMAT && call.state().platform_name(client).as_deref() == Some(PLATFORM)
+    };
+    if wanted == Some(true) || is_pytorch() {
+        call.replace_compile_options(&options);
+    }
+}
+
+/// The compile options with which a program for several replicas runs on any single device. `None` if the program is for
+/// one device, if it is partitioned, or if its replicas may communicate.
+fn options_for_one(program: &CompiledProgram) -> Option<Vec<u8>> {
+    let mut options = CompileOptions::decode(&program.options).ok()?;
+    let is_replicated = options.num_replicas > 1 && options.num_partitions <= 1;
+    if !is_replicated || options.compile_portable_executable || communicates(&program.code) {
+        return None;
+    }
+    options.num_replicas = 1;
+    options.device_assignment = None;
+    options.compile_portable_executable = true;
+    Some(options.encode())
+}
+
+/// Whether the replicas of a program may communicate. All formats contain the names of ops as plain text. Names of other
+/// things may contain them, too; such a program is left as it is.
+fn communicates(code: &[u8]) -> bool {
+    COMMUNICATION.iter().any(|name| code.windows(name.len()).any(|text| matches(text, name)))
+}
+
+/// Compares a text with a name in which `?` stands for a separator of words.
+fn matches(text: &[u8], name: &[u8]) -> bool {
+    text.iter().zip(name).all(|(text, name)| text == name || *name == b'?' && matches!(text, b'-' | b'_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt_types::DeviceAssignment;
+
+    use super::*;
+
+    fn program(code: &[u8], replicas: i64, partitions: i64) -> CompiledProgram {
+        let mut options = CompileOptions::default().with_num_replicas(replicas).with_num_partitions(partitions);
+        if (replicas, partitions) == (4, 1) {
+            options.device_assignment = DeviceAssignment::new(4, 1, vec![0, 1, 2, 3]);
+        }
+        CompiledProgram { code: code.to_vec(), format: FORMAT.to_owned(), options: options.encode() }
+    }
+
+    #[test]
+    fn independent_replicas_run_on_any_device() {
+        let options = options_for_one(&program(b"\x0a\x03add\x12\x05dot.1", 4, 1));
+        let options = CompileOptions::decode(&options.expect("the replicas are independent")).expect("valid options");
+        assert_eq!((options.num_replicas, options.num_partitions), (1, 1));
+        assert!(options.compile_portable_executable);
+        assert_eq!(options.device_assignment, None);
+    }
+
+    #[test]
+    fn others_keep_their_options() {
+        assert_eq!(options_for_one(&program(b"add", 1, 1)), None);
+        assert_eq!(options_for_one(&program(b"add", 1, 4)), None);
+        for code in
+            [&b"x all-reduce y"[..], b"vhlo.all_reduce_v1", b"collective-permute-start", b"stablehlo.replica_id"]
+        {
+            assert_eq!(options_for_one(&program(code, 4, 1)), None, "{}", String::from_utf8_lossy(code));
+        }
+        let invalid = CompiledProgram { options: vec![0xff], ..program(b"add", 4, 1) };
+        assert_eq!(options_for_one(&invalid), None);
+    }
+}
