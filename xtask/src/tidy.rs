@@ -6,6 +6,7 @@ mod crate_diagram;
 mod language;
 mod prose;
 mod rooms;
+mod test_messages;
 mod test_names;
 
 use std::fs;
@@ -105,6 +106,8 @@ fn run() -> Result<(), Error> {
         sources.push((name, text));
     }
     circles::check(&sources, &mut faults);
+    test_messages::check(&sources, &mut faults);
+    test_messages::check_sections(&recorded_messages(&root)?, &sources, &mut faults);
     for name in SAFE {
         let folder = root.join(name).join("src");
         let roots = [folder.join("lib.rs"), folder.join("main.rs")];
@@ -135,6 +138,18 @@ fn run() -> Result<(), Error> {
         }
         n => Err(format!("{n} faults").into()),
     }
+}
+
+/// The messages that the tests of each crate record.
+fn recorded_messages(root: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut files = Vec::new();
+    collect(&root.join("crates"), &["txt"], &mut files)?;
+    let mut recorded = Vec::new();
+    for file in files {
+        let name = file.strip_prefix(root).unwrap_or(&file).to_string_lossy().into_owned();
+        recorded.push((name, fs::read_to_string(&file)?));
+    }
+    Ok(recorded)
 }
 
 /// Findings of the language rules in all files whose path starts with a prefix.

@@ -188,6 +188,8 @@ impl fmt::Display for ArrayLayout {
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     fn form(dims: &[i64], layout: &str) -> ArrayLayout {
@@ -210,8 +212,7 @@ mod tests {
     fn rejects_invalid_order() {
         for order in ["{0,0}", "{0}", "{2,0}", "{-1,0}", "{}"] {
             let error = ArrayLayout::with_layout(&Shape::new(ElementType::F32, [2, 3]), order.parse().unwrap()).err();
-            let message = error.unwrap().message().to_owned();
-            assert!(message.contains(order) && message.contains("f32[2,3]"), "{message}");
+            assert_message!("array_layout::orders", order, error.unwrap().message());
         }
     }
 

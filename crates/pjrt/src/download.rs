@@ -428,12 +428,15 @@ where
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     #[test]
     fn rejects_invalid_bool_bytes() {
         assert_eq!(checked::<bool>(vec![0, 1]).unwrap(), [false, true]);
-        assert!(checked::<bool>(vec![0, 2]).unwrap_err().to_string().contains("not a valid pred"));
+        let error = checked::<bool>(vec![0, 2]).unwrap_err();
+        assert_message!("download::bool_bytes", "2", error);
         assert_eq!(checked::<f64>(vec![1.5]).unwrap(), [1.5]);
     }
 

@@ -187,7 +187,10 @@ fn read_identity(mut bytes: &[u8]) -> Option<Identity> {
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
+    use crate::ErrorKind;
 
     fn identity(version: &str) -> Identity {
         [("platform", "cpu"), ("version", version)].map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
@@ -218,23 +221,24 @@ mod tests {
             assert!(Sealed::open(Kind::Executable, bytes[..len].to_vec()).is_err(), "{len} bytes");
         }
         let longer = [&bytes[..], b"x"].concat();
-        let error = Sealed::open(Kind::Executable, longer).map(drop).unwrap_err().to_string();
-        assert!(error.contains("its header declares") && error.ends_with("compile the program again"), "{error}");
+        let error = Sealed::open(Kind::Executable, longer).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_message!("envelope::altered_bytes", "one more byte", error);
     }
 
     #[test]
     fn another_kind_is_refused() {
         let error = Sealed::open(Kind::Topology, sealed().into_bytes()).map(drop).unwrap_err();
-        assert!(error.message().contains("contents of kind 1, not 2"), "{error}");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_message!("envelope::another_kind", "an executable as a topology", error);
     }
 
     #[test]
     fn differences_are_named() {
-        let error = sealed().check(&identity("2"), &[]).unwrap_err().to_string();
-        assert!(error.contains("version was \"1\", but is \"2\""), "{error}");
-        assert!(!error.contains("platform"), "{error}");
-        let error = sealed().check(&identity("1")[..1], &[]).unwrap_err().to_string();
-        assert!(error.contains("version was \"1\", but is absent in this plugin"), "{error}");
+        let error = sealed().check(&identity("2"), &[]).unwrap_err();
+        assert_message!("envelope::differences", "another version", error);
+        let error = sealed().check(&identity("1")[..1], &[]).unwrap_err();
+        assert_message!("envelope::differences", "no version", error);
         assert!(sealed().check(&identity("1")[..1], &["version"]).is_ok());
         assert!(sealed().check(&identity("2"), &["version"]).is_err());
     }

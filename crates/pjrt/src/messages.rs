@@ -1,4 +1,5 @@
-//! The messages of the crate's errors, in one place: `tests/messages.txt`. Other tests match kinds, codes and functions.
+//! The messages of all kinds of errors of the crate, in one place: `tests/messages/errors.txt`. Other tests match kinds,
+//! codes and functions, and record messages in `tests/messages/cases.txt`.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p pjrt-rs --lib messages` updates the file.
 
@@ -30,7 +31,7 @@ fn snapshot() {
         writeln!(text, "{:?} {}: {error}", error.kind(), error.code()).expect("a string accepts any text");
     }
     assert!(seen.iter().all(|seen| *seen), "a kind is missing: {seen:?}");
-    expect_file!["../tests/messages.txt"].assert_eq(&text);
+    expect_file!["../tests/messages/errors.txt"].assert_eq(&text);
 }
 
 fn load_error_kinds() -> Vec<LoadErrorKind> {

@@ -142,14 +142,22 @@ fn buffers_arrive_by_their_keys() {
     assert_eq!(*ALIVE.lock().unwrap(), [vec![(0, 7), (1, -8)], vec![]]);
     assert!(transfers.send(&here, &[], &[]).unwrap().is_empty());
 
-    refused(transfers.send(&there, &[Send { buffer: &y, to: 0, key: 1 }], &[]), "belongs to another client");
+    refused(
+        transfers.send(&there, &[Send { buffer: &y, to: 0, key: 1 }], &[]),
+        "cross_host_transfers",
+        "a buffer of another client",
+    );
     y.delete().unwrap();
-    refused(transfers.send(&here, &[Send { buffer: &y, to: 1, key: 1 }], &[]), "deleted");
+    refused(
+        transfers.send(&here, &[Send { buffer: &y, to: 1, key: 1 }], &[]),
+        "cross_host_transfers",
+        "a deleted buffer",
+    );
     let negative = Receive { shape: Shape::new(ElementType::F32, [-1]), from: 0, key: 1 };
-    refused(transfers.receive(&device, &[negative], &[]), "negative extent");
+    refused(transfers.receive(&device, &[negative], &[]), "cross_host_transfers", "a negative extent");
     let other = client(&self::plugin());
-    refused(transfers.send(&other, &[], &[]), "different plugins");
+    refused(transfers.send(&other, &[], &[]), "cross_host_transfers", "a client of another plugin");
     let device = other.default_device().unwrap();
-    refused(transfers.receive(&device, &[], &[]), "different plugins");
+    refused(transfers.receive(&device, &[], &[]), "cross_host_transfers", "a device of another plugin");
     assert!(MAILBOX.lock().unwrap().is_empty(), "refused transfers never reach the plugin");
 }

@@ -67,9 +67,17 @@ fn deferred_copy_starts_with_its_destination() {
         let Some(copy) = supported(client, "copy_raw_to_host_future", x.copy_raw_to_host_future(1, 2)) else { return };
         assert_eq!(copy.len(), 2);
         assert_eq!(copy.start(vec![0; 2]).unwrap().wait().unwrap(), [2, 3]);
-        refused(x.copy_raw_to_host_future(3, 2), "not within the 4 bytes");
-        refused(x.copy_raw_to_host_future(0, 4).unwrap().start(vec![0; 3]), "has 4 bytes, but its destination 3");
-        refused(x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::OK, ""), "whose code is OK");
+        refused(x.copy_raw_to_host_future(3, 2), "copy_raw_to_host_future", "bytes after the end");
+        refused(
+            x.copy_raw_to_host_future(0, 4).unwrap().start(vec![0; 3]),
+            "copy_raw_to_host_future",
+            "a short destination",
+        );
+        refused(
+            x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::OK, ""),
+            "copy_raw_to_host_future",
+            "an error with the code OK",
+        );
         x.copy_raw_to_host_future(0, 4).unwrap().fail(ErrorCode::ABORTED, "no memory").unwrap();
         drop(x.copy_raw_to_host_future(0, 4).unwrap());
         // The buffer may be dropped before the copy starts.
@@ -105,14 +113,19 @@ fn view_uses_the_memory_of_another_owner() {
         dropped.wait();
 
         let (wrong, dropped) = view(&f32s(&[-1]), None);
-        refused(wrong, "negative extents");
+        refused(wrong, "create_view_of_device_buffer", "negative extents");
         assert_eq!(dropped.count(), 1);
-        refused(view(&f32s(&[8, 8]), Some(&Layout::new(vec![0, 0]))).0, "name each dimension once");
+        refused(
+            view(&f32s(&[8, 8]), Some(&Layout::new(vec![0, 0]))).0,
+            "create_view_of_device_buffer",
+            "a dimension twice in the layout",
+        );
         let (keep, _) = Counted::new();
         // SAFETY: the call is refused.
         refused(
             unsafe { client.create_view_of_device_buffer(std::ptr::null_mut(), &shape, None, &memory, None, keep) },
-            "is null",
+            "create_view_of_device_buffer",
+            "a null address",
         );
         let other = embedded();
         let (keep, dropped) = Counted::new();
@@ -120,7 +133,7 @@ fn view_uses_the_memory_of_another_owner() {
         let address = (&raw mut data).cast();
         // SAFETY: the call is refused.
         let foreign = unsafe { other.create_view_of_device_buffer(address, &shape, None, &memory, None, keep) };
-        refused(foreign, "belongs to another client");
+        refused(foreign, "create_view_of_device_buffer", "a memory of another client");
         assert_eq!(dropped.count(), 1);
     });
 }
@@ -148,10 +161,18 @@ fn upload_with_semantics_drops_the_data_once() {
         let device = client.default_device().unwrap();
         let (data, dropped) = Counted::new();
         let options = UploadOptions::new().with_semantics(HostBufferSemantics::MutableZeroCopy);
-        refused(client.buffer_from_owned_with(data, &[64], &device, &options), "use buffer_from_owned_mut");
+        refused(
+            client.buffer_from_owned_with(data, &[64], &device, &options),
+            "buffer_from_owned_with",
+            "mutable memory",
+        );
         assert_eq!(dropped.count(), 1);
         let (data, dropped) = Counted::new();
-        refused(client.buffer_from_owned_with(data, &[3], &device, &UploadOptions::new()), "has 3 elements");
+        refused(
+            client.buffer_from_owned_with(data, &[3], &device, &UploadOptions::new()),
+            "buffer_from_owned_with",
+            "fewer elements than the data",
+        );
         assert_eq!(dropped.count(), 1);
     });
 }
@@ -169,7 +190,11 @@ fn program_writes_donated_host_memory() {
         drop(run);
         dropped.wait();
         let (data, dropped) = Counted::new();
-        refused(client.buffer_from_owned_mut(data, &[65], &device, None), "has 65 elements");
+        refused(
+            client.buffer_from_owned_mut(data, &[65], &device, None),
+            "buffer_from_owned_mut",
+            "more elements than the data",
+        );
         assert_eq!(dropped.count(), 1);
     });
 }
@@ -183,13 +208,17 @@ fn uploads_and_downloads_have_layouts() {
         let x = client.buffer_from_host(&data, &[2, 3]).unwrap();
         assert_eq!(x.to_host_with_layout::<f32>(&columns).unwrap(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
         assert_eq!(x.to_host_with_layout::<f32>(&Layout::row_major(2)).unwrap(), data);
-        refused(x.to_host_with_layout::<f32>(&Layout::new(vec![0])), "name each dimension once");
-        refused(x.to_host_with_layout::<i32>(&columns), "not of element type s32");
+        refused(x.to_host_with_layout::<f32>(&Layout::new(vec![0])), "to_host_with_layout", "a layout of another rank");
+        refused(x.to_host_with_layout::<i32>(&columns), "to_host_with_layout", "integers");
         let tiled = columns.clone().with_tiles(vec![vec![2]]);
         assert_eq!(x.to_host_with_layout::<f32>(&tiled).unwrap_err().kind(), ErrorKind::Unsupported);
 
         let wrong = Layout::new(vec![0, 0]);
-        refused(client.buffer_from_host_with_layout(&data, &[2, 3], &wrong, &device), "name each dimension once");
+        refused(
+            client.buffer_from_host_with_layout(&data, &[2, 3], &wrong, &device),
+            "buffer_from_host_with_layout",
+            "a dimension twice in the layout",
+        );
         let y = client.buffer_from_host_with_layout(&data, &[2, 3], &columns, &device);
         let Some(y) = supported(client, "buffer_from_host_with_layout", y) else { return };
         assert_eq!(y.to_host::<f32>().unwrap(), data);
@@ -215,8 +244,16 @@ fn canonical_shapes_of_each_memory() {
         let Some(canonical) = supported(client, "canonical_shape_for_memory", canonical) else { return };
         assert_eq!(canonical, (shape.clone(), Layout::row_major(2)));
         let wrong = Layout::new(vec![1]);
-        refused(topology.canonical_shape_for_memory(default, &shape, Some(&wrong)), "name each dimension once");
-        refused(topology.canonical_shape_for_memory(default, &f32s(&[-2]), None), "negative extents");
+        refused(
+            topology.canonical_shape_for_memory(default, &shape, Some(&wrong)),
+            "canonical_shape_for_memory",
+            "a layout of another rank",
+        );
+        refused(
+            topology.canonical_shape_for_memory(default, &f32s(&[-2]), None),
+            "canonical_shape_for_memory",
+            "negative extents",
+        );
     });
 }
 
@@ -245,13 +282,13 @@ fn bitcast_keeps_the_bytes() {
         let Some(bits) = supported(client, "bitcast", x.bitcast(&shape, None)) else { return };
         assert_eq!(bits.shape().unwrap(), &shape);
         assert_eq!(bits.to_host::<u32>().unwrap(), [1.0f32.to_bits(), (-2.0f32).to_bits()]);
-        refused(x.bitcast(&f32s(&[3]), None), "their sizes differ");
-        refused(x.bitcast(&f32s(&[-2]), None), "their sizes differ");
-        refused(x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))), "name each dimension once");
+        refused(x.bitcast(&f32s(&[3]), None), "bitcast", "a larger shape");
+        refused(x.bitcast(&f32s(&[-2]), None), "bitcast", "negative extents");
+        refused(x.bitcast(&f32s(&[2]), Some(&Layout::new(vec![1]))), "bitcast", "a wrong dimension in the layout");
         drop(x);
         assert_eq!(bits.to_host::<u32>().unwrap()[0], 1.0f32.to_bits());
         bits.delete().unwrap();
-        refused(bits.bitcast(&f32s(&[2]), None), "has been deleted");
+        refused(bits.bitcast(&f32s(&[2]), None), "bitcast", "a deleted buffer");
     });
 }
 
@@ -265,7 +302,7 @@ fn errors_carry_payloads_and_layouts() {
         let create = |layout: &Layout| {
             client.create_error_buffer_with(ErrorCode::DATA_LOSS, "torn", &payload, &shape, Some(layout), &memory)
         };
-        refused(create(&Layout::new(vec![0])), "name each dimension once");
+        refused(create(&Layout::new(vec![0])), "create_error_buffer_with", "a layout of another rank");
         let Some(buffer) = supported(client, "create_error_buffer_with", create(&columns)) else { return };
         let error = buffer.wait().unwrap_err();
         assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
@@ -285,8 +322,12 @@ fn process_states_are_checked() {
         let process = |process_index, state| ProcessInfo { process_index, incarnation: 7, state };
         let failed = |code| ProcessState::Failed { code, message: "lost".to_owned() };
         let twice = [process(0, ProcessState::Connected), process(0, ProcessState::Connected)];
-        refused(client.update_global_process_info(&twice), "process 0 is listed twice");
-        refused(client.update_global_process_info(&[process(0, failed(ErrorCode::OK))]), "process 0 failed with");
+        refused(client.update_global_process_info(&twice), "update_global_process_info", "a process twice");
+        refused(
+            client.update_global_process_info(&[process(0, failed(ErrorCode::OK))]),
+            "update_global_process_info",
+            "a failure with the code OK",
+        );
         let processes = [process(0, ProcessState::Connected), process(1, failed(ErrorCode::UNAVAILABLE))];
         match client.update_global_process_info(&processes) {
             Ok(()) => {}

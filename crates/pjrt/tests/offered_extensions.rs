@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+use recorded_messages::assert_message;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
@@ -268,7 +269,8 @@ mod host_memory {
         let error = allocator.allocate(&client, 8, Some(7)).unwrap_err();
         assert!(error.message().contains("no node 7"), "{error}");
         let error = allocator.allocate(&client, 8, Some(6)).unwrap_err();
-        assert!(error.message().contains("7 bytes instead of 8"), "{error}");
+        assert_eq!(error.code(), ErrorCode::INTERNAL, "{error}");
+        assert_message!("host_allocator", "7 bytes instead of 8", error.message());
         assert_eq!(allocator.allocate(&client, 8, Some(u32::MAX)).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(allocator.allocate(&client, usize::MAX, None).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert_eq!(allocator.allocate(&stranger(), 8, None).unwrap_err().kind(), ErrorKind::InvalidArgument);

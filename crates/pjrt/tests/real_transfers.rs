@@ -5,6 +5,7 @@
 #[path = "common/real.rs"]
 mod real;
 
+use recorded_messages::assert_message;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -179,6 +180,8 @@ fn buffers_go_to_devices_and_memories() {
         }
         let buffer = client.buffer_from_host(&[1u8], &[1]).unwrap();
         buffer.delete().unwrap();
-        assert!(buffer.to_host::<u8>().unwrap_err().to_string().contains("deleted"));
+        let error = buffer.to_host::<u8>().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_message!("deleted_buffer", "to_host", error);
     });
 }

@@ -7,6 +7,7 @@
 #[path = "common/plain.rs"]
 mod plain;
 
+use recorded_messages::assert_message;
 use std::ffi::{c_char, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::Mutex;
@@ -40,7 +41,8 @@ unsafe fn bytes(data: *const c_char, size: usize) -> Vec<u8> {
 fn assert_missing<T: std::fmt::Debug>(result: Result<T, pjrt::Error>, table: &str) {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.message().contains(&format!("in its {table}")), "{error}");
+    let case = format!("{} in the {table}", error.function().unwrap());
+    assert_message!("missing_functions_of_extensions", case, error);
 }
 
 mod unknown {
@@ -299,9 +301,11 @@ mod custom_partitioner {
         let expected: Results = (b"module".to_vec(), vec![b"split".to_vec(), Vec::new()], b"whole".to_vec());
         assert_eq!(partition(callbacks, "module", 1), Ok(expected));
         let (code, message) = partition(callbacks, "short", 1).unwrap_err();
-        assert_eq!((code, message.as_str()), (3, "1 shardings were returned for 2 arguments"));
+        assert_eq!(code, 3);
+        assert_message!("custom_partitioner", "one sharding for two arguments", message);
         let (code, message) = partition(callbacks, "module", 2).unwrap_err();
-        assert!(code == 12 && message.contains("version 2"), "{message}");
+        assert_eq!(code, 12);
+        assert_message!("custom_partitioner", "version 2 of the callbacks", message);
         assert_eq!(partition(callbacks, "panic", 1), Err((13, "the callback panicked".to_owned())));
 
         assert_eq!(infer(callbacks, "f32[4]"), Ok(Some(b"split".to_vec())));

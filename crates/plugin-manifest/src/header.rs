@@ -157,6 +157,8 @@ fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     #[test]
@@ -175,14 +177,13 @@ mod tests {
                 "void example_stop(void);"
             ]
         );
-        assert!(text.contains("The PJRT table of the plugin `example`"), "{text}");
-        assert!(text.contains("The PJRT table of the plugin `a`"), "{text}");
+        assert_message!("header::symbols", "two plugins", text);
     }
 
     #[test]
     fn rejects_library_without_functions() {
-        let error = header(&[Manifest::new("x")], ["malloc", "XGetPjrtApi", "_GetPjrtApi"]).unwrap_err().to_string();
-        assert!(error.contains("exports neither GetPjrtApi nor DevicePlugin_GetDescriptor"), "{error}");
+        let error = header(&[Manifest::new("x")], ["malloc", "XGetPjrtApi", "_GetPjrtApi"]).unwrap_err();
+        assert_message!("header::libraries", "no PJRT function", error);
         assert!(header(&[], ["GetPjrtApi"]).is_err());
     }
 

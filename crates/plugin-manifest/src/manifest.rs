@@ -427,6 +427,8 @@ fn check_name(name: &str) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     #[test]
@@ -511,41 +513,37 @@ mod tests {
 
     #[test]
     fn invalid_text_has_position() {
-        for (text, says) in [
-            ("", "manifest: "),
-            ("[]", "manifest: "),
-            ("{", "EOF"),
-            (r#"{"format_version": "1.0", "name": "x"} x"#, "trailing characters"),
-            (r#"{"name": "x"}"#, "; write \"format_version\": \"1.0\""),
-            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary: "),
-            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library: "),
-            (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library: "),
+        for (text, field) in [
+            ("", "manifest"),
+            ("[]", "manifest"),
+            ("{", "manifest"),
+            (r#"{"format_version": "1.0", "name": "x"} x"#, "manifest"),
+            (r#"{"name": "x"}"#, "manifest"),
+            (r#"{"format_version": "1.0", "name": "x", "libary": {}}"#, "libary"),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"pth": ""}}"#, "library"),
+            (r#"{"format_version": "1.0", "name": "x", "library": "x.so"}"#, "library"),
             (
                 r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "sha265": "0"}]}"#,
-                "library[0].sha265: ",
+                "library[0].sha265",
             ),
-            (
-                r#"{"format_version": "1.0", "name": "x", "library": {"path": "x.so", "sha265": "0"}}"#,
-                "library.sha265: ",
-            ),
-            (
-                r#"{"format_version": "1.0", "name": "x", "capabilities": {"donation": "yes"}}"#,
-                "capabilities.donation: ",
-            ),
+            (r#"{"format_version": "1.0", "name": "x", "library": {"path": "x.so", "sha265": "0"}}"#, "library.sha265"),
+            (r#"{"format_version": "1.0", "name": "x", "capabilities": {"donation": "yes"}}"#, "capabilities.donation"),
             (
                 r#"{"format_version": "1.0", "name": "x", "process": {"chips": [{"from": "variabel"}]}}"#,
-                "process.chips[0].from: ",
+                "process.chips[0].from",
             ),
-            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "ownership: "),
-            (r#"{"format_version": 1, "name": "x"}"#, "format_version: "),
+            (r#"{"format_version": "1.0", "name": "x", "ownership": "mine"}"#, "ownership"),
+            (r#"{"format_version": 1, "name": "x"}"#, "format_version"),
             (
                 r#"{"format_version": "1.0", "name": "x", "capabilities": {"dense_gather_factor": -3}}"#,
-                "capabilities.dense_gather_factor: ",
+                "capabilities.dense_gather_factor",
             ),
-            (r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#, "hardware.pic: "),
+            (r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#, "hardware.pic"),
         ] {
-            let error = Manifest::from_json(text).unwrap_err().to_string();
-            assert!(error.contains(says), "{text}: {error}");
+            let faults = Manifest::from_json(text).unwrap_err();
+            let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();
+            assert_eq!(fields, [field], "{text}: {faults}");
+            assert_message!("manifest::text", format_args!("{text:?}"), faults);
         }
     }
 
@@ -556,16 +554,16 @@ mod tests {
                 r#"{{"format_version": "1.0", "name": "x", "create_options": {create_options},
                     "process": {{"options": [{options}]}}}}"#
             );
-            Manifest::from_json(&text).map(|_| ()).map_err(|faults| faults.to_string())
+            Manifest::from_json(&text).map(drop)
         };
         let node = r#"{"name": "node", "type": "int64", "value": "{global_rank}"}"#;
         let closed = |ty: &str| format!(r#"{{"open": false, "options": [{{"name": "nodes", "type": "{ty}"}}]}}"#);
-        let error = faults(node, &closed("int64")).unwrap_err();
-        assert!(error.contains("process.options[0]: "), "{error}");
-        assert!(error.contains("did you mean \"nodes\"?"), "{error}");
         let nodes = node.replace("node", "nodes");
-        let error = faults(&nodes, &closed("bool")).unwrap_err();
-        assert!(error.contains("int64") && error.contains("bool"), "{error}");
+        for (case, option, ty) in [("another name", node, "int64"), ("another type", &nodes, "bool")] {
+            let faults = faults(option, &closed(ty)).unwrap_err();
+            assert_eq!(faults.all()[0].field, "process.options[0]", "{faults}");
+            assert_message!("manifest::plan_options", case, faults);
+        }
         // Numbers are widened, and text is parsed as the option's type.
         for ty in ["int64", "int64_list", "float"] {
             assert_eq!(faults(&nodes, &closed(ty)), Ok(()));

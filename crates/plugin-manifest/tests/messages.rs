@@ -1,4 +1,4 @@
-//! The messages of the crate, in one place: `messages.txt`. Other tests match fields and codes.
+//! The messages of the crate, in one place: `messages/errors.txt`. Other tests match fields and codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p plugin-manifest --test messages` updates the file.
 
@@ -47,7 +47,7 @@ fn snapshot() {
     detection(&mut messages);
     support_tables(&mut messages);
     support(&mut messages);
-    expect_file!["messages.txt"].assert_eq(&messages.0);
+    expect_file!["messages/errors.txt"].assert_eq(&messages.0);
 }
 
 fn manifests(messages: &mut Messages) {

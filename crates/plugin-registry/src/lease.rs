@@ -148,9 +148,10 @@ impl LockFolder {
             let found = fs::symlink_metadata(&self.path)?;
             let owner = rustix::process::geteuid().as_raw();
             if !found.is_dir() || found.uid() != owner || found.mode() & 0o022 != 0 {
-                return Err(io::Error::other(format!(
+                let message = format!(
                     "the folder belongs to another user, or others can write to it; name another in {LOCK_DIR}"
-                )));
+                );
+                return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
             }
         }
         Ok(())
@@ -305,6 +306,7 @@ fn program() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use recorded_messages::assert_message;
 
     /// An empty folder for one test.
     fn folder(test: &str) -> PathBuf {
@@ -348,7 +350,7 @@ mod tests {
             let refused = Lease::acquire(plugin, Ownership::Exclusive, "x", &locks);
             let Err(LeaseError::Lock { path, error }) = refused else { panic!("{plugin}") };
             assert_eq!(path, folder.join(format!("{plugin}.lock")));
-            assert!(error.to_string().contains("not a regular file"), "{plugin}: {error}");
+            assert_message!("lease::traps", plugin, error);
             assert_eq!(locks.holder(plugin), None);
         }
         assert_eq!(fs::read_to_string(&treasure).unwrap(), "precious");
@@ -364,7 +366,9 @@ mod tests {
         let locks = LockFolder { path: folder.clone(), must_be_own: true };
         locks.create().unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
-        assert!(locks.create().unwrap_err().to_string().contains("others can write to it"));
+        let error = locks.create().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert_message!("lease::folder", "writable by others", error);
         fs::remove_dir_all(&folder).unwrap();
     }
 

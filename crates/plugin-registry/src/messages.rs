@@ -1,4 +1,4 @@
-//! The messages of the crate's errors, in one place: `tests/messages.txt`. Other tests match variants and fields.
+//! The messages of the crate's errors, in one place: `tests/messages/errors.txt`. Other tests match variants and fields.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p plugin-registry --lib messages` updates the file.
 
@@ -39,7 +39,7 @@ fn snapshot() {
     for error in conflicts() {
         writeln!(text, "{error}").expect("a string accepts any text");
     }
-    expect_file!["../tests/messages.txt"].assert_eq(&text);
+    expect_file!["../tests/messages/errors.txt"].assert_eq(&text);
 }
 
 /// Writes the messages of all variants, of which there are `count`.

@@ -7,6 +7,7 @@ mod discovery_common;
 use device_plugin::{NamedValue, Value};
 use discovery_common::{Elf, Machine, line, list, named};
 use plugin_registry::discovery::{Discovered, NameOrigin, Place, Refusal, SourceKind, variables};
+use recorded_messages::assert_message;
 
 fn search(machine: &Machine, variables: &[(&str, String)]) -> Discovered {
     let mut discovery = machine.discovery().conventional(false);
@@ -48,12 +49,10 @@ fn faulty_items_of_names_and_library_paths() {
         "bare - !missing",
     ];
     assert_eq!(list(&machine, &found), expected);
-    let text = |index: usize| found.candidates[index].refusals[0].to_string();
-    assert_eq!(text(0), "PJRT_NAMES_AND_LIBRARY_PATHS: item \"nocolon\": the path is missing; write name:path");
-    assert!(text(1).contains("more than one ':'"), "{}", text(1));
-    assert!(text(2).contains("name is missing") && text(3).contains("path is missing"));
-    assert!(text(4).contains("only the last item counts"), "{}", text(4));
-    assert!(text(7).starts_with("/no/file.so does not exist"), "{}", text(7));
+    for index in 0..5 {
+        let refusal = machine.relative(&found.candidates[index].refusals[0]);
+        assert_message!("discovery::named_libraries", index, refusal);
+    }
     assert!(
         matches!(&found.candidates[8].refusals[..], [Refusal::NotInLibrarySearch { name }] if name == "libnone.so")
     );
@@ -85,25 +84,25 @@ fn configuration_files() {
         NamedValue::new("s", "x"),
     ];
     assert_eq!(options, expected);
-    assert!(found.candidates[0].notes[0].contains("\"create_option\"; write create_options"));
+    assert_message!("discovery::configuration_notes", "create_option", machine.relative(&found.candidates[0].notes[0]));
     assert!(found.candidates[1].is_named("also") && found.candidates[1].also.len() == 1);
     assert!(found.candidates[0].provenance.to_string().contains("good.json)"));
 
-    for (text, field, message) in [
-        ("{", "", "not JSON"),
-        ("[]", "", "not a JSON object"),
-        ("{}", "library_path", "missing"),
-        (r#"{"library_path": 3}"#, "library_path", "3 is not a path"),
-        (r#"{"library_path": "LIB", "create_options": []}"#, "create_options", "not a JSON object"),
-        (r#"{"library_path": "LIB", "create_options": {"x": {}}}"#, "create_options.x", "value of an option"),
-        (r#"{"library_path": "LIB", "create_options": {"x": [0.5]}}"#, "create_options.x", "value of an option"),
+    for (text, field) in [
+        ("{", ""),
+        ("[]", ""),
+        ("{}", "library_path"),
+        (r#"{"library_path": 3}"#, "library_path"),
+        (r#"{"library_path": "LIB", "create_options": []}"#, "create_options"),
+        (r#"{"library_path": "LIB", "create_options": {"x": {}}}"#, "create_options.x"),
+        (r#"{"library_path": "LIB", "create_options": {"x": [0.5]}}"#, "create_options.x"),
     ] {
         let path = config("bad.json", text);
         let found = search(&machine, &[("PJRT_NAMES_AND_LIBRARY_PATHS", format!("bad:{}", path.display()))]);
         match &named(&found, "bad").refusals[..] {
-            [Refusal::MalformedManifest { field: f, message: m, .. }] => {
+            [Refusal::MalformedManifest { field: f, message, .. }] => {
                 assert_eq!(f, field, "{text}");
-                assert!(m.contains(message), "{text}: {m}");
+                assert_message!("discovery::configuration_files", text, message);
             }
             other => panic!("{text}: {other:?}"),
         }
@@ -207,7 +206,7 @@ fn folders_of_libraries() {
         list(&machine, &found).iter().map(|line| line.replace("two/libother", "two/./libother")).collect();
     assert_eq!(lines, expected);
     assert!(found.notes.iter().any(|note| note.about == "PJRT_PLUGIN_LIBRARY_PATH" && note.message.contains("none")));
-    assert!(found.candidates[5].refusals[0].to_string().contains("list of folders"));
+    assert_message!("discovery::folders", "a library", machine.relative(&found.candidates[5].refusals[0]));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use discovery_common::{Elf, Machine, line};
 use plugin_registry::discovery::{
     Architecture, LibraryFacts, LibraryFormat, OperatingSystem, Refusal, Target, inspect,
 };
+use recorded_messages::assert_message;
 
 fn target(os: OperatingSystem, architecture: Architecture) -> Target {
     Target { os, architecture }
@@ -101,21 +102,27 @@ fn pe_and_mach_o() {
 #[test]
 fn other_files_are_named() {
     let machine = Machine::new("others");
-    let what = |bytes: &[u8]| match inspect(&machine.file("x.so", bytes)) {
-        Err(Refusal::NotALibrary { what, .. }) => what,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(what(b""), "an empty file");
-    assert!(what(b"version https://git-lfs.github.com/spec/v1\noid sha256:0").contains("Git LFS"));
-    assert_eq!(what(b"!<arch>\nxxxx"), "a static library");
-    assert_eq!(what(b"#!/bin/sh\n"), "a script");
-    assert_eq!(what(b"INPUT(libx.so.1)"), "a linker script");
-    assert_eq!(what(b"hello"), "a text file");
-    assert_eq!(what(&[0, 1, 2, 3]), "a file of another kind");
-    assert_eq!(what(&[0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 52]), "a Java class file");
-    assert_eq!(what(&Elf { kind: 1, ..Elf::new() }.bytes()), "an object file that was not linked");
-    assert_eq!(what(&Elf { kind: 2, ..Elf::new() }.bytes()), "a program");
-    assert!(what(&Elf::plugin().bytes()[..80]).starts_with("a damaged library"));
+    let object = Elf { kind: 1, ..Elf::new() }.bytes();
+    let program = Elf { kind: 2, ..Elf::new() }.bytes();
+    let files: [(&str, &[u8]); 11] = [
+        ("nothing", b""),
+        ("a pointer of Git LFS", b"version https://git-lfs.github.com/spec/v1\noid sha256:0"),
+        ("an archive", b"!<arch>\nxxxx"),
+        ("a shell script", b"#!/bin/sh\n"),
+        ("a linker script", b"INPUT(libx.so.1)"),
+        ("text", b"hello"),
+        ("other bytes", &[0, 1, 2, 3]),
+        ("a Java class", &[0xca, 0xfe, 0xba, 0xbe, 0, 0, 0, 52]),
+        ("an ELF object", &object),
+        ("an ELF program", &program),
+        ("the start of an ELF library", &Elf::plugin().bytes()[..80]),
+    ];
+    for (case, bytes) in files {
+        match inspect(&machine.file("x.so", bytes)) {
+            Err(Refusal::NotALibrary { what, .. }) => assert_message!("discovery::other_files", case, what),
+            other => panic!("{case}: {other:?}"),
+        }
+    }
     assert!(matches!(inspect(&machine.path("none.so")), Err(Refusal::Missing { .. })));
     assert!(matches!(inspect(&machine.root), Err(Refusal::NotALibrary { what, .. }) if what == "a folder"));
 }
@@ -153,7 +160,7 @@ fn description_only_library() {
     let path = machine.library("d.so", &Elf { exports: vec!["DevicePlugin_GetDescriptor"], ..Elf::new() });
     let found = machine.discovery().variable("PYPJRT_PLUGIN", path).discover();
     assert!(matches!(&found.candidates[0].refusals[..], [Refusal::NoGetPjrtApi { .. }]));
-    assert!(found.candidates[0].notes[0].contains("another file"));
+    assert_message!("discovery::description_only", "note", machine.relative(&found.candidates[0].notes[0]));
 }
 
 /// Every prefix of every format and every single damaged byte must cause a result or an error, never a panic.
@@ -193,8 +200,9 @@ fn wrong_hosts_are_refused_with_both() {
     let found = machine.discovery().variable("PJRT_NAMES_AND_LIBRARY_PATHS", value).python(false).discover();
     let lines: Vec<String> = found.candidates.iter().map(|candidate| line(&machine, candidate)).collect();
     assert_eq!(lines, ["arm arm.so !architecture", "win win.so !architecture"]);
-    let text = found.candidates[1].refusals[0].to_string();
-    assert!(text.contains("x86_64 on Windows") && text.contains(&Target::host().to_string()), "{text}");
+    let Refusal::WrongTarget { library, host, .. } = &found.candidates[1].refusals[0] else { panic!("{lines:?}") };
+    assert_eq!(library[..], [Target { os: OperatingSystem::Windows, architecture: Architecture::X86_64 }]);
+    assert_eq!(*host, Target::host());
     assert_ne!(host_machine(), other_machine());
 }
 
@@ -240,8 +248,8 @@ fn resolves_dependencies_like_linker() {
     let rpath = Elf { rpath: Some("${ORIGIN}/deps".to_owned()), ..Elf::plugin() };
     assert_eq!(check(&["libdeep.so"], rpath, &[]), ["libgone.so"]);
     let found = machine.discovery().python(false).variable("PYPJRT_PLUGIN", machine.path("p/plugin.so")).discover();
-    let text = found.candidates[0].refusals[0].to_string();
-    assert!(text.contains("libgone.so (needed by ") && text.contains("deps/libdeep.so"), "{text}");
+    let [Refusal::MissingDependencies { missing, .. }] = &found.candidates[0].refusals[..] else { panic!("{found:?}") };
+    assert_eq!((&*missing[0].name, missing[0].needed_by.ends_with("deps/libdeep.so")), ("libgone.so", true));
 
     // A cycle of dependencies ends.
     machine.library("p/deps/liba.so", &Elf { runpath: Some("$ORIGIN".to_owned()), ..Elf::new().needing(&["libb.so"]) });

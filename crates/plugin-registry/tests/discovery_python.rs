@@ -6,7 +6,10 @@ mod discovery_common;
 use discovery_common::Content::{Bytes, Library, Text};
 use discovery_common::binaries::{PE_ARM64, pe};
 use discovery_common::{Elf, Machine, list, named};
-use plugin_registry::discovery::{Discovered, Discovery, NameOrigin, Place, PythonAnnouncement, Refusal, SourceKind};
+use plugin_registry::discovery::{
+    Discovered, Discovery, NameOrigin, Place, Provenance, PythonAnnouncement, Refusal, SourceKind,
+};
+use recorded_messages::assert_message;
 
 const SITE: &str = "venv/lib/python3.12/site-packages";
 
@@ -19,6 +22,14 @@ fn venv(name: &str) -> Machine {
 
 fn discovery(machine: &Machine) -> Discovery {
     machine.discovery().variable("VIRTUAL_ENV", machine.path("venv")).conventional(false)
+}
+
+/// The group of an entry point.
+fn group(provenance: &Provenance) -> &str {
+    match &provenance.place {
+        Place::Python { announcement: PythonAnnouncement::EntryPoint { group, .. }, .. } => group,
+        other => panic!("{other:?}"),
+    }
 }
 
 fn found(machine: &Machine) -> Discovered {
@@ -63,8 +74,7 @@ fn library_beside_module() {
             library_distribution: None,
         }
     );
-    let text = candidate.provenance.to_string();
-    assert!(text.starts_with("python: jax_cuda13_pjrt 0.12.0, entry point xla_cuda13 = "), "{text}");
+    assert_message!("python::provenance", "an entry point", machine.relative(&candidate.provenance));
     assert_eq!((candidate.manifest().name, candidate.manifest().priority), ("cuda".to_owned(), 500));
 }
 
@@ -111,9 +121,8 @@ fn c_entry_points_elsewhere_and_a_third_package() {
     machine.wheel(SITE, "pjrt-plugin-tt", "0.1.3", &files, points);
     let found = found(&machine);
     assert_eq!(list(&machine, &found), [format!("tt {SITE}/pjrt_plugin_tt/pjrt_plugin_tt.so")]);
-    let groups: Vec<String> = found.candidates[0].provenances().map(ToString::to_string).collect();
-    assert_eq!(groups.len(), 2, "{groups:?}");
-    assert!(groups[0].contains("group jax_plugins") && groups[1].contains("group torch_xla.plugins"), "{groups:?}");
+    let groups: Vec<&str> = found.candidates[0].provenances().map(group).collect();
+    assert_eq!(groups, ["jax_plugins", "torch_xla.plugins"]);
 }
 
 #[test]
@@ -143,8 +152,7 @@ fn e_in_a_required_distribution() {
     machine.wheel(SITE, "metal-pjrt-core", "2", &[("metal_pjrt_core/libcore.so", plugin())], "");
     let found = found(&machine);
     assert_eq!(list(&machine, &found), [format!("graft {SITE}/metal_pjrt_core/libcore.so")]);
-    let text = found.candidates[0].provenance.to_string();
-    assert!(text.ends_with("library from metal_pjrt_core"), "{text}");
+    assert_message!("python::required", "provenance", machine.relative(&found.candidates[0].provenance));
 }
 
 #[test]
@@ -202,7 +210,7 @@ fn h_broken_packages_hide_nothing() {
     assert!(matches!(&named(&found, "lfs").refusals[..], [Refusal::NotALibrary { what, .. }] if what.contains("LFS")));
     let ghost = named(&found, "ghost");
     assert!(matches!(&ghost.refusals[..], [Refusal::NoLibrary { .. }]), "{ghost:?}");
-    assert!(ghost.notes.iter().any(|note| note.contains("must name a module alone")), "{:?}", ghost.notes);
+    assert_message!("python::malformed", "notes of ghost", machine.relative(&ghost.notes.join("\n")));
     assert_eq!(found.candidates.iter().filter(|candidate| candidate.is_usable()).count(), 1);
 }
 
@@ -232,7 +240,8 @@ fn regular_package_hides_namespace() {
     machine.plugin("extra/jax_plugins/b/b.so");
     let found = discovery(&machine).variable("PYTHONPATH", machine.path("extra")).discover();
     assert_eq!(list(&machine, &found), ["b extra/jax_plugins/b/b.so"]);
-    assert!(found.notes.iter().any(|note| note.message.contains("hidden by") && note.about.contains(SITE)));
+    let note = found.notes.iter().find(|note| note.about.contains(SITE)).unwrap();
+    assert_message!("python::hidden_namespace", "note", machine.relative(&note.message));
 }
 
 #[test]
@@ -278,7 +287,8 @@ fn whole_search_path_in_order() {
     let common = named(&found, "common");
     assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
     assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
-    assert!(found.notes.iter().any(|note| note.about.ends_with("x.pth") && note.message.contains("not run")));
+    let note = found.notes.iter().find(|note| note.about.ends_with("x.pth")).unwrap();
+    assert_message!("python::search_path", "note about x.pth", machine.relative(&note.message));
     assert_eq!(found, discovery.discover(), "the same machine gives the same list");
     // Excludes the machine's and the user's packages.
     machine.file("venv/pyvenv.cfg", "home = /nowhere\ninclude-system-site-packages = false\nversion = 3.12.0\n");
@@ -375,9 +385,8 @@ fn eggs_and_editable_installations() {
     let hooked = named(&found, "hooked");
     assert!(hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
     assert!(named(&found, "spaced").is_usable());
-    assert!(
-        found.notes.iter().any(|note| note.about.ends_with("other.pth") && note.message.contains("does not run it"))
-    );
+    let note = found.notes.iter().find(|note| note.about.ends_with("other.pth")).unwrap();
+    assert_message!("python::editable", "note about other.pth", machine.relative(&note.message));
     let acme = named(&found, "acme");
     assert_eq!((acme.priority, acme.names[0].origin), (Some(7), NameOrigin::Manifest));
     assert!(acme.is_named("guess") && acme.manifest_path.as_ref().unwrap().ends_with("acme_module/pjrt_plugin.json"));
@@ -398,7 +407,7 @@ fn limits_entry_points_per_distribution() {
     let found = found(&machine);
     let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
     assert_eq!(notes.len(), 1, "{:#?}", found.notes);
-    assert_eq!(notes[0].message, "announces 500 plugins by entry points; the first 256 are looked at");
+    assert_message!("python::many_entry_points", "note", notes[0].message);
     // There is one library, announced by every entry point that is read.
     assert_eq!(found.candidates.len(), 1);
     assert_eq!(found.candidates[0].provenances().count(), 256);

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use recorded_messages::assert_message;
+
 use super::*;
 
 #[test]
@@ -60,7 +62,7 @@ fn completer_dropped_by_panic_reports_panic() {
     assert!(worker.join().is_err());
     let error = event.wait().unwrap_err();
     assert_eq!(error.code(), ErrorCode::CANCELLED);
-    assert!(error.message().contains("Completer::run"), "{error}");
+    assert_message!("event::lost_completer", "a panic of its thread", error.message());
 }
 
 #[test]

@@ -209,6 +209,8 @@ impl ResultBuffer<'_> {
 mod tests {
     use super::super::Handler;
     use super::*;
+    use crate::ErrorCode;
+    use recorded_messages::assert_message;
 
     #[test]
     fn handler_reads_and_writes_elements() {
@@ -228,7 +230,8 @@ mod tests {
         let mut results = [ResultBuffer::new(&shape, &mut output)];
         let mut call = Call::new("triple", &attributes, &operands, &mut results, &context).unwrap();
         double.call(&mut call).unwrap();
-        assert!(call.operands[0].elements::<f32>().unwrap_err().message().contains("f32"));
+        let error = call.operands[0].elements::<f32>().unwrap_err();
+        assert_message!("ffi::element_types", "integers as f32", error.message());
         assert!(call.results[0].write(&[1i32]).is_err());
         assert_eq!(output[..4], 15i32.to_le_bytes());
         assert_eq!(output[4..], (-21i32).to_le_bytes());
@@ -240,6 +243,7 @@ mod tests {
         let operands = [Operand::new(&shape, &[0; 7])];
         let (attributes, context) = (Attributes::default(), ExecuteContext::default());
         let error = Call::new("f", &attributes, &operands, &mut [], &context).unwrap_err();
-        assert!(error.message().contains("operand 0 is s32[2], but has 7 bytes"), "{error}");
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+        assert_message!("ffi::operand_sizes", "7 bytes of 8", error.message());
     }
 }

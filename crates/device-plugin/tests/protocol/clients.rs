@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use device_plugin::{ErrorCode, NamedValue};
 use pjrt_sys::*;
+use recorded_messages::assert_message;
 
 use crate::framework::{garbage, raw_values, read_values, slice, text, toy};
 
@@ -236,7 +237,7 @@ fn topologies_survive_serialization() {
     assert_eq!(create("cube").unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
     let fault = create("panic").unwrap_err();
     assert_eq!(fault.code, ErrorCode::INTERNAL);
-    assert!(fault.message.starts_with("PJRT_TopologyDescription_Create: the plugin panicked"), "{fault:?}");
+    assert_message!("clients::topologies", "a panic", fault.message);
     let describe = |topology: *mut PJRT_TopologyDescription| unsafe {
         let list =
             toy().ask::<slot::PJRT_TopologyDescription_GetDeviceDescriptions>(|args| args.topology = topology).unwrap();

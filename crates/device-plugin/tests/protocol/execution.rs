@@ -4,6 +4,7 @@ use std::ptr::null_mut;
 
 use device_plugin::{CompileOptions, DeviceAssignment, ElementType, ErrorCode, Shape};
 use pjrt_sys::*;
+use recorded_messages::assert_message;
 
 use crate::framework::{Buffer, Event, execute_options, toy};
 use crate::toy::open_gate;
@@ -56,7 +57,7 @@ fn asynchronous_error_fails_outputs() {
     assert_eq!(toy().read(copy), Err(fault.clone()));
     let next = toy().execute(echo, &[outputs[0]], 1).unwrap_err();
     assert_eq!(next.code, ErrorCode::DATA_LOSS);
-    assert!(next.message.contains("argument 0 failed: lost on the way"), "{next:?}");
+    assert_message!("execution::failed_arguments", "argument 0", next.message);
     toy().destroy(&outputs);
     toy().destroy(&[copy, buffer]);
     toy().destroy_loaded(later);
@@ -97,18 +98,18 @@ fn rejects_mismatched_arguments() {
     let foreign = toy().ints(other, &[1, 2]);
     let deleted = toy().ints(client, &[1, 2]);
     toy().delete(deleted);
-    let refused = |arguments: &[Buffer], why: &str| {
+    let refused = |arguments: &[Buffer], case: &str| {
         let fault = toy().execute(executable, arguments, 2).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        assert!(fault.message.contains(why), "{fault:?}");
+        assert_message!("execution::arguments", case, fault.message);
     };
-    refused(&[good], "1 arguments");
-    refused(&[good, long], "argument 1 is s32[3], but the program expects s32[2]");
-    refused(&[floats, good], "argument 0 is f32[2]");
-    refused(&[good, far], "argument 1 is on device 11, but the program runs on device 10");
-    refused(&[foreign, good], "another client");
-    refused(&[good, deleted], "argument 1: the buffer was deleted");
-    refused(&[null_mut(), good], "argument 0 is null");
+    refused(&[good], "one of two");
+    refused(&[good, long], "another shape");
+    refused(&[floats, good], "another element type");
+    refused(&[good, far], "another device");
+    refused(&[foreign, good], "a buffer of another client");
+    refused(&[good, deleted], "a deleted buffer");
+    refused(&[null_mut(), good], "null");
     // The failed calls did not use up any arguments.
     let (outputs, event) = toy().execute(executable, &[good, good], 2).unwrap();
     toy().wait(event).unwrap();
@@ -121,7 +122,7 @@ fn rejects_mismatched_arguments() {
             .is_deleted
             .get()
     );
-    refused(&[good, good], "the executable was deleted");
+    refused(&[good, good], "a deleted executable");
     toy().destroy(&[good, long, floats, far, foreign, deleted]);
     toy().destroy_loaded(executable);
     toy().destroy_client(client);
@@ -132,16 +133,16 @@ fn rejects_mismatched_arguments() {
 fn wrong_number_of_outputs_is_internal() {
     let client = toy().client(&[]).unwrap();
     let buffer = toy().ints(client, &[1]);
-    for (op, code, why) in [
-        ("few", ErrorCode::INTERNAL, "1 outputs"),
-        ("many", ErrorCode::INTERNAL, "2 outputs"),
-        ("fail", ErrorCode::RESOURCE_EXHAUSTED, "the toy is tired"),
-        ("unheard", ErrorCode::UNIMPLEMENTED, "op unheard"),
+    for (op, code) in [
+        ("few", ErrorCode::INTERNAL),
+        ("many", ErrorCode::INTERNAL),
+        ("fail", ErrorCode::RESOURCE_EXHAUSTED),
+        ("unheard", ErrorCode::UNIMPLEMENTED),
     ] {
         let executable = toy().compile(client, &format!("op={op}\nin=s32[1];s32[1]")).unwrap();
         let fault = toy().execute(executable, &[buffer, buffer], 2).unwrap_err();
         assert_eq!(fault.code, code, "{op}");
-        assert!(fault.message.contains(why), "{fault:?}");
+        assert_message!("execution::backend_errors", op, fault.message);
         toy().destroy_loaded(executable);
     }
     let fault = toy().compile(client, "op=echo\nin=s32[1]\ndonate=4").unwrap_err();
@@ -203,16 +204,20 @@ fn launches_several_devices_in_one_call() {
 #[test]
 fn rejects_options_for_other_devices() {
     let client = toy().client(&[]).unwrap();
-    let refused = |options: CompileOptions, why: &str| {
+    let refused = |options: CompileOptions, case: &str| {
         let fault = toy().compile_with(client, "op=echo\nin=u8[1]", &options.encode()).unwrap_err();
-        assert!(fault.message.contains(why), "{fault:?}");
+        assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
+        assert_message!("execution::compile_options", case, fault.message);
     };
     let default = CompileOptions::default;
-    refused(default().with_num_replicas(3), "3 replicas, but there are 2 devices");
-    refused(default().with_num_replicas(2).with_num_partitions(2), "4 devices");
-    refused(default().with_device_ordinal(4), "device id 4");
-    refused(default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()), "id 9; known are 10");
-    refused(default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()), "have 1 of 1");
+    refused(default().with_num_replicas(3), "3 replicas");
+    refused(default().with_num_replicas(2).with_num_partitions(2), "2 x 2 devices");
+    refused(default().with_device_ordinal(4), "device_ordinal 4");
+    refused(default().with_device_assignment(DeviceAssignment::new(1, 1, vec![9]).unwrap()), "device 9");
+    refused(
+        default().with_device_assignment(DeviceAssignment::new(2, 1, vec![10, 11]).unwrap()),
+        "two devices for one replica",
+    );
     let fault = toy().compile_with(client, "op=echo", &[0xff; 9]).unwrap_err();
     assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
     toy().destroy_client(client);

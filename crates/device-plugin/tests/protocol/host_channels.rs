@@ -6,8 +6,9 @@ use std::sync::Mutex;
 
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
+use recorded_messages::assert_message;
 
-use crate::framework::{Answer, Client, Event, Fault, execute_options, garbage, toy};
+use crate::framework::{Answer, Client, Event, execute_options, garbage, toy};
 use crate::toy::{CHANNELS, open_gate};
 
 /// The host's work on its channels, and its observations.
@@ -146,11 +147,11 @@ fn rejects_and_deletes_misfit_chunks() {
     let host = pieces(&[&[1, 2, 3], &[1, 2, 3, 4], &[0; 12], &[5, 6, 7, 8], &[9, 9, 9, 9]]);
     toy().wait(run(client, "op=talk", &host).unwrap()).unwrap();
     let answers = host.answers.lock().unwrap().clone();
-    let refused =
-        |answer: &Result<(), Fault>, named: &str| answer.as_ref().is_err_and(|fault| fault.message.contains(named));
     let [three, first, twelve, second, four] = &answers[..] else { panic!("{answers:?}") };
     assert!(first.is_ok() && second.is_ok(), "{answers:?}");
-    assert!(refused(three, "3 bytes") && refused(twelve, "12 bytes") && refused(four, "4 bytes"), "{answers:?}");
+    for (case, answer) in [("3 bytes", three), ("12 bytes", twelve), ("4 bytes after the end", four)] {
+        assert_message!("host_channels::chunks", case, answer.as_ref().unwrap_err().message);
+    }
     taken(&host);
     toy().destroy_client(client);
 }

@@ -1,4 +1,4 @@
-//! The messages about wrong calls, in one place: `tests/messages.txt`. Other tests match codes.
+//! The messages about wrong calls, in one place: `tests/messages/errors.txt`. Other tests match codes.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p device-plugin --test protocol messages` updates the file.
 
@@ -40,7 +40,7 @@ fn snapshot() {
     buffers(&mut messages, client);
     programs(&mut messages, client);
     toy().destroy_client(client);
-    expect_file!["../messages.txt"].assert_eq(&messages.0);
+    expect_file!["../messages/errors.txt"].assert_eq(&messages.0);
 }
 
 fn zeros(messages: &mut Messages) {

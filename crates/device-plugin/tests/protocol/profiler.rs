@@ -7,6 +7,7 @@ use device_plugin::{ErrorCode, profiler};
 use device_plugin_testing::Exclusive;
 use pjrt_sys::*;
 use prost::Message;
+use recorded_messages::assert_message;
 
 use crate::extensions::{extension, put, rich};
 use crate::framework::{Answer, Fault, Framework, execute_options, slice, text, toy};
@@ -236,7 +237,9 @@ fn profile_phases_in_order() {
     assert_eq!(stop(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     assert_eq!(collect(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     start(one).unwrap();
-    assert_eq!(start(one).unwrap_err().message, "a profile is already running; stop it first");
+    let fault = start(one).unwrap_err();
+    assert_eq!(fault.code, ErrorCode::FAILED_PRECONDITION);
+    assert_message!("profiler::phases", "a second start", fault.message);
     assert_eq!(start(two).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     assert_eq!(collect(one).unwrap_err().code, ErrorCode::FAILED_PRECONDITION);
     stop(one).unwrap();
@@ -247,17 +250,17 @@ fn profile_phases_in_order() {
     start(one).unwrap();
     stop(one).unwrap();
     destroy(one);
-    for options in [b"refuse".as_slice(), b"panic"] {
-        let shy = create(options);
-        let fault = start(shy).unwrap_err();
-        assert!(fault.message.contains("shy") || fault.message.contains("panicked"), "{fault:?}");
+    for options in ["refuse", "panic"] {
+        let shy = create(options.as_bytes());
+        assert_message!("profiler::faulty", options, start(shy).unwrap_err().message);
         assert!(!profiler::is_recording());
         destroy(shy);
     }
     let mut args = garbage::<PLUGIN_Profiler_Start_Args>();
     args.profiler = null_mut();
     let fault = check(unsafe { table().start.unwrap()(&mut args) }).unwrap_err();
-    assert_eq!(fault.message, "PLUGIN_Profiler_Start: profiler is null");
+    assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
+    assert_message!("profiler::start", "null", fault.message);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::mpsc::channel;
 use device_plugin::ErrorCode;
 use device_plugin::ffi::Registry;
 use pjrt_sys::*;
+use recorded_messages::assert_message;
 
 use crate::extensions::{alias, ask, put, read, register, register_type, rich, start_read, write};
 use crate::framework::{Buffer, Event, garbage};
@@ -236,8 +237,11 @@ fn null_handles_are_named() {
         PJRT_FFI_UserData_Add: context,
     };
     for (function, field, (handle, args)) in answers {
-        assert_eq!(handle.unwrap_err().message, format!("{function}: {field} is null"));
-        assert_eq!(args.unwrap_err().message, format!("{function}: args is null"));
+        for (field, answer) in [(field, handle), ("args", args)] {
+            let fault = answer.unwrap_err();
+            assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
+            assert_message!("raw_buffers::null", format_args!("{field} of {function}"), fault.message);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use device_plugin::features::{BufferAddresses, Features};
 use device_plugin::*;
 use pjrt_sys::slot;
+use recorded_messages::assert_message;
 
 use crate::framework::{Answer, Client, Framework, pair};
 
@@ -88,58 +89,51 @@ impl BufferAddresses for Careless {
 
 #[test]
 fn rejects_contradictory_devices() {
-    for (slip, message) in [
-        ("none", "the backend lists no devices"),
-        ("twin", "the backend lists two devices with the id 0"),
-        ("elsewhere", "device 1"),
-        ("no name", "memory 0 of kind \"\" "),
-        ("two numbers", "memory 1 of kind \"device\" shares"),
-        ("one number", "memory 1 of kind \"pinned_host\" shares"),
-        ("two of a kind", "memory 1 of kind \"device\" is the second"),
-        ("stranger", "unknown device 7"),
-        ("nobody's", "memory 1 of kind \"host\" "),
-        ("bare device", "the addressable device 1"),
+    for slip in [
+        "none",
+        "twin",
+        "elsewhere",
+        "no name",
+        "two numbers",
+        "one number",
+        "two of a kind",
+        "stranger",
+        "nobody's",
+        "bare device",
     ] {
         let fault = client(slip).expect_err(slip);
         assert_eq!(fault.code, ErrorCode::INTERNAL, "{slip}: {fault:?}");
-        assert!(fault.message.contains(message), "{slip}: {fault:?}");
+        assert_message!("slips::devices", slip, fault.message);
     }
 }
 
 #[test]
 fn rejects_contradictory_programs() {
-    for (slip, code, message) in [
-        ("negative", ErrorCode::INTERNAL, "f32[2,-4]"),
-        ("huge", ErrorCode::INTERNAL, "f32[9223372036854775807,4]"),
-        ("kind", ErrorCode::INVALID_ARGUMENT, "device 0 has no memory of kind \"hbm\"; it has device"),
-        ("donated", ErrorCode::INTERNAL, "parameter 3"),
+    for (slip, code) in [
+        ("negative", ErrorCode::INTERNAL),
+        ("huge", ErrorCode::INTERNAL),
+        ("kind", ErrorCode::INVALID_ARGUMENT),
+        ("donated", ErrorCode::INTERNAL),
     ] {
         let client = client(slip).unwrap();
         let fault = table().compile(client, "slip").expect_err(slip);
         assert_eq!(fault.code, code, "{slip}: {fault:?}");
-        assert!(fault.message.contains(message), "{slip}: {fault:?}");
+        assert_message!("slips::programs", slip, fault.message);
         table().destroy_client(client);
     }
 }
 
 #[test]
 fn host_memory_must_be_complete() {
-    for (slip, message) in [
-        (
-            "short bytes",
-            Some(
-                "BufferAddresses::host_bytes returned 7 bytes for s32[2] in memory of kind \"device\", which is on_host",
-            ),
-        ),
-        ("no bytes", Some("both host_bytes and device_pointer returned None")),
-        ("", None),
-    ] {
+    for slip in ["short bytes", "no bytes", ""] {
         let client = client(slip).unwrap();
         let buffer = table().ints(client, &[1, 2]);
         let asked = table().ask::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(|args| args.buffer = buffer);
-        match (asked, message) {
-            (Ok(args), None) => assert!(!args.device_memory_ptr.is_null()),
-            (Err(fault), Some(message)) => assert!(fault.message.contains(message), "{slip}: {fault:?}"),
+        match (asked, slip) {
+            (Ok(args), "") => assert!(!args.device_memory_ptr.is_null()),
+            (Err(fault), "short bytes" | "no bytes") => {
+                assert_message!("slips::host_memory", slip, fault.message);
+            }
             (asked, _) => panic!("{slip}: {:?}", asked.map(|args| args.device_memory_ptr)),
         }
         // A read by copy works in any case.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use recorded_messages::assert_message;
 use std::io::Write;
 
 use pjrt::{Client, ClientOptions, CompileOptions, Error, ErrorCode, ErrorKind, LoadedExecutable, Plugin, Program};
@@ -60,10 +61,10 @@ pub(crate) fn supported<T>(client: &Client, what: &str, result: Result<T, Error>
     }
 }
 
-/// Checks that a call was rejected before the plugin, with a message that contains `part`.
+/// Checks that a call was rejected before the plugin, with the message that is recorded for this case.
 #[track_caller]
-pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, part: &str) {
-    let error = result.expect_err(part);
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, section: &str, case: &str) {
+    let error = result.expect_err(case);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-    assert!(error.message().contains(part), "{error}");
+    assert_message!(section, case, error.message());
 }

@@ -2,8 +2,11 @@
 
 use std::num::NonZeroU32;
 
+use recorded_messages::assert_message;
+
 use super::*;
 use crate::ElementType;
+use crate::Faults;
 
 /// Capabilities in which every field differs from its default.
 pub(crate) fn full() -> Capabilities {
@@ -53,6 +56,10 @@ pub(crate) fn full() -> Capabilities {
         .build()
 }
 
+fn fields(faults: &Faults) -> Vec<&str> {
+    faults.all().iter().map(|fault| fault.field.as_str()).collect()
+}
+
 fn faults(capabilities: &Capabilities) -> Vec<String> {
     capabilities.validate().map_or_else(|faults| faults.all().iter().map(ToString::to_string).collect(), |()| vec![])
 }
@@ -63,7 +70,7 @@ fn default_is_empty_and_valid() {
     assert_eq!(serde_json::to_string(&default).unwrap(), "{}");
     assert_eq!(default.validate(), Ok(()));
     assert_eq!(default.differences(), []);
-    assert_eq!(default.to_string(), "as of a device that frameworks do not know");
+    assert_message!("capabilities::default", "table", default);
     assert_eq!(Capabilities::from_json("{}").unwrap(), default);
 }
 
@@ -89,25 +96,23 @@ fn json_round_trip_of_every_field() {
 
 #[test]
 fn names_unknown_fields_and_values() {
-    let error = |json: &str| Capabilities::from_json(json).unwrap_err().to_string();
-    for (json, start) in [
-        (r#"{"dense_gather": 1}"#, "dense_gather: "),
-        (
-            r#"{"autocast": {"kind": "xla", "dtypes": ["bf17"], "default_dtype": "bf16"}}"#,
-            "autocast.dtypes[0]: \"bf17\"",
-        ),
-        (r#"{"autocast": {"kind": "tpu", "dtypes": [], "default_dtype": "bf16"}}"#, "autocast.kind: \"tpu\" "),
-        (r#"{"autocast": {"kind": "xla", "dtype": []}}"#, "autocast: missing field `dtypes`"),
-        (r#"{"layout": {"tiled": {"tile": [0, 128], "max_padding": 1}}}"#, "layout.tiled.tile[0]: "),
-        (r#"{"program_formats": []}"#, "program_formats: "),
-        (r#"{"stablehlo": {"minimum": "1.0", "current": "1.1.1"}}"#, "stablehlo.minimum: \"1.0\" "),
-        (r#"{"dense_gather_factor": -1}"#, "dense_gather_factor: "),
-        (r#"{"donation": "yes"}"#, "donation: "),
-        (r#"{"host_callbacks": {"partitoned": true}}"#, "host_callbacks.partitoned: "),
-        ("[]", "capabilities: "),
-        ("{", "capabilities: "),
+    for (json, field) in [
+        (r#"{"dense_gather": 1}"#, "dense_gather"),
+        (r#"{"autocast": {"kind": "xla", "dtypes": ["bf17"], "default_dtype": "bf16"}}"#, "autocast.dtypes[0]"),
+        (r#"{"autocast": {"kind": "tpu", "dtypes": [], "default_dtype": "bf16"}}"#, "autocast.kind"),
+        (r#"{"autocast": {"kind": "xla", "dtype": []}}"#, "autocast"),
+        (r#"{"layout": {"tiled": {"tile": [0, 128], "max_padding": 1}}}"#, "layout.tiled.tile[0]"),
+        (r#"{"program_formats": []}"#, "program_formats"),
+        (r#"{"stablehlo": {"minimum": "1.0", "current": "1.1.1"}}"#, "stablehlo.minimum"),
+        (r#"{"dense_gather_factor": -1}"#, "dense_gather_factor"),
+        (r#"{"donation": "yes"}"#, "donation"),
+        (r#"{"host_callbacks": {"partitoned": true}}"#, "host_callbacks.partitoned"),
+        ("[]", "capabilities"),
+        ("{", "capabilities"),
     ] {
-        assert!(error(json).starts_with(start), "{json} gives {}", error(json));
+        let faults = Capabilities::from_json(json).unwrap_err();
+        assert_eq!(fields(&faults), [field], "{json}");
+        assert_message!("capabilities::json", json, faults);
     }
 }
 
@@ -135,61 +140,65 @@ fn lists_all_faults() {
         .build();
     bad.memory_kinds.default_kind = Some("hbm".to_owned());
     let expected = [
-        "dense_gather_factor: 4294967295 ",
-        "remapped_dtypes.s16: s16 ",
-        "remapped_dtypes.s64: s16 ",
-        "remapped_dtypes.s64: s16 contradicts int64",
-        "remapped_dtypes.f64: s32 ",
-        "autocast.dtypes[0]: s32 ",
-        "autocast.dtypes[1]: s32 ",
-        "layout.tiled.max_padding: NaN ",
-        "replica_orders: ",
-        "replica_orders[0].device_kind: \"\" ",
-        "replica_orders[0].order: [0, 1, 2, 2] ",
-        "replica_orders[1].bounds: [] ",
-        "master_address.variable: \"A B\" ",
-        "cache_key_strip_device_assignment: true ",
-        "stablehlo.minimum: 1.0.0 ",
-        "program_formats: [hlo] ",
-        "dlpack_host_device: cuda ",
-        "memory_kinds.names[1]: device ",
-        "memory_kinds.default: hbm ",
-        "memory_kinds.host_offload: true ",
-        "dot_algorithms: [] ",
-        "features.Big: inf ",
-        "features.Big: inf ",
-        "features.donation: true ",
+        "dense_gather_factor",
+        "remapped_dtypes.s16",
+        "remapped_dtypes.s64",
+        "remapped_dtypes.s64",
+        "remapped_dtypes.f64",
+        "autocast.dtypes[0]",
+        "autocast.dtypes[1]",
+        "layout.tiled.max_padding",
+        "replica_orders",
+        "replica_orders[0].device_kind",
+        "replica_orders[0].order",
+        "replica_orders[1].bounds",
+        "master_address.variable",
+        "cache_key_strip_device_assignment",
+        "stablehlo.minimum",
+        "program_formats",
+        "dlpack_host_device",
+        "memory_kinds.names[1]",
+        "memory_kinds.default",
+        "memory_kinds.host_offload",
+        "dot_algorithms",
+        "features.Big",
+        "features.Big",
+        "features.donation",
     ];
-    let faults = faults(&bad);
-    assert_eq!(faults.len(), expected.len(), "{faults:#?}");
-    for (fault, start) in faults.iter().zip(expected) {
-        assert!(fault.starts_with(start), "{fault:?} does not start with {start:?}");
+    let faults = bad.validate().unwrap_err();
+    assert_eq!(fields(&faults), expected);
+    for (number, fault) in faults.all().iter().enumerate() {
+        assert_message!("capabilities::all_faults", format_args!("{number:02} {}", fault.field), fault);
     }
 }
 
 #[test]
 fn supported_types_limit_other_fields() {
-    let narrow = |capabilities: CapabilitiesBuilder| faults(&capabilities.supported_dtypes([ElementType::F32]).build());
+    // The field of the first fault.
+    let first = |capabilities: CapabilitiesBuilder| {
+        let faults = capabilities.supported_dtypes([ElementType::F32]).build().validate().unwrap_err();
+        let fault = &faults.all()[0];
+        assert_message!("capabilities::supported_dtypes", fault.field, fault);
+        fault.field.clone()
+    };
     let builder = Capabilities::builder;
-    for (capabilities, start) in [
-        (builder().autocast(Autocast::xla([ElementType::Bf16])), "autocast.dtypes[0]: bf16 "),
-        (builder().bf16(Bf16Policy::Replace), "bf16: replace "),
-        (builder().int64(Int64Policy::Remapped), "int64: remapped "),
-        (builder().remapped_dtype(ElementType::F64, ElementType::F16), "remapped_dtypes.f64: f16 "),
-        (builder().remapped_dtype(ElementType::F32, ElementType::F64), "remapped_dtypes.f32: f64 "),
+    for (capabilities, field) in [
+        (builder().autocast(Autocast::xla([ElementType::Bf16])), "autocast.dtypes[0]"),
+        (builder().bf16(Bf16Policy::Replace), "bf16"),
+        (builder().int64(Int64Policy::Remapped), "int64"),
+        (builder().remapped_dtype(ElementType::F64, ElementType::F16), "remapped_dtypes.f64"),
+        (builder().remapped_dtype(ElementType::F32, ElementType::F64), "remapped_dtypes.f32"),
     ] {
-        let faults = narrow(capabilities);
-        assert!(faults.first().is_some_and(|fault| fault.starts_with(start)), "{faults:?}");
+        assert_eq!(first(capabilities), field);
     }
     let none = Capabilities::builder().supported_dtypes([]).zero_copy_export([DlpackDevice::Cpu]).build();
-    let faults = faults(&none);
-    assert_eq!(faults.len(), 2, "{faults:?}");
-    assert!(faults[0].starts_with("supported_dtypes: [] "));
-    assert!(faults[1].starts_with("zero_copy_export: [cpu] "));
+    let faults = none.validate().unwrap_err();
+    assert_eq!(fields(&faults), ["supported_dtypes", "zero_copy_export"]);
+    assert_message!("capabilities::supported_dtypes", "no types", faults);
     let mut autocast = Autocast::cuda([]);
-    assert!(narrow(builder().autocast(autocast.clone()))[0].starts_with("autocast.dtypes: []"));
+    assert_eq!(first(builder().autocast(autocast.clone())), "autocast.dtypes");
     autocast.dtypes = vec![ElementType::F32];
-    assert!(narrow(builder().autocast(autocast))[0].starts_with("autocast.default_dtype: bf16 "));
+    assert_eq!(first(builder().autocast(autocast)), "autocast.default_dtype");
 }
 
 #[test]
@@ -209,12 +218,17 @@ fn user_overrides() {
     assert_eq!(base.patched("{}").unwrap(), base);
     assert_eq!(Capabilities::override_variable("tt_2"), "PJRT_REGISTRY_CAPABILITIES_TT_2");
 
-    let error = |patch: &str| base.patched(patch).unwrap_err().to_string();
-    assert!(error(r#"{"autocast": {"dtypes": []}}"#).starts_with("autocast.dtypes: [] "));
-    assert!(error(r#"{"donations": true, "layout": {"tiles": 1}}"#).starts_with("layout: unknown variant `tiles`"));
-    assert_eq!(base.patched(r#"{"b": true, "a": 1}"#).unwrap_err().all().len(), 2);
-    assert!(error("true").starts_with("capabilities: true "));
-    assert!(error("{").starts_with("capabilities: "));
+    for (patch, expected) in [
+        (r#"{"autocast": {"dtypes": []}}"#, &["autocast.dtypes"][..]),
+        (r#"{"donations": true, "layout": {"tiles": 1}}"#, &["layout"]),
+        (r#"{"b": true, "a": 1}"#, &["a", "b"]),
+        ("true", &["capabilities"]),
+        ("{", &["capabilities"]),
+    ] {
+        let faults = base.patched(patch).unwrap_err();
+        assert_eq!(fields(&faults), expected, "{patch}");
+        assert_message!("capabilities::overrides", patch, faults);
+    }
 }
 
 #[test]
@@ -267,7 +281,8 @@ fn stablehlo_versions_from_attributes() {
     let range = StablehloRange::try_from(said).unwrap();
     assert_eq!((range.minimum.to_string(), range.current.to_string()), ("0.9.0".to_owned(), "1.13.7".to_owned()));
     let negative = crate::StablehloVersions::new([1, -1, 0], [0, 9, 0]);
-    assert!(StablehloRange::try_from(negative).unwrap_err().message().contains("current StableHLO version [1, -1, 0]"));
+    let error = StablehloRange::try_from(negative).unwrap_err();
+    assert_message!("capabilities::stablehlo_versions", "a negative version", error.message());
     for bad in ["", "1", "1.2", "1.2.3.4", "1.2.x", "1.2.3.", "-1.2.3"] {
         assert!(bad.parse::<StablehloVersion>().is_err(), "{bad}");
     }

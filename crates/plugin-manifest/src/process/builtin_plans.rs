@@ -127,6 +127,7 @@ mod tests {
     use super::super::rank::Position;
     use super::super::topology::{DeviceShare, ProcessTopology};
     use super::*;
+    use recorded_messages::assert_message;
 
     fn at(index: u32, count: u32) -> Position {
         Position::new(index, count).unwrap()
@@ -184,8 +185,8 @@ mod tests {
             ],
             "a variable of the user stays"
         );
-        let error = tpu().resolve(&topology, &Environment::new()).unwrap_err().to_string();
-        assert!(error.contains("TPU_PROCESS_BOUNDS: TPU_HOST_BOUNDS is not set"), "{error}");
+        let faults = tpu().resolve(&topology, &Environment::new()).unwrap_err();
+        assert_message!("builtin_plans::tpu", "no TPU_HOST_BOUNDS", faults);
     }
 
     #[test]
@@ -207,8 +208,8 @@ mod tests {
         let plan = neuron().resolve(&topology, &environment).unwrap();
         assert!(plan.steps().iter().all(|step| step.variable != "NEURON_PJRT_WORLD_SIZE"));
         let short = Environment::from([("NEURON_RT_VISIBLE_CORES", "4")]);
-        let error = neuron().resolve(&topology, &short).unwrap_err().to_string();
-        assert!(error.contains("NEURON_RT_VISIBLE_CORES=\"4\""), "{error}");
+        let faults = neuron().resolve(&topology, &short).unwrap_err();
+        assert_message!("builtin_plans::neuron", "too few cores", faults);
     }
 
     #[test]

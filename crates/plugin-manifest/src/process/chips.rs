@@ -72,6 +72,8 @@ fn number(environment: &Environment, name: &str) -> Result<Option<u32>, Faults> 
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::*;
 
     struct Nodes;
@@ -110,8 +112,9 @@ mod tests {
         let set = Environment::from([("N", "5")]);
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &set).unwrap(), Some(5));
         assert_eq!(count(&[variable(), nodes("/dev/nvidia[0-9]*")], &empty).unwrap(), Some(3));
-        let error = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err().to_string();
-        assert!(error.starts_with("N: \"five\" "), "{error}");
+        let faults = count(&[variable()], &Environment::from([("N", "five")])).unwrap_err();
+        assert_eq!(faults.all()[0].field, "N");
+        assert_message!("chips::variable", "N=five", faults);
         for glob in ["dev/x", "/d*v/x", "/dev/[", "x"] {
             assert!(count(&[nodes(glob)], &empty).is_err(), "{glob}");
         }

@@ -86,6 +86,8 @@ fn coordinator(topology: &ProcessTopology, default_port: u16) -> Option<Address>
 
 #[cfg(test)]
 mod tests {
+    use recorded_messages::assert_message;
+
     use super::super::env_plan::Effect;
     use super::super::plan::{Before, EnvRule, OptionRule};
     use super::super::rank::Position;
@@ -123,10 +125,7 @@ mod tests {
         );
         assert_eq!(plan.for_child().collect::<Vec<_>>(), [("UNSET", "1"), ("REPLACED", "1")]);
         assert_eq!(plan.changes(Before::Load).map(|step| step.variable.as_str()).collect::<Vec<_>>(), ["UNSET"]);
-        let shown = plan.to_string();
-        assert!(shown.contains("set before load        UNSET     \"1\"           why"), "{shown}");
-        assert!(shown.contains("keep before load       KEPT      \"7\", not \"1\""), "{shown}");
-        assert!(shown.contains("replace before client  REPLACED  \"1\", was \"7\""), "{shown}");
+        assert_message!("resolve::table", "four variables", plan);
         let json = serde_json::to_value(&plan).unwrap();
         assert_eq!(json["steps"][1]["effect"], "keep");
         assert_eq!(json["steps"][1]["current"], "7");
@@ -159,8 +158,9 @@ mod tests {
             let plan = resolve(option(kind, text)).unwrap();
             assert_eq!(plan.create_options(), [NamedValue::new("o", value)]);
         }
-        let error = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err().to_string();
-        assert!(error.starts_with("options[0] o: \"x1\" "), "{error}");
+        let faults = resolve(option(OptionType::Int64, "x{local_rank}")).unwrap_err();
+        assert_eq!(faults.all()[0].field, "options[0] o");
+        assert_message!("resolve::option_types", "an integer with a letter", faults);
         let plan = resolve(option(OptionType::Int64List, "{local_rank}")).unwrap();
         let json = serde_json::to_string(&plan).unwrap();
         assert!(json.contains(r#"{"name":"o","type":"int64_list","value":[1],"reason":""}"#), "{json}");
@@ -174,9 +174,7 @@ mod tests {
             .with_coordinator(CoordinatorNeed::MultiProcess);
         let error = plan.resolve(&two_hosts(), &Environment::new()).unwrap_err();
         assert_eq!(error.all().len(), 3);
-        let text = error.to_string();
-        assert!(text.contains("environment[0] A: UNSET is not set"), "{text}");
-        assert!(text.contains("coordinator: the 4 processes are on 2 hosts"), "{text}");
+        assert_message!("resolve::unknown_values", "a variable, the hosts and the coordinator", error);
     }
 
     #[test]

@@ -101,6 +101,12 @@ impl Machine {
         }
     }
 
+    /// A text in which this machine's root is `ROOT`, and `/` separates the names of paths on every system.
+    pub fn relative(&self, text: &impl ToString) -> String {
+        let unified = |text: String| text.replace(r"\\", "/").replace('\\', "/");
+        unified(text.to_string()).replace(&unified(self.root.display().to_string()), "ROOT")
+    }
+
     /// Discovery of this machine, with a home folder and no environment.
     pub fn discovery(&self) -> Discovery {
         Discovery::isolated(&self.root).home(self.path("home"))

@@ -77,22 +77,17 @@ fn hardware_decides_unless_named() {
             .with_pci([PciId::new(vendor).with_devices(devices.iter().copied()).with_classes(classes.iter().copied())])
     };
     let registry = PluginRegistry::builder().hardware(HardwareProbe::at(&root)).build();
-    for (name, hardware, presence, says) in [
-        (
-            "a_unknown",
-            Hardware::default(),
-            HardwarePresence::Unknown,
-            "the manifest lists no device node or PCI device",
-        ),
-        ("b_absent", nodes("/dev/accel*"), HardwarePresence::Absent, "no /dev/accel*"),
-        ("c_node", nodes("/dev/dri/renderD*"), HardwarePresence::Present, "/dev/dri/renderD128"),
-        ("d_vendor", pci("10de", &[], &[]), HardwarePresence::Present, "PCI 10de:2330"),
-        ("e_device", pci("10de", &["1111"], &[]), HardwarePresence::Absent, "no PCI vendor 10de device 1111"),
-        ("f_class", pci("10de", &["2330"], &["12", "0302"]), HardwarePresence::Present, "PCI 10de:2330"),
+    for (name, hardware, presence, evidence) in [
+        ("a_unknown", Hardware::default(), HardwarePresence::Unknown, &[][..]),
+        ("b_absent", nodes("/dev/accel*"), HardwarePresence::Absent, &["/dev/accel*"]),
+        ("c_node", nodes("/dev/dri/renderD*"), HardwarePresence::Present, &["/dev/dri/renderD128"]),
+        ("d_vendor", pci("10de", &[], &[]), HardwarePresence::Present, &["PCI 10de:2330"]),
+        ("e_device", pci("10de", &["1111"], &[]), HardwarePresence::Absent, &["PCI vendor 10de device 1111"]),
+        ("f_class", pci("10de", &["2330"], &["12", "0302"]), HardwarePresence::Present, &["PCI 10de:2330"]),
     ] {
         let entry = registry.register_descriptor(of_file(name, |m| m.hardware = hardware)).unwrap();
         assert_eq!(entry.hardware().presence, presence, "{name}: {}", entry.hardware());
-        assert!(entry.hardware().to_string().contains(says), "{name}: {}", entry.hardware());
+        assert_eq!(entry.hardware().evidence, evidence, "{name}: {}", entry.hardware());
     }
     assert_eq!(chosen(&registry, &Policy::any()), "c_node");
     assert_eq!(chosen(&registry, &Policy::prefer("b_absent").or_any()), "c_node");

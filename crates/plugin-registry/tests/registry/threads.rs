@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pjrt::ClientOptions;
-use plugin_registry::{Error, Policy, Status};
+use plugin_registry::{Error, Policy, RejectReason, Rejected, Status};
 
 use crate::fakes::{fake, registry};
 
@@ -34,7 +34,10 @@ fn concurrent_register_select_load_disable() {
                         Ok(entry) => entry,
                         // Another thread has disabled it.
                         Err(error) => {
-                            assert!(error.to_string().contains("disabled: thread"), "{error}");
+                            let disabled = |rejected: &Rejected| {
+                                matches!(&rejected.reason, RejectReason::Disabled(by) if by.starts_with("thread"))
+                            };
+                            assert!(error.rejected().iter().any(disabled), "{error}");
                             for entry in registry.entries() {
                                 if matches!(entry.status(), Status::Disabled(_)) {
                                     let _ = registry.enable(entry.id());

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
+use device_plugin::ErrorCode;
 use pjrt_sys::*;
 
 use crate::framework::{Framework, garbage, toy};
@@ -185,9 +186,12 @@ impl Caller {
             if S::Return::CAN_FAIL {
                 let fault = answer.expect_err(name);
                 assert!(fault.message.starts_with(name), "{fault:?}");
-                let remedy = format!("args->struct_size is {size}, but even the oldest supported framework passes");
-                assert!(fault.message.contains(&remedy), "{fault:?}");
-                assert!(fault.message.contains(&format!("set it to {}", S::Args::STRUCT_SIZE)), "{fault:?}");
+                assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT, "{fault:?}");
+                // The message names the field, its value and the value that it should have.
+                for part in ["args->struct_size".to_owned(), format!(" {size},"), format!(" {}", S::Args::STRUCT_SIZE)]
+                {
+                    assert!(fault.message.contains(&part), "{fault:?}");
+                }
             }
             return None;
         }

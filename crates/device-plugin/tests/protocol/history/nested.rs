@@ -4,6 +4,7 @@ use std::ptr::{null, null_mut};
 
 use device_plugin::ErrorCode;
 use pjrt_sys::*;
+use recorded_messages::assert_message;
 
 use super::caller::Cliff;
 use super::fixture::{CODE, DATA, DIMS, Fixture, S32, shape_spec};
@@ -24,9 +25,8 @@ fn each_size<T: AbiStruct>(value: &T, field: &str, mut pass: impl FnMut(*const T
         let at = cliff.put(value, struct_size);
         let fault = pass(at).unwrap_err();
         assert_eq!(fault.code, ErrorCode::INVALID_ARGUMENT);
-        let expected = format!("{field}->struct_size is {struct_size}");
-        assert!(fault.message.contains(&expected), "{struct_size}: {fault:?}");
-        assert!(fault.message.contains(&format!("set it to {}", T::STRUCT_SIZE)), "{fault:?}");
+        let function = fault.message.split(':').next().unwrap();
+        assert_message!("history::nested", format_args!("{function}, {field} of {struct_size} bytes"), fault.message);
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use pjrt_sys::AbiStruct;
+use recorded_messages::assert_message;
 
 use super::fields::{FIELDS, whole_fields};
 use super::*;
@@ -137,7 +138,9 @@ fn invalid_values_name_their_field() {
         let mut raw = dp_capabilities::new();
         change(&mut raw);
         // SAFETY: V8 (descriptors), the struct is ours; the changes below point to nothing that could be read.
-        unsafe { read(&raw const raw) }.unwrap_err().message().to_owned()
+        let error = unsafe { read(&raw const raw) }.unwrap_err();
+        assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+        error.message().to_owned()
     };
     static ZERO: [u32; 1] = [0];
     static S32: [u32; 1] = [4];
@@ -154,53 +157,37 @@ fn invalid_values_name_their_field() {
         kind,
     };
     let features = [feature(9, 0), feature(4, 2), feature(2, 0)];
-    let messages = [
-        error(&|raw| raw.rng_bit_generator = 3),
-        error(&|raw| raw.autocast_kind = 1),
-        error(&|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (7, 13)),
-        error(&|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (1, 13)),
-        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (ZERO.as_ptr(), 1)),
-        error(&|raw| raw.supported_dtypes_size = 1),
-        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr(), usize::MAX)),
-        error(&|raw| (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr().wrapping_byte_add(1), 1)),
-        error(&|raw| (raw.remapped_dtypes, raw.remapped_dtypes_size) = (REMAP.as_ptr(), 1)),
-        error(&|raw| raw.layout_policy = 1),
-        error(&|raw| raw.layout_policy = 2),
-        error(&|raw| raw.donation = 2),
-        error(&|raw| (raw.mesh_coordinates, raw.mesh_coordinates_size) = (BYTES.as_ptr().cast(), 2)),
-        error(&|raw| raw.master_address = 3),
-        error(&|raw| raw.master_address = 2),
-        error(&|raw| raw.dlpack_device = 5),
-        error(&|raw| (raw.features, raw.features_size) = (&raw const features[0], 1)),
-        error(&|raw| (raw.features, raw.features_size) = (&raw const features[1], 1)),
-        error(&|raw| (raw.features, raw.features_size) = (&raw const features[2], 1)),
-        error(&|raw| raw.cache_key_strip_device_assignment = 1),
+    type Change<'c> = &'c dyn Fn(&mut dp_capabilities);
+    let cases: [(&str, Change<'_>); 20] = [
+        ("rng_bit_generator", &|raw| raw.rng_bit_generator = 3),
+        ("autocast_default_dtype: none", &|raw| raw.autocast_kind = 1),
+        ("autocast_kind", &|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (7, 13)),
+        ("autocast_dtypes: empty", &|raw| (raw.autocast_kind, raw.autocast_default_dtype) = (1, 13)),
+        ("supported_dtypes: an invalid type", &|raw| {
+            (raw.supported_dtypes, raw.supported_dtypes_size) = (ZERO.as_ptr(), 1)
+        }),
+        ("supported_dtypes: null", &|raw| raw.supported_dtypes_size = 1),
+        ("supported_dtypes: too long", &|raw| {
+            (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr(), usize::MAX)
+        }),
+        ("supported_dtypes: misaligned", &|raw| {
+            (raw.supported_dtypes, raw.supported_dtypes_size) = (S32.as_ptr().wrapping_byte_add(1), 1)
+        }),
+        ("remapped_dtypes", &|raw| (raw.remapped_dtypes, raw.remapped_dtypes_size) = (REMAP.as_ptr(), 1)),
+        ("layout_tile", &|raw| raw.layout_policy = 1),
+        ("layout_policy", &|raw| raw.layout_policy = 2),
+        ("donation", &|raw| raw.donation = 2),
+        ("mesh_coordinates", &|raw| (raw.mesh_coordinates, raw.mesh_coordinates_size) = (BYTES.as_ptr().cast(), 2)),
+        ("master_address", &|raw| raw.master_address = 3),
+        ("master_address: no variable", &|raw| raw.master_address = 2),
+        ("dlpack_device", &|raw| raw.dlpack_device = 5),
+        ("features: kind", &|raw| (raw.features, raw.features_size) = (&raw const features[0], 1)),
+        ("features: bool_value", &|raw| (raw.features, raw.features_size) = (&raw const features[1], 1)),
+        ("features: int64_list", &|raw| (raw.features, raw.features_size) = (&raw const features[2], 1)),
+        ("cache_key_strip_device_assignment", &|raw| raw.cache_key_strip_device_assignment = 1),
     ];
-    let expected = [
-        "rng_bit_generator = 3 ",
-        "autocast_default_dtype = 0 ",
-        "autocast_kind = 7 ",
-        "autocast.dtypes: [] ",
-        "supported_dtypes[0] = 0 ",
-        "supported_dtypes is null, but its length is 1",
-        "supported_dtypes has the length ",
-        "supported_dtypes is not aligned",
-        "remapped_dtypes[0].to = 99 ",
-        "layout_tile = [0, 0] ",
-        "layout_policy = 2 ",
-        "donation = 2 ",
-        "mesh_coordinates is not UTF-8",
-        "master_address = 3 ",
-        "master_address.variable: \"\" ",
-        "dlpack_device = 5 ",
-        "features.a.kind = 9 ",
-        "features.a.bool_value = 2 ",
-        "features.a.int64_list is null, but its length is 1",
-        "cache_key_strip_device_assignment: true ",
-    ];
-    assert_eq!(messages.len(), expected.len());
-    for (message, start) in messages.iter().zip(expected) {
-        assert!(message.starts_with(start), "{message:?} does not start with {start:?}");
+    for (case, change) in cases {
+        assert_message!("describe::capabilities", case, error(change));
     }
     // SAFETY: null and misaligned pointers are rejected before they are read.
     assert_eq!(unsafe { read(std::ptr::null()) }.unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);

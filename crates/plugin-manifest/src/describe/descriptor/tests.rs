@@ -10,16 +10,18 @@ use std::ffi::{c_char, c_void};
 use std::path::Path;
 use std::ptr;
 
+use recorded_messages::assert_message;
+
 use crate::describe::capabilities::dp_string;
 use crate::describe::descriptor::{
     CTopology, DP_LIBRARY_BESIDE, DP_LIBRARY_COMPUTED, DP_LIBRARY_PATH, DP_LIBRARY_THIS, dp_descriptor, dp_sink,
     dp_topology, dp_variable,
 };
 use crate::process::{Before, DeviceShare, Position, SetMode};
-use crate::{Capabilities, Descriptor, Environment, ErrorCode, Library, Manifest, ProcessTopology};
+use crate::{Capabilities, Descriptor, Environment, ErrorCode, Faults, Library, Manifest, ProcessTopology};
 
-fn read(descriptor: *const dp_descriptor) -> Result<Descriptor, String> {
-    unsafe { Descriptor::from_raw(descriptor) }.map_err(|faults| faults.to_string())
+fn read(descriptor: *const dp_descriptor) -> Result<Descriptor, Faults> {
+    unsafe { Descriptor::from_raw(descriptor) }
 }
 
 fn place(index: u32, count: u32) -> Position {
@@ -50,7 +52,7 @@ impl Cut {
         Self { words }
     }
 
-    fn read(&self) -> Result<Descriptor, String> {
+    fn read(&self) -> Result<Descriptor, Faults> {
         read(self.words.as_ptr().cast())
     }
 }
@@ -63,9 +65,18 @@ fn reads_structs_of_every_size() {
         let (library, configure) =
             (std::mem::offset_of!(dp_descriptor, library), std::mem::offset_of!(dp_descriptor, configure));
         if size < dp_descriptor::MIN_SIZE {
-            assert!(read.unwrap_err().contains(&format!("struct_size of the dp_descriptor is {size}")));
+            let faults = read.unwrap_err();
+            assert_eq!(faults.all()[0].field, "descriptor", "{size}: {faults}");
+            assert!(faults.all()[0].message.contains(&format!(" {size},")), "{faults}");
+            if size == 0 {
+                assert_message!("descriptor::sizes", "0", faults);
+            }
         } else if size < library + size_of::<dp_string>() {
-            assert!(read.unwrap_err().contains("descriptor.library: "));
+            let faults = read.unwrap_err();
+            assert_eq!(faults.all()[0].field, "descriptor.library", "{size}: {faults}");
+            if size == dp_descriptor::MIN_SIZE {
+                assert_message!("descriptor::sizes", "the smallest", faults);
+            }
         } else {
             let read = read.unwrap();
             assert_eq!(read.manifest(), &Manifest::new("foreign"));
@@ -90,6 +101,8 @@ unsafe extern "C" fn no_plan(
     9
 }
 
+type PathHook = unsafe extern "C" fn(dp_sink, *mut c_void) -> u32;
+
 unsafe extern "C" fn nowhere(_: dp_sink, _: *mut c_void) -> u32 {
     0
 }
@@ -112,40 +125,35 @@ unsafe extern "C" fn null_table() -> *const pjrt_sys::PJRT_Api {
 
 #[test]
 fn names_faults_of_foreign_descriptors() {
-    assert!(read(ptr::null()).unwrap_err().contains("the dp_descriptor is null"));
-    assert!(read(ptr::without_provenance(1)).unwrap_err().contains("not aligned"));
+    assert_message!("descriptor::faults", "null", read(ptr::null()).unwrap_err());
+    assert_message!("descriptor::faults", "misaligned", read(ptr::without_provenance(1)).unwrap_err());
     let bad = dp_string { data: c"\xff\xfe".as_ptr(), size: 2 };
     let null = dp_string { data: ptr::null(), size: 3 };
     let huge = dp_string { data: c"x".as_ptr().cast::<c_char>(), size: usize::MAX };
-    for (descriptor, says) in [
-        (dp_descriptor { version: 2, ..foreign() }, "descriptor.version: version 2 "),
-        (dp_descriptor { name: dp_string::EMPTY, ..foreign() }, "name: \"\" "),
-        (dp_descriptor { name: dp_string::new("A b"), ..foreign() }, "name: \"A b\" "),
-        (dp_descriptor { name: bad, ..foreign() }, "name is not UTF-8"),
-        (dp_descriptor { name: null, ..foreign() }, "name is null, but its length is 3"),
-        (dp_descriptor { manifest: huge, ..foreign() }, "manifest has the length "),
-        (dp_descriptor { error: dp_string::new("no licence"), ..foreign() }, "no licence"),
-        (dp_descriptor { manifest: dp_string::new("{}"), ..foreign() }, "missing field"),
+    for (descriptor, case) in [
+        (dp_descriptor { version: 2, ..foreign() }, "version"),
+        (dp_descriptor { name: dp_string::EMPTY, ..foreign() }, "empty name"),
+        (dp_descriptor { name: dp_string::new("A b"), ..foreign() }, "name with a space"),
+        (dp_descriptor { name: bad, ..foreign() }, "name that is not UTF-8"),
+        (dp_descriptor { name: null, ..foreign() }, "null name"),
+        (dp_descriptor { manifest: huge, ..foreign() }, "long manifest"),
+        (dp_descriptor { error: dp_string::new("no licence"), ..foreign() }, "error"),
+        (dp_descriptor { manifest: dp_string::new("{}"), ..foreign() }, "empty manifest"),
         (
             dp_descriptor { manifest: dp_string::new(r#"{"format_version": "1.0", "name": "other"}"#), ..foreign() },
-            "descriptor.name: ",
+            "manifest of another name",
         ),
-        (dp_descriptor { library: dp_string::EMPTY, ..foreign() }, "descriptor.library"),
-        (dp_descriptor { library_kind: 0, ..foreign() }, "descriptor.library_kind: unknown value 0"),
-        (dp_descriptor { library_kind: DP_LIBRARY_THIS, ..foreign() }, "descriptor.get_pjrt_api"),
-        (dp_descriptor { library_kind: DP_LIBRARY_COMPUTED, ..foreign() }, "descriptor.library_path"),
-        (
-            dp_descriptor { library_kind: DP_LIBRARY_THIS, get_pjrt_api: Some(null_table), ..foreign() },
-            "descriptor.get_pjrt_api: ",
-        ),
+        (dp_descriptor { library: dp_string::EMPTY, ..foreign() }, "no library"),
+        (dp_descriptor { library_kind: 0, ..foreign() }, "library kind 0"),
+        (dp_descriptor { library_kind: DP_LIBRARY_THIS, ..foreign() }, "no table"),
+        (dp_descriptor { library_kind: DP_LIBRARY_COMPUTED, ..foreign() }, "no library path"),
+        (dp_descriptor { library_kind: DP_LIBRARY_THIS, get_pjrt_api: Some(null_table), ..foreign() }, "null table"),
     ] {
-        let error = read(&raw const descriptor).unwrap_err();
-        assert!(error.contains(says), "{says}: {error}");
+        assert_message!("descriptor::faults", case, read(&raw const descriptor).unwrap_err());
     }
     // Reports both faults at once.
     let two = dp_descriptor { manifest: dp_string::new("{}"), library_kind: 7, ..foreign() };
-    let error = read(&raw const two).unwrap_err();
-    assert!(error.contains("missing field") && error.contains("descriptor.library_kind: unknown value 7"), "{error}");
+    assert_message!("descriptor::faults", "two faults", read(&raw const two).unwrap_err());
 }
 
 #[test]
@@ -155,17 +163,17 @@ fn rejects_invalid_hook_results() {
         let Library::Computed(path) = read(&raw const descriptor).unwrap().library().clone() else { panic!() };
         path()
     };
-    for function in [nowhere, bad_path] {
+    for (case, function) in [("no path", nowhere as PathHook), ("a path that is not UTF-8", bad_path)] {
         let error = path(function).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INTERNAL);
-        assert!(error.message().starts_with("library_path of foreign"), "{error}");
+        assert_message!("descriptor::hooks", case, error.message());
     }
     assert_eq!(path(two_answers).unwrap(), Path::new("/second"));
     let descriptor = dp_descriptor { configure: Some(no_plan), ..foreign() };
     let error = read(&raw const descriptor).unwrap().configure(&ProcessTopology::single(), &Environment::new());
     let error = error.unwrap_err();
     assert_eq!(error.code(), ErrorCode::FAILED_PRECONDITION);
-    assert!(error.message().starts_with("configure of foreign"), "{error}");
+    assert_message!("descriptor::hooks", "no plan", error.message());
 }
 
 unsafe extern "C" fn plan_that_cannot_be_set(
@@ -188,12 +196,11 @@ unsafe extern "C" fn plan_that_cannot_be_set(
 fn rejects_impossible_plans() {
     let descriptor = dp_descriptor { configure: Some(plan_that_cannot_be_set), ..foreign() };
     let read = read(&raw const descriptor).unwrap();
-    for (local_rank, says) in ["\"A=B\"", "\"\"", " of A "].iter().enumerate() {
+    for (rank, case) in [(0, "a name with an equals sign"), (1, "an empty name"), (2, "a value with a zero byte")] {
         let place = |index| Position::new(index, 3).unwrap();
-        let rank = u32::try_from(local_rank).unwrap();
         let topology = ProcessTopology::new(place(rank), place(rank), Position::new(0, 1).unwrap()).unwrap();
         let error = read.configure(&topology, &Environment::new()).unwrap_err();
-        assert!(error.message().starts_with("configure of foreign") && error.message().contains(says), "{error}");
+        assert_message!("descriptor::impossible_plans", case, error.message());
     }
 }
 
@@ -203,17 +210,13 @@ fn plans_of_newer_versions() {
     assert!(plan("{}").unwrap().is_empty());
     let read = plan(r#"{"steps": [{"variable": "A", "value": "1", "current": 3}], "later": []}"#).unwrap();
     assert_eq!((read.steps()[0].set, read.steps()[0].before), (SetMode::Default, Before::Load));
-    for (json, says) in [
-        ("", "EOF"),
-        (r#"{"steps": [{"variable": "A"}]}"#, "missing field `value`"),
-        (r#"{"options": [{"name": "a", "type": "int64", "value": 1.5}]}"#, "option a is 1.5"),
-        (r#"{"options": [{"name": "a", "type": "float", "value": "x"}]}"#, "option a is \"x\""),
+    for json in [
+        "",
+        r#"{"steps": [{"variable": "A"}]}"#,
+        r#"{"options": [{"name": "a", "type": "int64", "value": 1.5}]}"#,
+        r#"{"options": [{"name": "a", "type": "float", "value": "x"}]}"#,
     ] {
-        let error = plan(json).unwrap_err();
-        assert!(
-            error.message().contains("the plan that configure returned") && error.message().contains(says),
-            "{error}"
-        );
+        assert_message!("descriptor::plans", format_args!("{json:?}"), plan(json).unwrap_err().message());
     }
 }
 
@@ -250,16 +253,15 @@ fn topology_round_trip() {
     let wrong = |raw: dp_topology| read(&raw const raw).unwrap_err().to_string();
     let two = dp_topology { world_size: 2, local_world_size: 2, host_count: 1, ..dp_topology::new() };
     assert!(read(&raw const two).is_ok());
-    for (raw, says) in [
-        (dp_topology { struct_size: 40, ..two }, "struct_size of the dp_topology is 40"),
-        (dp_topology { global_rank: 2, ..two }, "global_rank of the dp_topology: index: "),
-        (dp_topology { local_world_size: 0, ..two }, "local_rank of the dp_topology"),
-        (dp_topology { device_share: 3, ..two }, "device_share of the dp_topology is 3"),
-        (dp_topology { num_hosts: 1, ..two }, "hosts is null, but its length is 1"),
-        (dp_topology { coordinator: dp_string::new("a:b:c]"), ..two }, "a:b:c]"),
+    for (raw, case) in [
+        (dp_topology { struct_size: 40, ..two }, "struct_size"),
+        (dp_topology { global_rank: 2, ..two }, "global_rank"),
+        (dp_topology { local_world_size: 0, ..two }, "local_world_size"),
+        (dp_topology { device_share: 3, ..two }, "device_share"),
+        (dp_topology { num_hosts: 1, ..two }, "hosts"),
+        (dp_topology { coordinator: dp_string::new("a:b:c]"), ..two }, "coordinator"),
     ] {
-        let error = wrong(raw);
-        assert!(error.contains(says), "{says}: {error}");
+        assert_message!("descriptor::topologies", case, wrong(raw));
     }
     // An older struct ends before the text fields.
     let older = dp_topology { struct_size: dp_topology::MIN_SIZE, num_hosts: 9, ..two };
