@@ -12,9 +12,9 @@ pub struct Function {
     pub since: u32,
     /// Whether the function returns an error.
     pub fallible: bool,
-    /// The arguments, without the size and the extensions that each struct begins with.
+    /// The fields of the args struct, without the size and the extensions that each args struct begins with.
     pub fields: &'static [Field],
-    /// The size of the arguments.
+    /// The size of the args struct.
     pub layout: Layout,
 }
 

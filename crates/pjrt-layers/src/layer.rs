@@ -7,7 +7,7 @@ use pjrt_types::ErrorCode;
 use crate::core::{Call, TablePlan};
 use crate::function::Function;
 
-/// A layer, which observes, changes or answers the calls of the functions that it asks for.
+/// A layer, which observes, changes or answers calls of the functions that it selects.
 ///
 /// Layers form a stack. The first one is next to the framework, the last one next to the plugin. Several threads may call
 /// a layer at the same time, and a call may happen within another one.
@@ -15,7 +15,7 @@ pub trait Layer: Debug + Send + Sync + 'static {
     /// The name with which users select the layer.
     fn name(&self) -> &'static str;
 
-    /// Whether the layer asks for the calls of a function. If no layer does, the table has the plugin's own pointer.
+    /// Whether the layer selects a function. If no layer does, the table has the plugin's own pointer.
     fn wants(&self, function: &Function) -> bool;
 
     /// Changes the table that the framework sees, before any call.

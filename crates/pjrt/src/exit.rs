@@ -55,7 +55,7 @@ impl Drop for UserThread {
     }
 }
 
-/// Whether the calling function was called by C's `exit`, directly or not. `false` if the system cannot detect this.
+/// Whether C's `exit` called the calling function, directly or indirectly. `false` if the system cannot detect this.
 ///
 /// Thread-local objects are destroyed both when their thread ends and when it calls `exit`. Only the call stack
 /// distinguishes the two cases.

@@ -1,4 +1,4 @@
-//! Generates `docs/ops.md`: which op the engine supports for which element type. It compiles a program for each pair.
+//! Generates `docs/ops.md`: which ops the engine supports for which element types. It compiles a program for each pair.
 //!
 //! The test fails if the file is out of date. Set `STABLEHLO_CPU_WRITE_OP_TABLE=1` to write it.
 

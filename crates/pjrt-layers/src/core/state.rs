@@ -233,5 +233,5 @@ impl State {
     }
 }
 
-/// A slot of a table for the framework. Frameworks read it as a plain pointer.
+/// A slot of the table that the framework gets. The framework reads it as a plain pointer.
 pub(super) type SlotCell = AtomicPtr<()>;

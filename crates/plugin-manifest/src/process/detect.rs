@@ -99,7 +99,7 @@ pub struct Detected {
 
 type Read = fn(&Input<'_>) -> Result<Reading, Faults>;
 
-/// Sources that each provide some of the values, which are combined.
+/// Sources that are combined, because each one provides some of the values.
 const PARTS: [(Source, Read); 2] = [(Source::Jax, source::jax::read), (Source::PjrtLocal, source::pjrt_local::read)];
 
 /// Launchers. Only the first one that is present is used.

@@ -59,7 +59,7 @@ impl PluginEntry {
     /// - [`Error::Setup`] if the process lacks variables that the plugin needs;
     /// - [`Error::DifferentSetup`] if the plugin was loaded for another position among processes;
     /// - [`Error::Replaced`] if the library's file changed since it was loaded;
-    /// - [`Error::ShutDown`] if the plugin was shut down and supports that once in a process;
+    /// - [`Error::ShutDown`] if the plugin was shut down, which it supports only once in a process;
     /// - [`Error::Load`] if the dynamic loader or the plugin failed.
     pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;

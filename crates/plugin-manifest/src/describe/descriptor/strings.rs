@@ -126,7 +126,7 @@ unsafe impl Growing for dp_topology {
 ///
 /// # Safety
 ///
-/// D1 for the pointer.
+/// The caller keeps contract D1 for the pointer.
 pub(super) unsafe fn local_copy<T: Growing>(from: *const T) -> Result<T> {
     if from.is_null() || !from.is_aligned() {
         let fault = if from.is_null() { "null" } else { "not aligned" };
