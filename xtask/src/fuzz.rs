@@ -8,8 +8,13 @@ use std::process::Command;
 use crate::{Error, sh};
 
 /// A fuzz target, and the file extensions of its seeds in the repository.
-const TARGETS: [(&str, &[&str]); 4] =
-    [("bytecode", &["bc"]), ("text", &["mlir"]), ("hlo", &["hlo"]), ("round_trip", &["bc", "mlir"])];
+const TARGETS: [(&str, &[&str]); 5] = [
+    ("bytecode", &["bc"]),
+    ("text", &["mlir"]),
+    ("hlo", &["hlo"]),
+    ("round_trip", &["bc", "mlir"]),
+    ("record", &["pjrt"]),
+];
 
 /// Maximum bytes of a seed, because larger seeds slow fuzzing down.
 const LARGEST_SEED: u64 = 6_000;
@@ -101,7 +106,7 @@ fn finding(name: &str, found: &Path, error: &Error) -> Error {
     let start = text.find("panicked at").or_else(|| text.find("ERROR: libFuzzer")).unwrap_or(0);
     let excerpt: Vec<&str> = text[start..].lines().take(12).collect();
     format!(
-        "fuzz target {name} found an input, saved in {}:\n{}\nadd it to the tests of crates/stablehlo when it is fixed",
+        "fuzz target {name} found an input, saved in {}:\n{}\nadd it to the tests of the reader's crate when it is fixed",
         found.display(),
         excerpt.join("\n")
     )

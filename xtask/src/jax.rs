@@ -42,6 +42,8 @@ pub(crate) struct Libraries<'a> {
     pub(crate) traced: &'a Path,
     /// Exchanges DLPack tensors.
     pub(crate) dlpack: &'a Path,
+    /// The layers, which record a program.
+    pub(crate) layers: &'a Path,
 }
 
 /// Runs `tests/jax` with the requested versions. `package` is a folder with the content of the CPU plugin's wheel, for
@@ -54,6 +56,11 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<R
     }
     rows.reverse();
     rows
+}
+
+/// The command `pjrt`, which [`package_in`] builds.
+fn command() -> PathBuf {
+    sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX))
 }
 
 /// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
@@ -70,8 +77,7 @@ pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) 
         fs::remove_dir_all(&folder)?;
     }
     let wheels = folder.join("wheels");
-    let pjrt = sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX));
-    let mut package = Command::new(pjrt);
+    let mut package = Command::new(command());
     package.arg("package").arg("--library").arg(library).arg("--output").arg(&wheels).arg("--no-torch");
     if let Some(manifest) = manifest {
         package.arg("--manifest").arg(manifest);
@@ -93,6 +99,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
+    pytest.env("PJRT_COMMAND", command()).env("PJRT_LAYERS_LIBRARY", libraries.layers);
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
     let result = sh::run_watched(&mut pytest, |line| {

@@ -103,8 +103,12 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
         sh::target().join("debug/examples").join(format!("{prefix}{name}{suffix}"))
     };
-    let libraries =
-        jax::Libraries { cpu: &cpu, traced: &example("traced_plugin"), dlpack: &example("dlpack_exchange") };
+    let libraries = jax::Libraries {
+        cpu: &cpu,
+        traced: &example("traced_plugin"),
+        dlpack: &example("dlpack_exchange"),
+        layers: &example("layers_plugin"),
+    };
     let package = jax::package(&cpu)?;
     let rows = jax::run(&libraries, &package, all);
     let matrix = jax::matrix(&rows);

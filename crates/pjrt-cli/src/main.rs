@@ -31,6 +31,8 @@ mod paint;
 mod probe;
 mod program;
 mod progress;
+mod record;
+mod replay;
 mod run;
 mod show;
 mod signature;
@@ -93,6 +95,10 @@ enum Command {
     With(with::Args),
     /// Merge the tallies and timelines that the layer `trace` wrote in several processes.
     Trace(trace::Args),
+    /// Describe the files that the layer `record` wrote, or convert them to JSON.
+    Record(record::Args),
+    /// Run a recording on a plugin, without the framework, and compare the results.
+    Replay(replay::Args),
     /// Describe a plugin without creating a client: manifest, capabilities, options, versions, attributes, extensions and
     /// functions.
     Inspect(inspect::Args),
@@ -142,6 +148,8 @@ impl Command {
             Self::Env(args) => args.json,
             Self::With(args) => args.sweep.json,
             Self::Trace(args) => args.json,
+            Self::Record(args) => args.json(),
+            Self::Replay(args) => args.json,
             Self::Inspect(args) => args.json,
             Self::Conform(args) => args.json,
             Self::Header(_)
@@ -198,6 +206,8 @@ fn main() -> ExitCode {
         Command::Env(args) => env::run(&args),
         Command::With(args) => with::run(&args),
         Command::Trace(args) => trace::run(&args),
+        Command::Record(args) => record::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Header(args) => header::run(&args).map(Report::from),
         Command::New(args) => new::run(&args).map(Report::from),

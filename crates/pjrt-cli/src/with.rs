@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use device_plugin::process::{Detection, Environment};
+use pjrt_layers::record::Selection;
 use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
 use crate::Report;
@@ -24,12 +25,15 @@ const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
   compat    adapts the sizes of structs, so that a framework and a plugin of different versions work together
   fault     lets calls fail or wait, by the rules in PJRT_LAYERS_FAULT
   override  saves and replaces programs, changes answers, and makes calls synchronous
+  record    writes the calls and their data to a file, which `pjrt replay` runs on another plugin
 
 Examples:
   pjrt with -p acme --layers trace -- python train.py
   pjrt with -p ./libacme.so --layers trace,compat --output calls -- python train.py
   pjrt with --layers fault --sweep -- python train.py
   PJRT_LAYERS_FAULT='memory call=10 oom' pjrt with -p acme --layers fault -- python train.py
+  pjrt with -p acme --layers record --output calls -- python train.py
+  pjrt with -p acme --layers record --record-run jit_step:3 -- python train.py
   pjrt trace calls")]
 pub(crate) struct Args {
     /// The name of an installed plugin, or the path of a plugin's library. Without it, the only installed plugin that has a
@@ -42,6 +46,10 @@ pub(crate) struct Args {
     /// The folder for the files of the layers. Without it, the layers write to the standard error.
     #[arg(long, short, value_name = "FOLDER")]
     output: Option<PathBuf>,
+    /// `record`: limits the recording to one run, with its program, its inputs and its outputs. N is the number of the run,
+    /// and PROGRAM:N the n-th run of this program.
+    #[arg(long, value_name = "N|PROGRAM|PROGRAM:N")]
+    record_run: Option<Selection>,
     /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
@@ -80,11 +88,18 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     let mut variables: Vec<(OsString, OsString)> = planned.collect();
     variables.push(("PJRT_LAYERS".into(), args.layers.join(",").into()));
     variables.push(("PJRT_LAYERS_PLUGIN".into(), absolute(plugin)?.into()));
+    if let Some(run) = &args.record_run {
+        if !args.layers.iter().any(|layer| layer == "record") {
+            return Err("--record-run needs the layer `record`: add it to --layers".to_owned());
+        }
+        variables.push((pjrt_layers::variables::RECORD_RUN.into(), run.to_string().into()));
+    }
     if let Some(folder) = &args.output {
         std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         variables.push(("PJRT_LAYERS_OUTPUT".into(), absolute(folder)?.into()));
     }
-    variables.extend(self::variables(entry.name(), &library).into_iter().map(|(name, value)| (name.into(), value)));
+    let framework = framework_variables(entry.name(), &library);
+    variables.extend(framework.into_iter().map(|(name, value)| (name.into(), value)));
     if args.sweep.sweep {
         return sweep::sweep(&args.sweep, &Target { command: &args.command, variables });
     }
@@ -115,7 +130,7 @@ fn only_plugin(registry: &PluginRegistry) -> Result<PluginEntry, String> {
 }
 
 /// The environment variables with which frameworks load a library as their plugin.
-fn variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
+fn framework_variables(name: &str, library: &Path) -> Vec<(&'static str, OsString)> {
     let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     let mut jax = OsString::from(format!("{name}:"));
     jax.push(library);

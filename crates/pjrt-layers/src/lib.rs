@@ -26,7 +26,9 @@ mod function;
 mod generated;
 mod layer;
 pub mod overrides;
+pub mod record;
 mod settings;
+mod thread_id;
 pub mod trace;
 pub mod validate;
 
@@ -43,7 +45,7 @@ pub mod variables {
     pub use crate::settings::{
         COMPAT_HIDE, COMPAT_MINOR, COMPAT_SINGLE_REPLICA, FAULT, FAULT_SEED, LAYERS, OUTPUT, OVERRIDE_API_VERSION,
         OVERRIDE_DEVICE_KIND, OVERRIDE_DEVICES, OVERRIDE_MEMORY, OVERRIDE_PLATFORM_NAME, OVERRIDE_PLATFORM_VERSION,
-        OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, TRACE_CALLS, VALIDATE_WAIT,
+        OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, RECORD_RUN, TRACE_CALLS, VALIDATE_WAIT,
     };
 }
 

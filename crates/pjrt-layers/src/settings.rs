@@ -13,6 +13,7 @@ use crate::core::{elevated, load, refusal};
 use crate::fault::{Fault, Rules};
 use crate::layer::Layer;
 use crate::overrides::{Override, Programs};
+use crate::record::{Record, Selection, Target};
 use crate::trace::{Outputs, Trace};
 use crate::validate::{Reports, Validate};
 
@@ -76,6 +77,9 @@ pub(crate) const NAMES: &[&str] = &[
     VALIDATE_WAIT,
 ];
 
+/// The run to which `record` limits the recording. See [`Selection`].
+pub const RECORD_RUN: &str = "PJRT_LAYERS_RECORD_RUN";
+
 /// Returns the value of an environment variable. Tests replace this function.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
@@ -83,8 +87,14 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 type Make = fn(Variables<'_>) -> Result<Box<dyn Layer>, String>;
 
 /// The layers by their names.
-const KNOWN: &[(&str, Make)] =
-    &[("trace", trace), ("validate", validate), ("compat", compat), ("fault", fault), ("override", overrides)];
+const KNOWN: &[(&str, Make)] = &[
+    ("trace", trace),
+    ("validate", validate),
+    ("compat", compat),
+    ("fault", fault),
+    ("override", overrides),
+    ("record", record),
+];
 
 fn validate(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
     let reports = Reports::to_folder(variables(OUTPUT).map(PathBuf::from));
@@ -161,6 +171,15 @@ fn switch(name: &str, variables: Variables<'_>, purpose: &str) -> Result<Option<
     }
 }
 
+fn record(variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+    let only = variables(RECORD_RUN).map(|text| text.to_string_lossy().trim().parse::<Selection>()).transpose();
+    Ok(Box::new(Record::new(Target {
+        folder: variables(OUTPUT).map(PathBuf::from),
+        plugin: variables(PLUGIN).map(PathBuf::from),
+        only: only.map_err(|error| format!("{RECORD_RUN}: {error}"))?,
+    })))
+}
+
 fn number<T: FromStr>(name: &str, variables: Variables<'_>) -> Result<Option<T>, String> {
     variables(name).map(|text| parse(name, text.to_string_lossy().trim())).transpose()
 }
@@ -225,7 +244,7 @@ mod tests {
     fn faults_name_the_variable() {
         assert_eq!(
             with(&[(LAYERS, "tracy")]).unwrap_err(),
-            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat, fault, override"
+            "PJRT_LAYERS names `tracy`, which is not a layer; the layers are trace, validate, compat, fault, override, record"
         );
         assert_eq!(
             with(&[(LAYERS, "compat"), (COMPAT_MINOR, "x")]).unwrap_err(),

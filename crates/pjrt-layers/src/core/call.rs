@@ -3,11 +3,12 @@
 use std::ptr;
 
 use pjrt_sys::{AbiStruct, PJRT_ExecuteOptions, slot};
+use pjrt_types::NamedValue;
 
 use super::frame::Frame;
-use super::memory;
 use super::ready;
 use super::state::State;
+use super::{decode, memory};
 use crate::function::{Field, Function, Kind, Known, Layout};
 use crate::generated::FUNCTIONS;
 
@@ -320,6 +321,44 @@ impl Execution {
             // SAFETY: L2 (arguments): the framework provides one place for each device.
             unsafe { place.write_unaligned(event) };
         }
+    }
+
+    /// The options that only the plugin defines.
+    pub(crate) fn custom_options(&self) -> Vec<NamedValue> {
+        // SAFETY: L2 (arguments): the array has this length.
+        unsafe { decode::named_values(self.options.custom_options, self.options.num_custom_options) }
+    }
+
+    /// The arguments of each device.
+    pub(crate) fn argument_lists(&self) -> Vec<Vec<usize>> {
+        let count = self.args.num_args;
+        let all = self.arguments();
+        if count == 0 { vec![Vec::new(); self.devices()] } else { all.chunks(count).map(<[usize]>::to_vec).collect() }
+    }
+
+    /// The device of a portable executable's run, or 0.
+    pub(crate) fn device(&self) -> usize {
+        self.args.execute_device.addr()
+    }
+
+    /// The place in the framework's source.
+    pub(crate) fn call_location(&self) -> String {
+        // SAFETY: L2 (arguments): the text ends in a NUL byte.
+        unsafe { memory::terminated_text(self.options.call_location.cast()) }
+    }
+
+    /// The parts of the options that refer to the framework's functions or to other objects.
+    pub(crate) fn foreign_parts(&self) -> Vec<&'static str> {
+        let options = &self.options;
+        let parts = [
+            (options.num_send_ops > 0, "send callbacks"),
+            (options.num_recv_ops > 0, "receive callbacks"),
+            (options.num_hlo_output_callbacks > 0, "output callbacks"),
+            (!options.context.is_null(), "an execute context"),
+            (!options.multi_slice_config.is_null(), "a configuration of slices"),
+            (options.num_tasks > 0, "incarnations of tasks"),
+        ];
+        parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }
 
     /// The positions of the arguments that must not be donated.

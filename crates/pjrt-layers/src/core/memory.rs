@@ -59,3 +59,42 @@ pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
     }
     out
 }
+
+/// Copies bytes to a vector.
+///
+/// # Safety
+///
+/// `from` is null or readable for `size` bytes.
+pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
+    // SAFETY: this function's contract, and the vector has the same size.
+    unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
+    bytes
+}
+
+/// Reads an array of integers.
+///
+/// # Safety
+///
+/// `from` is null or readable for `count` integers.
+pub(super) unsafe fn numbers(from: *const i64, count: usize) -> Vec<i64> {
+    let mut out = vec![0; if from.is_null() { 0 } else { count }];
+    // SAFETY: this function's contract, and the vector has the same size.
+    unsafe { copy(from.cast(), out.as_mut_ptr().cast(), size_of_val(&*out)) };
+    out
+}
+
+/// Copies a text that ends in a NUL byte.
+///
+/// # Safety
+///
+/// `from` is null or readable to the first NUL byte.
+pub(super) unsafe fn terminated_text(from: *const u8) -> String {
+    let mut length = 0;
+    // SAFETY: this function's contract.
+    while !from.is_null() && unsafe { read::<u8>(from.wrapping_add(length)) } != 0 {
+        length += 1;
+    }
+    // SAFETY: this function's contract.
+    unsafe { text(from, length) }
+}

@@ -1,8 +1,10 @@
 //! The interposing core, and all unsafe code of this crate. See docs/safety.md, section "Layers".
 
 mod answer;
+mod arguments;
 mod call;
 mod clock;
+mod decode;
 mod errors;
 mod exit;
 mod forward;
@@ -13,6 +15,7 @@ mod memory;
 mod objects;
 mod privileges;
 mod program;
+mod queries;
 mod ready;
 mod refusal;
 mod state;
@@ -26,9 +29,12 @@ pub use program::CompiledProgram;
 pub use state::State;
 pub use table::TablePlan;
 
+pub(crate) use arguments::{Destination, HostData};
 pub(crate) use clock::{Clock, Scale};
+pub(crate) use decode::BufferLayout;
 pub(crate) use forward::Forwarder;
 pub(crate) use library::{library_folder, load};
 pub(crate) use privileges::elevated;
+pub(crate) use queries::{BufferInfo, ClientInfo};
 pub(crate) use refusal::refusal;
 pub(crate) use thread::thread_id;

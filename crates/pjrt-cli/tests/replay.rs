@@ -1,0 +1,166 @@
+//! `pjrt replay` and `pjrt record`, on the embedded device.
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use pjrt_record::{
+    Arguments, ArrayType, Body, BufferList, Call, ClientCreate, ClientDescription, Compile, Contents, Device, Download,
+    End, ExecutableDescription, Execute, Memory, Outcome, Process, Stamp, Upload, Writer,
+};
+use serde_json::Value;
+
+const PROGRAM: &[u8] = b"module @twice { func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+    %0 = stablehlo.add %x, %x : tensor<2xf32>
+    return %0 : tensor<2xf32>
+} }";
+
+fn bytes(values: [f32; 2]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+/// Writes a recording by hand: a client, a program, and a run whose result is downloaded.
+struct Recording {
+    writer: Writer<Vec<u8>>,
+    calls: u64,
+}
+
+impl Recording {
+    fn new() -> Self {
+        let mut recording = Self { writer: Writer::new(Vec::new()).unwrap(), calls: 0 };
+        let process = Process { recorder: "a test".to_owned(), process: 7, plugin_api_minor: 90, ..Process::default() };
+        recording.write(Body::Process(process));
+        recording
+    }
+
+    fn write(&mut self, body: Body) {
+        self.writer.write(Stamp { call: self.calls, thread: 1, nanos: 0 }, &body).unwrap();
+    }
+
+    fn call(&mut self, function: &str, arguments: Option<Arguments>, outcome: Option<Outcome>) {
+        self.calls += 1;
+        self.write(Body::Call(Call { function: function.to_owned(), arguments }));
+        if let Some(outcome) = outcome {
+            self.write(Body::Outcome(outcome));
+        }
+    }
+
+    /// `expected` is the recorded result of doubling 1 and 2.
+    fn of(expected: [f32; 2], devices: i32) -> Self {
+        let mut this = Self::new();
+        let array = Some(ArrayType { element_type: 11, dimensions: vec![2] });
+        let device = |id| Device { id, kind: "test".to_owned(), process_index: 0, addressable: true };
+        let client = ClientDescription {
+            platform_name: "test".to_owned(),
+            devices: (0..devices).map(device).collect(),
+            memories: vec![Memory { id: 4, kind: "unusual".to_owned(), devices: vec![0] }],
+            ..ClientDescription::default()
+        };
+        let made = |object| Outcome { objects: vec![object], ..Outcome::default() };
+        let create = Arguments::ClientCreate(ClientCreate::default());
+        this.call("PJRT_Client_Create", Some(create), Some(Outcome { client: Some(client), ..made(1) }));
+        let (code, options) = (this.writer.store(PROGRAM).unwrap(), this.writer.store(&[]).unwrap());
+        let compile = Compile { client: 1, format: "mlir".to_owned(), code: Some(code), options: Some(options) };
+        let executable =
+            Some(ExecutableDescription { name: "twice".to_owned(), outputs: array.clone().into_iter().collect() });
+        this.call("PJRT_Client_Compile", Some(Arguments::Compile(compile)), Some(Outcome { executable, ..made(2) }));
+        let data = Some(this.writer.store(&bytes([1.0, 2.0])).unwrap());
+        let device = Some(devices - 1);
+        let upload = Upload { client: 1, array: array.clone(), device, data, ..Upload::default() };
+        this.call("PJRT_Client_BufferFromHostBuffer", Some(Arguments::Upload(upload)), Some(made(3)));
+        this.call("PJRT_FFI_Register_Handler", None, None);
+        let execute = Execute { executable: 2, arguments: vec![BufferList { buffers: vec![3] }], ..Execute::default() };
+        let outputs = vec![BufferList { buffers: vec![4] }];
+        let outcome = Outcome { outputs, ..Outcome::default() };
+        this.call("PJRT_LoadedExecutable_Execute", Some(Arguments::Execute(execute)), Some(outcome));
+        let download = Download { buffer: 4, array: array.clone(), size: 8, ..Download::default() };
+        this.call("PJRT_Buffer_ToHostBuffer", Some(Arguments::Download(download)), None);
+        let data = Some(this.writer.store(&bytes(expected)).unwrap());
+        this.write(Body::Contents(Contents { buffer: 4, array, data, ..Contents::default() }));
+        this.write(Body::End(End { calls: this.calls }));
+        this
+    }
+
+    fn save(&self, name: &str) -> PathBuf {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("replay-{name}-{}.pjrt", std::process::id()));
+        fs::write(&path, self.writer.get_ref()).unwrap();
+        path
+    }
+}
+
+fn pjrt(arguments: &[&str], file: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+    let locks = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay-locks");
+    command.args(&arguments[..arguments.len().min(2)]).arg(file).args(&arguments[arguments.len().min(2)..]);
+    command.env("PJRT_REGISTRY_LOCK_DIR", locks).output().unwrap()
+}
+
+fn replay(file: &Path, arguments: &[&str]) -> (Option<i32>, Value) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pjrt"));
+    let locks = Path::new(env!("CARGO_TARGET_TMPDIR")).join("replay-locks");
+    command.arg("replay").arg(file).arg("--json").args(arguments).env("PJRT_REGISTRY_LOCK_DIR", locks);
+    let output = command.output().unwrap();
+    (output.status.code(), serde_json::from_slice(&output.stdout).unwrap())
+}
+
+#[test]
+fn equal_results_exit_with_0() {
+    let file = Recording::of([2.0, 4.0], 1).save("equal");
+    let (code, report) = replay(&file, &[]);
+    assert_eq!((code, report["equal"].as_bool()), (Some(0), Some(true)), "{report}");
+    assert_eq!(report["comparisons"][0]["run"]["program"], "twice");
+    assert_eq!(report["not_replayed"]["PJRT_FFI_Register_Handler"], 1);
+}
+
+#[test]
+fn different_results_exit_with_1() {
+    let file = Recording::of([2.0, 4.5], 1).save("different");
+    let (code, report) = replay(&file, &[]);
+    assert_eq!((code, report["equal"].as_bool()), (Some(1), Some(false)), "{report}");
+    let one = &report["comparisons"][0];
+    assert_eq!((&one["index"][0], &one["expected"], &one["got"]), (&1.into(), &"4.5".into(), &"4".into()), "{one}");
+    let (code, _) = replay(&file, &["--tolerance", "0.2"]);
+    assert_eq!(code, Some(0));
+    let (code, _) = replay(&file, &["--tolerance", "0.2,f32=0"]);
+    assert_eq!(code, Some(1));
+}
+
+#[test]
+fn missing_device_is_reported() {
+    let file = Recording::of([2.0, 4.0], 9).save("devices");
+    let (code, report) = replay(&file, &["-O", "cpu_device_count=2"]);
+    assert_eq!((code, report["equal"].as_bool()), (Some(1), Some(false)), "{report}");
+    assert_eq!(report["problems"][0]["function"], "PJRT_Client_BufferFromHostBuffer");
+}
+
+#[test]
+fn info_and_json_describe_the_file() {
+    let file = Recording::of([2.0, 4.0], 1).save("info");
+    let output = pjrt(&["record", "info"], &file);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.contains("twice(f32[2]) -> (f32[2])"), "{text}");
+    let output = pjrt(&["record", "info", "--json"], &file);
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&info["complete"], &info["runs"][0]["outputs"][0]), (&true.into(), &"f32[2]".into()), "{info}");
+    let output = pjrt(&["record", "json"], &file);
+    let lines: Vec<Value> =
+        String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let execute = lines.iter().find(|line| line["call"]["function"] == "PJRT_LoadedExecutable_Execute").unwrap();
+    assert_eq!(execute["call"]["arguments"]["execute"]["executable"], 2, "{execute}");
+    assert!(lines.last().unwrap()["end"].is_object());
+}
+
+#[test]
+fn cut_and_foreign_files_are_reported() {
+    let file = Recording::of([2.0, 4.0], 1).save("cut");
+    let bytes = fs::read(&file).unwrap();
+    fs::write(&file, &bytes[..bytes.len() - 5]).unwrap();
+    let output = pjrt(&["record", "info", "--json"], &file);
+    let info: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &info["complete"]), (Some(0), &false.into()), "{info}");
+    assert_eq!(replay(&file, &[]).0, Some(0));
+    fs::write(&file, "something else").unwrap();
+    assert_eq!(pjrt(&["record", "info"], &file).status.code(), Some(1));
+    assert_eq!(replay(&file, &[]).0, Some(1));
+}

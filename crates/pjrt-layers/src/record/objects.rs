@@ -1,0 +1,63 @@
+//! The numbers of objects.
+
+use std::collections::HashMap;
+
+/// The numbers of live objects, by their handles, and the ids of devices and memories.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    last: u64,
+    numbers: HashMap<usize, u64>,
+    /// The client of each executable, and the number of its outputs.
+    executables: HashMap<u64, (u64, usize)>,
+    devices: HashMap<usize, i32>,
+    memories: HashMap<usize, i32>,
+}
+
+impl Objects {
+    /// The number of an object, or 0 if the recording does not have it.
+    pub(super) fn number(&self, handle: usize) -> u64 {
+        self.numbers.get(&handle).copied().unwrap_or(0)
+    }
+
+    /// Gives a new object a number. 0 stands for a null handle.
+    pub(super) fn add(&mut self, handle: usize) -> u64 {
+        if handle == 0 {
+            return 0;
+        }
+        self.last += 1;
+        self.numbers.insert(handle, self.last);
+        self.last
+    }
+
+    /// Forgets an object that is about to be destroyed. Its address may belong to another one then.
+    pub(super) fn remove(&mut self, handle: usize) -> u64 {
+        let number = self.numbers.remove(&handle).unwrap_or(0);
+        self.executables.remove(&number);
+        number
+    }
+
+    pub(super) fn set_executable(&mut self, executable: u64, client: u64, outputs: usize) {
+        self.executables.insert(executable, (client, outputs));
+    }
+
+    /// The client of an executable, and the number of its outputs.
+    pub(super) fn executable(&self, executable: u64) -> Option<(u64, usize)> {
+        self.executables.get(&executable).copied()
+    }
+
+    pub(super) fn add_device(&mut self, handle: usize, id: i32) {
+        self.devices.insert(handle, id);
+    }
+
+    pub(super) fn add_memory(&mut self, handle: usize, id: i32) {
+        self.memories.insert(handle, id);
+    }
+
+    pub(super) fn device(&self, handle: usize) -> Option<i32> {
+        self.devices.get(&handle).copied()
+    }
+
+    pub(super) fn memory(&self, handle: usize) -> Option<i32> {
+        self.memories.get(&handle).copied()
+    }
+}

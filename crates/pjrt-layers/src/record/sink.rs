@@ -1,0 +1,164 @@
+//! The file of a recording.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Stamp, Writer, encode_piece};
+
+use super::selection::Selection;
+use crate::core::State;
+use crate::thread_id::thread_id;
+
+/// Where the layer writes its file, and what it writes about the plugin.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The folder for `record-PID.pjrt`. Without it, the current folder.
+    pub folder: Option<PathBuf>,
+    /// The path of the plugin's library, for the file's first block.
+    pub plugin: Option<PathBuf>,
+    /// The run to which the recording is limited.
+    pub only: Option<Selection>,
+}
+
+/// The file of a recording. It is created with the first block.
+#[derive(Debug)]
+pub(super) struct Sink {
+    target: Target,
+    start: Instant,
+    process: u32,
+    file: Mutex<Output>,
+    /// The stack, which the first call sets.
+    pub(super) state: OnceLock<&'static State>,
+}
+
+#[derive(Debug)]
+enum Output {
+    None,
+    Open(Writer<File>),
+    /// The recording has ended, or the file cannot be written.
+    Closed,
+}
+
+impl Sink {
+    pub(super) fn new(target: Target) -> Self {
+        let process = std::process::id();
+        let file = Mutex::new(Output::None);
+        Self { target, start: Instant::now(), process, file, state: OnceLock::new() }
+    }
+
+    pub(super) fn only(&self) -> Option<&Selection> {
+        self.target.only.as_ref()
+    }
+
+    /// Whether this is the process that records. A forked process has a copy of the file's handle.
+    pub(super) fn is_ours(&self) -> bool {
+        std::process::id() == self.process
+    }
+
+    /// The stamp of a block of this thread.
+    pub(super) fn stamp(&self, call: u64) -> Stamp {
+        let nanos = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Stamp { call, thread: thread_id(), nanos }
+    }
+
+    /// Writes data that the file does not have yet. Hashes and compresses without the lock.
+    pub(super) fn store(&self, data: &[u8]) -> Content {
+        let content = Content::of(data);
+        for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {
+            self.store_piece(hash, piece);
+        }
+        content
+    }
+
+    fn store_piece(&self, hash: Hash, piece: &[u8]) {
+        let known = matches!(&*self.lock(), Output::Open(writer) if writer.has(&hash));
+        if !known {
+            self.with_writer(encode_piece(hash, piece), |writer, block| writer.write_piece(hash, &block));
+        }
+    }
+
+    pub(super) fn write(&self, stamp: Stamp, body: &Body) {
+        self.with_writer(Ok(()), |writer, ()| writer.write(stamp, body));
+    }
+
+    /// Writes the end of the recording. Other blocks may follow.
+    pub(super) fn end(&self, calls: u64) {
+        if let Output::Open(writer) = &mut *self.lock()
+            && self.is_ours()
+        {
+            // The file is then incomplete, which a reader reports.
+            let _ = writer.write(self.stamp(0), &Body::End(End { calls }));
+        }
+    }
+
+    /// Ends the recording. Later blocks are dropped.
+    pub(super) fn close(&self, calls: u64) {
+        self.end(calls);
+        *self.lock() = Output::Closed;
+    }
+
+    fn with_writer<T>(&self, input: io::Result<T>, write: impl FnOnce(&mut Writer<File>, T) -> io::Result<()>) {
+        let mut output = self.lock();
+        if matches!(*output, Output::None) {
+            *output = match self.open() {
+                Ok(writer) => Output::Open(writer),
+                Err(error) => self.failed(&error),
+            };
+        }
+        let Output::Open(writer) = &mut *output else { return };
+        if let Err(error) = input.and_then(|input| write(writer, input)) {
+            *output = self.failed(&error);
+        }
+    }
+
+    fn open(&self) -> io::Result<Writer<File>> {
+        if let Some(folder) = &self.target.folder {
+            fs::create_dir_all(folder)?;
+        }
+        let mut writer = Writer::new(File::create(self.path())?)?;
+        writer.write(self.stamp(0), &Body::Process(self.process_block()))?;
+        Ok(writer)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.target.folder.clone().unwrap_or_default().join(format!("record-{}.pjrt", self.process))
+    }
+
+    fn process_block(&self) -> Process {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let plugin = self.target.plugin.as_deref();
+        let hash = plugin.and_then(|path| Hash::of_reader(File::open(path).ok()?).ok());
+        let (plugin_api_major, plugin_api_minor) = self.state.get().map_or((0, 0), |state| state.plugin_version());
+        let text = |path: Option<PathBuf>| path.unwrap_or_default().to_string_lossy().into_owned();
+        Process {
+            recorder: concat!("pjrt-layers ", env!("CARGO_PKG_VERSION")).to_owned(),
+            process: self.process,
+            unix_nanos: u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX),
+            program: text(std::env::current_exe().ok()),
+            system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+            plugin_path: text(plugin.map(Into::into)),
+            plugin_sha256: hash.map(|hash| hash.to_hex()).unwrap_or_default(),
+            plugin_api_major,
+            plugin_api_minor,
+            only_run: self.only().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+
+    /// Reports an error and ends the recording. The program continues.
+    fn failed(&self, error: &io::Error) -> Output {
+        // The caller cannot handle the error.
+        let _ = writeln!(
+            io::stderr(),
+            "pjrt-layers: cannot write to {}: {error}; the recording ends here",
+            self.path().display()
+        );
+        Output::Closed
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Output> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

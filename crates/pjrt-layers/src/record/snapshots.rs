@@ -1,0 +1,51 @@
+//! Reads buffers back from the device.
+
+use std::time::Duration;
+
+use pjrt_record::{ArrayType, Failure, Layout, MemoryLayout, Tiled};
+
+use super::calls::{array, layout};
+use crate::core::{BufferInfo, BufferLayout, State};
+use crate::layer::LayerError;
+
+/// How long the contents of a buffer may take. They may depend on a transfer that the framework has not started yet.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// A buffer on a device.
+pub(super) struct Contents {
+    pub(super) array: ArrayType,
+    /// The layout of the buffer, as the plugin describes it.
+    pub(super) device_layout: Option<MemoryLayout>,
+    /// The handles of the device and of the memory, or 0.
+    pub(super) device: usize,
+    pub(super) memory: usize,
+    /// The data with their layout, or the error.
+    pub(super) data: Result<(Vec<u8>, MemoryLayout), Failure>,
+}
+
+/// Reads a buffer. Returns an error if the plugin does not describe it.
+pub(super) fn read(state: &State, buffer: usize) -> Result<Contents, Failure> {
+    let info = state.buffer_info(buffer).map_err(failure)?;
+    let BufferInfo { element_type, dimensions, device, memory, .. } = info;
+    // Old plugins ignore the requested order and return the buffer's own.
+    let rank = i64::try_from(dimensions.len()).unwrap_or(0);
+    let order = match &info.layout {
+        Some(BufferLayout::Tiled { minor_to_major, .. }) if minor_to_major.len() == dimensions.len() => {
+            minor_to_major.clone()
+        }
+        _ => (0..rank).rev().collect(),
+    };
+    let data = state.read_buffer(buffer, &order, LIMIT).map_err(failure);
+    let order = MemoryLayout { layout: Some(Layout::Tiled(Tiled { minor_to_major: order, tiles: Vec::new() })) };
+    Ok(Contents {
+        array: array(element_type, dimensions),
+        device_layout: info.layout.map(layout),
+        device,
+        memory,
+        data: data.map(|data| (data, order)),
+    })
+}
+
+pub(super) fn failure(error: LayerError) -> Failure {
+    Failure { code: error.code.as_raw(), message: error.message }
+}

@@ -1,0 +1,144 @@
+//! The header of a file and of a block. See `docs/record-format.md`.
+
+/// The first bytes of a file.
+pub(crate) const MAGIC: &[u8; 8] = b"PJRTREC\n";
+/// The version of the format, major and minor. A reader rejects files of another major version.
+pub const VERSION: (u16, u16) = (1, 0);
+/// Size of the file's header: magic, version, and four bytes that are 0.
+pub(crate) const FILE_HEADER: usize = 16;
+/// Size of a block's header.
+pub(crate) const BLOCK_HEADER: usize = 40;
+/// Largest payload of a block in bytes, compressed or not. A reader rejects larger ones before it allocates memory.
+pub const MAX_PAYLOAD: usize = 1 << 22;
+/// Payloads shorter than this are not compressed.
+const MIN_COMPRESSED: usize = 256;
+
+/// The kind of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The process and its plugin.
+    Process = 1,
+    /// A piece of data.
+    Data = 2,
+    /// A call, written before the plugin receives it.
+    Call = 3,
+    /// The outcome of a call.
+    Outcome = 4,
+    /// The contents of a buffer.
+    Contents = 5,
+    /// A buffer that the file does not create otherwise.
+    Snapshot = 6,
+    /// The end of the recording.
+    End = 7,
+}
+
+impl Kind {
+    pub(crate) fn from_raw(raw: u8) -> Option<Self> {
+        let all = [Self::Process, Self::Data, Self::Call, Self::Outcome, Self::Contents, Self::Snapshot, Self::End];
+        all.into_iter().find(|kind| *kind as u8 == raw)
+    }
+}
+
+/// The call, the thread and the time of a block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+// Exhaustive: writers construct it.
+pub struct Stamp {
+    /// The number of the call, from 1, or 0.
+    pub call: u64,
+    /// The thread's id, as the operating system numbers it.
+    pub thread: u64,
+    /// Nanoseconds since the recording began.
+    pub nanos: u64,
+}
+
+/// The header of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub(crate) checksum: u32,
+    pub(crate) kind: u8,
+    pub(crate) compression: u8,
+    /// Bytes in the file.
+    pub(crate) stored: u32,
+    /// Bytes after decompression.
+    pub(crate) length: u32,
+    pub(crate) stamp: Stamp,
+}
+
+/// The compression of a payload: none.
+pub(crate) const PLAIN: u8 = 0;
+/// The compression of a payload: one LZ4 block without a frame.
+pub(crate) const LZ4: u8 = 1;
+
+impl Header {
+    pub(crate) fn parse(bytes: &[u8; BLOCK_HEADER]) -> Self {
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        Self {
+            checksum: u32_at(0),
+            kind: bytes[4],
+            compression: bytes[5],
+            stored: u32_at(8),
+            length: u32_at(12),
+            stamp: Stamp { call: u64_at(16), thread: u64_at(24), nanos: u64_at(32) },
+        }
+    }
+}
+
+/// The checksum of a block: CRC-32 of everything after the checksum.
+pub(crate) fn checksum(header: &[u8; BLOCK_HEADER], payload: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(&header[4..]);
+    crc.update(payload);
+    crc.finalize()
+}
+
+/// A whole block. Returns `None` if the payload is too large.
+pub(crate) fn encode(kind: Kind, stamp: Stamp, payload: &[u8]) -> Option<Vec<u8>> {
+    if payload.len() > MAX_PAYLOAD {
+        return None;
+    }
+    let compressed = (payload.len() >= MIN_COMPRESSED).then(|| lz4_flex::block::compress(payload));
+    let compressed = compressed.filter(|compressed| compressed.len() < payload.len());
+    let (compression, stored) = compressed.as_deref().map_or((PLAIN, payload), |stored| (LZ4, stored));
+    let length = u32::try_from(payload.len()).ok()?;
+    let mut header = [0; BLOCK_HEADER];
+    header[4] = kind as u8;
+    header[5] = compression;
+    header[8..12].copy_from_slice(&u32::try_from(stored.len()).ok()?.to_le_bytes());
+    header[12..16].copy_from_slice(&length.to_le_bytes());
+    for (at, number) in [(16, stamp.call), (24, stamp.thread), (32, stamp.nanos)] {
+        header[at..at + 8].copy_from_slice(&number.to_le_bytes());
+    }
+    let crc = checksum(&header, stored);
+    header[..4].copy_from_slice(&crc.to_le_bytes());
+    let mut block = Vec::with_capacity(BLOCK_HEADER + stored.len());
+    block.extend_from_slice(&header);
+    block.extend_from_slice(stored);
+    Some(block)
+}
+
+/// Corrects the checksums of the blocks of a file, for a fuzzer.
+#[doc(hidden)]
+#[must_use]
+pub fn with_checksums(file: &[u8]) -> Vec<u8> {
+    let mut out = file.to_vec();
+    let mut at = FILE_HEADER;
+    while let Some(header) = out.get(at..).and_then(|rest| rest.first_chunk::<BLOCK_HEADER>().copied()) {
+        let start = at + BLOCK_HEADER;
+        let Some(payload) = out.get(start..start + Header::parse(&header).stored as usize) else { break };
+        let (crc, end) = (checksum(&header, payload), start + payload.len());
+        out[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        at = end;
+    }
+    out
+}
+
+/// The file's header.
+pub(crate) fn file_header(version: (u16, u16)) -> [u8; FILE_HEADER] {
+    let mut header = [0; FILE_HEADER];
+    header[..8].copy_from_slice(MAGIC);
+    header[8..10].copy_from_slice(&version.0.to_le_bytes());
+    header[10..12].copy_from_slice(&version.1.to_le_bytes());
+    header
+}

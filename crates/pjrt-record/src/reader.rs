@@ -1,0 +1,261 @@
+//! Reads recordings.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+
+use prost::Message;
+
+use crate::block::{BLOCK_HEADER, FILE_HEADER, Header, Kind, LZ4, MAGIC, MAX_PAYLOAD, PLAIN, Stamp, VERSION, checksum};
+use crate::content::{Content, HASH, Hash};
+use crate::error::ReadError;
+use crate::message::{Call, Contents, End, Outcome, Process, Snapshot};
+
+/// A block of a recording.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Block {
+    /// The offset in the file.
+    pub offset: u64,
+    /// Bytes in the file.
+    pub size: u64,
+    /// The call, the thread and the time.
+    pub stamp: Stamp,
+    /// The content.
+    pub body: Body,
+}
+
+/// The content of a block.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Body {
+    /// The process and its plugin.
+    Process(Process),
+    /// A piece of data, which [`Reader::content`] returns.
+    Data {
+        /// Its hash.
+        hash: Hash,
+        /// Its size in bytes.
+        size: usize,
+    },
+    /// A call.
+    Call(Call),
+    /// The outcome of a call.
+    Outcome(Outcome),
+    /// The contents of a buffer.
+    Contents(Contents),
+    /// A buffer that the file does not create otherwise.
+    Snapshot(Snapshot),
+    /// The end of the recording.
+    End(End),
+    /// A kind of a newer version of the format.
+    Unknown(u8),
+}
+
+impl Body {
+    /// The kind and the payload. Data are written with [`encode_piece`](crate::encode_piece).
+    pub(crate) fn encode(&self) -> (Kind, Vec<u8>) {
+        match self {
+            Self::Process(message) => (Kind::Process, message.encode_to_vec()),
+            Self::Call(message) => (Kind::Call, message.encode_to_vec()),
+            Self::Outcome(message) => (Kind::Outcome, message.encode_to_vec()),
+            Self::Contents(message) => (Kind::Contents, message.encode_to_vec()),
+            Self::Snapshot(message) => (Kind::Snapshot, message.encode_to_vec()),
+            Self::End(message) => (Kind::End, message.encode_to_vec()),
+            Self::Data { hash, .. } => (Kind::Data, hash.0.to_vec()),
+            Self::Unknown(_) => (Kind::End, Vec::new()),
+        }
+    }
+
+    fn decode(kind: u8, payload: &[u8]) -> Result<Self, String> {
+        let reason = |error: prost::DecodeError| error.to_string();
+        Ok(match Kind::from_raw(kind) {
+            Some(Kind::Process) => Self::Process(Process::decode(payload).map_err(reason)?),
+            Some(Kind::Call) => Self::Call(Call::decode(payload).map_err(reason)?),
+            Some(Kind::Outcome) => Self::Outcome(Outcome::decode(payload).map_err(reason)?),
+            Some(Kind::Contents) => Self::Contents(Contents::decode(payload).map_err(reason)?),
+            Some(Kind::Snapshot) => Self::Snapshot(Snapshot::decode(payload).map_err(reason)?),
+            Some(Kind::End) => Self::End(End::decode(payload).map_err(reason)?),
+            Some(Kind::Data) => {
+                let (hash, piece) = payload.split_first_chunk::<HASH>().ok_or("the piece of data has no hash")?;
+                Self::Data { hash: Hash(*hash), size: piece.len() }
+            }
+            None => Self::Unknown(kind),
+        })
+    }
+}
+
+/// How far a recording was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// More blocks may follow.
+    Reading,
+    /// The recording is complete: its last block is the end.
+    Complete,
+    /// The file ends after a whole block, without the end of the recording. The process was killed, or still runs.
+    Unfinished,
+    /// The file ends within a block.
+    Cut {
+        /// The offset of the incomplete block.
+        offset: u64,
+    },
+}
+
+/// Reads a recording block by block. Memory is bounded by the size of a block and by the number of pieces of data.
+#[derive(Debug)]
+pub struct Reader<R> {
+    from: R,
+    version: (u16, u16),
+    offset: u64,
+    state: State,
+    ended: bool,
+    /// The offsets of the blocks with data.
+    pieces: HashMap<Hash, u64>,
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// Reads the header of a recording.
+    ///
+    /// # Errors
+    ///
+    /// If the file is not a recording, or one of another major version.
+    pub fn new(mut from: R) -> Result<Self, ReadError> {
+        let mut header = [0; FILE_HEADER];
+        if fill(&mut from, &mut header)? < FILE_HEADER || header[..8] != *MAGIC {
+            return Err(ReadError::NotARecording);
+        }
+        let number = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let version = (number(8), number(10));
+        if version.0 != VERSION.0 {
+            return Err(ReadError::Version { major: version.0, minor: version.1 });
+        }
+        let offset = FILE_HEADER as u64;
+        Ok(Self { from, version, offset, state: State::Reading, ended: false, pieces: HashMap::new() })
+    }
+
+    /// The version of the format, major and minor.
+    #[must_use]
+    pub fn version(&self) -> (u16, u16) {
+        self.version
+    }
+
+    /// How far the recording was read.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// Reads the next block. Returns `None` at the end of the file, and before a block that the file does not contain as
+    /// a whole: [`Reader::state`] distinguishes the two.
+    ///
+    /// # Errors
+    ///
+    /// If the block is damaged. Another call returns the same error.
+    pub fn read(&mut self) -> Result<Option<Block>, ReadError> {
+        let offset = self.offset;
+        self.from.seek(SeekFrom::Start(offset))?;
+        let Some((header, payload)) = self.block(offset)? else { return Ok(None) };
+        let body = Body::decode(header.kind, &payload).map_err(|reason| ReadError::Damaged { offset, reason })?;
+        if let Body::Data { hash, .. } = &body {
+            self.pieces.insert(*hash, offset);
+        }
+        self.ended = matches!(body, Body::End(_));
+        let size = BLOCK_HEADER as u64 + u64::from(header.stored);
+        self.offset += size;
+        Ok(Some(Block { offset, size, stamp: header.stamp, body }))
+    }
+
+    /// Returns to the first block. The data that were found stay known.
+    pub fn rewind(&mut self) {
+        self.offset = FILE_HEADER as u64;
+        (self.state, self.ended) = (State::Reading, false);
+    }
+
+    /// Returns data whose pieces precede the current block.
+    ///
+    /// # Errors
+    ///
+    /// If the data are larger than `limit` bytes, are damaged or missing.
+    pub fn content(&mut self, content: &Content, limit: u64) -> Result<Vec<u8>, ReadError> {
+        if content.size > limit {
+            return Err(ReadError::TooLarge { size: content.size, limit });
+        }
+        let mut data = Vec::new();
+        for hash in content.pieces() {
+            let missing = || ReadError::MissingData(hash.to_hex());
+            let offset = *self.pieces.get(&hash).ok_or_else(missing)?;
+            self.from.seek(SeekFrom::Start(offset))?;
+            let (_, payload) = self.block(offset)?.ok_or_else(missing)?;
+            let piece = payload.get(HASH..).unwrap_or_default();
+            if Hash::of(piece) != hash {
+                return Err(damaged(offset, "the data do not have the hash that the block names"));
+            }
+            if (data.len() + piece.len()) as u64 > content.size {
+                return Err(damaged(offset, "the pieces are longer than the data"));
+            }
+            data.extend_from_slice(piece);
+        }
+        if data.len() as u64 != content.size {
+            let reason = format!("the pieces have {} bytes, and the data {}", data.len(), content.size);
+            return Err(ReadError::Damaged { offset: self.offset, reason });
+        }
+        Ok(data)
+    }
+
+    /// Reads the block at an offset, from which the file is read. Returns `None` if it is not whole.
+    fn block(&mut self, offset: u64) -> Result<Option<(Header, Vec<u8>)>, ReadError> {
+        let mut bytes = [0; BLOCK_HEADER];
+        match fill(&mut self.from, &mut bytes)? {
+            0 => {
+                self.state = if self.ended { State::Complete } else { State::Unfinished };
+                return Ok(None);
+            }
+            BLOCK_HEADER => {}
+            _ => {
+                self.state = State::Cut { offset };
+                return Ok(None);
+            }
+        }
+        let header = Header::parse(&bytes);
+        let (stored, length) = (header.stored as usize, header.length as usize);
+        if stored > MAX_PAYLOAD || length > MAX_PAYLOAD {
+            return Err(damaged(offset, "it is longer than the format allows"));
+        }
+        let mut payload = vec![0; stored];
+        if fill(&mut self.from, &mut payload)? < stored {
+            self.state = State::Cut { offset };
+            return Ok(None);
+        }
+        if checksum(&bytes, &payload) != header.checksum {
+            return Err(damaged(offset, "its checksum is wrong"));
+        }
+        let payload = match header.compression {
+            PLAIN if stored == length => payload,
+            LZ4 => lz4_flex::block::decompress(&payload, length)
+                .ok()
+                .filter(|plain| plain.len() == length)
+                .ok_or_else(|| damaged(offset, "it cannot be decompressed"))?,
+            PLAIN => return Err(damaged(offset, "it has two lengths")),
+            _ => return Err(damaged(offset, "its compression is unknown")),
+        };
+        Ok(Some((header, payload)))
+    }
+}
+
+fn damaged(offset: u64, reason: &str) -> ReadError {
+    ReadError::Damaged { offset, reason: reason.to_owned() }
+}
+
+/// Reads until the buffer is full or the file ends. Returns the number of bytes.
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match from.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}

@@ -1,0 +1,94 @@
+//! Writes recordings.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use crate::block::{self, Kind, Stamp, VERSION};
+use crate::content::{Content, Hash, PIECE};
+use crate::reader::Body;
+
+/// Writes a recording. Each block is written by one call of [`Write::write_all`], so that a process that is killed leaves
+/// whole blocks.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    known: HashSet<Hash>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails, as for the other methods.
+    pub fn new(mut out: W) -> io::Result<Self> {
+        out.write_all(&block::file_header(VERSION))?;
+        Ok(Self { out, known: HashSet::new() })
+    }
+
+    /// Writes the pieces of data that the file does not have yet.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails.
+    pub fn store(&mut self, data: &[u8]) -> io::Result<Content> {
+        let content = Content::of(data);
+        for (hash, piece) in content.pieces().zip(data.chunks(PIECE)) {
+            if !self.has(&hash) {
+                self.write_piece(hash, &encode_piece(hash, piece)?)?;
+            }
+        }
+        Ok(content)
+    }
+
+    /// Whether the file has a piece.
+    #[must_use]
+    pub fn has(&self, hash: &Hash) -> bool {
+        self.known.contains(hash)
+    }
+
+    /// Writes a block of [`encode_piece`], unless the file has the piece.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails.
+    pub fn write_piece(&mut self, hash: Hash, block: &[u8]) -> io::Result<()> {
+        if self.known.insert(hash) {
+            self.out.write_all(block)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a block.
+    ///
+    /// # Errors
+    ///
+    /// If `out` fails, or if the block is too large.
+    pub fn write(&mut self, stamp: Stamp, body: &Body) -> io::Result<()> {
+        let (kind, payload) = body.encode();
+        let block = block::encode(kind, stamp, &payload).ok_or_else(|| too_large(payload.len()))?;
+        self.out.write_all(&block)
+    }
+
+    /// The place that the recording is written to.
+    pub fn get_ref(&self) -> &W {
+        &self.out
+    }
+}
+
+/// Encodes the block of a piece of data, at most [`PIECE`] bytes. Hashing and compressing do not need the writer, so that
+/// several threads can do it.
+///
+/// # Errors
+///
+/// If the piece is too large.
+pub fn encode_piece(hash: Hash, piece: &[u8]) -> io::Result<Vec<u8>> {
+    let mut payload = Vec::with_capacity(hash.0.len() + piece.len());
+    payload.extend_from_slice(&hash.0);
+    payload.extend_from_slice(piece);
+    block::encode(Kind::Data, Stamp::default(), &payload).ok_or_else(|| too_large(piece.len()))
+}
+
+fn too_large(size: usize) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("a block of {size} bytes exceeds the format's limit"))
+}
