@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use pjrt::CompileOptions;
 use pjrt_record::{
     Arguments, ArrayType, Body, BufferList, Call, ClientCreate, ClientDescription, Compile, Contents, Device, Download,
     End, ExecutableDescription, Execute, Memory, Outcome, Process, Stamp, Upload, Writer,
@@ -60,7 +61,8 @@ impl Recording {
         let made = |object| Outcome { objects: vec![object], ..Outcome::default() };
         let create = Arguments::ClientCreate(ClientCreate::default());
         this.call("PJRT_Client_Create", Some(create), Some(Outcome { client: Some(client), ..made(1) }));
-        let (code, options) = (this.writer.store(PROGRAM).unwrap(), this.writer.store(&[]).unwrap());
+        let (code, options) =
+            (this.writer.store(PROGRAM).unwrap(), this.writer.store(&CompileOptions::default().encode()).unwrap());
         let compile = Compile { client: 1, format: "mlir".to_owned(), code: Some(code), options: Some(options) };
         let executable =
             Some(ExecutableDescription { name: "twice".to_owned(), outputs: array.clone().into_iter().collect() });

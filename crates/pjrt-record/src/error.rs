@@ -34,7 +34,7 @@ pub enum ReadError {
     Damaged {
         /// The offset of the block in the file.
         offset: u64,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A piece of data is not in the file.

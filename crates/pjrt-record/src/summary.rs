@@ -1,4 +1,4 @@
-//! What a recording contains.
+//! The contents of a recording in numbers.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{Read, Seek};
@@ -9,7 +9,7 @@ use crate::message::{
 };
 use crate::reader::{Block, Body, Reader, State};
 
-/// What a recording contains.
+/// The calls, runs and sizes of a recording.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Summary {
@@ -85,7 +85,7 @@ impl Summary {
     }
 }
 
-/// What the blocks so far define.
+/// The summary of the blocks so far, and the objects that they define.
 #[derive(Default)]
 struct Builder {
     summary: Summary,

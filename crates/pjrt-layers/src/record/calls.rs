@@ -14,7 +14,7 @@ use super::functions::Action;
 use super::objects::Objects;
 use crate::core::{BufferLayout, Call, HostData};
 
-/// What the conversion of a call needs.
+/// Converts the arguments of a call.
 pub(super) struct Converter<'a> {
     pub(super) call: &'a Call,
     pub(super) objects: &'a Mutex<Objects>,

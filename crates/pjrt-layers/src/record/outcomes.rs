@@ -9,7 +9,7 @@ use super::functions::Action;
 use super::objects::Objects;
 use crate::core::{Call, ClientInfo};
 
-/// The outcome of a call that succeeded, or `None` if it says no more than the call.
+/// The outcome of a call that succeeded, or `None` if the call created no objects.
 pub(super) fn outcome(call: &Call, action: Action, objects: &Mutex<Objects>) -> Option<Outcome> {
     let lock = || objects.lock().unwrap_or_else(PoisonError::into_inner);
     let created = |fields: &[&str]| {

@@ -45,7 +45,7 @@ impl fmt::Debug for Record {
     }
 }
 
-/// What a recording of one run keeps until this run.
+/// The data that a recording of one run keeps until this run.
 #[derive(Debug, Default)]
 struct Waiting {
     /// Clients and executables whose calls have not returned, by the number of the call.

@@ -17,7 +17,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Sets the tolerance of all types that have none of their own.
+    /// Sets the tolerance of all types for which [`Tolerance::with`] sets no other.
     #[must_use]
     pub fn with_all(mut self, tolerance: f64) -> Self {
         self.all = tolerance;

@@ -98,7 +98,7 @@ enum Made {
     Fulfillment(AliasFulfillment),
 }
 
-/// What a call created.
+/// The objects that a call created.
 #[derive(Debug, Default)]
 struct Produced {
     objects: Vec<Made>,

@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether the plugin did the same as the recorded one, as far as it was compared.
+    /// Whether all comparisons found equal results, and all calls ended as in the recording.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.problems.is_empty()
@@ -70,6 +70,6 @@ pub struct Problem {
     pub call: u64,
     /// The name of the function.
     pub function: String,
-    /// What the recording has, and what the plugin did.
+    /// The outcome in the recording, and the one in the replay.
     pub what: String,
 }
