@@ -12,6 +12,7 @@ mod fuzz;
 mod header;
 mod jax;
 mod jax_tests;
+mod mutants;
 mod package;
 mod plugin_header;
 mod public_api;
@@ -48,6 +49,9 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
+  mutants [OPTION ...] [NAME ...]
+                      run the conformance suite against deliberately broken plugins, and print the percentage that it
+                      finds; fails below 95 %. --list lists the plugins
   pjrt-headers        fetch the PJRT headers and print their folder
   public-api [--check]
                       write the public API of each library to docs/public-api; --check compares instead
@@ -84,6 +88,7 @@ fn main() -> ExitCode {
         ["burn", args @ ..] => burn::arguments(args),
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
+        ["mutants", args @ ..] => mutants::run(args),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(package::PLUGINS),
         ["plugins", "--without-hardware"] => plugins(package::PLUGINS_WITHOUT_HARDWARE),

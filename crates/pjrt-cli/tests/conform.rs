@@ -121,9 +121,11 @@ fn plugin_without_client_skips_the_rest() {
             report["results"].as_array().unwrap().iter().find(|result| result["outcome"] == "skipped").unwrap();
         assert!(skipped["reason"].as_str().unwrap().contains(reason), "{mode}: {skipped}");
     }
-    let (report, _) = odd("fail_in_initialize", &["--filter", "data.query.*"]);
+    let (report, output) = odd("fail_in_initialize", &["--filter", "data.query.*"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     let first = &report["results"][0];
     assert!(first["reason"].as_str().unwrap().contains("no driver is installed"), "{first}");
+    assert!(report["faults"][0].as_str().unwrap().contains("no driver is installed"), "{report:#}");
 }
 
 #[test]
@@ -160,6 +162,47 @@ fn no_process_outlives_the_run() {
 #[test]
 fn no_process_outlives_a_killed_run() {
     children_end("killed", |child| child.kill().unwrap());
+}
+
+/// Sends a signal to a run in whose worker the plugin hangs. Afterwards, no process and no lock remains.
+fn ended_by(signal: &str, number: i32) {
+    children_end(signal, |child| {
+        let sent = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status().unwrap();
+        assert!(sent.success());
+        let status = child.wait().unwrap();
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(number), "{status}");
+    });
+    let (report, output) = odd("", FIVE);
+    assert!(output.status.success(), "the plugin can be used again: {output:?}");
+    assert_eq!(result(&report, CASE)["outcome"], "pass");
+}
+
+#[test]
+fn interrupted_run_leaves_nothing() {
+    ended_by("INT", 2);
+}
+
+#[test]
+fn terminated_run_leaves_nothing() {
+    ended_by("TERM", 15);
+}
+
+#[test]
+fn run_stops_at_the_first_failure() {
+    let order = ["--filter", CASE, "--filter", "data.query.element_type[dtype=u8]", "--fail-fast", "--repeats", "0"];
+    let (report, output) = odd("wrong_in_read", &order);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert_eq!(report["results"].as_array().unwrap().len(), 1, "the second case did not run: {report:#}");
+    assert_eq!((&result(&report, CASE)["outcome"], &report["complete"]), (&"fail".into(), &false.into()));
+    // With the failure expected, the run continues.
+    let folder = folder("fail-fast");
+    let file = folder.join("expected.toml");
+    fs::write(&file, format!("[[expect]]\ncases = ['{CASE}']\noutcomes = ['fail']\nreason = 'known'\n")).unwrap();
+    let mut args = order.to_vec();
+    args.extend(["--expectations", file.to_str().unwrap()]);
+    let (report, output) = odd("wrong_in_read", &args);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((report["results"].as_array().unwrap().len(), &report["complete"]), (2, &true.into()));
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub(crate) struct Args {
     /// How often an unexpected failure is repeated, to detect flaky cases.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) repeats: usize,
+    /// Stop at the first unexpected outcome.
+    #[arg(long)]
+    pub(super) fail_fast: bool,
     /// An option of the plugin's client, in the form of `pjrt run --option`.
     #[arg(long = "option", short = 'O', value_name = "NAME=VALUE")]
     pub(super) options: Vec<String>,

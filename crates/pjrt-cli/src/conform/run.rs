@@ -33,6 +33,7 @@ pub(super) fn run(args: &Args, suite: &Suite, ids: &[String]) -> Result<Report, 
     settings.time_limit = args.timeout;
     settings.seed = args.seed;
     settings.repeats = args.repeats;
+    settings.fail_fast = args.fail_fast;
     settings.filter.clone_from(&args.filter);
     settings.profile = args.profile.map(|profile| profile.name().to_owned());
     settings.options.clone_from(&args.options);

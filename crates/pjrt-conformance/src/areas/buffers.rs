@@ -7,6 +7,10 @@ use pjrt::{ElementType, ErrorCode, ExecuteOptions, Function, HostBufferSemantics
 
 use crate::case::Profiles;
 use crate::context::{Context, floats, shape};
+use crate::raw::{
+    self, GUARD, copy_raw_guarded, execute_keeping, execute_unchecked, read_destroyed, upload_reports_end,
+    with_reference,
+};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -23,9 +27,9 @@ fn deletion(suite: &mut Suite) {
     suite.case("buffers.delete.is_deleted", clause, "jax.Array.delete relies on it").profiles(Profiles::MINIMAL).check(
         |cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
-            ensure!(!buffer.is_deleted()?, "a new buffer reports that it is deleted");
-            buffer.delete()?;
-            ensure!(buffer.is_deleted()?, "a deleted buffer reports that it is not deleted");
+            ensure!(!raw::is_deleted(&buffer)?, "a new buffer reports that it is deleted");
+            raw::delete(&buffer)?;
+            ensure!(raw::is_deleted(&buffer)?, "a deleted buffer reports that it is not deleted");
             Ok(())
         },
     );
@@ -34,10 +38,10 @@ fn deletion(suite: &mut Suite) {
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
-            buffer.delete()?;
+            raw::delete(&buffer)?;
             // Whether this is an error is not specified.
-            let _ = buffer.delete();
-            ensure!(buffer.is_deleted()?, "a deleted buffer reports that it is not deleted");
+            let _ = raw::delete(&buffer);
+            ensure!(raw::is_deleted(&buffer)?, "a deleted buffer reports that it is not deleted");
             Ok(())
         });
     suite
@@ -45,8 +49,9 @@ fn deletion(suite: &mut Suite) {
         .profiles(Profiles::FRAMEWORKS)
         .check(|cx| {
             let buffer = cx.floats(&[1.0, 2.0])?;
-            buffer.delete()?;
-            ensure!(buffer.to_host_async::<f32>().and_then(pjrt::HostRead::wait).is_err(), "a deleted buffer was read");
+            buffer.wait()?;
+            raw::delete(&buffer)?;
+            ensure!(raw::read(&buffer, 8)?.is_err(), "a deleted buffer was read");
             Ok(())
         });
     suite
@@ -114,6 +119,22 @@ fn deletion(suite: &mut Suite) {
         });
     suite
         .case(
+            "buffers.delete.destroyed_pending_read",
+            "pjrt_c_api.h, PJRT_Buffer_Destroy: frees the object; pending runs and copies keep the memory",
+            "Python frees an array while a copy to the host is pending",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            static DATA: [f32; 1 << 18] = [3.0; 1 << 18];
+            let expected = 3.0f32.to_ne_bytes();
+            for _ in 0..5 {
+                let found = read_destroyed(cx.client()?, &DATA)?;
+                ensure!(found.as_chunks().0.iter().all(|bytes| *bytes == expected), "the copy read freed memory");
+            }
+            Ok(())
+        });
+    suite
+        .case(
             "buffers.delete.executable",
             "pjrt_c_api.h, PJRT_LoadedExecutable_Delete: the executable cannot run afterwards",
             "caches delete executables that they no longer need",
@@ -122,10 +143,14 @@ fn deletion(suite: &mut Suite) {
         .check(|cx| {
             let executable = cx.add_one(2)?;
             let buffer = cx.floats(&[1.0, 2.0])?;
-            ensure!(!executable.is_deleted()?, "a new executable reports that it is deleted");
-            executable.delete()?;
-            ensure!(executable.is_deleted()?, "a deleted executable reports that it is not deleted");
-            ensure!(executable.execute(&[&buffer]).is_err(), "a deleted executable ran");
+            ensure!(!raw::is_executable_deleted(&executable)?, "a new executable reports that it is deleted");
+            raw::delete_executable(&executable)?;
+            ensure!(raw::is_executable_deleted(&executable)?, "a deleted executable reports that it is not deleted");
+            let failed = match execute_unchecked(&executable, &[&buffer], 1)? {
+                Err(_) => true,
+                Ok(outputs) => outputs.iter().all(|output| output.wait().is_err()),
+            };
+            ensure!(failed, "a deleted executable ran");
             Ok(())
         });
     suite
@@ -169,13 +194,39 @@ fn donation(suite: &mut Suite) {
         ensure!(floats(&run.outputs[0])? == [2.0; 1000], "the result is wrong");
         Ok(())
     });
+    suite.case("buffers.donation.argument_is_deleted", clause, why).profiles(Profiles::FRAMEWORKS).check(move |cx| {
+        let executable = cx.compile(&donating(1000, attribute))?;
+        let buffer = cx.floats(&[1.0; 1000])?;
+        let outputs = execute_keeping(&executable, &[&buffer], 1, &[])??;
+        ensure!(floats(&outputs[0])? == [2.0; 1000], "the result is wrong");
+        ensure!(raw::is_deleted(&buffer)?, "the donated argument was not deleted");
+        Ok(())
+    });
+    suite.case("buffers.donation.every_listed_argument_is_kept", clause, why).profiles(Profiles::FRAMEWORKS).check(
+        |cx| {
+            let executable = cx.compile(&crate::program::main(
+                "%x: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<8xf32> {tf.aliasing_output = 1 : i32}",
+                "(tensor<8xf32>, tensor<8xf32>)",
+                "  %a = stablehlo.add %x, %x : tensor<8xf32>\n  %b = stablehlo.add %y, %y : tensor<8xf32>\n  \
+             return %a, %b : tensor<8xf32>, tensor<8xf32>",
+            ))?;
+            let (x, y) = (cx.floats(&[1.0; 8])?, cx.floats(&[2.0; 8])?);
+            let outputs = executable.execute(&[&x, &y])?;
+            ensure!(floats(&outputs[0])? == [2.0; 8] && floats(&outputs[1])? == [4.0; 8], "a result is wrong");
+            for (at, buffer, value) in [(0, &x, 1.0), (1, &y, 2.0)] {
+                ensure!(!raw::is_deleted(buffer)?, "argument {at} in non_donatable_input_indices was deleted");
+                ensure!(floats(buffer)? == [value; 8], "argument {at} in non_donatable_input_indices changed");
+            }
+            Ok(())
+        },
+    );
     suite.case("buffers.donation.listed_argument_is_kept", clause, why).profiles(Profiles::FRAMEWORKS).check(
         move |cx| {
             let executable = cx.compile(&donating(1000, attribute))?;
             let buffer = cx.floats(&[1.0; 1000])?;
             let outputs = executable.execute(&[&buffer])?;
             ensure!(floats(&outputs[0])? == [2.0; 1000], "the result is wrong");
-            ensure!(!buffer.is_deleted()?, "an argument in non_donatable_input_indices was deleted");
+            ensure!(!raw::is_deleted(&buffer)?, "an argument in non_donatable_input_indices was deleted");
             ensure!(floats(&buffer)? == [1.0; 1000], "an argument in non_donatable_input_indices changed");
             Ok(())
         },
@@ -280,6 +331,17 @@ fn semantics(suite: &mut Suite) {
         ("until_transfer_completes", ImmutableUntilTransferCompletes),
         ("zero_copy", ImmutableZeroCopy),
     ] {
+        suite
+            .case(
+                format!("buffers.semantics.done_event[semantics={name}]"),
+                "pjrt_c_api.h, PJRT_Client_BufferFromHostBuffer: done_with_host_buffer is an event that the caller destroys",
+                "JAX waits for the event without a check for null",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .check(move |cx| {
+                ensure!(upload_reports_end(cx.client()?, semantics)?, "done_with_host_buffer is null");
+                Ok(())
+            });
         suite
             .case(
                 format!("buffers.semantics.contents[semantics={name}]"),
@@ -438,6 +500,48 @@ fn pointers(suite: &mut Suite) {
             drop(reference);
             Ok(())
         });
+    let clause =
+        "pjrt_c_api.h, PJRT_Buffer_IncreaseExternalReferenceCount: the memory stays until the count is decreased";
+    let why = "a NumPy view reads the memory after the array was deleted or donated";
+    let hosted = |cx: &Context| -> Result<pjrt::Buffer, Stop> {
+        let buffer = cx.floats(&[1.0; 1000])?;
+        buffer.wait()?;
+        if buffer.is_on_cpu()? {
+            return Ok(buffer);
+        }
+        Err(Stop::Skip("the buffer is not in the host's memory".to_owned()))
+    };
+    let ones = || [1.0f32; 1000].iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+    suite
+        .case("buffers.pointer.reference_after_delete", clause, why)
+        .profiles(Profiles::JAX_TORCH)
+        .functions(&counts)
+        .check(move |cx| {
+            let buffer = hosted(cx)?;
+            with_reference(&buffer, 4000, |read| {
+                raw::delete(&buffer)?;
+                let others: Vec<_> = (0..8).map(|_| cx.floats(&[3.0; 1000])).collect::<Result<_, _>>()?;
+                ensure!(read() == ones(), "the memory changed after the buffer was deleted");
+                drop(others);
+                Ok(())
+            })
+        });
+    suite
+        .case("buffers.pointer.reference_during_donation", clause, why)
+        .profiles(Profiles::JAX_TORCH)
+        .functions(&counts)
+        .check(move |cx| {
+            let buffer = hosted(cx)?;
+            let executable = cx.compile(&donating(1000, "tf.aliasing_output = 0 : i32"))?;
+            with_reference(&buffer, 4000, |read| {
+                // The plugin may refuse the donation, or use other memory for the result.
+                if let Ok(outputs) = execute_keeping(&executable, &[&buffer], 1, &[])? {
+                    let _ = outputs[0].wait();
+                }
+                ensure!(read() == ones(), "a run wrote memory with an external reference");
+                Ok(())
+            })
+        });
     suite
         .case(
             "buffers.pointer.unsafe_pointer",
@@ -486,6 +590,21 @@ fn pointers(suite: &mut Suite) {
                 Ok(())
             });
     }
+    suite
+        .case(
+            "buffers.raw_copy.writes_within",
+            "pjrt_c_api.h, PJRT_Buffer_CopyRawToHost: writes transfer_size bytes",
+            "a copy in whole vectors that writes beyond the caller's memory corrupts the heap",
+        )
+        .functions(&[Function::PJRT_Buffer_CopyRawToHost])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0; 100])?;
+            for size in [1usize, 7, 36] {
+                let behind = copy_raw_guarded(&buffer, 4, size)?;
+                ensure!(behind.iter().all(|byte| *byte == GUARD), "the copy of {size} bytes wrote more");
+            }
+            Ok(())
+        });
     suite
         .case(
             "buffers.raw_copy.future",

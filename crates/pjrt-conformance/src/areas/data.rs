@@ -5,7 +5,7 @@ use pjrt::{ElementType, ErrorCode, HostArray, Layout, Placement, Shape};
 use crate::case::Profiles;
 use crate::context::{Context, download, floats, shape, unsupported_type};
 use crate::program::{main, unary};
-use crate::raw::{host_size, read_with_size, write_with_stride};
+use crate::raw::{GUARD, host_size, read_guarded, read_with_size, write_with_stride};
 use crate::reference::{SMALL_FLOATS, decode, patterns};
 use crate::stop::Stop;
 use crate::suite::Suite;
@@ -109,6 +109,22 @@ fn types(suite: &mut Suite) {
         .check(|cx| {
             let data = HostArray::new(shape(ElementType::U8, &[5]), vec![1, 2, 3, 4, 5])?;
             compare(download(&upload(cx, &data)?)?.bytes(), data.bytes(), "the array")
+        });
+    suite
+        .case(
+            "data.round_trip.special_numbers",
+            format!("{UPLOAD}. {DOWNLOAD}"),
+            "a copy preserves -0.0, subnormal numbers, infinities and NaN, with which programs mark missing values",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let data =
+                [-0.0f32, f32::from_bits(1), f32::MIN_POSITIVE / 2.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+            let found = floats(&cx.floats(&data)?)?;
+            let (numbers, nan) = (data[..5].iter().map(|x| x.to_bits()), found.last().is_some_and(|x| x.is_nan()));
+            ensure!(nan, "NaN became {:?}", found.last());
+            ensure_eq!(found[..5].iter().map(|x| x.to_bits()).collect::<Vec<_>>(), numbers.collect::<Vec<_>>(), "bits");
+            Ok(())
         });
     for &ty in ElementType::ALL {
         if ty == ElementType::Token {
@@ -399,6 +415,35 @@ fn layouts(suite: &mut Suite) {
     }
     suite
         .case(
+            "data.query.unpadded_dimensions",
+            "pjrt_c_api.h, PJRT_Buffer_UnpaddedDimensions: the dimensions of an array whose dimensions are all static",
+            "JAX copies an array to the host with these dimensions",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[pjrt::Function::PJRT_Buffer_UnpaddedDimensions])
+        .check(|cx| {
+            for dimensions in [vec![], vec![5], vec![3, 7], vec![2, 0, 4]] {
+                let count = usize::try_from(dimensions.iter().product::<i64>()).unwrap_or(0);
+                let buffer = cx.client()?.buffer_from_host(&vec![0.0f32; count], &dimensions)?;
+                ensure_eq!(buffer.unpadded_dimensions()?, dimensions, "dimensions");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "data.query.no_dynamic_dimensions",
+            "pjrt_c_api.h, PJRT_Buffer_DynamicDimensionIndices: the indices of the dynamic dimensions",
+            "JAX rejects arrays with dynamic dimensions",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[pjrt::Function::PJRT_Buffer_DynamicDimensionIndices])
+        .check(|cx| {
+            let buffer = cx.client()?.buffer_from_host(&[0.0f32; 6], &[2, 3])?;
+            ensure_eq!(buffer.dynamic_dimension_indices()?, Vec::<usize>::new(), "dynamic dimensions");
+            Ok(())
+        });
+    suite
+        .case(
             "data.layout.default_is_reported",
             "pjrt_c_api.h, PJRT_Buffer_GetMemoryLayout: returns the layout of the buffer",
             "JAX compares layouts of arrays and programs",
@@ -559,6 +604,21 @@ fn downloads(suite: &mut Suite) {
                     Ok(())
                 }
             }
+        });
+    suite
+        .case(
+            "data.download.writes_within",
+            "pjrt_c_api.h, PJRT_Buffer_ToHostBuffer: dst_size is the size of dst, beyond which nothing is written",
+            "a copy in whole vectors that writes beyond the caller's memory corrupts the heap",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for len in [1usize, 5, 16, 33] {
+                let buffer = cx.floats(&vec![1.0; len])?;
+                let behind = read_guarded(&buffer, 4 * len)?;
+                ensure!(behind.iter().all(|byte| *byte == GUARD), "the copy of {len} elements wrote too many bytes");
+            }
+            Ok(())
         });
     suite
         .case(

@@ -6,6 +6,7 @@ use pjrt::{CompileOptions, DeviceAssignment, ErrorCode, ExecuteOptions, Function
 
 use crate::case::Profiles;
 use crate::context::{Context, floats};
+use crate::raw::is_on;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -52,6 +53,19 @@ fn client(suite: &mut Suite) {
         .check(|cx| {
             ensure_eq!(cx.client()?.process_index()?, 0, "process index");
             Ok(())
+        });
+    suite
+        .case(
+            "client.create.first",
+            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
+            "without a client, nothing else can be checked",
+        )
+        .profiles(Profiles::MINIMAL)
+        .without_client()
+        .check(|cx| match cx.client() {
+            // The other cases are skipped for this reason.
+            Err(Stop::Skip(reason)) => Err(Stop::Fail(reason)),
+            other => other.map(drop),
         });
     suite
         .case(
@@ -129,6 +143,7 @@ fn devices(suite: &mut Suite) {
             "a framework cannot run anything on a client without devices",
         )
         .profiles(Profiles::MINIMAL)
+        .without_client()
         .check(|cx| {
             ensure!(!cx.client()?.addressable_devices()?.is_empty(), "the client has no device");
             Ok(())
@@ -150,6 +165,26 @@ fn devices(suite: &mut Suite) {
                     "device {} is in the list of addressable devices, but reports that it is not addressable",
                     device.id()?
                 );
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.list.same_order",
+            "pjrt_c_api.h, PJRT_Client_Devices and PJRT_Client_AddressableDevices: the list belongs to the client, and \
+             does not change",
+            "frameworks refer to a device by its position in the list",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let client = cx.client()?;
+            let ids = |devices: Vec<pjrt::Device>| -> Result<Vec<i32>, Stop> {
+                Ok(devices.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?)
+            };
+            let (all, own) = (ids(client.devices()?)?, ids(client.addressable_devices()?)?);
+            for _ in 0..3 {
+                ensure_eq!(ids(client.devices()?)?, all, "ids of all devices");
+                ensure_eq!(ids(client.addressable_devices()?)?, own, "ids of the addressable devices");
             }
             Ok(())
         });
@@ -453,7 +488,7 @@ fn copies(suite: &mut Suite) {
             let source = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[0]))?;
             for device in &devices[1..] {
                 let copy = source.copy_to_device(device)?;
-                ensure_eq!(copy.device()?.id()?, device.id()?, "device of the copy");
+                ensure!(is_on(&copy, device)?, "the copy is not on device {}", device.id()?);
                 ensure_eq!(floats(&copy)?, vec![1.0, 2.0], "contents");
             }
             Ok(())
@@ -488,7 +523,7 @@ fn copies(suite: &mut Suite) {
         .check(|cx| {
             for device in cx.devices(2)? {
                 let buffer = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
-                ensure_eq!(buffer.device()?.id()?, device.id()?, "device of the buffer");
+                ensure!(is_on(&buffer, &device)?, "the buffer is not on device {}", device.id()?);
             }
             Ok(())
         });
@@ -508,7 +543,7 @@ fn copies(suite: &mut Suite) {
                 let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(device))?;
                 let run =
                     executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new().with_device(device))?;
-                ensure_eq!(run.outputs[0].device()?.id()?, device.id()?, "device of the output");
+                ensure!(is_on(&run.outputs[0], device)?, "the output is not on device {}", device.id()?);
                 ensure_eq!(floats(&run.outputs[0])?, vec![2.0, 3.0], "result");
             }
             Ok(())
@@ -532,7 +567,7 @@ fn copies(suite: &mut Suite) {
                 )?;
                 let input = cx.client()?.buffer_from_host_to(&[1.0f32], &[1], Placement::Device(&device))?;
                 let outputs = executable.execute(&[&input])?;
-                ensure_eq!(outputs[0].device()?.id()?, device.id()?, "device of the output");
+                ensure!(is_on(&outputs[0], &device)?, "the output is not on device {}", device.id()?);
                 ensure_eq!(floats(&outputs[0])?, vec![2.0], "result");
             }
             Ok(())

@@ -246,6 +246,29 @@ fn lookups(suite: &mut Suite) {
             }
             Ok(())
         });
+    suite
+        .case(
+            "errors.lookup.every_local_id",
+            "pjrt_c_api.h, PJRT_Client_LookupAddressableDevice: returns the device with the local hardware id",
+            "frameworks find the devices of a process by their local ids",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Client_LookupAddressableDevice])
+        .check(|cx| {
+            let client = cx.client()?;
+            for device in client.addressable_devices()? {
+                let (id, local) = (device.id()?, device.local_hardware_id()?);
+                if local < 0 {
+                    return Err(Stop::Skip(format!("device {id} has no local hardware id")));
+                }
+                ensure_eq!(
+                    client.lookup_addressable_device(local)?.id()?,
+                    id,
+                    "id of the device with the local id {local}"
+                );
+            }
+            Ok(())
+        });
     for (name, replicas, partitions) in [("zero", 0usize, 1usize), ("too_many", 4096, 1)] {
         suite
             .case(

@@ -181,6 +181,20 @@ fn queries(suite: &mut Suite) {
         });
     suite
         .case(
+            "executables.query.compile_options_of_replicas",
+            "pjrt_c_api.h, PJRT_Executable_GetCompileOptions: returns the options with which the program was compiled",
+            "caches and loaders compare the options",
+        )
+        .devices(2)
+        .functions(&[Function::PJRT_Executable_GetCompileOptions])
+        .check(|cx| {
+            let executable = cx.compile_with(&add_one(2), &CompileOptions::default().with_num_replicas(2))?;
+            let options = executable.executable().compile_options()?;
+            ensure_eq!((options.num_replicas, options.num_partitions), (2, 1), "counts");
+            Ok(())
+        });
+    suite
+        .case(
             "executables.query.parameter_memory_kinds",
             "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: returns a memory kind for each parameter",
             "frameworks offload weights and activations to the host",
@@ -228,6 +242,19 @@ fn serialization(suite: &mut Suite) {
                 vec![2.0, 3.0],
                 "result after the other executable was destroyed"
             );
+            Ok(())
+        });
+    suite
+        .case("executables.serialize.own_program", clause, "a cache contains many programs")
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .check(|cx| {
+            let (two, three) = (cx.add_one(2)?.executable().serialize()?, cx.add_one(3)?.executable().serialize()?);
+            for (bytes, data) in [(two, vec![1.0, 2.0]), (three, vec![1.0, 2.0, 3.0])] {
+                let loaded = cx.client()?.deserialize_and_load(&bytes)?;
+                let expected: Vec<f32> = data.iter().map(|x| x + 1.0).collect();
+                ensure_eq!(floats(&loaded.execute(&[&cx.floats(&data)?])?[0])?, expected, "result");
+            }
             Ok(())
         });
     suite
@@ -431,6 +458,11 @@ fn topology(suite: &mut Suite) {
             let bytes = cx.client()?.topology()?.serialize()?;
             let topology = TopologyDescription::deserialize(cx.plugin(), &bytes)?;
             ensure_eq!(topology.platform_name()?, cx.client()?.platform_name()?, "platform");
+            let ids = |topology: &TopologyDescription| -> Result<Vec<i32>, Stop> {
+                let described = topology.device_descriptions()?;
+                Ok(described.iter().map(pjrt::DeviceDescription::id).collect::<Result<_, _>>()?)
+            };
+            ensure_eq!(ids(&topology)?, ids(&cx.client()?.topology()?)?, "ids of the described devices");
             Ok(())
         });
     suite

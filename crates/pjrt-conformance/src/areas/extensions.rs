@@ -7,7 +7,8 @@ use pjrt::extensions::{
 use pjrt::{ElementType, Shape};
 
 use crate::case::Profiles;
-use crate::context::Context;
+use crate::context::{Context, floats};
+use crate::raw::write_raw;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -15,6 +16,15 @@ fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, St
     cx.plugin()
         .extension::<E>()
         .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
+}
+
+/// Reads the order of the dimensions from a layout such as `{1,0:T(8,128)}`.
+fn minor_to_major(text: &str) -> Result<Vec<usize>, Stop> {
+    let wrong = || Stop::Fail(format!("{text:?} is not a layout such as {{1,0}}"));
+    let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(wrong)?;
+    let order = inner.split(':').next().unwrap_or_default();
+    let numbers = order.split(',').filter(|number| !number.is_empty());
+    numbers.map(|number| number.parse().map_err(|_| wrong())).collect()
 }
 
 pub(crate) fn declare(suite: &mut Suite) {
@@ -36,7 +46,23 @@ fn layouts(suite: &mut Suite) {
             .check(move |cx| {
                 let layouts: Layouts = extension(cx)?;
                 let text = layouts.default_layout(cx.client()?, &Shape::new(ElementType::F32, dimensions.clone()))?;
-                ensure!(text.starts_with('{') && text.ends_with('}'), "the layout is {text:?}");
+                let order = minor_to_major(&text)?;
+                let mut sorted = order.clone();
+                sorted.sort_unstable();
+                ensure!(
+                    sorted.into_iter().eq(0..dimensions.len()),
+                    "the layout {text:?} does not list each dimension once"
+                );
+                let count = usize::try_from(dimensions.iter().product::<i64>()).unwrap_or(0);
+                let buffer = cx.client()?.buffer_from_host(&vec![0.0f32; count], &dimensions)?;
+                if let Some(layout) = buffer.memory_layout()? {
+                    let found: Vec<i64> = order.iter().filter_map(|at| i64::try_from(*at).ok()).collect();
+                    ensure_eq!(
+                        found,
+                        layout.minor_to_major,
+                        "order of the dimensions, compared with PJRT_Buffer_GetMemoryLayout"
+                    );
+                }
                 Ok(())
             });
     }
@@ -179,6 +205,24 @@ fn others(suite: &mut Suite) {
             ensure!(alias.on_device_size()? >= 12, "the memory has {} bytes", alias.on_device_size()?);
             ensure_eq!(alias.read(4, 4)?, 2.0f32.to_ne_bytes().to_vec(), "bytes");
             ensure_eq!(alias.memory()?.id()?, buffer.memory()?.id()?, "memory");
+            Ok(())
+        });
+    suite
+        .case(
+            "extensions.raw_buffer.write",
+            "pjrt_c_api_raw_buffer_extension.h, PJRT_RawBuffer_CopyRawHostToDevice: copies to offset, in the buffer's own \
+             memory",
+            "frameworks receive data from other hosts with it",
+        )
+        .extension(8)
+        .check(|cx| {
+            let raw: RawBuffers = extension(cx)?;
+            let buffer = cx.floats(&[1.0, 2.0, 3.0])?;
+            buffer.wait()?;
+            let alias = raw.alias(&buffer)?;
+            write_raw(&alias, 4, 5.0f32.to_ne_bytes().to_vec())?;
+            ensure_eq!(alias.read(0, 12)?, [1.0f32, 5.0, 3.0].map(f32::to_ne_bytes).concat(), "bytes of the memory");
+            ensure_eq!(floats(&buffer)?, vec![1.0, 5.0, 3.0], "contents of the buffer");
             Ok(())
         });
     suite

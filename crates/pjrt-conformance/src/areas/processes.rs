@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pjrt::{CompileOptions, ErrorCode, ExecuteOptions, Input};
 
 use crate::case::{Exit, Profiles};
 use crate::context::{Context, floats};
+use crate::raw::{RawEvent, get_executable};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -188,7 +189,7 @@ fn leaks(suite: &mut Suite) {
         .time_limit(limit)
         .check(|cx| {
             let client = cx.client()?;
-            flat(20_000, 4 << 20, || {
+            flat(60_000, 4 << 20, || {
                 ensure!(client.lookup_device(1 << 30).is_err(), "a device with the id 2^30 exists");
                 Ok(())
             })
@@ -223,6 +224,95 @@ fn leaks(suite: &mut Suite) {
         });
     suite
         .case(
+            "leaks.flat.events",
+            "pjrt_c_api.h, PJRT_Event_Destroy: frees the event",
+            "each step of a training run creates events",
+        )
+        .functions(&[pjrt::Function::PJRT_Event_Create, pjrt::Function::PJRT_Event_Set])
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            flat(100_000, 2 << 20, || {
+                let event = RawEvent::create(cx.plugin())?;
+                event.set(0, "")?;
+                Ok(event.wait()??)
+            })
+        });
+    suite
+        .case(
+            "leaks.flat.executable_handles",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_GetExecutable: the caller destroys the executable with \
+             PJRT_Executable_Destroy",
+            "frameworks ask for the executable before each query",
+        )
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            flat(100_000, 1 << 20, || get_executable(&executable))
+        });
+    suite
+        .case(
+            "leaks.flat.references",
+            "pjrt_c_api.h, PJRT_Buffer_DecreaseExternalReferenceCount: the memory can be freed when the count is 0",
+            "each view of an array holds a reference",
+        )
+        .functions(&[
+            pjrt::Function::PJRT_Buffer_IncreaseExternalReferenceCount,
+            pjrt::Function::PJRT_Buffer_DecreaseExternalReferenceCount,
+        ])
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let data = vec![1.0f32; 1 << 20];
+            flat(100, 64 << 20, || {
+                let buffer = cx.floats(&data)?;
+                buffer.wait()?;
+                drop(buffer.external_reference()?);
+                Ok(())
+            })
+        });
+    suite
+        .case(
+            "leaks.flat.serialize",
+            "pjrt_c_api.h, PJRT_Executable_Serialize: serialized_executable_deleter frees the bytes",
+            "a compilation cache serializes each program",
+        )
+        .functions(&[pjrt::Function::PJRT_Executable_Serialize])
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let size = executable.executable().serialize()?.payload().len();
+            // At least 8 MiB in all, so that a leak exceeds the limit.
+            let rounds = ((8 << 20) / size.max(1)).clamp(100, 20_000);
+            flat(rounds, 4 << 20, || executable.executable().serialize().map(drop).map_err(Stop::from))
+        });
+    suite
+        .case(
+            "leaks.flat.transfer_managers",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_Destroy: frees the manager",
+            "JAX creates a manager for each large array",
+        )
+        .functions(&[
+            pjrt::Function::PJRT_Client_CreateBuffersForAsyncHostToDevice,
+            pjrt::Function::PJRT_AsyncHostToDeviceTransferManager_TransferData,
+        ])
+        .isolated()
+        .time_limit(limit)
+        .check(|cx| {
+            let shape = crate::context::shape(pjrt::ElementType::F32, &[64]);
+            flat(20_000, 4 << 20, || {
+                let manager = cx
+                    .client()?
+                    .create_buffers_for_async_host_to_device(std::slice::from_ref(&shape), &cx.memory()?)?;
+                let buffer = manager.retrieve_buffer(0)?;
+                manager.transfer_last_data(0, 0, vec![0; 256])?.wait()?;
+                Ok(buffer.wait()?)
+            })
+        });
+    suite
+        .case(
             "leaks.flat.compile",
             "pjrt_c_api.h, PJRT_LoadedExecutable_Destroy: frees the executable",
             "servers compile for every new shape",
@@ -233,10 +323,18 @@ fn leaks(suite: &mut Suite) {
         .check(|cx| {
             let program = crate::program::for_plugin(&crate::program::add_one(2), cx.plugin())?;
             let client = cx.client()?;
-            flat(100, 32 << 20, || {
+            let compile = || -> Result<(), Stop> {
                 drop(client.compile(&program, &CompileOptions::default())?);
                 Ok(())
-            })
+            };
+            // As many rounds as take about 10 s, because compilers differ in speed by a factor of 1000.
+            let start = Instant::now();
+            for _ in 0..20 {
+                compile()?;
+            }
+            let round = (start.elapsed() / 20).as_nanos().max(1);
+            let rounds = usize::try_from(8_000_000_000 / round).unwrap_or(0).clamp(100, 8000);
+            flat(rounds, 32 << 20, compile)
         });
     suite
         .case(
@@ -485,6 +583,7 @@ fn state(suite: &mut Suite) {
     suite
         .case("process.state.environment", clause, "other libraries read the environment variables, too")
         .profiles(Profiles::FULL)
+        .without_client()
         .isolated()
         .check(|cx| {
             let before: BTreeMap<_, _> = std::env::vars_os().collect();
@@ -506,6 +605,7 @@ fn state(suite: &mut Suite) {
     suite
         .case("process.state.signal_handlers", clause, "Python, the JVM and debuggers rely on their own handlers")
         .profiles(Profiles::FULL)
+        .without_client()
         .isolated()
         .check(|cx| {
             let caught = || -> Result<u64, Stop> {
@@ -551,9 +651,11 @@ fn state(suite: &mut Suite) {
         .check(|cx| {
             let buffers = busy(cx)?;
             for _ in 0..5 {
-                let status = Command::new("true").stdin(Stdio::null()).status();
-                let status =
-                    status.map_err(|error| Stop::Skip(format!("the program true cannot be started: {error}")))?;
+                let child = Command::new("true").stdin(Stdio::null()).spawn();
+                let mut child =
+                    child.map_err(|error| Stop::Skip(format!("the program true cannot be started: {error}")))?;
+                let status = child.wait();
+                let status = status.map_err(|error| format!("the end of a child process was lost: {error}"))?;
                 ensure!(status.success(), "a child process ended with {status}");
             }
             for buffer in &buffers {

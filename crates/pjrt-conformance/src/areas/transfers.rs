@@ -1,6 +1,6 @@
 //! Transfers whose data arrives in pieces, and runs whose arguments arrive later.
 
-use pjrt::{AsyncHostToDeviceTransferManager, ElementType, ErrorCode, Function, Shape};
+use pjrt::{AsyncHostToDeviceTransferManager, ElementType, ErrorCode, ExecuteOptions, Function, Input, Shape};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats, shape};
@@ -175,6 +175,25 @@ pub(crate) fn declare(suite: &mut Suite) {
             ensure!(!buffer.ready_event()?.is_ready()?, "a result is ready before the data of its argument arrived");
             manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
             ensure_eq!(floats(&buffer)?, vec![11.0, 12.0], "result");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.execute.done_event",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_Execute: device_complete_events become ready when the run has ended",
+            "frameworks free temporary memory when the event is ready",
+        )
+        .profiles(Profiles::JAX)
+        .functions(NEEDED)
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            let input = manager.retrieve_buffer(0)?;
+            let executable = cx.add_one(2)?;
+            let run = executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new())?;
+            ensure!(!run.done.is_ready()?, "the run has ended before the data of its argument arrived");
+            manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
+            run.done.wait()?;
+            ensure_eq!(floats(&run.outputs[0])?, vec![2.0, 3.0], "result");
             Ok(())
         });
     suite

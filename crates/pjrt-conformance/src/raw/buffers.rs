@@ -5,17 +5,15 @@ use std::ptr::null_mut;
 use pjrt::raw::{AsRaw, own_buffer};
 use pjrt::{Buffer, Client, ElementType, LoadedExecutable};
 use pjrt_sys::{
-    AbiStruct, PJRT_Buffer, PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args,
-    PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args, slot,
+    AbiStruct, PJRT_Buffer, PJRT_Buffer_CopyRawToHost_Args, PJRT_Buffer_DecreaseExternalReferenceCount_Args,
+    PJRT_Buffer_IncreaseExternalReferenceCount_Args, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args,
+    PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args, PJRT_ExecuteOptions,
+    PJRT_LoadedExecutable_Execute_Args, slot,
 };
 
 use super::events::RawEvent;
-use super::failure::{Failure, call};
+use super::failure::{Failure, call, called};
 use crate::stop::Stop;
-
-fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {
-    result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {function}")))
-}
 
 /// Asks `PJRT_Buffer_ToHostBuffer` for the size of a buffer on the host, by passing a null destination.
 pub(crate) fn host_size(buffer: &Buffer) -> Result<usize, Stop> {
@@ -40,6 +38,89 @@ pub(crate) fn read_with_size(buffer: &Buffer, len: usize, announced: usize) -> R
     // SAFETY: C5: the destination stays writable until the process ends.
     let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
     called(result, "PJRT_Buffer_ToHostBuffer")
+}
+
+/// Memory of `size` bytes, and as many bytes behind it that nothing may write. The memory is leaked, because the plugin
+/// may use it after an error.
+fn guarded(size: usize) -> &'static mut [u8] {
+    Box::leak(vec![GUARD; 2 * size].into_boxed_slice())
+}
+
+/// The value of bytes that the plugin has not written.
+pub(crate) const GUARD: u8 = 0xa5;
+
+/// Reads a buffer of `size` bytes into memory that is larger. Returns the bytes behind the first `size`, of which each
+/// should be [`GUARD`].
+pub(crate) fn read_guarded(buffer: &Buffer, size: usize) -> Result<Vec<u8>, Stop> {
+    let plugin = buffer.client().plugin();
+    let memory = guarded(size);
+    let mut args = PJRT_Buffer_ToHostBuffer_Args::new();
+    args.src = buffer.as_raw();
+    args.dst = memory.as_mut_ptr().cast();
+    args.dst_size = size;
+    // SAFETY: C5: the destination stays writable until the process ends.
+    let result = unsafe { call::<slot::PJRT_Buffer_ToHostBuffer>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_ToHostBuffer")??;
+    RawEvent::of(&plugin, args.event, "PJRT_Buffer_ToHostBuffer")?.wait()??;
+    Ok(memory[size..].to_vec())
+}
+
+/// Copies `size` bytes from a buffer with `PJRT_Buffer_CopyRawToHost`, as [`read_guarded`] does.
+pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Result<Vec<u8>, Stop> {
+    let plugin = buffer.client().plugin();
+    let memory = guarded(size);
+    let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
+    args.buffer = buffer.as_raw();
+    args.dst = memory.as_mut_ptr().cast();
+    args.offset = offset;
+    args.transfer_size = i64::try_from(size).unwrap_or(0);
+    // SAFETY: C5: the destination stays writable until the process ends.
+    let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHost>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_CopyRawToHost")??;
+    RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHost")?.wait()??;
+    Ok(memory[size..].to_vec())
+}
+
+/// Takes an external reference to a buffer in host memory, and passes a function that reads the first `len` bytes of the
+/// memory to `run`. Releases the reference afterwards.
+pub(crate) fn with_reference<T>(
+    buffer: &Buffer,
+    len: usize,
+    run: impl FnOnce(&dyn Fn() -> Vec<u8>) -> Result<T, Stop>,
+) -> Result<T, Stop> {
+    ensure!(len <= buffer.on_device_size()?, "the buffer has less than {len} bytes");
+    let plugin = buffer.client().plugin();
+    let mut increase = PJRT_Buffer_IncreaseExternalReferenceCount_Args::new();
+    increase.buffer = buffer.as_raw();
+    // SAFETY: C2: the buffer is live.
+    let result = unsafe { call::<slot::PJRT_Buffer_IncreaseExternalReferenceCount>(&plugin, &raw mut increase) };
+    called(result, "PJRT_Buffer_IncreaseExternalReferenceCount")??;
+    let mut address = PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args::new();
+    address.buffer = buffer.as_raw();
+    // SAFETY: C2: the buffer is live.
+    let result = unsafe { call::<slot::PJRT_Buffer_OpaqueDeviceMemoryDataPointer>(&plugin, &raw mut address) };
+    called(result, "PJRT_Buffer_OpaqueDeviceMemoryDataPointer")??;
+    let memory = address.device_memory_ptr.cast_const().cast::<u8>();
+    let read = || {
+        let mut copy = vec![0; len];
+        // SAFETY: C5: the memory is readable for the buffer's size, because of the reference.
+        unsafe { std::ptr::copy_nonoverlapping(memory, copy.as_mut_ptr(), len) };
+        copy
+    };
+    let outcome = run(&read);
+    let mut decrease = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
+    decrease.buffer = buffer.as_raw();
+    // SAFETY: C2: the buffer is live, and this function holds a reference.
+    let result = unsafe { call::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(&plugin, &raw mut decrease) };
+    called(result, "PJRT_Buffer_DecreaseExternalReferenceCount")??;
+    outcome
+}
+
+/// Writes to the memory of a buffer that nothing else uses, and waits.
+pub(crate) fn write_raw(alias: &pjrt::extensions::RawBuffer, offset: usize, bytes: Vec<u8>) -> Result<(), Stop> {
+    // SAFETY: C5: the case that owns the buffer uses it only before and after this call.
+    let event = unsafe { alias.write(offset, bytes) }?;
+    Ok(event.wait()?)
 }
 
 /// Uploads `f32` elements with strides in bytes. `data` contains every element that the strides reach.
@@ -81,10 +162,20 @@ pub(crate) fn execute_unchecked(
     arguments: &[&Buffer],
     outputs: usize,
 ) -> Result<Result<Vec<Buffer>, Failure>, Stop> {
+    let kept: Vec<i64> = (0..arguments.len()).filter_map(|at| i64::try_from(at).ok()).collect();
+    execute_keeping(executable, arguments, outputs, &kept)
+}
+
+/// The same as [`execute_unchecked`], with the positions of the arguments that must not be donated.
+pub(crate) fn execute_keeping(
+    executable: &LoadedExecutable,
+    arguments: &[&Buffer],
+    outputs: usize,
+    kept: &[i64],
+) -> Result<Result<Vec<Buffer>, Failure>, Stop> {
     let client = executable.client();
     let plugin = client.plugin();
     let inputs: Vec<*mut PJRT_Buffer> = arguments.iter().map(|buffer| buffer.as_raw()).collect();
-    let kept: Vec<i64> = (0..inputs.len()).filter_map(|at| i64::try_from(at).ok()).collect();
     let mut results: Vec<*mut PJRT_Buffer> = vec![null_mut(); outputs];
     let mut options = PJRT_ExecuteOptions::new();
     set_size(&mut options, plugin.api_version().minor);

@@ -120,6 +120,11 @@ where
     Some(returned.into_failure(plugin))
 }
 
+/// The result of a function that the plugin may lack.
+pub(super) fn called<T>(result: Option<T>, function: &str) -> Result<T, Stop> {
+    result.ok_or_else(|| Stop::Unsupported(format!("the plugin lacks {function}")))
+}
+
 /// Copies text that a plugin lends.
 fn text(data: *const c_char, len: usize) -> String {
     String::from_utf8_lossy(&bytes(data, len)).into_owned()

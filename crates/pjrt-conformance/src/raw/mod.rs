@@ -7,10 +7,19 @@
 mod buffers;
 mod events;
 mod failure;
+mod objects;
 mod sizes;
 mod table;
 
-pub(crate) use buffers::{execute_unchecked, host_size, load_bytes, read_with_size, write_with_stride};
+pub(crate) use buffers::{
+    GUARD, copy_raw_guarded, execute_keeping, execute_unchecked, host_size, load_bytes, read_guarded, read_with_size,
+    with_reference, write_raw, write_with_stride,
+};
 pub(crate) use events::RawEvent;
 pub(crate) use failure::{Failure, compile_followed_by, failing_compile};
+pub(crate) use objects::{
+    delete, delete_executable, get_executable, is_deleted, is_executable_deleted, is_on, read, read_destroyed,
+    upload_reports_end,
+};
 pub(crate) use sizes::{Newer, OLDER, PROBES, newer};
+pub(crate) use table::{MOST, chain};

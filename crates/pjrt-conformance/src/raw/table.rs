@@ -1,7 +1,7 @@
 //! Access to a plugin's own table.
 
 use pjrt::Plugin;
-use pjrt_sys::{PJRT_Api, Slot};
+use pjrt_sys::{PJRT_Api, PJRT_Extension_Base, Slot};
 
 /// A function of the table.
 pub(super) type Raw<S> = unsafe extern "C" fn(*mut <S as Slot>::Args) -> <S as Slot>::Return;
@@ -15,4 +15,30 @@ pub(super) fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> Option<Raw
     let slot = unsafe { plugin.api().as_raw().byte_add(S::OFFSET) };
     // SAFETY: C1: the slot is null or a function of this type.
     unsafe { slot.cast::<Option<Raw<S>>>().read() }
+}
+
+/// An extension in the chain, as the plugin announces it.
+pub(crate) struct Node {
+    pub(crate) number: u32,
+    pub(crate) size: usize,
+}
+
+/// Maximum number of extensions that [`chain`] follows.
+pub(crate) const MOST: usize = 256;
+
+/// Follows the chain of extensions. Does not stop at extensions that are too short, unlike `Plugin::extensions`.
+pub(crate) fn chain(plugin: &Plugin) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    let at = std::mem::offset_of!(PJRT_Api, extension_start);
+    // SAFETY: C1: `pjrt` loads only tables that contain this field.
+    let start = unsafe { plugin.api().as_raw().byte_add(at) };
+    // SAFETY: C1: the field is null or the address of an extension.
+    let mut next = unsafe { start.cast::<*const PJRT_Extension_Base>().read() };
+    while !next.is_null() && nodes.len() < MOST {
+        // SAFETY: C1: every extension begins with its base.
+        let base = unsafe { next.read() };
+        nodes.push(Node { number: base.type_.0, size: base.struct_size });
+        next = base.next;
+    }
+    nodes
 }

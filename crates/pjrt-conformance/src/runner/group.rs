@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -45,6 +46,18 @@ pub(super) struct RawResult {
     pub(super) output: Vec<String>,
 }
 
+/// A message of a worker.
+#[derive(Clone, Debug)]
+pub(super) enum Message {
+    /// A case has a result.
+    Result(RawResult),
+    /// A description of the plugin or of its client.
+    About(Value),
+}
+
+/// Handles messages. A break ends the worker.
+type Handler<'a> = dyn FnMut(Message) -> ControlFlow<()> + 'a;
+
 /// The end of a worker.
 #[derive(Debug, Default)]
 pub(super) struct GroupEnd {
@@ -54,8 +67,6 @@ pub(super) struct GroupEnd {
     pub(super) stage: Option<(String, String)>,
     /// A failure of the process outside a case.
     pub(super) fault: Option<String>,
-    /// Descriptions of the plugin and its client that the worker reported.
-    pub(super) about: Vec<Value>,
 }
 
 /// The current activity of the worker.
@@ -68,13 +79,13 @@ enum State {
     Finished,
 }
 
-/// Runs a group. Calls `on_result` after each case.
+/// Runs a group. Calls `on_message` after each case.
 pub(super) fn run(
     launcher: &Launcher,
     request: &Request,
     suite: &Suite,
     time_limit: Duration,
-    on_result: &mut dyn FnMut(RawResult),
+    on_message: &mut Handler<'_>,
 ) -> Result<GroupEnd, String> {
     let mut command = Command::new(&launcher.program);
     command.args(&launcher.arguments).envs(launcher.variables.iter().map(|(name, value)| (name, value)));
@@ -100,14 +111,15 @@ pub(super) fn run(
         end: GroupEnd::default(),
         ended: None,
         timed_out: false,
+        stopped: false,
     };
-    watch.follow(&lines, on_result);
+    watch.follow(&lines, on_message);
     close(&mut child, lifeline);
     if let Some(closed) = stderr {
         // A process that the plugin started may keep the pipe open.
         let _ = closed.recv_timeout(Duration::from_millis(500));
     }
-    watch.conclude(on_result);
+    watch.conclude(on_message);
     watch.end.rest = request.cases.get(watch.done..).unwrap_or_default().to_vec();
     Ok(watch.end)
 }
@@ -138,6 +150,8 @@ struct Watch<'a> {
     /// How the worker ended, in words, and whether it succeeded.
     ended: Option<(String, bool)>,
     timed_out: bool,
+    /// Whether a handler ended the worker.
+    stopped: bool,
 }
 
 impl Watch<'_> {
@@ -151,12 +165,12 @@ impl Watch<'_> {
         }
     }
 
-    fn follow(&mut self, lines: &Receiver<Value>, on_result: &mut dyn FnMut(RawResult)) {
+    fn follow(&mut self, lines: &Receiver<Value>, on_message: &mut Handler<'_>) {
         loop {
             let deadline = self.deadline();
             match lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
                 Ok(line) => {
-                    if self.line(&line, on_result) {
+                    if self.line(&line, on_message) {
                         return;
                     }
                 }
@@ -170,7 +184,7 @@ impl Watch<'_> {
     }
 
     /// Handles a line. Returns whether it is the last one.
-    fn line(&mut self, line: &Value, on_result: &mut dyn FnMut(RawResult)) -> bool {
+    fn line(&mut self, line: &Value, on_message: &mut Handler<'_>) -> bool {
         let ms = line["ms"].as_f64().unwrap_or(0.0);
         if let Some(how) = line["ended"].as_str() {
             self.ended = Some((how.to_owned(), line["success"] == true));
@@ -186,16 +200,16 @@ impl Watch<'_> {
         } else if let Some(id) = line["end"].as_str() {
             let outcome = line["outcome"].as_str().and_then(|name| name.parse().ok()).unwrap_or(Outcome::Fail);
             let reason = line["reason"].as_str().unwrap_or_default().to_owned();
-            self.result(id.to_owned(), outcome, reason, ms, on_result);
+            self.result(id.to_owned(), outcome, reason, ms, on_message);
             self.state = State::Between;
         } else if let Some(reason) = line["not_loaded"].as_str() {
             self.end.stage = Some(("load".to_owned(), format!("the plugin does not load: {reason}")));
         } else if line["finished"] == true {
             self.state = State::Finished;
         } else {
-            self.end.about.push(line.clone());
+            self.stopped |= on_message(Message::About(line.clone())).is_break();
         }
-        false
+        self.stopped
     }
 
     fn stage(&mut self, stage: &str, begins: bool) {
@@ -218,14 +232,18 @@ impl Watch<'_> {
         }
     }
 
-    fn result(&mut self, id: String, outcome: Outcome, reason: String, ms: f64, on_result: &mut dyn FnMut(RawResult)) {
+    fn result(&mut self, id: String, outcome: Outcome, reason: String, ms: f64, on_message: &mut Handler<'_>) {
         self.done += 1;
         let output = if outcome.is_failure() { self.diagnostics.of_case(&id, LINES) } else { Vec::new() };
-        on_result(RawResult { id, outcome, reason, ms, output });
+        let result = RawResult { id, outcome, reason, ms, output };
+        self.stopped |= on_message(Message::Result(result)).is_break();
     }
 
     /// Gives the case during which the worker ended its outcome.
-    fn conclude(&mut self, on_result: &mut dyn FnMut(RawResult)) {
+    fn conclude(&mut self, on_message: &mut Handler<'_>) {
+        if self.stopped {
+            return;
+        }
         let how = match &self.ended {
             _ if self.timed_out => "did not answer in time and was killed".to_owned(),
             Some((how, _)) => format!("ended with {how}"),
@@ -244,12 +262,12 @@ impl Watch<'_> {
                 if let Some((stage, why)) = &mut self.end.stage {
                     *why = format!("the process {how} while it created the {stage}");
                 }
-                self.result(id, outcome, reason, ms, on_result);
+                self.result(id, outcome, reason, ms, on_message);
             }
-            State::Exits(id, ms) if success => self.result(id, Outcome::Pass, String::new(), ms, on_result),
+            State::Exits(id, ms) if success => self.result(id, Outcome::Pass, String::new(), ms, on_message),
             State::Exits(id, ms) => {
                 let reason = format!("the process {how} after the case called exit");
-                self.result(id, outcome, reason, ms, on_result);
+                self.result(id, outcome, reason, ms, on_message);
             }
             State::Stage(stage, _) if stage == "teardown" => {
                 self.end.fault = Some(format!("the process {how} while it destroyed the client after its cases"));

@@ -64,20 +64,19 @@ impl Queue {
         }
     }
 
-    /// Counts a worker that failed in a stage.
-    pub(super) fn failed(&self, stage: &str, reason: &str) {
+    /// Counts a worker that failed in a stage. Returns whether the remaining cases are now skipped because the plugin
+    /// does not load. Nothing else would report this as a failure, because no case runs.
+    pub(super) fn failed(&self, stage: &str, reason: &str) -> bool {
         let mut state = self.state();
         if stage == "client" {
             state.client_failures += 1;
             if state.client_failures >= STRIKES {
                 state.no_client = Some(format!("no client, because {reason} in {STRIKES} processes"));
             }
-        } else {
-            state.load_failures += 1;
-            if state.load_failures >= STRIKES {
-                state.not_loaded = Some(reason.to_owned());
-            }
+            return false;
         }
+        state.load_failures += 1;
+        state.load_failures >= STRIKES && state.not_loaded.replace(reason.to_owned()).is_none()
     }
 }
 
@@ -89,12 +88,13 @@ mod tests {
     #[test]
     fn failures_of_a_stage_block_the_rest() {
         let queue = Queue::new(&Suite::new(), &["a.b.c".to_owned(), "b.b.c".to_owned(), "c.b.c".to_owned()]);
-        queue.failed("client", "it hangs");
+        assert!(!queue.failed("client", "it hangs"));
         assert_eq!(queue.next().unwrap(), (vec!["a.b.c".to_owned()], None, None));
-        queue.failed("client", "it hangs");
+        assert!(!queue.failed("client", "it hangs"));
         assert!(queue.next().unwrap().2.unwrap().contains("it hangs"));
-        queue.failed("load", "x");
-        queue.failed("load", "y");
+        assert!(!queue.failed("load", "x"));
+        assert!(queue.failed("load", "y"), "the first time that cases are skipped");
+        assert!(!queue.failed("load", "y"));
         assert_eq!(queue.next().unwrap().1.as_deref(), Some("y"));
         assert_eq!(queue.next(), None);
     }

@@ -1,7 +1,9 @@
 //! A run: workers, repetitions of failures, and the report.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use crate::machine;
 use crate::outcome::Outcome;
 use crate::process::worker::Request;
 use crate::report::{Attempt, CaseResult, PluginInfo, Report, RunInfo, SCHEMA};
-use crate::runner::group::{self, Launcher, RawResult};
+use crate::runner::group::{self, Launcher, Message, RawResult};
 use crate::runner::queue::Queue;
 use crate::suite::Suite;
 
@@ -31,6 +33,8 @@ pub struct Settings {
     pub seed: u64,
     /// How often an unexpected failure is repeated, to detect flaky cases.
     pub repeats: usize,
+    /// Whether the run stops at the first unexpected outcome.
+    pub fail_fast: bool,
     /// Patterns that selected the cases, for the report.
     pub filter: Vec<String>,
     /// Profile that selected the cases, for the report.
@@ -50,6 +54,7 @@ impl Default for Settings {
             time_limit: Duration::from_secs(30),
             seed: 0,
             repeats: 1,
+            fail_fast: false,
             filter: Vec::new(),
             profile: None,
             options: Vec::new(),
@@ -76,6 +81,8 @@ struct Run<'a> {
     expectations: &'a Expectations,
     on_update: &'a (dyn Fn(Update<'_>) + Sync),
     state: Mutex<Report>,
+    /// Whether the run has stopped early.
+    stopped: AtomicBool,
     start: Instant,
 }
 
@@ -131,8 +138,16 @@ pub fn run(
         ids.iter().filter(|id| !kept.iter().any(|result| result.id == **id)).cloned().collect();
     report.results = kept;
     let queue = Queue::new(suite, &remaining);
-    let run =
-        Run { launcher, suite, settings, expectations, on_update, state: Mutex::new(report), start: Instant::now() };
+    let run = Run {
+        launcher,
+        suite,
+        settings,
+        expectations,
+        on_update,
+        state: Mutex::new(report),
+        stopped: AtomicBool::new(false),
+        start: Instant::now(),
+    };
     let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..settings.jobs.max(1)).map(|_| scope.spawn(|| run.work(&queue))).collect();
         workers
@@ -143,9 +158,10 @@ pub fn run(
     results.into_iter().collect::<Result<(), String>>()?;
     run.judge();
     run.repeat()?;
+    let seconds = run.start.elapsed().as_secs_f64();
     let mut report = run.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report.complete = true;
-    report.run.seconds = run.start.elapsed().as_secs_f64();
+    report.complete = !run.stopped.into_inner();
+    report.run.seconds = seconds;
     sort(suite, &mut report.results);
     Ok(report)
 }
@@ -164,30 +180,37 @@ impl Run<'_> {
     /// Runs groups until there are none.
     fn work(&self, queue: &Queue) -> Result<(), String> {
         while let Some((cases, not_loaded, no_client)) = queue.next() {
+            if self.stopped.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             if let Some(reason) = not_loaded {
                 for id in cases {
-                    self.add(RawResult {
-                        id,
-                        outcome: Outcome::Skipped,
-                        reason: reason.clone(),
-                        ms: 0.0,
-                        output: Vec::new(),
-                    });
+                    let (outcome, reason) = (Outcome::Skipped, reason.clone());
+                    let _ = self.add(RawResult { id, outcome, reason, ms: 0.0, output: Vec::new() });
                 }
                 continue;
             }
             let request = Request { target: self.launcher.target.clone(), cases, seed: self.settings.seed, no_client };
-            let end = group::run(self.launcher, &request, self.suite, self.settings.time_limit, &mut |result| {
-                self.add(result)
-            })?;
-            if let Some((stage, reason)) = &end.stage {
-                queue.failed(stage, reason);
+            let end =
+                group::run(
+                    self.launcher,
+                    &request,
+                    self.suite,
+                    self.settings.time_limit,
+                    &mut |message| match message {
+                        Message::Result(result) => self.add(result),
+                        Message::About(about) => self.learn(&about),
+                    },
+                )?;
+            if let Some((stage, reason)) = &end.stage
+                && queue.failed(stage, reason)
+            {
+                self.fault(reason.clone());
             }
-            self.learn(&end.about);
             if let Some(fault) = end.fault {
                 let first = request.cases.first().map_or("", String::as_str);
                 let last = request.cases.last().map_or("", String::as_str);
-                self.report().faults.push(format!("{fault} ({first} to {last})"));
+                self.fault(format!("{fault} ({first} to {last})"));
             }
             queue.put_back(end.rest);
             let partial = self.report().clone();
@@ -196,7 +219,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn add(&self, raw: RawResult) {
+    /// Adds a failure outside a case.
+    fn fault(&self, fault: String) {
+        self.report().faults.push(fault);
+        self.stopped.fetch_or(self.settings.fail_fast, Ordering::Relaxed);
+    }
+
+    /// Adds a result. Breaks if the run stops.
+    fn add(&self, raw: RawResult) -> ControlFlow<()> {
         let case = self.suite.find(&raw.id);
         let result = CaseResult {
             expected: !raw.outcome.is_failure(),
@@ -216,27 +246,35 @@ impl Run<'_> {
             attempts: Vec::new(),
         };
         (self.on_update)(Update::Result(&result));
-        self.report().results.push(result);
+        let mut report = self.report();
+        let (expected, _) = self.expectations.judge(&report.subject(), &result.id, result.outcome);
+        report.results.push(result);
+        self.stopped.fetch_or(self.settings.fail_fast && !expected, Ordering::Relaxed);
+        self.flow()
+    }
+
+    /// Breaks if the run stops.
+    fn flow(&self) -> ControlFlow<()> {
+        if self.stopped.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Stores the description of the plugin that a worker reported.
-    fn learn(&self, about: &[Value]) {
+    fn learn(&self, about: &Value) -> ControlFlow<()> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut report = self.report();
-        for line in about {
-            let plugin = &line["plugin"];
-            if plugin.is_object() {
-                report.plugin.api_version = text(&plugin["api_version"]);
-                report.plugin.attributes = serde_json::from_value(plugin["attributes"].clone()).unwrap_or_default();
-                report.plugin.extensions = serde_json::from_value(plugin["extensions"].clone()).unwrap_or_default();
-            }
-            let client = &line["client"];
-            if client.is_object() {
-                report.plugin.platform_name = text(&client["platform_name"]);
-                report.plugin.platform_version = text(&client["platform_version"]);
-                report.plugin.device_kinds = serde_json::from_value(client["device_kinds"].clone()).unwrap_or_default();
-            }
+        let plugin = &about["plugin"];
+        if plugin.is_object() {
+            report.plugin.api_version = text(&plugin["api_version"]);
+            report.plugin.attributes = serde_json::from_value(plugin["attributes"].clone()).unwrap_or_default();
+            report.plugin.extensions = serde_json::from_value(plugin["extensions"].clone()).unwrap_or_default();
         }
+        let client = &about["client"];
+        if client.is_object() {
+            report.plugin.platform_name = text(&client["platform_name"]);
+            report.plugin.platform_version = text(&client["platform_version"]);
+            report.plugin.device_kinds = serde_json::from_value(client["device_kinds"].clone()).unwrap_or_default();
+        }
+        self.flow()
     }
 
     /// Compares the outcomes with the expectations.
@@ -270,7 +308,12 @@ impl Run<'_> {
                 };
                 let mut attempt = None;
                 let limit = self.settings.time_limit;
-                group::run(self.launcher, &request, self.suite, limit, &mut |result| attempt = Some(result))?;
+                group::run(self.launcher, &request, self.suite, limit, &mut |message| {
+                    if let Message::Result(result) = message {
+                        attempt = Some(result);
+                    }
+                    ControlFlow::Continue(())
+                })?;
                 if let Some(raw) = attempt
                     && let Some(result) = self.report().results.get_mut(at)
                 {

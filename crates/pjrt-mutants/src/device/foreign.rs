@@ -1,0 +1,112 @@
+//! Memory of the caller and of the device, which mutants read and change.
+//!
+//! The functions take the pointers of a call, for which M1 holds, or pointers to memory of this crate. They are not
+//! unsafe, because a mutant that breaks a contract is the purpose of this crate (M3).
+
+use std::ffi::c_void;
+
+use pjrt_sys::{PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnReadyCallback};
+
+/// Copies bytes. A null pointer has none.
+pub(crate) fn bytes<T>(from: *const T, len: usize) -> Vec<u8> {
+    list(from.cast::<u8>(), len)
+}
+
+/// Copies an array. A null pointer has no elements.
+pub(crate) fn list<T: Copy>(from: *const T, len: usize) -> Vec<T> {
+    let len = if from.is_null() { 0 } else { len };
+    // SAFETY: M1 (calls): the array has this length. The elements may be unaligned.
+    (0..len).map(|at| unsafe { from.wrapping_add(at).read_unaligned() }).collect()
+}
+
+/// Reads an element of an array.
+pub(crate) fn read_at<T: Copy>(from: *const T, at: usize) -> T {
+    // SAFETY: M1 (calls): the array has this element.
+    unsafe { from.wrapping_add(at).read_unaligned() }
+}
+
+/// Writes an element of an array.
+pub(crate) fn write_at<T: Copy>(to: *mut T, at: usize, value: T) {
+    // SAFETY: M1 (calls), M3 (faults): the array has this element, or the mutant writes outside on purpose.
+    unsafe { to.wrapping_add(at).write_unaligned(value) };
+}
+
+/// Writes bytes.
+pub(crate) fn write(to: *mut c_void, from: &[u8]) {
+    // SAFETY: M1 (calls), M3 (faults): the memory is writable, or the mutant writes too much on purpose.
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), from.len()) };
+}
+
+/// Keeps an array until the process ends.
+pub(crate) fn leaked<T>(array: impl Into<Vec<T>>) -> *mut T {
+    array.into().leak().as_mut_ptr()
+}
+
+/// Memory whose contents no case expects, kept until the process ends.
+pub(crate) fn pattern(len: usize) -> *mut c_void {
+    leaked(vec![0x5a_u8; len]).cast()
+}
+
+/// A pointer that another thread uses.
+pub(crate) struct Shared<T>(pub(crate) *mut T);
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Shared<T> {}
+
+// SAFETY: M1 (calls): any thread may use the objects and the memory of a call.
+unsafe impl<T> Send for Shared<T> {}
+// SAFETY: as above.
+unsafe impl<T> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The pointer. A closure that calls this captures the whole value, which is `Send`.
+    pub(crate) fn get(self) -> *mut T {
+        self.0
+    }
+}
+
+/// Continues a callback with an error, or with null.
+pub(crate) type Continue<'a> = &'a dyn Fn(*mut PJRT_Error);
+
+/// Runs in place of a callback.
+pub(crate) type Trampoline = Box<dyn Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync>;
+
+/// The argument of [`run`].
+struct Intercepted {
+    callback: PJRT_Event_OnReadyCallback,
+    argument: *mut c_void,
+    trampoline: Trampoline,
+}
+
+/// Replaces the callback that is being registered.
+pub(crate) fn intercept(
+    args: &mut PJRT_Event_OnReady_Args,
+    trampoline: impl Fn(*mut PJRT_Error, Continue<'_>) + Send + Sync + 'static,
+) {
+    let trampoline: Trampoline = Box::new(trampoline);
+    let new = Intercepted { callback: args.callback, argument: args.user_arg, trampoline };
+    args.user_arg = Box::into_raw(Box::new(new)).cast();
+    args.callback = Some(run);
+}
+
+/// # Safety
+///
+/// M1: `argument` comes from `intercept`, and this is its only call.
+unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
+    // SAFETY: M1 (calls): the device calls a callback once, with its argument.
+    let intercepted = unsafe { Box::from_raw(argument.cast::<Intercepted>()) };
+    (intercepted.trampoline)(error, &|error| call_back(intercepted.callback, intercepted.argument, error));
+}
+
+/// Calls a callback of the caller.
+pub(crate) fn call_back(callback: PJRT_Event_OnReadyCallback, argument: *mut c_void, error: *mut PJRT_Error) {
+    if let Some(callback) = callback {
+        // SAFETY: M1 (calls), M3 (faults): the caller's callback with its argument.
+        unsafe { callback(error, argument) };
+    }
+}

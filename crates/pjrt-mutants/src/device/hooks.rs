@@ -1,0 +1,134 @@
+//! The functions that replace those of the device.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+
+use device_plugin::raw;
+use pjrt_cpu::Cpu;
+use pjrt_sys::{Slot, StaticApi};
+
+use super::call::{Answer, Call};
+use super::tables::{Place, Raw, Tables};
+
+type Hook<S> = Box<dyn Fn(&mut Call<S>) -> <S as Slot>::Return + Send + Sync>;
+type Hooks = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
+
+/// The device's own tables, which this process copies once.
+static REAL: OnceLock<Tables> = OnceLock::new();
+/// The functions of the mutant, by the marker of the function that they replace. A process has one mutant.
+static HOOKS: OnceLock<Hooks> = OnceLock::new();
+
+/// The device's own function.
+pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
+    REAL.get()?.function::<S>()
+}
+
+/// The embedded device, whose functions a mutant replaces before the device is started.
+pub(crate) struct Device {
+    /// The tables that the caller will see.
+    pub(crate) tables: Tables,
+    /// Whether the last extension points to the first.
+    pub(crate) cyclic: bool,
+    hooks: Hooks,
+    /// The functions that the mutant replaces, but the device lacks. Such a mutant has no fault.
+    pub(crate) missing: Vec<&'static str>,
+}
+
+impl Device {
+    /// The device without any change.
+    pub(crate) fn new() -> Self {
+        // SAFETY: M2 (tables): `device-plugin` keeps C1 for its tables.
+        let tables = REAL.get_or_init(|| unsafe { Tables::of(raw::api::<Cpu>()) }).clone();
+        Self { tables, cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
+    }
+
+    /// Replaces a function. The new one calls the device's own with [`Call::pass`]. The device handles calls whose struct
+    /// is too short.
+    pub(crate) fn replace<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
+    where
+        S: Slot<Table: Place, Return: Answer>,
+    {
+        self.replace_all::<S>(move |call| if call.is_short() { call.pass() } else { hook(call) });
+    }
+
+    /// The same as [`Self::replace`], also for calls whose struct is too short.
+    pub(crate) fn replace_all<S>(&mut self, hook: impl Fn(&mut Call<S>) -> S::Return + Send + Sync + 'static)
+    where
+        S: Slot<Table: Place, Return: Answer>,
+    {
+        if real::<S>().is_none() {
+            self.missing.push(S::NAME);
+        }
+        let hook: Hook<S> = Box::new(hook);
+        self.hooks.insert(TypeId::of::<S>(), Box::new(hook));
+        let function: Raw<S> = entry::<S>;
+        self.tables.set::<S>(function as *mut ());
+    }
+
+    /// Changes the results of a function, if it succeeds.
+    pub(crate) fn after<S>(&mut self, change: impl Fn(&mut S::Args) + Send + Sync + 'static)
+    where
+        S: Slot<Table: Place, Return: Answer>,
+    {
+        self.replace::<S>(move |call| {
+            let answer = call.pass();
+            if answer.is_success() {
+                change(&mut call.args);
+            }
+            answer
+        });
+    }
+
+    /// Changes the arguments of a function.
+    pub(crate) fn before<S>(&mut self, change: impl Fn(&mut S::Args) + Send + Sync + 'static)
+    where
+        S: Slot<Table: Place, Return: Answer>,
+    {
+        self.replace::<S>(move |call| {
+            change(&mut call.args);
+            call.pass()
+        });
+    }
+
+    /// Makes a function succeed without effect.
+    pub(crate) fn skip<S>(&mut self)
+    where
+        S: Slot<Table: Place, Return: Answer>,
+    {
+        self.replace::<S>(|_| S::Return::SUCCESS);
+    }
+
+    /// Removes a function from its table.
+    pub(crate) fn remove<S: Slot<Table: Place>>(&mut self) {
+        self.tables.set::<S>(null_mut());
+    }
+
+    /// Returns the table for the caller. A process can start one device.
+    pub(crate) fn start(self) -> StaticApi {
+        HOOKS.get_or_init(|| self.hooks);
+        let table = self.tables.start(self.cyclic);
+        // SAFETY: M3 (faults): the process exists for the cases, and a violated contract damages only this process.
+        unsafe { StaticApi::new(table) }
+    }
+}
+
+/// The function in the slot of a replaced one.
+///
+/// # Safety
+///
+/// M1 for `args`.
+unsafe extern "C" fn entry<S>(args: *mut S::Args) -> S::Return
+where
+    S: Slot<Table: Place, Return: Answer>,
+{
+    let hook = HOOKS.get().and_then(|hooks| hooks.get(&TypeId::of::<S>())).and_then(|hook| hook.downcast_ref());
+    let Some(hook): Option<&Hook<S>> = hook.filter(|_| !args.is_null()) else { return S::Return::SUCCESS };
+    // SAFETY: M1 (calls).
+    let mut call = unsafe { Call::<S>::of(args) };
+    let answer = hook(&mut call);
+    // SAFETY: M1 (calls).
+    unsafe { call.finish(args) };
+    answer
+}
