@@ -8,6 +8,7 @@
 //! functions in a copy of the device's table.
 
 mod device;
+mod mutant;
 mod mutants;
 mod score;
 

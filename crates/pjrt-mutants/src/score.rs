@@ -11,7 +11,8 @@ use pjrt_conformance::{Expectations, Filter, PluginInfo, Report, Suite};
 use serde_json::Value;
 
 use crate::GUARD;
-use crate::mutants::{Mutant, all};
+use crate::mutant::Mutant;
+use crate::mutants::all;
 
 /// The percentage of mutants that the suite must find.
 const LEAST: usize = 95;

@@ -2,6 +2,7 @@
 
 mod abi;
 mod buffers;
+mod collectives;
 mod data;
 mod devices;
 mod errors;
@@ -22,6 +23,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     errors::declare(suite);
     buffers::declare(suite);
     devices::declare(suite);
+    collectives::declare(suite);
     transfers::declare(suite);
     executables::declare(suite);
     extensions::declare(suite);

@@ -4,8 +4,7 @@ use std::ptr;
 
 use pjrt_sys::{AbiStruct, PJRT_Error, Slot};
 
-use super::hooks::real;
-use super::tables::Place;
+use super::tables::{Place, real};
 
 /// The arguments of a call, copied from the caller's. Fields that the caller's struct lacks are 0.
 #[repr(C)]

@@ -5,25 +5,16 @@ use std::collections::HashMap;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use device_plugin::raw;
-use pjrt_cpu::Cpu;
 use pjrt_sys::{Slot, StaticApi};
 
 use super::call::{Answer, Call};
-use super::tables::{Place, Raw, Tables};
+use super::tables::{Place, Raw, Tables, own, real};
 
 type Hook<S> = Box<dyn Fn(&mut Call<S>) -> <S as Slot>::Return + Send + Sync>;
 type Hooks = HashMap<TypeId, Box<dyn Any + Send + Sync>>;
 
-/// The device's own tables, which this process copies once.
-static REAL: OnceLock<Tables> = OnceLock::new();
 /// The functions of the mutant, by the marker of the function that they replace. A process has one mutant.
 static HOOKS: OnceLock<Hooks> = OnceLock::new();
-
-/// The device's own function.
-pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
-    REAL.get()?.function::<S>()
-}
 
 /// The embedded device, whose functions a mutant replaces before the device is started.
 pub(crate) struct Device {
@@ -39,9 +30,7 @@ pub(crate) struct Device {
 impl Device {
     /// The device without any change.
     pub(crate) fn new() -> Self {
-        // SAFETY: M2 (tables): `device-plugin` keeps C1 for its tables.
-        let tables = REAL.get_or_init(|| unsafe { Tables::of(raw::api::<Cpu>()) }).clone();
-        Self { tables, cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
+        Self { tables: own().clone(), cyclic: false, hooks: Hooks::new(), missing: Vec::new() }
     }
 
     /// Replaces a function. The new one calls the device's own with [`Call::pass`]. The device handles calls whose struct

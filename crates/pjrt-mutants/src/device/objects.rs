@@ -4,8 +4,7 @@ use std::ptr::{from_mut, null_mut};
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Code, PJRT_Error_Destroy_Args, PJRT_Event, Slot, slot};
 
-use super::hooks::real;
-use super::tables::Place;
+use super::tables::{Place, real};
 
 /// Calls a function of the device. Returns its error.
 pub(crate) fn perform<S>(args: &mut S::Args) -> *mut PJRT_Error

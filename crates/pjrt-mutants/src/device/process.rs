@@ -10,7 +10,7 @@ pub(crate) fn set_variable(name: &str, value: &str) {
 
 /// # Safety
 ///
-/// None: it does nothing.
+/// There are no requirements.
 unsafe extern "C" fn handle(_: c_int) {}
 
 /// Installs a handler of a signal.

@@ -1,7 +1,10 @@
 //! Copies of the device's tables.
 
 use std::ptr::{null, without_provenance_mut};
+use std::sync::OnceLock;
 
+use device_plugin::raw;
+use pjrt_cpu::Cpu;
 use pjrt_sys::{
     AbiStruct, PJRT_AbiVersion_Extension, PJRT_Api, PJRT_ExecutableMetadata_Extension, PJRT_Extension_Base,
     PJRT_FFI_Extension, PJRT_HostMemoryAllocator_Extension, PJRT_Layouts_Extension, PJRT_MemoryDescriptions_Extension,
@@ -138,6 +141,18 @@ impl Tables {
         self.main[std::mem::offset_of!(PJRT_Api, extension_start) / WORD] = first;
         self.main.leak().as_ptr().cast()
     }
+}
+
+/// The device's own tables, which this process copies once.
+pub(super) fn own() -> &'static Tables {
+    static OWN: OnceLock<Tables> = OnceLock::new();
+    // SAFETY: M2 (tables): `device-plugin` keeps C1 for its tables.
+    OWN.get_or_init(|| unsafe { Tables::of(raw::api::<Cpu>()) })
+}
+
+/// The device's own function.
+pub(super) fn real<S: Slot<Table: Place>>() -> Option<Raw<S>> {
+    own().function::<S>()
 }
 
 /// Copies a struct, at least as long as an extension's base.

@@ -8,8 +8,8 @@ use pjrt_sys::{
     extension_slot, slot,
 };
 
-use super::Mutant;
 use crate::device::{Answer, Device, bytes, error, leaked, list, read_at};
+use crate::mutant::Mutant;
 
 const INVALID: PJRT_Error_Code = PJRT_Error_Code::PJRT_Error_Code_INVALID_ARGUMENT;
 const LAYOUTS: u32 = PJRT_Extension_Type::PJRT_Extension_Type_Layouts.0;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Client_BufferFromHostBuffer_Args, PJRT_HostBufferSemantics, PJRT_ShapeSpec, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Call, Shared, ask, error, leaked, list, pattern, ready_event, set, settable_event, write};
+use crate::mutant::Mutant;
 
 const ONLY_DURING_CALL: PJRT_HostBufferSemantics =
     PJRT_HostBufferSemantics::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use pjrt::ElementType;
 use pjrt_sys::{PJRT_Buffer, PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Error_Code, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Device, Shared, ask, bytes, error, leaked, list, pattern, ready_event, wait, write};
+use crate::mutant::Mutant;
 
 const INVALID: PJRT_Error_Code = PJRT_Error_Code::PJRT_Error_Code_INVALID_ARGUMENT;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use pjrt_sys::{PJRT_Client, PJRT_Device, PJRT_Memory, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Device, Shared, ask, leaked, list, read_at, write_at};
+use crate::mutant::Mutant;
 
 /// The newest client, if the mutant asked for it with [`remember_client`].
 static CLIENT: AtomicPtr<PJRT_Client> = AtomicPtr::new(null_mut());

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pjrt_sys::{PJRT_Buffer_Type, PJRT_Client_Compile_Args, PJRT_Error_Code, PJRT_Program, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Call, ask, bytes, error, leaked, list, write_at};
+use crate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("errors.message_empty", "PJRT_Error_Message: returns the message of the error", |device| {

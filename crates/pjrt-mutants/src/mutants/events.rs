@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pjrt_sys::{PJRT_Error_Code, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Trampoline, ask, call_back, error, intercept, ready_event, set, settable_event, wait};
+use crate::mutant::Mutant;
 
 /// Held while a callback runs.
 static LOCK: Mutex<()> = Mutex::new(());

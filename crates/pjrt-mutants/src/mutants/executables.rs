@@ -6,8 +6,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use pjrt_sys::{PJRT_LogicalDeviceIds, PJRT_Program, slot};
 use stablehlo::VerifyLevel;
 
-use super::Mutant;
 use crate::device::{Answer, Device, ask, bytes, leaked, list, read_at};
+use crate::mutant::Mutant;
 
 /// Compiles programs with one operation in place of another, as a compiler with a fault would.
 fn miscompile(device: &mut Device, from: &'static str, to: &'static str) {

@@ -2,8 +2,8 @@
 
 use pjrt_sys::{PJRT_Buffer_Type, extension_slot, slot};
 
-use super::Mutant;
 use crate::device::{ask, leaked, list};
+use crate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("extensions.layout_text_reversed", "PJRT_Layouts_MemoryLayout_Serialize: the layout", |device| {

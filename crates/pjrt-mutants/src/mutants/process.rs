@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pjrt_sys::slot;
 
-use super::Mutant;
 use crate::device::{at_exit, catch_signal, flush_subnormals, ignore_children, set_variable};
+use crate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("process.environment_changed", "PJRT: a plugin does not change the environment", |device| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use pjrt_sys::{PJRT_Buffer, PJRT_Error_Code, PJRT_ExecuteOptions, PJRT_LoadedExecutable, slot};
 
-use super::Mutant;
 use crate::device::{Answer, Shared, ask, error, leaked, list, read_at, ready_event, settable_event, write_at};
+use crate::mutant::Mutant;
 
 /// The number of outputs of an executable.
 fn outputs(executable: *mut PJRT_LoadedExecutable) -> usize {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use pjrt_sys::slot;
 
-use super::Mutant;
 use crate::device::{Shared, ask, ready_event};
+use crate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new(
