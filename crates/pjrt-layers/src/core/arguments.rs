@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use pjrt_sys::{PJRT_Program, PJRT_ShapeSpec, slot};
+use pjrt_sys::{PJRT_ShapeSpec, slot};
 use pjrt_types::NamedValue;
 
 use super::call::Call;
@@ -39,24 +39,6 @@ pub(crate) struct HostData {
 pub(crate) type TransferShapes = (Vec<(u32, Vec<i64>)>, Vec<Option<BufferLayout>>);
 
 impl Call {
-    /// The program of a call of `PJRT_Client_Compile`: its format and its code.
-    pub(crate) fn program(&self) -> Option<(String, Vec<u8>)> {
-        let args = self.args::<slot::PJRT_Client_Compile>()?;
-        // SAFETY: L2 (arguments): the struct is readable for its size.
-        let program = unsafe { struct_at::<PJRT_Program>(args.program.cast()) }?;
-        // SAFETY: L2 (arguments): the text is readable for its length.
-        let format = unsafe { memory::text(program.format.cast(), program.format_size) };
-        // SAFETY: L2 (arguments): the code is readable for its length.
-        Some((format, unsafe { memory::bytes(program.code.cast_const().cast(), program.code_size) }))
-    }
-
-    /// The compile options of a call of `PJRT_Client_Compile`.
-    pub(crate) fn compile_options(&self) -> Option<Vec<u8>> {
-        let args = self.args::<slot::PJRT_Client_Compile>()?;
-        // SAFETY: L2 (arguments): the options are readable for their length.
-        Some(unsafe { memory::bytes(args.compile_options.cast(), args.compile_options_size) })
-    }
-
     /// The executable and the overriding options of a call of `PJRT_Executable_DeserializeAndLoad`.
     pub(crate) fn serialized_executable(&self) -> Option<(Vec<u8>, Vec<u8>)> {
         let args = self.args::<slot::PJRT_Executable_DeserializeAndLoad>()?;

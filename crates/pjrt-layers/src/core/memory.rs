@@ -60,18 +60,6 @@ pub(super) unsafe fn pointers(from: *const u8, count: usize) -> Vec<usize> {
     out
 }
 
-/// Copies bytes to a vector.
-///
-/// # Safety
-///
-/// `from` is null or readable for `size` bytes.
-pub(super) unsafe fn bytes(from: *const u8, size: usize) -> Vec<u8> {
-    let mut bytes = vec![0; if from.is_null() { 0 } else { size }];
-    // SAFETY: this function's contract, and the vector has the same size.
-    unsafe { copy(from, bytes.as_mut_ptr(), bytes.len()) };
-    bytes
-}
-
 /// Reads an array of integers.
 ///
 /// # Safety

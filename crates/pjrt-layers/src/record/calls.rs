@@ -89,13 +89,12 @@ impl Converter<'_> {
     }
 
     fn compile(&mut self) -> Option<Compile> {
-        let (format, code) = self.call.program()?;
-        let options = self.call.compile_options()?;
+        let program = self.call.program()?;
         Some(Compile {
             client: self.number("client"),
-            format,
-            code: Some((self.store)(&code)),
-            options: Some((self.store)(&options)),
+            format: program.format,
+            code: Some((self.store)(&program.code)),
+            options: Some((self.store)(&program.options)),
         })
     }
 
