@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::core::library_folder;
-use crate::settings::{NAMES, PLUGIN};
+use crate::variables::{NAMES, PLUGIN};
 
 /// The name of the file, which is in the library's own folder.
 ///
@@ -52,7 +52,7 @@ impl Beside {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::LAYERS;
+    use crate::variables::LAYERS;
 
     fn read(test: &str, text: &str) -> Result<Option<Beside>, String> {
         let folder = std::env::temp_dir().join(format!("pjrt-layers-{test}-{}", std::process::id()));

@@ -31,6 +31,7 @@ mod settings;
 mod thread_id;
 pub mod trace;
 pub mod validate;
+pub mod variables;
 
 pub use beside::SETTINGS_FILE;
 pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
@@ -39,15 +40,6 @@ pub use layer::{Layer, LayerError, Outcome, Step};
 
 #[doc(hidden)]
 pub use pjrt_sys::PJRT_Api;
-
-/// The environment variables of the library.
-pub mod variables {
-    pub use crate::settings::{
-        COMPAT_HIDE, COMPAT_MINOR, COMPAT_SINGLE_REPLICA, FAULT, FAULT_SEED, LAYERS, OUTPUT, OVERRIDE_API_VERSION,
-        OVERRIDE_DEVICE_KIND, OVERRIDE_DEVICES, OVERRIDE_MEMORY, OVERRIDE_PLATFORM_NAME, OVERRIDE_PLATFORM_VERSION,
-        OVERRIDE_PROGRAMS, OVERRIDE_SYNCHRONOUS, PLUGIN, RECORD_RUN, TRACE_CALLS, VALIDATE_WAIT,
-    };
-}
 
 /// Returns the table of the process's stack of layers, which it creates from the [`SETTINGS_FILE`] beside the library, or from
 /// the [environment variables](variables).
