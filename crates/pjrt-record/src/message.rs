@@ -472,6 +472,10 @@ pub struct Execute {
     #[prost(string, repeated, tag = "8")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unsupported: Vec<String>,
+    /// Parts of the arguments that a replay leaves out, such as the user data of custom calls.
+    #[prost(string, repeated, tag = "9")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// Copies a buffer to host memory.

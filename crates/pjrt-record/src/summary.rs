@@ -146,6 +146,9 @@ impl Builder {
                 for part in &execute.unsupported {
                     skip(format!("{} with {part}", call.function));
                 }
+                for part in &execute.left_out {
+                    skip(format!("{part} of {}", call.function));
+                }
                 let first: &[u64] = execute.arguments.first().map_or(&[], |list| &list.buffers);
                 let known = self.executables.get(&execute.executable).cloned().unwrap_or_default();
                 self.running.insert(number, self.summary.runs.len());

@@ -347,16 +347,24 @@ impl Execution {
         unsafe { memory::terminated_text(self.options.call_location.cast()) }
     }
 
+    /// The parts of the options that only some programs use, such as the user data of custom calls.
+    pub(crate) fn optional_parts(&self) -> Vec<&'static str> {
+        let options = &self.options;
+        let parts = [
+            (!options.context.is_null(), "an execute context"),
+            (options.num_hlo_output_callbacks > 0, "output callbacks"),
+            (options.num_tasks > 0, "incarnations of tasks"),
+        ];
+        parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
+    }
+
     /// The parts of the options that refer to the framework's functions or to other objects.
     pub(crate) fn foreign_parts(&self) -> Vec<&'static str> {
         let options = &self.options;
         let parts = [
             (options.num_send_ops > 0, "send callbacks"),
             (options.num_recv_ops > 0, "receive callbacks"),
-            (options.num_hlo_output_callbacks > 0, "output callbacks"),
-            (!options.context.is_null(), "an execute context"),
             (!options.multi_slice_config.is_null(), "a configuration of slices"),
-            (options.num_tasks > 0, "incarnations of tasks"),
         ];
         parts.into_iter().filter(|(is_set, _)| *is_set).map(|(_, part)| part).collect()
     }

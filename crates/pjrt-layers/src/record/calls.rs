@@ -167,6 +167,7 @@ impl Converter<'_> {
             call_location: run.call_location(),
             options: options(run.custom_options()),
             unsupported,
+            left_out: run.optional_parts().into_iter().map(str::to_owned).collect(),
         })
     }
 

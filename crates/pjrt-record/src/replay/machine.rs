@@ -352,6 +352,9 @@ impl Machine<'_> {
             *self.report.skipped.entry(what.clone()).or_default() += 1;
             return Err(format!("a run with {part} cannot be replayed"));
         }
+        for part in &execute.left_out {
+            *self.report.skipped.entry(format!("{part} of PJRT_LoadedExecutable_Execute")).or_default() += 1;
+        }
         let deleted = self.ends.get(&number).map(|end| end.deleted.clone()).unwrap_or_default();
         for buffer in &deleted {
             self.read_now(*buffer);
