@@ -612,7 +612,9 @@ fn state(suite: &mut Suite) {
                 let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
                 let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
                 let line = line.ok_or_else(|| Stop::Skip("this system does not list signal handlers".to_owned()))?;
-                u64::from_str_radix(line.trim(), 16).map_err(|error| Stop::Skip(error.to_string()))
+                let signals = u64::from_str_radix(line.trim(), 16).map_err(|error| Stop::Skip(error.to_string()))?;
+                // glibc itself handles the signals 32 and 33, from the first thread on.
+                Ok(signals & !(0b11 << 31))
             };
             let before = caught()?;
             let input = cx.floats(&[1.0, 2.0])?;
@@ -632,7 +634,8 @@ fn state(suite: &mut Suite) {
             let probe = || {
                 let (one, tiny, subnormal) =
                     (std::hint::black_box(1.0f64), std::hint::black_box(1e-16f64), std::hint::black_box(1e-310f64));
-                (one + tiny, one + 2.5 * tiny, subnormal * one)
+                // Compare bits, because in a flushing mode a subnormal number also equals 0.
+                [one + tiny, one + 2.5 * tiny, subnormal * one].map(f64::to_bits)
             };
             let before = probe();
             let input = cx.floats(&[1.0, 2.0])?;
