@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Builds the plugin with a fault. Returns `None` if there is no C++ compiler.
+/// Builds the plugin with a fault. Returns `None` if no C++ compiler is installed.
 fn plugin(test: &str, fault: u8) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plugins/foreign.cc");
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!(

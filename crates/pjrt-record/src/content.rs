@@ -66,7 +66,7 @@ pub struct Content {
 }
 
 impl Content {
-    /// Computes the reference to data. Without data, there is no piece.
+    /// Computes the reference to data. The reference to empty data has an empty list of pieces.
     #[must_use]
     pub fn of(data: &[u8]) -> Self {
         let mut hashes = Vec::with_capacity(data.len().div_ceil(PIECE) * HASH);

@@ -137,7 +137,7 @@ unsafe fn value(raw: &PJRT_NamedValue) -> Option<Value> {
 ///
 /// # Safety
 ///
-/// The elements are readable at the strides, or without gaps if there are no strides.
+/// The elements are readable at the strides. If `strides` is empty, they are readable without gaps.
 pub(super) unsafe fn elements(
     from: *const u8,
     element_type: u32,

@@ -10,7 +10,7 @@ pub(crate) fn set_variable(name: &str, value: &str) {
 
 /// # Safety
 ///
-/// There are no requirements.
+/// Callers need not ensure anything.
 unsafe extern "C" fn handle(_: c_int) {}
 
 /// Installs a handler of a signal.
