@@ -116,11 +116,19 @@ impl Layout {
     }
 }
 
+/// Creates an item for each function.
+pub(crate) trait PerFunction {
+    /// The item.
+    type Item;
+    /// Creates the item of a function.
+    fn item<S: Known>() -> Self::Item;
+}
+
 /// A function for which this crate has a forwarder.
 ///
 /// # Safety
 ///
-/// `ID` is the position of the function in `generated::FUNCTIONS` and in `generated::forwarders`, and `EXTENSION` is the
+/// `ID` is the position of the function in `generated::FUNCTIONS` and in the result of `generated::for_each_function`, and `EXTENSION` is the
 /// extension whose struct is `Table`, or `None` for the main table.
 pub unsafe trait Known: Slot<Return: crate::core::Answer> {
     /// Position among all functions.

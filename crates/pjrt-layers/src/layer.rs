@@ -6,6 +6,7 @@ use pjrt_types::ErrorCode;
 
 use crate::core::{Call, TablePlan};
 use crate::function::Function;
+use crate::layer_error::LayerError;
 
 /// A layer, which observes, changes or answers calls of the functions that it selects.
 ///
@@ -54,22 +55,6 @@ impl Step {
     /// Makes the call return an error.
     pub fn answer(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Answer(Box::new(LayerError::new(code, message)))
-    }
-}
-
-/// An error that a layer returns to the framework.
-#[derive(Clone, Debug)]
-pub struct LayerError {
-    /// The code that the framework receives.
-    pub code: ErrorCode,
-    /// The text that the framework receives.
-    pub message: String,
-}
-
-impl LayerError {
-    /// Creates an error.
-    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
     }
 }
 

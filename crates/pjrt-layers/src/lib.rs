@@ -25,6 +25,7 @@ mod function;
 #[rustfmt::skip]
 mod generated;
 mod layer;
+mod layer_error;
 pub mod overrides;
 pub mod record;
 mod settings;
@@ -36,7 +37,8 @@ pub mod variables;
 pub use beside::SETTINGS_FILE;
 pub use core::{Answer, Call, CompiledProgram, Execution, Instance, State, TablePlan};
 pub use function::{Field, Function, Kind, Known, Layout};
-pub use layer::{Layer, LayerError, Outcome, Step};
+pub use layer::{Layer, Outcome, Step};
+pub use layer_error::LayerError;
 
 #[doc(hidden)]
 pub use pjrt_sys::PJRT_Api;

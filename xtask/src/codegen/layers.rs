@@ -67,7 +67,7 @@ pub(super) fn generate(bindings: &Bindings, headers: &Path) -> Result<String, Er
 fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs) -> Result<String, Error> {
     let mut out = String::from(FIRST_LINES);
     out.push_str(
-        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::core::{Forwarder, Instance};\nuse crate::function::{Field, Function, Kind, Known, Layout};\n",
+        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::function::{Field, Function, Kind, Known, Layout, PerFunction};\n",
     );
     writeln!(out, "/// Number of functions with a forwarder.\npub(crate) const COUNT: usize = {};", described.len())?;
     for (id, function) in described.iter().enumerate() {
@@ -75,7 +75,7 @@ fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs
         let table = extension.as_ref().map_or("None".into(), |id| format!("Some(PJRT_Extension_Type::{id})"));
         writeln!(
             out,
-            "// SAFETY: the number is the position of the function in `FUNCTIONS` and in `forwarders`, and its table is this one.
+            "// SAFETY: the number is the position of the function in `FUNCTIONS` and in the result of `for_each_function`, and its table is this one.
             unsafe impl Known for {marker} {{ const ID: usize = {id}; const EXTENSION: Option<PJRT_Extension_Type> = {table}; }}"
         )?;
     }
@@ -98,9 +98,9 @@ fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs
         }
         writeln!(out, "Function::of::<{marker}>({fallible}, &[{fields}]),")?;
     }
-    out.push_str("];\n/// The forwarders of an instance, in the order of [`FUNCTIONS`].\npub(crate) fn forwarders<I: Instance>() -> [Forwarder; COUNT] {\n[");
+    out.push_str("];\n/// Creates an item for each function, in the order of [`FUNCTIONS`].\npub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; COUNT] {\n[");
     for function in described {
-        write!(out, "Forwarder::of::<I, {}>(),", function.marker)?;
+        write!(out, "P::item::<{}>(),", function.marker)?;
     }
     out.push_str("]\n}\n");
     let file = syn::parse_file(&out)?;

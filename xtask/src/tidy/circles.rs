@@ -4,24 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Circles that stay: the folder and the files in it, with the reason before each.
 const KEPT: &[(&str, &[&str])] = &[
-    // A forwarder calls layers, and a layer sees the call and the stack of which it is a part.
-    (
-        "crates/pjrt-layers/src/",
-        &[
-            "core/call.rs",
-            "core/errors.rs",
-            "core/exit.rs",
-            "core/forward.rs",
-            "core/gates.rs",
-            "core/objects.rs",
-            "core/ready.rs",
-            "core/state.rs",
-            "core/table.rs",
-            "core/wait.rs",
-            "generated.rs",
-            "layer.rs",
-        ],
-    ),
+    // A layer sees the call and the stack of which it is a part, and a stack calls its layers when events become ready.
+    ("crates/pjrt-layers/src/", &["core/call.rs", "core/gates.rs", "core/ready.rs", "core/state.rs", "layer.rs"]),
     // `Backend` and the types that its methods take refer to each other. A launch is generic over its backend.
     (
         "crates/device-plugin/src/",

@@ -12,10 +12,10 @@ use pjrt_sys::{
 };
 use pjrt_types::ErrorCode;
 
-use super::state::State;
+use super::table::Copies;
 use super::{memory, objects};
 use crate::function::Known;
-use crate::layer::LayerError;
+use crate::layer_error::LayerError;
 
 /// An error of this crate. Its first word points to the functions below, so that the framework can call them without
 /// the table.
@@ -67,12 +67,12 @@ pub(super) fn destroy_own(error: *mut PJRT_Error) {
 /// # Safety
 ///
 /// L4: `error` is null, or a live error that the framework does not have.
-pub(super) unsafe fn discard(state: &State, error: *mut PJRT_Error) {
+pub(super) unsafe fn discard(plugin: &Copies, error: *mut PJRT_Error) {
     if is_own(error.addr()) {
         destroy_own(error);
     } else {
         // SAFETY: this function's contract: the error is one of the plugin's, and ours.
-        let _ = unsafe { objects::checked(state, error) };
+        let _ = unsafe { objects::checked(plugin, error) };
     }
 }
 
@@ -167,24 +167,24 @@ pub(super) unsafe fn answer<S: Known>(args: *mut u8) -> Option<*mut PJRT_Error> 
 /// # Safety
 ///
 /// L4: `error` is a live error.
-pub(super) unsafe fn describe(state: &State, error: *mut PJRT_Error) -> LayerError {
+pub(super) unsafe fn describe(plugin: &Copies, error: *mut PJRT_Error) -> LayerError {
     if is_own(error.addr())
         // SAFETY: L4 (errors).
         && let Some(error) = unsafe { own(error) }
     {
         return error.clone();
     }
-    let minor = state.plugin_version().1;
+    let minor = plugin.version().1;
     let mut code = PJRT_Error_GetCode_Args { error, ..PJRT_Error_GetCode_Args::new() };
     code.struct_size = PJRT_Error_GetCode_Args::size_at(minor);
-    if let Some(function) = state.real::<slot::PJRT_Error_GetCode>() {
+    if let Some(function) = plugin.function::<slot::PJRT_Error_GetCode>() {
         // SAFETY: L1 (plugin) and L4 (errors).
         let failed = unsafe { function(&raw mut code) };
         debug_assert!(failed.is_null(), "the code of an error has no error");
     }
     let mut text = PJRT_Error_Message_Args { error, ..PJRT_Error_Message_Args::new() };
     text.struct_size = PJRT_Error_Message_Args::size_at(minor);
-    if let Some(function) = state.real::<slot::PJRT_Error_Message>() {
+    if let Some(function) = plugin.function::<slot::PJRT_Error_Message>() {
         // SAFETY: L1 (plugin) and L4 (errors).
         unsafe { function(&raw mut text) };
     }

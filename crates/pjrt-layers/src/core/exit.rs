@@ -2,18 +2,21 @@
 
 use std::sync::{Mutex, Once, PoisonError};
 
-use super::forward::contain;
-use super::state::State;
+use super::contain::contain;
+use crate::layer::Layer;
+
+/// The layers of a stack, the first one next to the framework.
+type Layers = &'static [&'static dyn Layer];
 
 /// The stacks of this process, and the process that made them.
-static STACKS: Mutex<Vec<(&'static State, u32)>> = Mutex::new(Vec::new());
+static STACKS: Mutex<Vec<(Layers, u32)>> = Mutex::new(Vec::new());
 static REGISTERED: Once = Once::new();
 
 /// Calls `Layer::exit` of a stack when the process exits.
-pub(super) fn register(state: &'static State) {
+pub(super) fn register(layers: Layers) {
     let mut stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner);
-    if !stacks.iter().any(|(known, _)| std::ptr::eq(*known, state)) {
-        stacks.push((state, std::process::id()));
+    if !stacks.iter().any(|(known, _)| std::ptr::eq(*known, layers)) {
+        stacks.push((layers, std::process::id()));
     }
     REGISTERED.call_once(|| {
         let function: extern "C" fn() = at_exit;
@@ -26,8 +29,8 @@ pub(super) fn register(state: &'static State) {
 extern "C" fn at_exit() {
     let stacks = STACKS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     // A forked process has a copy of its parent's records, which the parent writes.
-    for (state, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
-        for layer in state.layers() {
+    for (layers, _) in stacks.into_iter().filter(|(_, process)| *process == std::process::id()) {
+        for layer in layers {
             contain(|| layer.exit());
         }
     }

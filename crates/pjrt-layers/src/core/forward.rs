@@ -1,17 +1,21 @@
 //! The functions in the table that the framework sees.
 
-use std::panic::AssertUnwindSafe;
+use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use pjrt_sys::{PJRT_Error, PJRT_Extension_Type, slot};
+use pjrt_sys::{PJRT_Error, StaticApi, slot};
 use pjrt_types::ErrorCode;
 
 use super::call::Call;
+use super::contain::contain;
+use super::slot::Forwarder;
 use super::state::{Hook, State};
-use super::{errors, gates, ready};
-use crate::function::Known;
-use crate::layer::{LayerError, Outcome, Step};
+use super::{errors, exit, gates, ready};
+use crate::function::{Known, PerFunction};
+use crate::generated::for_each_function;
+use crate::layer::{Layer, Outcome, Step};
+use crate::layer_error::LayerError;
 
 /// A stack of layers in this process. The functions of a table have no argument for the stack, so each instance has
 /// functions of its own. A library needs one instance. Tests have several.
@@ -50,22 +54,34 @@ impl Answer for () {
     }
 }
 
-/// A function for a slot of a table.
-pub(crate) struct Forwarder {
-    /// The function's pointer.
-    pub(super) function: *mut (),
-    /// Offset of the slot in its table.
-    pub(super) offset: usize,
-    pub(super) extension: Option<PJRT_Extension_Type>,
-    /// Size of the table in this crate's header.
-    pub(super) table_size: usize,
+impl State {
+    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework;
+    /// a second call with the same instance returns the same table.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than 32 layers.
+    pub fn start<I: Instance>(plugin: StaticApi, layers: Vec<Box<dyn Layer>>) -> StaticApi {
+        assert!(layers.len() <= 32, "a stack has at most 32 layers");
+        let state =
+            I::cell().get_or_init(|| Self::build(plugin.as_raw(), layers, for_each_function::<Forwarders<I>>()));
+        exit::register(state.layers());
+        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
+        // forward to them.
+        unsafe { StaticApi::new(state.table()) }
+    }
 }
 
-impl Forwarder {
-    pub(crate) fn of<I: Instance, S: Known>() -> Self {
+/// Creates the forwarders of an instance.
+struct Forwarders<I>(PhantomData<I>);
+
+impl<I: Instance> PerFunction for Forwarders<I> {
+    type Item = Forwarder;
+
+    fn item<S: Known>() -> Forwarder {
         let function: unsafe extern "C" fn(*mut S::Args) -> S::Return = forward::<I, S>;
         let table_size = size_of::<S::Table>();
-        Self { function: function as *mut (), offset: S::OFFSET, extension: S::EXTENSION, table_size }
+        Forwarder { function: function as *mut (), offset: S::OFFSET, extension: S::EXTENSION, table_size }
     }
 }
 
@@ -115,7 +131,7 @@ fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJR
             contain(|| hook.layer.after(call, token, outcome));
             if std::mem::take(&mut call.clears_error) {
                 // SAFETY: L4 (errors): the framework does not have the error yet.
-                unsafe { errors::discard(call.state, error) };
+                unsafe { errors::discard(&call.state.plugin, error) };
                 return null_mut();
             }
             error
@@ -134,13 +150,6 @@ fn reach(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut P
         return error;
     }
     if call.is::<slot::PJRT_Event_OnReady>() { ready::register(call, plugin) } else { plugin(call.args) }
-}
-
-/// Runs a part of a layer. If it panics, the call continues without it.
-#[expect(clippy::disallowed_methods, reason = "the place where this crate contains panics")]
-#[inline]
-pub(super) fn contain<T>(part: impl FnOnce() -> T) -> Option<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(part)).ok()
 }
 
 fn missing(state: &State, name: &str) -> LayerError {

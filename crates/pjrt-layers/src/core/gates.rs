@@ -131,6 +131,6 @@ fn destroy(state: &State, event: usize) {
         // SAFETY: L1 (plugin), and the framework destroyed the event, which the plugin has not seen.
         let error = unsafe { destroy(&raw mut args) };
         // SAFETY: L1 (plugin): the error is ours.
-        let _ = unsafe { checked(state, error) };
+        let _ = unsafe { checked(&state.plugin, error) };
     }
 }

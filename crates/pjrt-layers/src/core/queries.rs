@@ -16,7 +16,7 @@ use super::decode::{BufferLayout, layout_of};
 use super::state::State;
 use super::{errors, memory};
 use crate::function::Known;
-use crate::layer::LayerError;
+use crate::layer_error::LayerError;
 
 /// A client, as the plugin describes it.
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ where
 /// L4: `error` is a live error of the plugin that the caller owns.
 unsafe fn take(state: &State, error: *mut PJRT_Error) -> LayerError {
     // SAFETY: this function's contract.
-    let described = unsafe { errors::describe(state, error) };
+    let described = unsafe { errors::describe(&state.plugin, error) };
     let args = PJRT_Error_Destroy_Args { error, ..PJRT_Error_Destroy_Args::new() };
     if let Some(destroy) = state.real::<slot::PJRT_Error_Destroy>() {
         let mut args = args;

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnReadyCallback, slot};
 
 use super::call::Call;
-use super::forward::contain;
+use super::contain::contain;
 use super::state::State;
 
 thread_local! {

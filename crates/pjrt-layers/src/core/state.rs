@@ -1,18 +1,19 @@
 //! A stack of layers in front of a plugin.
 
 use std::fmt;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pjrt_sys::{PJRT_Api, PJRT_Error, StaticApi};
+use pjrt_sys::{PJRT_Api, PJRT_Error};
 
-use super::forward::{Forwarder, Instance};
 use super::gates::Gates;
+use super::slot::Forwarder;
 use super::table::{Copies, Shown, TablePlan};
-use super::{errors, exit, objects, wait};
+use super::{errors, objects, wait};
 use crate::function::{Function, Known};
-use crate::generated::{COUNT, FUNCTIONS, forwarders};
-use crate::layer::{Layer, LayerError};
+use crate::generated::{COUNT, FUNCTIONS};
+use crate::layer::Layer;
+use crate::layer_error::LayerError;
 
 /// A layer that asks for the calls of a function.
 pub(super) struct Hook {
@@ -28,7 +29,7 @@ pub struct State {
     hooks: Vec<Vec<Hook>>,
     /// The layers that are switched on, one bit for each.
     active: AtomicU32,
-    plugin: Copies,
+    pub(super) plugin: Copies,
     shown: Shown,
     forwarders: [Forwarder; COUNT],
     /// The events that become ready for the framework later than in the plugin.
@@ -50,22 +51,8 @@ impl fmt::Debug for State {
 }
 
 impl State {
-    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework;
-    /// a second call with the same instance returns the same table.
-    ///
-    /// # Panics
-    ///
-    /// If there are more than 32 layers.
-    pub fn start<I: Instance>(plugin: StaticApi, layers: Vec<Box<dyn Layer>>) -> StaticApi {
-        assert!(layers.len() <= 32, "a stack has at most 32 layers");
-        let state = I::cell().get_or_init(|| Self::build(plugin.as_raw(), layers, forwarders::<I>()));
-        exit::register(state);
-        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
-        // forward to them.
-        unsafe { StaticApi::new(state.shown.table()) }
-    }
-
-    fn build(plugin: *const PJRT_Api, layers: Vec<Box<dyn Layer>>, forwarders: [Forwarder; COUNT]) -> Self {
+    /// Puts layers in front of a plugin. The first layer is next to the framework.
+    pub(super) fn build(plugin: *const PJRT_Api, layers: Vec<Box<dyn Layer>>, forwarders: [Forwarder; COUNT]) -> Self {
         let layers: Vec<&'static dyn Layer> = layers.into_iter().map(|layer| &*Box::leak(layer)).collect();
         // SAFETY: L1 (plugin): `StaticApi` promises the contract of the table.
         let copies = unsafe { Copies::of(plugin, &forwarders) };
@@ -167,51 +154,49 @@ impl State {
     /// The plugin's function.
     #[inline]
     pub(super) fn real<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
-        let table = self.plugin.table(S::EXTENSION)?;
-        // SAFETY: L3 (tables): the copy has the size of the table that `Known` promises.
-        S::get(unsafe { &*table.cast::<S::Table>() })
+        self.plugin.function::<S>()
     }
 
     /// The number of outputs of a loaded executable, which the plugin reports.
     pub(crate) fn output_count(&self, executable: usize) -> Option<usize> {
         // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
-        unsafe { objects::output_count(self, executable) }
+        unsafe { objects::output_count(&self.plugin, executable) }
     }
 
     /// The devices of a client that this process can use, which the plugin reports.
     pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
         // SAFETY: L2 (arguments): the current call returned or received the client, so it is live.
-        unsafe { objects::addressable_devices(self, client) }
+        unsafe { objects::addressable_devices(&self.plugin, client) }
     }
 
     /// The devices of a loaded executable that this process can use, which the plugin reports.
     pub(crate) fn executable_devices(&self, executable: usize) -> Option<Vec<usize>> {
         // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
-        unsafe { objects::executable_devices(self, executable) }
+        unsafe { objects::executable_devices(&self.plugin, executable) }
     }
 
     /// Whether an event of the current call is ready.
     pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
         // SAFETY: L2 (arguments): the framework passed the event in the current call, so it is live.
-        unsafe { objects::is_ready(self, event) }
+        unsafe { objects::is_ready(&self.plugin, event) }
     }
 
     /// The name of a client's platform, which the plugin reports.
     pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
         // SAFETY: L2 (arguments): the current call received the client, so it is live.
-        unsafe { objects::platform_name(self, client) }
+        unsafe { objects::platform_name(&self.plugin, client) }
     }
 
     /// Waits until an event of the current call is ready. Returns whether that happened within the limit.
     pub(crate) fn wait_for_event(&'static self, event: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
-        unsafe { wait::event(self, event, limit) }
+        unsafe { wait::event(&self.plugin, event, limit) }
     }
 
     /// Waits until a buffer of the current call is ready. Returns whether that happened within the limit.
     pub(crate) fn wait_for_buffer(&'static self, buffer: usize, limit: Duration) -> bool {
         // SAFETY: L2 (arguments): the current call returned the buffer, which the framework does not have yet.
-        unsafe { wait::buffer(self, buffer, limit) }
+        unsafe { wait::buffer(&self.plugin, buffer, limit) }
     }
 
     /// Lets an event, for which [`Call::close_events`] returned this handle, become ready for the framework.
@@ -222,16 +207,13 @@ impl State {
     /// Runs a closure when an event of the current call is ready. Returns whether the plugin accepted that.
     pub(crate) fn when_ready(&'static self, event: usize, run: Box<dyn FnOnce() + Send>) -> bool {
         // SAFETY: L2 (arguments): the current call returned the event, which the framework does not have yet.
-        unsafe { wait::when_ready(self, event, run) }
+        unsafe { wait::when_ready(&self.plugin, event, run) }
     }
 
     /// The code and text of a live error. 0 stands for success.
     pub(crate) fn describe(&self, error: usize) -> Option<LayerError> {
         let error = std::ptr::with_exposed_provenance_mut::<PJRT_Error>(error);
         // SAFETY: L4 (errors): the error lives until the framework, which does not have it yet, destroys it.
-        (!error.is_null()).then(|| unsafe { errors::describe(self, error) })
+        (!error.is_null()).then(|| unsafe { errors::describe(&self.plugin, error) })
     }
 }
-
-/// A slot of the table that the framework gets. The framework reads it as a plain pointer.
-pub(super) type SlotCell = AtomicPtr<()>;

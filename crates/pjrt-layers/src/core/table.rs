@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use pjrt_sys::{PJRT_Api, PJRT_Api_Version, PJRT_Extension_Base, PJRT_Extension_Type};
 
-use super::forward::Forwarder;
 use super::memory;
-use super::state::SlotCell;
+use super::slot::{Forwarder, SlotCell};
+use crate::function::Known;
 
 const WORD: usize = size_of::<usize>();
 /// Longest chain of extensions that is followed.
@@ -113,11 +113,19 @@ impl Copies {
 
     /// The copy of a table, which has the size of the table in this crate's header.
     #[inline]
-    pub(super) fn table(&self, extension: Option<PJRT_Extension_Type>) -> Option<*const u64> {
+    fn table(&self, extension: Option<PJRT_Extension_Type>) -> Option<*const u64> {
         match extension {
             None => Some(self.main.as_ptr()),
             Some(kind) => self.extensions.iter().find(|(k, _)| *k == kind.0).map(|(_, table)| table.as_ptr()),
         }
+    }
+
+    /// The plugin's function.
+    #[inline]
+    pub(super) fn function<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
+        let table = self.table(S::EXTENSION)?;
+        // SAFETY: L3 (tables): the copy has the size of the table that `Known` promises.
+        S::get(unsafe { &*table.cast::<S::Table>() })
     }
 
     /// The pointer in a slot of the plugin's table, which is null if the table ends before it.

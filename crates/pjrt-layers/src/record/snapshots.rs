@@ -6,7 +6,7 @@ use pjrt_record::{ArrayType, Failure, Layout, MemoryLayout, Tiled};
 
 use super::calls::{array, layout};
 use crate::core::{BufferInfo, BufferLayout, State};
-use crate::layer::LayerError;
+use crate::layer_error::LayerError;
 
 /// How long the contents of a buffer may take. They may depend on a transfer that the framework has not started yet.
 const LIMIT: Duration = Duration::from_mins(1);

@@ -8,7 +8,7 @@ use super::log::{ARGS, Log};
 use crate::core::Clock;
 use crate::function::{Field, Function, Kind};
 use crate::generated::FUNCTIONS;
-use crate::layer::LayerError;
+use crate::layer_error::LayerError;
 
 /// Where the layer writes its results.
 #[derive(Clone, Debug, Default)]

@@ -1,0 +1,19 @@
+//! The slots of a table, and the functions that fill them.
+
+use std::sync::atomic::AtomicPtr;
+
+use pjrt_sys::PJRT_Extension_Type;
+
+/// A function for a slot of a table.
+pub(crate) struct Forwarder {
+    /// The function's pointer.
+    pub(super) function: *mut (),
+    /// Offset of the slot in its table.
+    pub(super) offset: usize,
+    pub(super) extension: Option<PJRT_Extension_Type>,
+    /// Size of the table in this crate's header.
+    pub(super) table_size: usize,
+}
+
+/// A slot of the table that the framework gets. The framework reads it as a plain pointer.
+pub(super) type SlotCell = AtomicPtr<()>;
