@@ -24,6 +24,7 @@ mod function;
 )]
 #[rustfmt::skip]
 mod generated;
+mod groups;
 mod layer;
 mod layer_error;
 pub mod overrides;

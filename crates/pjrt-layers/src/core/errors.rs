@@ -12,8 +12,9 @@ use pjrt_sys::{
 };
 use pjrt_types::ErrorCode;
 
+use super::memory;
+use super::send::{destroy_error, send};
 use super::table::Copies;
-use super::{memory, objects};
 use crate::function::Known;
 use crate::layer_error::LayerError;
 
@@ -72,7 +73,7 @@ pub(super) unsafe fn discard(plugin: &Copies, error: *mut PJRT_Error) {
         destroy_own(error);
     } else {
         // SAFETY: this function's contract: the error is one of the plugin's, and ours.
-        let _ = unsafe { objects::checked(plugin, error) };
+        unsafe { destroy_error(plugin, error) };
     }
 }
 
@@ -174,20 +175,13 @@ pub(super) unsafe fn describe(plugin: &Copies, error: *mut PJRT_Error) -> LayerE
     {
         return error.clone();
     }
-    let minor = plugin.version().1;
     let mut code = PJRT_Error_GetCode_Args { error, ..PJRT_Error_GetCode_Args::new() };
-    code.struct_size = PJRT_Error_GetCode_Args::size_at(minor);
-    if let Some(function) = plugin.function::<slot::PJRT_Error_GetCode>() {
-        // SAFETY: L1 (plugin) and L4 (errors).
-        let failed = unsafe { function(&raw mut code) };
-        debug_assert!(failed.is_null(), "the code of an error has no error");
-    }
+    // SAFETY: L4 (errors).
+    let failed = unsafe { send::<slot::PJRT_Error_GetCode>(plugin, &mut code) };
+    debug_assert!(failed.is_none_or(<*mut _>::is_null), "the code of an error has no error");
     let mut text = PJRT_Error_Message_Args { error, ..PJRT_Error_Message_Args::new() };
-    text.struct_size = PJRT_Error_Message_Args::size_at(minor);
-    if let Some(function) = plugin.function::<slot::PJRT_Error_Message>() {
-        // SAFETY: L1 (plugin) and L4 (errors).
-        unsafe { function(&raw mut text) };
-    }
+    // SAFETY: L4 (errors).
+    unsafe { send::<slot::PJRT_Error_Message>(plugin, &mut text) };
     // SAFETY: L1 (plugin): the text is readable for its length until the error is destroyed.
     let message = unsafe { memory::text(text.message.cast(), text.message_size) };
     LayerError::new(ErrorCode::from_raw(code.code.0), message)

@@ -8,10 +8,10 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_Destroy_Args, PJRT_Event_OnReadyCallback, slot};
+use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReadyCallback, slot};
 
+use super::ask::ask;
 use super::call::Call;
-use super::objects::checked;
 use super::ready;
 use super::state::State;
 use crate::function::{Field, Kind};
@@ -63,7 +63,8 @@ impl Gates {
             unsafe { ready::register_late(state, event, callback, with_exposed_provenance_mut(argument)) };
         }
         if is_destroyed {
-            destroy(state, event);
+            // The error cannot be handled, and the framework has given up the event.
+            let _ = ask!(&state.plugin, PJRT_Event_Destroy { event: with_exposed_provenance_mut(event) });
         }
     }
 
@@ -121,16 +122,4 @@ pub(super) fn answer(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Erro
         call.set(is_ready, 0);
     }
     Some(error)
-}
-
-/// Destroys an event of the plugin that the framework has given up.
-fn destroy(state: &State, event: usize) {
-    let event = with_exposed_provenance_mut(event);
-    let mut args = PJRT_Event_Destroy_Args { event, ..PJRT_Event_Destroy_Args::new() };
-    if let Some(destroy) = state.real::<slot::PJRT_Event_Destroy>() {
-        // SAFETY: L1 (plugin), and the framework destroyed the event, which the plugin has not seen.
-        let error = unsafe { destroy(&raw mut args) };
-        // SAFETY: L1 (plugin): the error is ours.
-        let _ = unsafe { checked(&state.plugin, error) };
-    }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod arguments;
+mod ask;
 mod call;
 mod clock;
 mod contain;
@@ -13,12 +14,12 @@ mod frame;
 mod gates;
 mod library;
 mod memory;
-mod objects;
 mod privileges;
 mod program;
 mod queries;
 mod ready;
 mod refusal;
+mod send;
 mod slot;
 mod state;
 mod table;

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout__bindgen_ty_1, PJRT_Buffer_MemoryLayout_Tiled,
-    PJRT_Buffer_MemoryLayout_Type, PJRT_Error, PJRT_Error_Destroy_Args, slot,
+    PJRT_Buffer_MemoryLayout_Type,
 };
 use pjrt_types::ErrorCode;
 
+use super::ask::ask;
 use super::decode::{BufferLayout, layout_of};
+use super::memory;
 use super::state::State;
-use super::{errors, memory};
-use crate::function::Known;
 use crate::layer_error::LayerError;
 
 /// A client, as the plugin describes it.
@@ -67,58 +67,6 @@ pub(crate) struct ExecutableInfo {
     pub(crate) outputs: Vec<(u32, Vec<i64>)>,
 }
 
-/// Calls a function of the plugin. The macro's last part names the inputs.
-macro_rules! ask {
-    ($state:expr, $slot:ident { $($field:ident: $value:expr),* $(,)? }) => {{
-        let mut args = <slot::$slot as pjrt_sys::Slot>::Args::new();
-        $(args.$field = $value;)*
-        // SAFETY: L10 (queries): the handles are live.
-        unsafe { ask::<slot::$slot>($state, args) }
-    }};
-}
-
-/// Calls a function of the plugin with the size that the arguments have in the plugin's version.
-///
-/// # Safety
-///
-/// L10: the handles in the arguments are live, and their pointers are valid.
-unsafe fn ask<S>(state: &State, mut args: S::Args) -> Result<S::Args, LayerError>
-where
-    S: Known<Return = *mut PJRT_Error>,
-{
-    let function = state
-        .real::<S>()
-        .ok_or_else(|| LayerError::new(ErrorCode::UNIMPLEMENTED, format!("the plugin does not have {}", S::NAME)))?;
-    let size = S::Args::size_at(state.plugin_version().1);
-    // SAFETY: a struct of the interface begins with its size.
-    unsafe { (&raw mut args).cast::<usize>().write(size) };
-    // SAFETY: L1 (plugin), and this function's contract.
-    let error = unsafe { function(&raw mut args) };
-    if error.is_null() {
-        return Ok(args);
-    }
-    // SAFETY: L4 (errors): the plugin has just returned it.
-    Err(unsafe { take(state, error) })
-}
-
-/// Reads and destroys an error.
-///
-/// # Safety
-///
-/// L4: `error` is a live error of the plugin that the caller owns.
-unsafe fn take(state: &State, error: *mut PJRT_Error) -> LayerError {
-    // SAFETY: this function's contract.
-    let described = unsafe { errors::describe(&state.plugin, error) };
-    let args = PJRT_Error_Destroy_Args { error, ..PJRT_Error_Destroy_Args::new() };
-    if let Some(destroy) = state.real::<slot::PJRT_Error_Destroy>() {
-        let mut args = args;
-        args.struct_size = PJRT_Error_Destroy_Args::size_at(state.plugin_version().1);
-        // SAFETY: L1 (plugin), and this function's contract.
-        unsafe { destroy(&raw mut args) };
-    }
-    described
-}
-
 /// Copies a text that the plugin returned.
 macro_rules! text {
     ($args:expr, $start:ident, $size:ident) => {
@@ -131,7 +79,7 @@ impl State {
     /// The name and the outputs of a loaded executable.
     pub(crate) fn executable_info(&self, loaded: usize) -> ExecutableInfo {
         self.with_executable(loaded, |executable| {
-            let name = ask!(self, PJRT_Executable_Name { executable: handle(executable) });
+            let name = ask!(&self.plugin, PJRT_Executable_Name { executable: handle(executable) });
             ExecutableInfo {
                 name: text!(name, executable_name, executable_name_size),
                 outputs: self.output_shapes(executable).unwrap_or_default(),
@@ -140,9 +88,25 @@ impl State {
         .unwrap_or_default()
     }
 
+    /// The number of outputs of a loaded executable.
+    pub(crate) fn output_count(&self, loaded: usize) -> Option<usize> {
+        let count = |executable| {
+            ask!(&self.plugin, PJRT_Executable_NumOutputs { executable: handle(executable) })
+                .map(|args| args.num_outputs)
+        };
+        self.with_executable(loaded, count)?.ok()
+    }
+
+    /// The devices of a loaded executable that this process can use.
+    pub(crate) fn executable_devices(&self, loaded: usize) -> Option<Vec<usize>> {
+        let args = ask!(&self.plugin, PJRT_LoadedExecutable_AddressableDevices { executable: handle(loaded) }).ok()?;
+        // SAFETY: L10 (queries): the array has this length.
+        Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
+    }
+
     fn output_shapes(&self, executable: usize) -> Option<Vec<(u32, Vec<i64>)>> {
-        let types = ask!(self, PJRT_Executable_OutputElementTypes { executable: handle(executable) }).ok()?;
-        let shapes = ask!(self, PJRT_Executable_OutputDimensions { executable: handle(executable) }).ok()?;
+        let types = ask!(&self.plugin, PJRT_Executable_OutputElementTypes { executable: handle(executable) }).ok()?;
+        let shapes = ask!(&self.plugin, PJRT_Executable_OutputDimensions { executable: handle(executable) }).ok()?;
         let count = types.num_output_types.min(shapes.num_outputs);
         // SAFETY: L10 (queries): one size for each output.
         let sizes = unsafe { memory::pointers(shapes.dim_sizes.cast(), count) };
@@ -161,22 +125,23 @@ impl State {
 
     /// Runs a function with the executable behind a loaded one.
     fn with_executable<T>(&self, loaded: usize, run: impl FnOnce(usize) -> T) -> Option<T> {
-        let args = ask!(self, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
+        let args =
+            ask!(&self.plugin, PJRT_LoadedExecutable_GetExecutable { loaded_executable: handle(loaded) }).ok()?;
         let result = run(args.executable.expose_provenance());
         // The error cannot be handled, and the executable must not be used any more.
-        let _ = ask!(self, PJRT_Executable_Destroy { executable: args.executable });
+        let _ = ask!(&self.plugin, PJRT_Executable_Destroy { executable: args.executable });
         Some(result)
     }
 
     /// A client with its devices and memories.
     pub(crate) fn client_info(&self, client: usize) -> ClientInfo {
-        let name = ask!(self, PJRT_Client_PlatformName { client: handle(client) });
-        let version = ask!(self, PJRT_Client_PlatformVersion { client: handle(client) });
-        let index = ask!(self, PJRT_Client_ProcessIndex { client: handle(client) });
-        let devices = ask!(self, PJRT_Client_Devices { client: handle(client) })
+        let name = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) });
+        let version = ask!(&self.plugin, PJRT_Client_PlatformVersion { client: handle(client) });
+        let index = ask!(&self.plugin, PJRT_Client_ProcessIndex { client: handle(client) });
+        let devices = ask!(&self.plugin, PJRT_Client_Devices { client: handle(client) })
             // SAFETY: L10 (queries): the array has this length.
             .map(|args| unsafe { memory::pointers(args.devices.cast(), args.num_devices) });
-        let memories = ask!(self, PJRT_Client_AddressableMemories { client: handle(client) })
+        let memories = ask!(&self.plugin, PJRT_Client_AddressableMemories { client: handle(client) })
             // SAFETY: L10 (queries): the array has this length.
             .map(|args| unsafe { memory::pointers(args.addressable_memories.cast(), args.num_addressable_memories) });
         ClientInfo {
@@ -188,14 +153,29 @@ impl State {
         }
     }
 
+    /// The name of a client's platform.
+    pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
+        let args = ask!(&self.plugin, PJRT_Client_PlatformName { client: handle(client) }).ok()?;
+        // SAFETY: L10 (queries): the text is readable for its length while the client lives.
+        Some(unsafe { memory::text(args.platform_name.cast(), args.platform_name_size) })
+    }
+
+    /// The devices of a client that this process can use.
+    pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
+        let args = ask!(&self.plugin, PJRT_Client_AddressableDevices { client: handle(client) }).ok()?;
+        // SAFETY: L10 (queries): the array has this length.
+        Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
+    }
+
     fn device_info(&self, device: usize) -> Option<DeviceInfo> {
-        let description = ask!(self, PJRT_Device_GetDescription { device: handle(device) }).ok()?.device_description;
-        let kind = ask!(self, PJRT_DeviceDescription_Kind { device_description: description });
-        let process = ask!(self, PJRT_DeviceDescription_ProcessIndex { device_description: description });
-        let addressable = ask!(self, PJRT_Device_IsAddressable { device: handle(device) });
+        let description =
+            ask!(&self.plugin, PJRT_Device_GetDescription { device: handle(device) }).ok()?.device_description;
+        let kind = ask!(&self.plugin, PJRT_DeviceDescription_Kind { device_description: description });
+        let process = ask!(&self.plugin, PJRT_DeviceDescription_ProcessIndex { device_description: description });
+        let addressable = ask!(&self.plugin, PJRT_Device_IsAddressable { device: handle(device) });
         Some(DeviceInfo {
             handle: device,
-            id: ask!(self, PJRT_DeviceDescription_Id { device_description: description }).ok()?.id,
+            id: ask!(&self.plugin, PJRT_DeviceDescription_Id { device_description: description }).ok()?.id,
             kind: text!(kind, device_kind, device_kind_size),
             process_index: process.map_or(0, |args| args.process_index),
             addressable: addressable.is_ok_and(|args| args.is_addressable.get()),
@@ -203,13 +183,13 @@ impl State {
     }
 
     fn memory_info(&self, memory: usize) -> Option<MemoryInfo> {
-        let kind = ask!(self, PJRT_Memory_Kind { memory: handle(memory) });
-        let devices = ask!(self, PJRT_Memory_AddressableByDevices { memory: handle(memory) })
+        let kind = ask!(&self.plugin, PJRT_Memory_Kind { memory: handle(memory) });
+        let devices = ask!(&self.plugin, PJRT_Memory_AddressableByDevices { memory: handle(memory) })
             // SAFETY: L10 (queries): the array has this length.
             .map(|args| unsafe { memory::pointers(args.devices.cast(), args.num_devices) });
         Some(MemoryInfo {
             handle: memory,
-            id: ask!(self, PJRT_Memory_Id { memory: handle(memory) }).ok()?.id,
+            id: ask!(&self.plugin, PJRT_Memory_Id { memory: handle(memory) }).ok()?.id,
             kind: text!(kind, kind, kind_size),
             devices: devices.unwrap_or_default(),
         })
@@ -217,11 +197,11 @@ impl State {
 
     /// The type, the shape, the layout and the place of a buffer.
     pub(crate) fn buffer_info(&self, buffer: usize) -> Result<BufferInfo, LayerError> {
-        let dimensions = ask!(self, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
-        let device = ask!(self, PJRT_Buffer_Device { buffer: handle(buffer) });
-        let memory = ask!(self, PJRT_Buffer_Memory { buffer: handle(buffer) });
+        let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
+        let device = ask!(&self.plugin, PJRT_Buffer_Device { buffer: handle(buffer) });
+        let memory = ask!(&self.plugin, PJRT_Buffer_Memory { buffer: handle(buffer) });
         Ok(BufferInfo {
-            element_type: ask!(self, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0,
+            element_type: ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0,
             // SAFETY: L10 (queries): the array has this length.
             dimensions: unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) },
             layout: self.buffer_layout(buffer),
@@ -232,28 +212,33 @@ impl State {
 
     /// The layout of a buffer in the memory of its device, if the plugin returns one.
     pub(crate) fn buffer_layout(&self, buffer: usize) -> Option<BufferLayout> {
-        let args = ask!(self, PJRT_Buffer_GetMemoryLayout { buffer: handle(buffer) }).ok()?;
+        let args = ask!(&self.plugin, PJRT_Buffer_GetMemoryLayout { buffer: handle(buffer) }).ok()?;
         // SAFETY: L10 (queries): the layout is valid while the buffer lives.
         unsafe { layout_of(&args.layout) }
     }
 
     /// Whether a buffer is deleted.
     pub(crate) fn is_deleted(&self, buffer: usize) -> bool {
-        ask!(self, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
+        ask!(&self.plugin, PJRT_Buffer_IsDeleted { buffer: handle(buffer) }).is_ok_and(|args| args.is_deleted.get())
     }
 
     /// Whether the contents of a buffer are there, or an error in their place.
     pub(crate) fn is_buffer_ready(&self, buffer: usize) -> bool {
-        let Ok(args) = ask!(self, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
-        let is_ready = ask!(self, PJRT_Event_IsReady { event: args.event });
+        let Ok(args) = ask!(&self.plugin, PJRT_Buffer_ReadyEvent { buffer: handle(buffer) }) else { return false };
+        let is_ready = self.is_ready(args.event.expose_provenance());
         // The error cannot be handled, and the event must not be used any more.
-        let _ = ask!(self, PJRT_Event_Destroy { event: args.event });
-        is_ready.is_ok_and(|args| args.is_ready.get())
+        let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: args.event });
+        is_ready == Some(true)
+    }
+
+    /// Whether an event is ready.
+    pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
+        ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) }).ok().map(|args| args.is_ready.get())
     }
 
     /// The error of an event that is ready.
     pub(crate) fn event_failure(&self, event: usize) -> Option<LayerError> {
-        ask!(self, PJRT_Event_Error { event: handle(event) }).err()
+        ask!(&self.plugin, PJRT_Event_Error { event: handle(event) }).err()
     }
 
     /// Copies the contents of a buffer to the host, in the order of `minor_to_major`, and waits for them.
@@ -275,10 +260,11 @@ impl State {
         let mut layout = PJRT_Buffer_MemoryLayout::new();
         layout.type_ = PJRT_Buffer_MemoryLayout_Type::PJRT_Buffer_MemoryLayout_Type_Tiled;
         layout.__bindgen_anon_1 = PJRT_Buffer_MemoryLayout__bindgen_ty_1 { tiled };
-        let size = ask!(self, PJRT_Buffer_ToHostBuffer { src: handle(buffer), host_layout: &raw mut layout })?.dst_size;
+        let size = ask!(&self.plugin, PJRT_Buffer_ToHostBuffer { src: handle(buffer), host_layout: &raw mut layout })?
+            .dst_size;
         let mut data = vec![0_u8; size];
         let args = ask!(
-            self,
+            &self.plugin,
             PJRT_Buffer_ToHostBuffer {
                 src: handle(buffer),
                 host_layout: &raw mut layout,
@@ -292,7 +278,7 @@ impl State {
         }
         let deadline = Instant::now() + limit;
         let mut pause = Duration::from_micros(10);
-        while !ask!(self, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
+        while !ask!(&self.plugin, PJRT_Event_IsReady { event: handle(event) })?.is_ready.get() {
             if Instant::now() > deadline {
                 // The plugin may still write to the memory, so it stays valid.
                 std::mem::forget(data);
@@ -304,7 +290,7 @@ impl State {
         }
         let failure = self.event_failure(event);
         // The error cannot be handled, and the event must not be used any more.
-        let _ = ask!(self, PJRT_Event_Destroy { event: handle(event) });
+        let _ = ask!(&self.plugin, PJRT_Event_Destroy { event: handle(event) });
         failure.map_or(Ok(data), Err)
     }
 }

@@ -7,6 +7,7 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnRead
 
 use super::call::Call;
 use super::contain::contain;
+use super::send::send;
 use super::state::State;
 
 thread_local! {
@@ -88,9 +89,9 @@ pub(super) unsafe fn register_late(
     let event = std::ptr::with_exposed_provenance_mut(event);
     let mut args = PJRT_Event_OnReady_Args { event, ..PJRT_Event_OnReady_Args::new() };
     (args.callback, args.user_arg) = (Some(ours), registration.cast());
-    let Some(on_ready) = state.real::<slot::PJRT_Event_OnReady>() else { return };
-    // SAFETY: L1 (plugin), and the event is live by this function's contract.
-    let error = unsafe { on_ready(&raw mut args) };
+    // SAFETY: L10 (queries): the event is live by this function's contract.
+    let error = unsafe { send::<slot::PJRT_Event_OnReady>(&state.plugin, &mut args) };
+    let Some(error) = error else { return };
     if !error.is_null() {
         // SAFETY: L5 (callbacks): a failed registration never calls back, so this is the callback's only call.
         unsafe { run(error, registration.cast()) };

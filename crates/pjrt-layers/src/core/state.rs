@@ -9,7 +9,7 @@ use pjrt_sys::{PJRT_Api, PJRT_Error};
 use super::gates::Gates;
 use super::slot::Forwarder;
 use super::table::{Copies, Shown, TablePlan};
-use super::{errors, objects, wait};
+use super::{errors, wait};
 use crate::function::{Function, Known};
 use crate::generated::{COUNT, FUNCTIONS};
 use crate::layer::Layer;
@@ -155,36 +155,6 @@ impl State {
     #[inline]
     pub(super) fn real<S: Known>(&self) -> Option<unsafe extern "C" fn(*mut S::Args) -> S::Return> {
         self.plugin.function::<S>()
-    }
-
-    /// The number of outputs of a loaded executable, which the plugin reports.
-    pub(crate) fn output_count(&self, executable: usize) -> Option<usize> {
-        // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
-        unsafe { objects::output_count(&self.plugin, executable) }
-    }
-
-    /// The devices of a client that this process can use, which the plugin reports.
-    pub(crate) fn addressable_devices(&self, client: usize) -> Option<Vec<usize>> {
-        // SAFETY: L2 (arguments): the current call returned or received the client, so it is live.
-        unsafe { objects::addressable_devices(&self.plugin, client) }
-    }
-
-    /// The devices of a loaded executable that this process can use, which the plugin reports.
-    pub(crate) fn executable_devices(&self, executable: usize) -> Option<Vec<usize>> {
-        // SAFETY: L2 (arguments): the framework passed the executable in the current call, so it is live.
-        unsafe { objects::executable_devices(&self.plugin, executable) }
-    }
-
-    /// Whether an event of the current call is ready.
-    pub(crate) fn is_ready(&self, event: usize) -> Option<bool> {
-        // SAFETY: L2 (arguments): the framework passed the event in the current call, so it is live.
-        unsafe { objects::is_ready(&self.plugin, event) }
-    }
-
-    /// The name of a client's platform, which the plugin reports.
-    pub(crate) fn platform_name(&self, client: usize) -> Option<String> {
-        // SAFETY: L2 (arguments): the current call received the client, so it is live.
-        unsafe { objects::platform_name(&self.plugin, client) }
     }
 
     /// Waits until an event of the current call is ready. Returns whether that happened within the limit.

@@ -5,12 +5,11 @@ use std::ptr::with_exposed_provenance_mut;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use pjrt_sys::{
-    AbiStruct, PJRT_Buffer_ReadyEvent_Args, PJRT_Error, PJRT_Event_Destroy_Args, PJRT_Event_OnReady_Args, slot,
-};
+use pjrt_sys::{AbiStruct, PJRT_Error};
 
+use super::ask::ask;
 use super::contain::contain;
-use super::objects::checked;
+use super::send::destroy_error;
 use super::table::Copies;
 
 /// Runs when an event becomes ready.
@@ -26,22 +25,16 @@ struct Action {
 ///
 /// `event` is a live event until this function returns.
 pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<dyn FnOnce() + Send>) -> bool {
-    let Some(on_ready) = plugin.function::<slot::PJRT_Event_OnReady>() else { return false };
-    let event = with_exposed_provenance_mut(event);
     let action = Box::into_raw(Box::new(Action { run, plugin }));
     let callback: unsafe extern "C" fn(*mut PJRT_Error, *mut c_void) = act;
-    let mut args = PJRT_Event_OnReady_Args { event, ..PJRT_Event_OnReady_Args::new() };
-    args.struct_size = PJRT_Event_OnReady_Args::size_at(plugin.version().1);
-    (args.callback, args.user_arg) = (Some(callback), action.cast());
-    // SAFETY: L1 (plugin), and the event is live by this function's contract.
-    let error = unsafe { on_ready(&raw mut args) };
-    // SAFETY: L1 (plugin): the error is ours.
-    if unsafe { checked(plugin, error) }.is_none() {
+    let event = with_exposed_provenance_mut(event);
+    let registered =
+        ask!(plugin, PJRT_Event_OnReady { event: event, callback: Some(callback), user_arg: action.cast() });
+    if registered.is_err() {
         // SAFETY: L5 (callbacks): a failed registration never calls back, so the action is still ours.
         drop(unsafe { Box::from_raw(action) });
-        return false;
     }
-    true
+    registered.is_ok()
 }
 
 /// # Safety
@@ -50,8 +43,8 @@ pub(super) unsafe fn when_ready(plugin: &'static Copies, event: usize, run: Box<
 unsafe extern "C" fn act(error: *mut PJRT_Error, argument: *mut c_void) {
     // SAFETY: L5 (callbacks): the plugin calls once, with the registered argument.
     let action = unsafe { Box::from_raw(argument.cast::<Action>()) };
-    // SAFETY: L1 (plugin): the callback owns the error.
-    let _ = unsafe { checked(action.plugin, error) };
+    // SAFETY: L4 (errors): the callback owns the error.
+    unsafe { destroy_error(action.plugin, error) };
     contain(action.run);
 }
 
@@ -77,23 +70,11 @@ pub(super) unsafe fn event(plugin: &'static Copies, event: usize, limit: Duratio
 ///
 /// `buffer` is a live buffer until this function returns.
 pub(super) unsafe fn buffer(plugin: &'static Copies, buffer: usize, limit: Duration) -> bool {
-    let Some(ready_event) = plugin.function::<slot::PJRT_Buffer_ReadyEvent>() else { return false };
     let buffer = with_exposed_provenance_mut(buffer);
-    let mut args = PJRT_Buffer_ReadyEvent_Args { buffer, ..PJRT_Buffer_ReadyEvent_Args::new() };
-    // SAFETY: L1 (plugin), and the buffer is live by this function's contract.
-    let error = unsafe { ready_event(&raw mut args) };
-    // SAFETY: L1 (plugin): the error is ours.
-    if unsafe { checked(plugin, error) }.is_none() {
-        return false;
-    }
+    let Ok(args) = ask!(plugin, PJRT_Buffer_ReadyEvent { buffer: buffer }) else { return false };
     // SAFETY: L1 (plugin): the event is ours until it is destroyed below.
     let is_ready = unsafe { event(plugin, args.event.expose_provenance(), limit) };
-    if let Some(destroy) = plugin.function::<slot::PJRT_Event_Destroy>() {
-        let mut args = PJRT_Event_Destroy_Args { event: args.event, ..PJRT_Event_Destroy_Args::new() };
-        // SAFETY: L1 (plugin), and the event is ours and is given up.
-        let error = unsafe { destroy(&raw mut args) };
-        // SAFETY: L1 (plugin): the error is ours.
-        let _ = unsafe { checked(plugin, error) };
-    }
+    // The error cannot be handled, and the event must not be used any more.
+    let _ = ask!(plugin, PJRT_Event_Destroy { event: args.event });
     is_ready
 }

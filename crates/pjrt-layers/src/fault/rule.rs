@@ -6,6 +6,7 @@ use std::time::Duration;
 use pjrt_types::ErrorCode;
 
 use crate::function::{Field, Function, Kind};
+use crate::groups::{ALLOCATIONS, COMPILERS, TRANSFERS};
 
 /// Which calls fail or are delayed. [`Rules::from_str`](std::str::FromStr::from_str) reads them from a text.
 ///
@@ -89,31 +90,8 @@ fn mix(from: u64) -> u64 {
 }
 
 /// Functions that belong together, by a name for the user.
-pub(super) const KINDS: &[(&str, &[&str])] = &[
-    (
-        "memory",
-        &[
-            "PJRT_Client_BufferFromHostBuffer",
-            "PJRT_Client_CreateUninitializedBuffer",
-            "PJRT_Client_CreateBuffersForAsyncHostToDevice",
-            "PJRT_Buffer_CopyToDevice",
-            "PJRT_Buffer_CopyToMemory",
-            "PJRT_LoadedExecutable_Execute",
-        ],
-    ),
-    ("compile", &["PJRT_Client_Compile", "PJRT_Compile", "PJRT_Executable_DeserializeAndLoad"]),
-    (
-        "transfer",
-        &[
-            "PJRT_Client_BufferFromHostBuffer",
-            "PJRT_Buffer_ToHostBuffer",
-            "PJRT_Buffer_CopyRawToHost",
-            "PJRT_Buffer_CopyToDevice",
-            "PJRT_Buffer_CopyToMemory",
-            "PJRT_AsyncHostToDeviceTransferManager_TransferData",
-        ],
-    ),
-];
+pub(super) const KINDS: &[(&str, &[&str])] =
+    &[("memory", ALLOCATIONS), ("compile", COMPILERS), ("transfer", TRANSFERS)];
 
 /// Whether a function returns events.
 pub(super) fn returns_events(function: &Function) -> bool {
@@ -130,17 +108,6 @@ pub(super) fn can_fail(function: &Function) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generated::FUNCTIONS;
-
-    #[test]
-    fn kinds_have_functions_that_can_fail() {
-        for (kind, names) in KINDS {
-            for name in *names {
-                let found = FUNCTIONS.iter().find(|function| function.name == *name);
-                assert!(found.is_some_and(can_fail), "{kind}: {name}");
-            }
-        }
-    }
 
     #[test]
     fn draws_are_even_and_depend_on_everything() {

@@ -9,6 +9,7 @@ use super::queries::{Devices, Memory};
 use super::synchronous;
 use crate::core::{Call, TablePlan};
 use crate::function::Function;
+use crate::groups::starts_work;
 use crate::layer::{Layer, Outcome, Step};
 
 /// Saves and replaces programs, changes the answers to queries, and makes calls synchronous. Without a setting, it changes
@@ -88,7 +89,7 @@ impl Layer for Override {
             || self.is_memory_query(function)
             || self.visible.wants(function)
             || self.programs.wants(function)
-            || self.synchronous && synchronous::waits(function)
+            || self.synchronous && starts_work(function)
     }
 
     fn plan(&self, plan: &mut TablePlan) {

@@ -6,33 +6,16 @@ use std::time::Duration;
 use pjrt_sys::slot;
 
 use crate::core::Call;
-use crate::function::{Function, Kind};
+use crate::function::Kind;
+use crate::groups::starts_work;
 
 /// Maximum time for the work of a call. A run may depend on later calls, such as those on other devices, or those that
 /// provide its arguments.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// The functions that start work, and return events or buffers that become ready when it has ended. The buffers of other
-/// functions become ready only after later calls.
-const FUNCTIONS: &[&str] = &[
-    "PJRT_Client_BufferFromHostBuffer",
-    "PJRT_Buffer_ToHostBuffer",
-    "PJRT_Buffer_CopyRawToHost",
-    "PJRT_Buffer_CopyToDevice",
-    "PJRT_Buffer_CopyToMemory",
-    "PJRT_AsyncHostToDeviceTransferManager_TransferData",
-    "PJRT_AsyncHostToDeviceTransferManager_TransferLiteral",
-    "PJRT_LoadedExecutable_Execute",
-];
-
-/// Whether calls of a function wait.
-pub(super) fn waits(function: &Function) -> bool {
-    FUNCTIONS.contains(&function.name)
-}
-
 /// Waits for the events and buffers that a successful call returned.
 pub(super) fn wait(call: &Call) {
-    if !waits(call.function()) {
+    if !starts_work(call.function()) {
         return;
     }
     let mut buffers = Vec::new();

@@ -1,0 +1,35 @@
+//! Calls of the plugin with arguments of its version.
+
+use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
+
+use super::table::Copies;
+use crate::function::Known;
+
+/// Calls a function of the plugin with the size that the arguments have in the plugin's version. Returns `None` if the
+/// plugin lacks the function.
+///
+/// # Safety
+///
+/// L10: the handles in the arguments are live, and their pointers are valid.
+pub(super) unsafe fn send<S: Known>(plugin: &Copies, args: &mut S::Args) -> Option<S::Return> {
+    let function = plugin.function::<S>()?;
+    let size = S::Args::size_at(plugin.version().1);
+    let args = std::ptr::from_mut(args);
+    // SAFETY: L2 (arguments): each struct of the interface begins with its size.
+    unsafe { args.cast::<usize>().write(size) };
+    // SAFETY: L1 (plugin), and this function's contract.
+    Some(unsafe { function(args) })
+}
+
+/// Destroys an error of the plugin, or nothing.
+///
+/// # Safety
+///
+/// L4: `error` is null, or a live error of the plugin that the framework does not have.
+pub(super) unsafe fn destroy_error(plugin: &Copies, error: *mut PJRT_Error) {
+    if !error.is_null() {
+        let mut args = PJRT_Error_Destroy_Args { error, ..PJRT_Error_Destroy_Args::new() };
+        // SAFETY: this function's contract.
+        unsafe { send::<slot::PJRT_Error_Destroy>(plugin, &mut args) };
+    }
+}
