@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::python::{JAX, Jax, MAIN};
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
 /// The outcome of the tests with one version.
@@ -35,8 +36,9 @@ pub(crate) fn prepare(all: bool) {
     }
 }
 
-/// The libraries that `tests/jax` loads.
+/// The libraries that `tests/jax` loads, and the command `pjrt`.
 pub(crate) struct Libraries<'a> {
+    pub(crate) command: &'a Path,
     pub(crate) cpu: &'a Path,
     /// Records the calls of a framework.
     pub(crate) traced: &'a Path,
@@ -58,11 +60,6 @@ pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<R
     rows
 }
 
-/// The command `pjrt`, which [`package_in`] builds.
-fn command() -> PathBuf {
-    sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX))
-}
-
 /// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
 pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
     package_in("tests/jax-package", cpu, None)
@@ -71,13 +68,13 @@ pub(crate) fn package(cpu: &Path) -> Result<PathBuf, Error> {
 /// Unpacks the wheel of a plugin from `pjrt package` in a folder of cargo's target folder, and returns the folder with
 /// its content.
 pub(crate) fn package_in(folder: &str, library: &Path, manifest: Option<&Path>) -> Result<PathBuf, Error> {
-    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
+    let workspace = Workspace::build()?;
     let folder = sh::target().join(folder);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
     let wheels = folder.join("wheels");
-    let mut package = Command::new(command());
+    let mut package = Command::new(workspace.command("pjrt"));
     package.arg("package").arg("--library").arg(library).arg("--output").arg(&wheels).arg("--no-torch");
     if let Some(manifest) = manifest {
         package.arg("--manifest").arg(manifest);
@@ -99,7 +96,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
-    pytest.env("PJRT_COMMAND", command()).env("PJRT_LAYERS_LIBRARY", libraries.layers);
+    pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
     let result = sh::run_watched(&mut pytest, |line| {

@@ -22,6 +22,7 @@ mod test;
 mod tidy;
 mod tools;
 mod vendor;
+mod workspace;
 
 use std::process::ExitCode;
 

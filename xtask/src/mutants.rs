@@ -2,12 +2,11 @@
 
 use std::process::Command;
 
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
-/// Builds and runs `crates/pjrt-mutants`. The build selects the whole workspace, so that it shares its dependencies with
-/// the tests.
+/// Builds and runs `crates/pjrt-mutants`.
 pub(crate) fn run(args: &[&str]) -> Result<(), Error> {
-    sh::run(sh::cargo().args(["build", "--quiet", "--workspace", "--bin", "pjrt-mutants"]))?;
-    let program = sh::target().join(format!("debug/pjrt-mutants{}", std::env::consts::EXE_SUFFIX));
+    let program = Workspace::build()?.command("pjrt-mutants");
     sh::run(Command::new(program).args(args))
 }

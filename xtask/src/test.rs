@@ -3,8 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Instant;
 
 use crate::package::{PLUGINS, PLUGINS_WITHOUT_HARDWARE, Plugin};
+use crate::workspace::Workspace;
 use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
 /// Number of tests that ran, and number of skipped tests.
@@ -58,11 +61,12 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     report.check("cargo test", outcome);
 
     step("examples of `pjrt`");
-    let outcome = examples().map(|ran| report.passed += ran);
+    let workspace = Workspace::build()?;
+    let outcome = examples(workspace).map(|ran| report.passed += ran);
     report.check("the examples of crates/pjrt", outcome);
     match plugin_files.last() {
         Some(newest) => {
-            let outcome = examples_on(newest).map(|ran| report.passed += ran);
+            let outcome = examples_on(workspace, newest).map(|ran| report.passed += ran);
             report.check(&format!("the programs of crates/pjrt/examples on {}", newest.display()), outcome);
         }
         None => {
@@ -99,15 +103,12 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     }
 
     step("JAX on the CPU plugin");
-    let example = |name: &str| {
-        let (prefix, suffix) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-        sh::target().join("debug/examples").join(format!("{prefix}{name}{suffix}"))
-    };
     let libraries = jax::Libraries {
+        command: &workspace.command("pjrt"),
         cpu: &cpu,
-        traced: &example("traced_plugin"),
-        dlpack: &example("dlpack_exchange"),
-        layers: &example("layers_plugin"),
+        traced: &workspace.example_library("traced_plugin"),
+        dlpack: &workspace.example_library("dlpack_exchange"),
+        layers: &workspace.example_library("layers_plugin"),
     };
     let package = jax::package(&cpu)?;
     let rows = jax::run(&libraries, &package, all);
@@ -120,7 +121,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
 
     if let Some(python) = python {
         step("wheels of `pjrt package` in fresh Python environments");
-        let outcome = wheels(&python, &cpu, &plugins, &mut report);
+        let outcome = wheels(workspace, &python, &cpu, &plugins, &mut report);
         report.check("pytest tests/package", outcome);
 
         step("pypjrt.conform on the CPU plugin");
@@ -145,22 +146,22 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
 }
 
 /// Runs every example of `pjrt` on the embedded CPU device. Returns the number of examples.
-fn examples() -> Result<u64, Error> {
+fn examples(workspace: Workspace) -> Result<u64, Error> {
     let mut ran = 0;
     for entry in std::fs::read_dir(sh::root().join("crates/pjrt/examples"))? {
         let path = entry?.path();
         let name = path.file_stem().and_then(OsStr::to_str).ok_or("an example has a name that is not UTF-8")?;
-        sh::output(&mut example(name))?;
+        sh::output(&mut example(workspace, name))?;
         println!("{name}: ok");
         ran += 1;
     }
     if ran == 0 { Err("crates/pjrt/examples is empty".into()) } else { Ok(ran) }
 }
 
-fn example(name: &str) -> Command {
-    let mut cargo = sh::cargo();
-    cargo.args(["run", "--quiet", "-p", "pjrt-rs", "--example", name]).env_remove("PJRT_PLUGIN");
-    cargo
+fn example(workspace: Workspace, name: &str) -> Command {
+    let mut example = Command::new(workspace.example(name));
+    example.current_dir(sh::root()).env_remove("PJRT_PLUGIN");
+    example
 }
 
 /// The examples that run on any plugin.
@@ -180,20 +181,19 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Runs the examples that work with every plugin on this one. Returns their number.
-fn examples_on(plugin: &Path) -> Result<u64, Error> {
+fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
     for name in PROGRAMS {
-        sh::output(example(name).env("PJRT_PLUGIN", plugin))?;
+        sh::output(example(workspace, name).env("PJRT_PLUGIN", plugin))?;
         println!("{name} on {}: ok", plugin.display());
     }
     Ok(PROGRAMS.len() as u64)
 }
 
 /// Packages plugins, installs the wheels and runs JAX on them.
-fn wheels(python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
-    sh::run(sh::cargo().args(["build", "-p", "pjrt-cli"]))?;
+fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
     let mut pytest = Command::new(python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/package"));
-    pytest.env("PJRT_COMMAND", sh::target().join(format!("debug/pjrt{}", std::env::consts::EXE_SUFFIX)));
+    pytest.env("PJRT_COMMAND", workspace.command("pjrt"));
     pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
     sh::run_watched(&mut pytest, |line| report.pytest_line(line))
 }
@@ -300,8 +300,10 @@ impl Report {
     }
 }
 
+/// Prints the name of a step, and the time since the first step began.
 fn step(name: &str) {
-    println!("\n== {name}");
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    println!("\n== {name} (after {} s)", FIRST.get_or_init(Instant::now).elapsed().as_secs());
 }
 
 /// Whether a line belongs to a backtrace: `  12: core::panicking::panic_fmt` or `             at src/lib.rs:3:5`.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::package::{Form, Package};
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
 /// A tool, and the package that contains it for Linux on x86-64.
@@ -79,8 +80,8 @@ pub(crate) fn book() -> Result<(), Error> {
 fn conformance_reports(folder: &Path) -> Result<[&'static str; 2], Error> {
     let [page, report] = ["embedded-cpu.html", "embedded-cpu.json"];
     fs::create_dir_all(folder)?;
-    let mut pjrt = sh::cargo();
-    pjrt.args(["run", "--quiet", "-p", "pjrt-cli", "--", "conform", "cpu", "--jobs", "2"]);
+    let mut pjrt = Command::new(Workspace::build()?.command("pjrt"));
+    pjrt.current_dir(sh::root()).args(["conform", "cpu", "--jobs", "2"]);
     pjrt.args(["--option", "device_count=4", "--expectations"]);
     pjrt.arg("crates/pjrt-conformance/expectations/embedded-cpu.toml");
     pjrt.arg("--html").arg(folder.join(page)).arg("--report").arg(folder.join(report));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::workspace::Workspace;
 use crate::{Error, sh};
 
 /// The plugin's name. It has an underscore, which package names replace by a hyphen.
@@ -120,15 +121,9 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Builds the `pjrt` command.
-fn pjrt() -> Result<PathBuf, Error> {
-    sh::run(sh::cargo().args(["build", "--quiet", "-p", "pjrt-cli"]))?;
-    Ok(sh::target().join(format!("debug/pjrt{}", env::consts::EXE_SUFFIX)))
-}
-
 /// Checks that a new plugin passes its own CI. `seen` receives every line of the output.
 pub(crate) fn run(python: Option<&Path>, seen: impl FnMut(&str)) -> Result<(), Error> {
-    let pjrt = pjrt()?;
+    let pjrt = Workspace::build()?.command("pjrt");
     let project = Project::new(&pjrt)?;
     let mut ci = project.command("bash");
     ci.arg("ci.sh").env("PJRT", &pjrt);
@@ -140,7 +135,7 @@ pub(crate) fn run(python: Option<&Path>, seen: impl FnMut(&str)) -> Result<(), E
 
 /// Builds the same library from scratch, and prints the time.
 pub(crate) fn size() -> Result<(), Error> {
-    let project = Project::new(&pjrt()?)?;
+    let project = Project::new(&Workspace::build()?.command("pjrt"))?;
     if project.build.exists() {
         fs::remove_dir_all(&project.build)?;
     }

@@ -1,0 +1,45 @@
+//! The debug build of the workspace, whose commands, libraries and examples other steps use.
+
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX, EXE_SUFFIX};
+use std::path::PathBuf;
+
+use crate::{Error, sh};
+
+/// The programs and libraries of the workspace in the debug profile.
+#[derive(Clone, Copy)]
+pub(crate) struct Workspace(());
+
+impl Workspace {
+    /// Builds all libraries, commands and examples.
+    ///
+    /// The selection contains examples, so that cargo enables the features of dependencies that the tests need. A build
+    /// of one package (`-p`) would compile these dependencies again, with other features.
+    pub(crate) fn build() -> Result<Self, Error> {
+        sh::run(sh::cargo().args(["build", "--quiet", "--workspace", "--lib", "--bins", "--examples"]))?;
+        Ok(Self(()))
+    }
+
+    /// The path of a command.
+    pub(crate) fn command(self, name: &str) -> PathBuf {
+        debug().join(format!("{name}{EXE_SUFFIX}"))
+    }
+
+    /// The path of a shared library.
+    pub(crate) fn library(self, name: &str) -> PathBuf {
+        debug().join(format!("{DLL_PREFIX}{name}{DLL_SUFFIX}"))
+    }
+
+    /// The path of an example that is a program.
+    pub(crate) fn example(self, name: &str) -> PathBuf {
+        debug().join("examples").join(format!("{name}{EXE_SUFFIX}"))
+    }
+
+    /// The path of an example that is a shared library.
+    pub(crate) fn example_library(self, name: &str) -> PathBuf {
+        debug().join("examples").join(format!("{DLL_PREFIX}{name}{DLL_SUFFIX}"))
+    }
+}
+
+fn debug() -> PathBuf {
+    sh::target().join("debug")
+}
