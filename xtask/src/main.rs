@@ -12,6 +12,7 @@ mod fuzz;
 mod header;
 mod jax;
 mod jax_tests;
+mod layers;
 mod mutants;
 mod package;
 mod plugin_header;
@@ -50,6 +51,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-tests             build libplugin_registry, and run the tests and examples in C and C++
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
+  layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
   mutants [OPTION ...] [NAME ...]
                       run the conformance suite against deliberately broken plugins, and print the percentage that it
                       finds; fails below 95 %. --list lists the plugins
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         ["burn", args @ ..] => burn::arguments(args),
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
+        ["layers"] => layers::run(),
         ["mutants", args @ ..] => mutants::run(args),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(package::PLUGINS),

@@ -89,8 +89,12 @@ fn structs(function: &Function) -> impl Iterator<Item = (&'static crate::Field, 
 }
 
 /// The size that a plugin expects, if the caller announces another one. Sizes beyond this crate's header are known only
-/// to the framework and the plugin.
+/// to the framework and the plugin. A struct that is shorter than in every version is left to the plugin, which must
+/// reject it: zeros would stand for arguments that no version leaves out.
 fn wanted(layout: &Layout, plugin_minor: u32, announced: usize) -> Option<usize> {
+    if (layout.size_behind)(announced) < (layout.size_at)(0) {
+        return None;
+    }
     let size = (layout.size_at)(plugin_minor);
     let is_newer = u64::from(plugin_minor) > u64::from(PJRT_API_MINOR) && announced > size;
     (announced != size && !is_newer).then_some(size)
@@ -113,5 +117,7 @@ mod tests {
         assert_eq!(wanted(&options, 200, 168), None);
         assert_eq!(wanted(&options, 200, 80), Some(160));
         assert!(!has_grown(&Layout::of::<PJRT_Buffer_Destroy_Args>()));
+        // No version has execute options of 8 bytes.
+        assert_eq!(wanted(&options, 106, 8), None);
     }
 }

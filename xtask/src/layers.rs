@@ -1,0 +1,110 @@
+//! `cargo xtask layers`: runs the conformance suite with layers between it and the embedded CPU device, and between it
+//! and XLA's CPU plugins.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::package::PLUGINS;
+use crate::workspace::Workspace;
+use crate::{Error, sh};
+
+/// The areas of the suite that run. The cases of the area `abi` break rules on purpose, which `validate` reports. Those of
+/// `leaks` measure the memory of the process, and `validate` keeps facts about destroyed objects.
+const AREAS: [&str; 19] = [
+    "buffers",
+    "client",
+    "collectives",
+    "data",
+    "devices",
+    "errors",
+    "events",
+    "executables",
+    "extensions",
+    "formats",
+    "limits",
+    "memories",
+    "numerics",
+    "process",
+    "program",
+    "teardown",
+    "threads",
+    "topology",
+    "transfers",
+];
+/// The areas that run with the layers that delay and change calls.
+const FEW_AREAS: [&str; 2] = ["program", "transfers"];
+
+/// Runs all combinations of layers and plugins.
+pub(crate) fn run() -> Result<(), Error> {
+    let workspace = Workspace::build()?;
+    let embedded = workspace.library("pjrt_plugin_cpu");
+    let run = |layers, areas: &[&str], plugin: &Path, expectations| {
+        Run { workspace, layers, areas, plugin, expectations }.run()
+    };
+    run("trace,validate,compat", &AREAS, &embedded, "embedded-cpu.toml")?;
+    run("fault,override", &FEW_AREAS, &embedded, "embedded-cpu.toml")?;
+    for plugin in PLUGINS {
+        match plugin.path() {
+            Ok(path) => run("trace,validate,compat", &AREAS, &path, "xla-cpu.toml")?,
+            Err(error) => println!("SKIPPED layers on XLA CPU {}: {}", plugin.api, sh::reason(&error)),
+        }
+    }
+    Ok(())
+}
+
+/// A run of the suite.
+struct Run<'a> {
+    workspace: Workspace,
+    layers: &'a str,
+    areas: &'a [&'a str],
+    plugin: &'a Path,
+    /// The name of the file with the expected outcomes.
+    expectations: &'a str,
+}
+
+impl Run<'_> {
+    fn run(&self) -> Result<(), Error> {
+        println!("\n{} in front of {}", self.layers, self.plugin.display());
+        let output = sh::target().join("layers");
+        if output.exists() {
+            fs::remove_dir_all(&output)?;
+        }
+        let mut pjrt = Command::new(self.workspace.command("pjrt"));
+        pjrt.current_dir(sh::root()).arg("conform").arg(self.workspace.library("pjrt_layers_plugin"));
+        pjrt.args(["--jobs", "2", "--expectations"]);
+        pjrt.arg(Path::new("crates/pjrt-conformance/expectations").join(self.expectations));
+        if self.expectations == "embedded-cpu.toml" {
+            pjrt.args(["--option", "device_count=4"]);
+        }
+        for area in self.areas {
+            pjrt.arg("--filter").arg(format!("{area}.*"));
+        }
+        pjrt.env("PJRT_LAYERS", self.layers).env("PJRT_LAYERS_PLUGIN", self.plugin);
+        pjrt.env("PJRT_LAYERS_OUTPUT", &output).env("PJRT_LAYERS_TRACE_CALLS", "1000");
+        pjrt.env("PJRT_LAYERS_FAULT", "* delay=1us");
+        sh::run(&mut pjrt)?;
+        if self.layers.contains("validate") { reports(&output) } else { Ok(()) }
+    }
+}
+
+/// Fails if `validate` reported a violation, or wrote no file.
+fn reports(folder: &Path) -> Result<(), Error> {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("validate-")) {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(format!("the layer `validate` wrote no file to {}", folder.display()).into());
+    }
+    for file in files {
+        let text = fs::read_to_string(&file)?;
+        if text.lines().any(|line| line.starts_with('[')) {
+            return Err(format!("the layer `validate` reported in {}:\n{text}", file.display()).into());
+        }
+    }
+    Ok(())
+}
