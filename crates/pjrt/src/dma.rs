@@ -12,9 +12,12 @@ use crate::error::Error;
 use crate::handle::{Owner, SendPtr};
 use crate::loan::Loan;
 
-/// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. It is
-/// unregistered when the mapping is dropped.
-pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static> {
+/// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. Clones share
+/// the registration. It ends when the last clone is dropped.
+pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static>(Arc<Registration<D>>);
+
+/// Unregisters the memory when it is dropped.
+struct Registration<D: AsRef<[u8]> + Send + Sync + 'static> {
     /// `None` only within `drop`.
     data: Option<Loan<D>>,
     /// The registered memory, which belongs to `data`.
@@ -23,8 +26,17 @@ pub struct DmaMapping<D: AsRef<[u8]> + Send + Sync + 'static> {
 }
 
 impl Client {
-    /// Registers host memory with this client's devices. To upload from it, pass an `Arc` of the mapping to
+    /// Registers host memory with this client's devices. To upload from it, pass a clone of the mapping to
     /// [`Client::buffer_from_owned`].
+    ///
+    /// ```
+    /// # fn upload(client: &pjrt::Client) -> Result<(), pjrt::Error> {
+    /// let mapping = client.dma_map(vec![0u8; 1 << 16])?;
+    /// let first = client.buffer_from_owned(mapping.clone(), &[1 << 16], pjrt::Placement::Default)?;
+    /// let second = client.buffer_from_owned(mapping, &[256, 256], pjrt::Placement::Default)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -47,7 +59,8 @@ impl Client {
             Ok(()) => {
                 // Remember the memory, because `as_ref` may return other memory at the next call.
                 let registered = SendPtr(NonNull::from(bytes));
-                Ok(DmaMapping { data: Some(data), registered, client: self.inner().clone() })
+                let client = self.inner().clone();
+                Ok(DmaMapping(Arc::new(Registration { data: Some(data), registered, client })))
             }
             Err(error) => {
                 data.give_back();
@@ -59,12 +72,18 @@ impl Client {
 
 impl<D: AsRef<[u8]> + Send + Sync + 'static> AsRef<[u8]> for DmaMapping<D> {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the loan keeps the memory until the mapping is dropped, and lends it as bytes that do not change.
-        unsafe { self.registered.0.as_ref() }
+        // SAFETY: the loan keeps the memory until the last clone is dropped, and lends it as bytes that do not change.
+        unsafe { self.0.registered.0.as_ref() }
     }
 }
 
-impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for DmaMapping<D> {
+impl<D: AsRef<[u8]> + Send + Sync + 'static> Clone for DmaMapping<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<D: AsRef<[u8]> + Send + Sync + 'static> Drop for Registration<D> {
     #[doc(alias = "PJRT_Client_DmaUnmap")]
     fn drop(&mut self) {
         let Some(data) = self.data.take() else { return };

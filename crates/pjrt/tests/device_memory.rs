@@ -351,15 +351,8 @@ mod references {
         refused(client.dma_map(Vec::new()), "dma_map", "no bytes");
         let pages = vec![7u8; 1 << 16];
         let Some(mapping) = supported(client, "dma_map", client.dma_map(pages)) else { return };
-        let mapping = Arc::new(mapping);
-        struct Shared(Arc<pjrt::DmaMapping<Vec<u8>>>);
-        impl AsRef<[u8]> for Shared {
-            fn as_ref(&self) -> &[u8] {
-                (*self.0).as_ref()
-            }
-        }
         let device = client.default_device().unwrap();
-        let buffer = client.buffer_from_owned(Shared(mapping.clone()), &[1 << 16], &device).unwrap();
+        let buffer = client.buffer_from_owned(mapping.clone(), &[1 << 16], &device).unwrap();
         assert!(buffer.to_host::<u8>().unwrap().iter().all(|byte| *byte == 7));
         drop(buffer);
         client.synchronize(LONG).unwrap();

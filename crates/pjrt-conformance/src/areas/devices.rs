@@ -310,6 +310,31 @@ fn devices(suite: &mut Suite) {
         });
     suite
         .case(
+            "devices.query.clear_memory_stats",
+            "pjrt_c_api.h, PJRT_Device_ClearMemoryStats: resets the peaks of the statistics",
+            "users measure the peak of one training step",
+        )
+        .functions(&[Function::PJRT_Device_MemoryStats, Function::PJRT_Device_ClearMemoryStats])
+        .isolated()
+        .check(|cx| {
+            let device = cx.device()?;
+            let buffer = cx.floats(&vec![1.0; 1 << 20])?;
+            buffer.wait()?;
+            drop(buffer);
+            let before = device.memory_stats()?;
+            device.clear_memory_stats()?;
+            let after = device.memory_stats()?;
+            if let (Some(before), Some(after)) = (before.peak_bytes_in_use, after.peak_bytes_in_use) {
+                ensure!(
+                    after + (2 << 20) <= before,
+                    "the peak was {before} bytes with a buffer of 4194304 bytes, and is {after} after its reset"
+                );
+            }
+            ensure!(after.bytes_in_use >= 0, "{} bytes are in use", after.bytes_in_use);
+            Ok(())
+        });
+    suite
+        .case(
             "devices.query.default_assignment",
             "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: a device for each replica and partition",
             "JAX creates meshes from this assignment",

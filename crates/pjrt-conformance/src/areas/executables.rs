@@ -1,6 +1,9 @@
 //! Executables: queries, serialization, formats and versions of programs, and topologies.
 
-use pjrt::{CompileOptions, ElementType, Function, Program, SerializedExecutable, Shape, TopologyDescription};
+use pjrt::{
+    CompileOptions, Device, DeviceAssignment, ElementType, ExecuteContext, ExecuteOptions, Function, Input,
+    LoadOptions, Placement, Program, SerializedExecutable, Shape, TopologyDescription,
+};
 
 use crate::case::Profiles;
 use crate::context::floats;
@@ -291,6 +294,48 @@ fn serialization(suite: &mut Suite) {
             ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
             Ok(())
         });
+    suite
+        .case(
+            "executables.serialize.other_device",
+            "pjrt_c_api.h, PJRT_Executable_DeserializeAndLoad_Args: overridden_serialized_compile_options replace those of \
+             the executable",
+            "a process of a cluster loads a cached executable for its own device",
+        )
+        .profiles(Profiles::JAX)
+        .functions(SERIALIZE)
+        .devices(2)
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            let bytes = cx.add_one(2)?.executable().serialize()?;
+            let mut options = CompileOptions::default();
+            options.device_assignment = DeviceAssignment::new(1, 1, vec![i64::from(devices[1].id()?)]);
+            let loaded = cx
+                .client()?
+                .deserialize_and_load_with(&bytes, &LoadOptions::new().with_overridden_compile_options(options))?;
+            let ids: Vec<i32> = loaded.addressable_devices().iter().map(Device::id).collect::<Result<_, _>>()?;
+            ensure_eq!(ids, vec![devices[1].id()?], "devices of the loaded executable");
+            let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[1]))?;
+            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.context.run",
+            "pjrt_c_api.h, PJRT_ExecuteOptions: context is passed to the custom calls of the run",
+            "frameworks pass a context to every run, also of programs without custom calls",
+        )
+        .functions(&[Function::PJRT_ExecuteContext_Create, Function::PJRT_ExecuteContext_Destroy])
+        .check(|cx| {
+            let executable = cx.add_one(2)?;
+            let input = cx.floats(&[1.0, 2.0])?;
+            let context = ExecuteContext::new(cx.plugin())?;
+            for _ in 0..2 {
+                let options = ExecuteOptions::new().with_context(context.clone());
+                let run = executable.execute_with([Input::from(&input)], &options)?;
+                ensure_eq!(floats(&run.outputs[0])?, vec![2.0, 3.0], "result");
+            }
+            Ok(())
+        });
     for name in ["truncated", "extended", "altered", "empty"] {
         suite
             .case(
@@ -426,7 +471,7 @@ fn topology(suite: &mut Suite) {
                 .iter()
                 .map(pjrt::DeviceDescription::id)
                 .collect::<Result<_, _>>()?;
-            let devices: Vec<i32> = client.devices()?.iter().map(pjrt::Device::id).collect::<Result<_, _>>()?;
+            let devices: Vec<i32> = client.devices()?.iter().map(Device::id).collect::<Result<_, _>>()?;
             ensure_eq!(ids(described), ids(devices), "ids");
             Ok(())
         });

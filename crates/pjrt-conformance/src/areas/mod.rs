@@ -9,6 +9,7 @@ mod errors;
 mod events;
 mod executables;
 mod extensions;
+mod host_memory;
 mod numerics;
 mod processes;
 mod transfers;
@@ -22,6 +23,7 @@ pub(crate) fn declare(suite: &mut Suite) {
     events::declare(suite);
     errors::declare(suite);
     buffers::declare(suite);
+    host_memory::declare(suite);
     devices::declare(suite);
     collectives::declare(suite);
     transfers::declare(suite);

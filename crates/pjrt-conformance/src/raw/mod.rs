@@ -10,6 +10,7 @@ mod failure;
 mod objects;
 mod sizes;
 mod table;
+mod view;
 
 pub(crate) use buffers::{
     GUARD, copy_raw_guarded, execute_keeping, execute_unchecked, host_size, load_bytes, read_guarded, read_with_size,
@@ -23,3 +24,4 @@ pub(crate) use objects::{
 };
 pub(crate) use sizes::{Newer, OLDER, PROBES, newer};
 pub(crate) use table::{MOST, chain};
+pub(crate) use view::{View, view_of};
