@@ -21,6 +21,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("pjrt-c", "pjrt_c"),
     ("stablehlo-rs", "stablehlo"),
     ("stablehlo-cpu", "stablehlo_cpu"),
+    ("stablehlo-jit", "stablehlo_jit"),
     ("pjrt-cpu", "pjrt_cpu"),
     ("pjrt-conformance", "pjrt_conformance"),
 ];

@@ -40,6 +40,9 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo-rs", "pjrt-types"),
     ("stablehlo-cpu", "pjrt-rs-sys"),
     ("stablehlo-cpu", "pjrt-types"),
+    ("stablehlo-jit", "pjrt-rs-sys"),
+    ("stablehlo-jit", "pjrt-types"),
+    ("stablehlo-jit", "stablehlo-cpu"),
     // `pjrt-rs` depends on it only with the feature `hazards`.
     ("pjrt-rs", "stablehlo-rs"),
     ("pjrt-cpu", "libloading"),

@@ -40,6 +40,11 @@ const CASES: &[Case] = cases! {
     "conv" 1.5
     "mlp_step" 1.0
     "transformer_block" 1.2
+    "loop_scalar" 1.5
+    "loop_branch" 1.5
+    "loop_update" 1.5
+    "loop_runge_kutta" 1.5
+    "loop_newton" 1.5
 };
 
 /// The target ratio for compiling.

@@ -1,4 +1,4 @@
-"""Writes the programs of the benchmark `against_xla`, as JAX lowers them.
+"""Writes the programs of the benchmark `against_xla`, as JAX lowers them. Those named `loop_` are written by hand.
 
 Run with JAX 0.10.2 (the environment `cargo xtask test` makes): python make.py
 """

@@ -1,6 +1,7 @@
 //! Converts the graph to steps: fuses nodes, numbers slots and finds last uses.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::fuse::schedule;
 use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
@@ -9,6 +10,7 @@ use super::pool::{Buffer, Pool};
 use super::program::{Arg, Block, Out, Step};
 use super::row_fusion::compile_rows;
 use super::schedule::{Group, Item, Rows};
+use super::settings::CompileSettings;
 use super::simplify::simplify;
 use super::tile::fill;
 use crate::error::{CompileError, RunError};
@@ -26,10 +28,12 @@ pub(crate) fn emit(
     args: &[ValueIndex],
     values: &[Value],
     pool: &Pool,
+    settings: &CompileSettings,
 ) -> Result<Emitted, CompileError> {
     let mut e = Emitter {
         values,
         pool,
+        compile_loops: settings.compile_loops && cfg!(feature = "jit"),
         slot: HashMap::new(),
         free: Vec::new(),
         slots: 0,
@@ -48,6 +52,8 @@ pub(crate) fn emit(
 struct Emitter<'a> {
     values: &'a [Value],
     pool: &'a Pool,
+    /// Whether to compile loops to machine code.
+    compile_loops: bool,
     slot: HashMap<ValueIndex, u32>,
     /// Slots that later values may reuse.
     free: Vec<u32>,
@@ -164,7 +170,7 @@ impl Emitter<'_> {
         let args = self.args(&ins, dying)?;
         let outs = needed.iter().map(|&v| self.out(v, None)).collect();
         let free = self.release(dying, pinned);
-        Ok(Step::Kernel { kernel: Box::new(program), args, outs, free })
+        Ok(Step::Kernel { kernel: Arc::new(program), args, outs, free })
     }
 
     /// The results of a block. Moves a result out of its slot if the block owns it and returns it only once.
@@ -203,6 +209,12 @@ impl Emitter<'_> {
             takeable.remove(&v);
         });
         let args = self.args(&node.ins, &takeable)?;
+        #[cfg(feature = "jit")]
+        if self.compile_loops
+            && let Some(compiled) = super::loops::compile(&node, self.values)
+        {
+            return self.compiled_loop(compiled, args, &node.outs, dying, needed, pinned);
+        }
         match node.op {
             Op::Kernel { kernel, starts } => {
                 let mut outs = Vec::with_capacity(node.outs.len());
@@ -245,6 +257,25 @@ impl Emitter<'_> {
                 Err(CompileError::invalid("an elementwise node was left out of the groups"))
             }
         }
+    }
+
+    /// Emits a loop that was compiled to machine code.
+    #[cfg(feature = "jit")]
+    fn compiled_loop(
+        &mut self,
+        compiled: super::loops::CompiledLoop,
+        mut args: Vec<Arg>,
+        outs: &[ValueIndex],
+        dying: &HashSet<ValueIndex>,
+        needed: &[ValueIndex],
+        pinned: &HashSet<ValueIndex>,
+    ) -> Result<Step, CompileError> {
+        // The captured values stay in their slots until the step ends.
+        args.extend(self.args(&compiled.captured, &HashSet::new())?);
+        let made = outs.iter().enumerate().map(|(i, &v)| self.out(v, u16::try_from(i).ok())).collect();
+        let mut free = self.release(dying, pinned);
+        free.extend(self.drop_unread(outs, needed));
+        Ok(Step::Kernel { kernel: compiled.kernel, args, outs: made, free })
     }
 
     /// A value that a step computes, in the memory of operand `from` if one is given.

@@ -4,6 +4,8 @@
 //! A value is a buffer. Only the ops that need the extents of a buffer store them, so `reshape` and same-width
 //! `bitcast_convert` need no node. Their result is the operand's value.
 
+use std::sync::Arc;
+
 use super::elementwise::Map;
 use super::kernels::Kernel;
 use super::kernels::collective::Collective;
@@ -45,7 +47,7 @@ pub(crate) enum Op {
     /// Copies the operand to memory if it is a constant of equal elements.
     Copy,
     Kernel {
-        kernel: Box<dyn Kernel>,
+        kernel: Arc<dyn Kernel>,
         starts: Vec<Option<u16>>,
     },
     /// A collective, which all members of a group run together.

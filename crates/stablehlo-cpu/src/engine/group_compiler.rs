@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::elementwise::chain::{Link, SecondOperand};
-use super::elementwise::{F32, Map};
+use super::elementwise::{F32, Loop, Map};
 use super::graph::{Constant, Op, Value, ValueIndex};
 use super::schedule::Group;
 use super::tile::{Dst, Instr, Read, Splat, SplatValue, Src, TileOp, TileProgram};
@@ -107,7 +107,7 @@ impl GroupCompiler<'_> {
     fn op(&mut self, group: &Group, at: usize) -> Option<TileOp> {
         let node = &group.nodes[at];
         Some(match &node.op {
-            Op::Map(Map::F32(function)) => {
+            Op::Map(Map { code: Loop::F32(function), .. }) => {
                 let before = self.joined[..at].iter().position(|&next| next == Some(at));
                 let before = before.and_then(|b| Some((group.nodes[b].outs[0], self.chains.remove(&b)?)));
                 let chain = self.chain(before, *function, &node.ins);
@@ -122,7 +122,7 @@ impl GroupCompiler<'_> {
                 for (src, &v) in srcs.iter_mut().zip(&node.ins) {
                     *src = self.src(v);
                 }
-                TileOp::Map(map.clone(), srcs)
+                TileOp::Map(map.code.clone(), srcs)
             }
             Op::Load(_) if self.viewed.contains_key(&node.outs[0]) => return None,
             Op::Load(view) => TileOp::Load(self.input(node.ins[0]), view.clone()),

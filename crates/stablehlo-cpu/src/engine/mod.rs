@@ -16,6 +16,8 @@ mod graph;
 mod group_compiler;
 mod huge_pages;
 mod kernels;
+#[cfg(feature = "jit")]
+mod loops;
 mod lower;
 mod memory_estimate;
 mod parallel;

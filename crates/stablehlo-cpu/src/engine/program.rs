@@ -1,6 +1,7 @@
 //! A compiled program: a flat list of steps over numbered slots, and the loop that runs them.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -39,7 +40,7 @@ pub(crate) struct Out {
 
 pub(crate) enum Step {
     Tile { program: TileProgram, n: usize, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
-    Kernel { kernel: Box<dyn Kernel>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
+    Kernel { kernel: Arc<dyn Kernel>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     Collective { collective: Box<Collective>, args: Vec<Arg>, outs: Vec<Out>, free: Vec<u32> },
     While { args: Vec<Arg>, carried: Vec<u32>, cond: Block, body: Block, outs: Vec<u32>, free: Vec<u32> },
     Case { index: Arg, select: Select, branches: Vec<Block>, outs: Vec<u32>, free: Vec<u32> },

@@ -37,7 +37,7 @@ pub(crate) fn lower_program(module: &Module, settings: &CompileSettings, pool: &
         )));
     }
     let args: Vec<ValueIndex> = args.iter().map(|a| a.value).collect();
-    let emitted = emit(block, &args, &lower.values, pool)?;
+    let emitted = emit(block, &args, &lower.values, pool, settings)?;
     Ok(Program {
         name: module.name.clone().unwrap_or_else(|| func.name.clone()),
         parameters,

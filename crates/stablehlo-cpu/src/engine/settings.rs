@@ -24,6 +24,10 @@ pub struct CompileSettings {
     /// Finds handlers of custom calls in a registry of the embedding program. The engine queries it for targets without
     /// a handler in [`custom_calls`](super::custom_calls).
     pub custom_calls: Option<Lookup>,
+    /// Whether loops over scalars and small arrays are compiled to machine code, if the crate's feature `jit` is on and
+    /// the processor is supported. Their results are the same bits in either case, except for the sign and the payload of a
+    /// NaN.
+    pub compile_loops: bool,
 }
 
 impl Default for CompileSettings {
@@ -36,6 +40,7 @@ impl Default for CompileSettings {
             parameter_orders: Vec::new(),
             output_orders: Vec::new(),
             custom_calls: None,
+            compile_loops: true,
         }
     }
 }

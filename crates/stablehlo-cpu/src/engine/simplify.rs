@@ -3,8 +3,9 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::elementwise::Map;
+use super::elementwise::Loop;
 use super::graph::{BlockGraph, Constant, Node, Op, Value, ValueIndex};
 use super::kernels::dot::Dot;
 
@@ -25,13 +26,13 @@ enum Key {
 fn key(node: &Node, values: &[Value]) -> Option<Key> {
     match &node.op {
         Op::Map(map) => {
-            let function = match map {
-                Map::One(f) => *f as usize,
-                Map::Two(f) => *f as usize,
-                Map::Three(f) => *f as usize,
+            let function = match &map.code {
+                Loop::One(f) => *f as usize,
+                Loop::Two(f) => *f as usize,
+                Loop::Three(f) => *f as usize,
                 // The type number is smaller than any address.
-                Map::F32(f) => *f as usize,
-                Map::With(_) => return None,
+                Loop::F32(f) => *f as usize,
+                Loop::With(_) => return None,
             };
             Some(Key::Map(function, node.ins.clone(), values[node.outs[0] as usize].n))
         }
@@ -118,7 +119,7 @@ fn transpose_products(block: &mut BlockGraph) {
         let (a, b) = (block.nodes[maker].ins[0], block.nodes[maker].ins[1]);
         let node = &mut block.nodes[at];
         node.ins = vec![b, a];
-        node.op = Op::Kernel { kernel: Box::new(swapped), starts: Vec::new() };
+        node.op = Op::Kernel { kernel: Arc::new(swapped), starts: Vec::new() };
         dropped.push(maker);
     }
     let mut at = 0;

@@ -31,6 +31,11 @@ impl Stop {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// The flag that is set when the request is made.
+    pub(crate) fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+
     /// Returns an error if the request was made.
     #[inline]
     pub(crate) fn check(stop: Option<&Self>) -> Result<(), RunError> {

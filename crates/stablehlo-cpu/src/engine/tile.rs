@@ -7,7 +7,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 
 use super::dtype::{DType, with_dtype, with_size};
 use super::elementwise::chain::{self, Link, MAX_READS, Operand};
-use super::elementwise::{Map, num::Cast};
+use super::elementwise::{Loop, num::Cast};
 use super::parallel;
 use super::pool::{LINE, Line};
 use super::view::{self, View};
@@ -39,7 +39,7 @@ pub(crate) enum Dst {
 
 /// The operation of an instruction.
 pub(crate) enum TileOp {
-    Map(Map, [Src; 3]),
+    Map(Loop, [Src; 3]),
     /// Elements of an input through a strided view.
     Load(u16, View),
     Iota(Iota),
@@ -82,6 +82,7 @@ pub(crate) enum SplatValue {
 #[derive(Clone, Copy)]
 pub(crate) struct Iota {
     fill: fn(usize, usize, usize, &mut [u8]),
+    dtype: DType,
     inner: usize,
     extent: usize,
 }
@@ -107,7 +108,16 @@ impl Iota {
             }
         }
         let (inner, extent) = (inner.max(1), extent.max(1));
-        with_dtype!(dtype, T => Some(Iota { fill: fill::<T>, inner, extent }), _ => None)
+        with_dtype!(dtype, T => Some(Iota { fill: fill::<T>, dtype, inner, extent }), _ => None)
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// Number of elements with the same position, and number of positions.
+    pub(crate) fn shape(&self) -> (usize, usize) {
+        (self.inner, self.extent)
     }
 }
 

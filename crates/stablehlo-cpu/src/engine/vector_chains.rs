@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::elementwise::Map;
 use super::elementwise::chain::MAX_READS;
+use super::elementwise::{Loop, Map};
 use super::graph::{Node, Op, Value, ValueIndex};
 use super::schedule::Group;
 use super::view::View;
@@ -24,7 +24,7 @@ pub(crate) struct Plan {
 }
 
 fn is_chainable(node: &Node) -> bool {
-    matches!(node.op, Op::Map(Map::F32(_)))
+    matches!(node.op, Op::Map(Map { code: Loop::F32(_), .. }))
 }
 
 /// Plans a group with the outputs `wanted`.

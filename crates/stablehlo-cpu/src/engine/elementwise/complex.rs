@@ -7,7 +7,7 @@ use num_complex::Complex;
 use stablehlo::ir::{Binary, ComparisonDirection, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
-use super::{Map, One, Two};
+use super::{Loop, One, Two};
 use crate::engine::dtype::{DType, Pred};
 
 type C32 = Complex<f32>;
@@ -227,8 +227,8 @@ fn less<T: PartialOrd>(a: Complex<T>, b: Complex<T>) -> bool {
 macro_rules! with {
     ($dtype:expr, $f:path) => {
         match $dtype {
-            DType::C64 => Some(Map::One(|a, o| scalar1::<C32, C32>(a, o, |z| narrow($f(wide(z)))))),
-            DType::C128 => Some(Map::One(|a, o| scalar1::<C64, C64>(a, o, $f))),
+            DType::C64 => Some(Loop::One(|a, o| scalar1::<C32, C32>(a, o, |z| narrow($f(wide(z)))))),
+            DType::C128 => Some(Loop::One(|a, o| scalar1::<C64, C64>(a, o, $f))),
             _ => None,
         }
     };
@@ -237,8 +237,8 @@ macro_rules! with {
 macro_rules! with2 {
     ($dtype:expr, $f:path) => {
         match $dtype {
-            DType::C64 => Some(Map::Two(|a, b, o| scalar2::<C32, C32>(a, b, o, |z, w| narrow($f(wide(z), wide(w)))))),
-            DType::C128 => Some(Map::Two(|a, b, o| scalar2::<C64, C64>(a, b, o, $f))),
+            DType::C64 => Some(Loop::Two(|a, b, o| scalar2::<C32, C32>(a, b, o, |z, w| narrow($f(wide(z), wide(w)))))),
+            DType::C128 => Some(Loop::Two(|a, b, o| scalar2::<C64, C64>(a, b, o, $f))),
             _ => None,
         }
     };
@@ -248,20 +248,20 @@ macro_rules! with2 {
 macro_rules! own {
     ($dtype:expr, $one:ident, $loop:ident, $f:expr) => {
         match $dtype {
-            DType::C64 => Some(Map::$one(|a, b, o| $loop::<C32, C32>(a, b, o, $f))),
-            DType::C128 => Some(Map::$one(|a, b, o| $loop::<C64, C64>(a, b, o, $f))),
+            DType::C64 => Some(Loop::$one(|a, b, o| $loop::<C32, C32>(a, b, o, $f))),
+            DType::C128 => Some(Loop::$one(|a, b, o| $loop::<C64, C64>(a, b, o, $f))),
             _ => None,
         }
     };
 }
 
 /// An op of one complex operand. `abs`, `real` and `imag` return real numbers.
-pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
+pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     macro_rules! to_real {
         ($f32:expr, $f64:expr) => {
             match dtype {
-                DType::C64 => Some(Map::One(|a, o| scalar1::<C32, f32>(a, o, $f32))),
-                DType::C128 => Some(Map::One(|a, o| scalar1::<C64, f64>(a, o, $f64))),
+                DType::C64 => Some(Loop::One(|a, o| scalar1::<C32, f32>(a, o, $f32))),
+                DType::C128 => Some(Loop::One(|a, o| scalar1::<C64, f64>(a, o, $f64))),
                 _ => None,
             }
         };
@@ -271,8 +271,8 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
         Unary::Real => to_real!(|z| z.re, |z| z.re),
         Unary::Imag => to_real!(|z| z.im, |z| z.im),
         Unary::Negate => match dtype {
-            DType::C64 => Some(Map::One(|a, o| map1::<C32, C32>(a, o, |z| -z))),
-            DType::C128 => Some(Map::One(|a, o| map1::<C64, C64>(a, o, |z| -z))),
+            DType::C64 => Some(Loop::One(|a, o| map1::<C32, C32>(a, o, |z| -z))),
+            DType::C128 => Some(Loop::One(|a, o| map1::<C64, C64>(a, o, |z| -z))),
             _ => None,
         },
         Unary::Cbrt => with!(dtype, cbrt),
@@ -293,7 +293,7 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
 }
 
 /// An op of two complex operands.
-pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
+pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     match op {
         Binary::Add => own!(dtype, Two, map2, |z, w| z + w),
         Binary::Subtract => own!(dtype, Two, map2, |z, w| z - w),
@@ -308,16 +308,16 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
 }
 
 /// `complex`: combines two real numbers.
-pub(crate) fn complex(part: DType) -> Option<Map> {
+pub(crate) fn complex(part: DType) -> Option<Loop> {
     match part {
-        DType::F32 => Some(Map::Two(|a, b, o| map2::<f32, C32>(a, b, o, C32::new))),
-        DType::F64 => Some(Map::Two(|a, b, o| map2::<f64, C64>(a, b, o, C64::new))),
+        DType::F32 => Some(Loop::Two(|a, b, o| map2::<f32, C32>(a, b, o, C32::new))),
+        DType::F64 => Some(Loop::Two(|a, b, o| map2::<f64, C64>(a, b, o, C64::new))),
         _ => None,
     }
 }
 
 /// `compare` of complex numbers.
-pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Map> {
+pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Loop> {
     fn loops<T: Pod + PartialOrd>(direction: ComparisonDirection) -> Two
     where
         Complex<T>: Pod,
@@ -336,14 +336,14 @@ pub(crate) fn compare(direction: ComparisonDirection, dtype: DType) -> Option<Ma
         }
     }
     match dtype {
-        DType::C64 => Some(Map::Two(loops::<f32>(direction))),
-        DType::C128 => Some(Map::Two(loops::<f64>(direction))),
+        DType::C64 => Some(Loop::Two(loops::<f32>(direction))),
+        DType::C128 => Some(Loop::Two(loops::<f64>(direction))),
         _ => None,
     }
 }
 
 /// `clamp` of complex numbers: lower bound, value, upper bound.
-pub(crate) fn clamp(dtype: DType) -> Option<Map> {
+pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     fn each<T: Pod + PartialOrd>(l: &[u8], x: &[u8], h: &[u8], o: &mut [u8])
     where
         Complex<T>: Pod,
@@ -354,14 +354,14 @@ pub(crate) fn clamp(dtype: DType) -> Option<Map> {
         });
     }
     match dtype {
-        DType::C64 => Some(Map::Three(each::<f32>)),
-        DType::C128 => Some(Map::Three(each::<f64>)),
+        DType::C64 => Some(Loop::Three(each::<f32>)),
+        DType::C128 => Some(Loop::Three(each::<f64>)),
         _ => None,
     }
 }
 
 /// `convert` between the two complex types, or from a real type of the same width. The imaginary part is then zero.
-pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
+pub(crate) fn convert(from: DType, to: DType) -> Option<Loop> {
     let f: One = match (from, to) {
         (DType::C64, DType::C128) => |a, o| scalar1::<C32, C64>(a, o, wide),
         (DType::C128, DType::C64) => |a, o| scalar1::<C64, C32>(a, o, narrow),
@@ -369,7 +369,7 @@ pub(crate) fn convert(from: DType, to: DType) -> Option<Map> {
         (DType::F64, DType::C128) => |a, o| scalar1::<f64, C64>(a, o, |x| C64::new(x, 0.0)),
         _ => return None,
     };
-    Some(Map::One(f))
+    Some(Loop::One(f))
 }
 
 #[cfg(test)]

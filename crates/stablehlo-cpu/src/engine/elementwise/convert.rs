@@ -7,7 +7,7 @@ use stablehlo::ir::Unary;
 
 use super::map::{map1, scalar1};
 use super::num::{Cast, narrowed};
-use super::{Map, One, complex, narrow};
+use super::{Loop, One, complex, narrow};
 use crate::engine::dtype::{DType, Pred};
 
 macro_rules! from {
@@ -37,13 +37,13 @@ macro_rules! from {
 /// Narrow floats are converted through `f32`. Narrow integers are bytes with fewer bits in use. Complex numbers are
 /// converted through the real type of their parts, and the imaginary part is dropped. So no loop is needed for each
 /// pair of types.
-pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Map, DType)>> {
+pub(crate) fn convert(from: DType, to: DType) -> Option<Vec<(Loop, DType)>> {
     let mut steps = Vec::new();
     push_steps(from, to, &mut steps)?;
     Some(steps)
 }
 
-fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<()> {
+fn push_steps(from: DType, to: DType, steps: &mut Vec<(Loop, DType)>) -> Option<()> {
     if from == to {
         return Some(());
     }
@@ -88,8 +88,8 @@ fn push_steps(from: DType, to: DType, steps: &mut Vec<(Map, DType)>) -> Option<(
 }
 
 /// `convert` between types that take whole bytes and that the engine computes with.
-fn whole(from: DType, to: DType) -> Option<Map> {
-    Some(Map::One(match from {
+fn whole(from: DType, to: DType) -> Option<Loop> {
+    Some(Loop::One(match from {
         DType::Bool => from!(Pred, to),
         DType::I8 => from!(i8, to),
         DType::I16 => from!(i16, to),
@@ -108,9 +108,9 @@ fn whole(from: DType, to: DType) -> Option<Map> {
 }
 
 /// `reduce_precision`: rounds to a float of fewer bits. The type stays the same.
-pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: u32) -> Option<Map> {
+pub(crate) fn reduce_precision(dtype: DType, exponent_bits: u32, mantissa_bits: u32) -> Option<Loop> {
     let (e, m) = (exponent_bits, mantissa_bits);
-    Some(Map::With(match dtype {
+    Some(Loop::With(match dtype {
         DType::F64 => {
             Arc::new(move |a, o| scalar1::<f64, f64>(a, o, |x| f64::from_bits(reduce(x.to_bits(), 11, 52, e, m))))
         }

@@ -7,7 +7,7 @@ use num_complex::Complex;
 
 use super::complex::{cos, ln_abs, narrow, sin, tan, wide};
 use super::map::scalar1;
-use super::{Map, One};
+use super::{Loop, One};
 use crate::engine::dtype::DType;
 
 type C32 = Complex<f32>;
@@ -137,7 +137,7 @@ fn conj(z: C64) -> C64 {
 }
 
 /// The complex function with that name.
-pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Map> {
+pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Loop> {
     macro_rules! of {
         ($f:path) => {
             match dtype {
@@ -161,7 +161,7 @@ pub(crate) fn complex_special(name: &str, dtype: DType) -> Option<Map> {
         "tan" => of!(tan),
         _ => return None,
     };
-    Some(Map::One(f))
+    Some(Loop::One(f))
 }
 
 #[cfg(test)]

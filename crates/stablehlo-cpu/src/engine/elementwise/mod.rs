@@ -6,17 +6,16 @@ mod convert;
 mod function;
 mod inverse;
 pub(crate) mod map;
-mod math;
+pub(crate) mod math;
+mod named;
 mod narrow;
 pub(crate) mod num;
 mod special;
 mod table;
 
 pub(crate) use chain::F32;
-pub(crate) use complex::complex;
-pub(crate) use convert::{convert, reduce_precision};
-pub(crate) use function::{Map, One, Two};
-pub(crate) use inverse::complex_special;
-pub(crate) use narrow::{counted, wrap};
-pub(crate) use special::{multiply_high, next_after, special, special_f32, special2};
-pub(crate) use table::{binary, clamp, compare, select, unary};
+pub(crate) use function::{Loop, Map, Meaning, One, Two};
+pub(crate) use named::{
+    binary, clamp, compare, complex, complex_special, convert, counted, multiply_high, next_after, reduce_precision,
+    select, special, special_f32, special2, unary, wrap,
+};

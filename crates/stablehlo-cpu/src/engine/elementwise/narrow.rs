@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use stablehlo::{FloatFormat, NonFinite};
 
-use super::Map;
+use super::Loop;
 use super::map::scalar1;
 use crate::engine::dtype::DType;
 
@@ -135,23 +135,23 @@ fn encode_e8m0(x: f64) -> u8 {
 }
 
 /// The `f32` that each pattern represents.
-pub(crate) fn decode(dtype: DType) -> Option<Map> {
+pub(crate) fn decode(dtype: DType) -> Option<Loop> {
     let table: Vec<f32> = match format(dtype) {
         Some(f) => (0..=255).map(|code| f.decode(code)).collect(),
         None if dtype == DType::F8E8M0FNU => (0..=255).map(decode_e8m0).collect(),
         None => return None,
     };
-    Some(Map::With(Arc::new(move |a, o| scalar1::<u8, f32>(a, o, |code| table[usize::from(code)]))))
+    Some(Loop::With(Arc::new(move |a, o| scalar1::<u8, f32>(a, o, |code| table[usize::from(code)]))))
 }
 
 /// The nearest pattern for an `f32`, or for an `f64`.
-pub(crate) fn encode(dtype: DType, from: DType) -> Option<Map> {
+pub(crate) fn encode(dtype: DType, from: DType) -> Option<Loop> {
     let f = format(dtype);
     if f.is_none() && dtype != DType::F8E8M0FNU {
         return None;
     }
     let one = move |x: f64| f.map_or_else(|| encode_e8m0(x), |f| f.encode(x));
-    Some(Map::With(match from {
+    Some(Loop::With(match from {
         DType::F32 => Arc::new(move |a, o| scalar1::<f32, u8>(a, o, |x| one(f64::from(x)))),
         DType::F64 => Arc::new(move |a, o| scalar1::<f64, u8>(a, o, one)),
         _ => return None,
@@ -159,9 +159,9 @@ pub(crate) fn encode(dtype: DType, from: DType) -> Option<Map> {
 }
 
 /// Keeps the low bits of `i8` or `u8` values, sign- or zero-extended according to the type.
-pub(crate) fn wrap(dtype: DType) -> Option<Map> {
+pub(crate) fn wrap(dtype: DType) -> Option<Loop> {
     let drop = 8 - dtype.narrow_bits()?;
-    Some(Map::With(if matches!(dtype, DType::I2 | DType::I4) {
+    Some(Loop::With(if matches!(dtype, DType::I2 | DType::I4) {
         Arc::new(move |a, o| scalar1::<i8, i8>(a, o, |x| x.wrapping_shl(drop) >> drop))
     } else {
         Arc::new(move |a, o| scalar1::<u8, u8>(a, o, |x| x.wrapping_shl(drop) >> drop))
@@ -169,11 +169,11 @@ pub(crate) fn wrap(dtype: DType) -> Option<Map> {
 }
 
 /// The nearest integer of a narrow type for an `f64`: rounds towards zero and saturates. NaN becomes 0.
-pub(crate) fn from_f64(dtype: DType) -> Option<Map> {
+pub(crate) fn from_f64(dtype: DType) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let signed = matches!(dtype, DType::I2 | DType::I4);
     let (low, high) = if signed { (-(1i8 << (bits - 1)), (1i8 << (bits - 1)) - 1) } else { (0, (1i8 << bits) - 1) };
-    Some(Map::With(Arc::new(move |a, o| {
+    Some(Loop::With(Arc::new(move |a, o| {
         scalar1::<f64, i8>(a, o, |x| {
             let all = low..=high;
             let x = x.trunc();
@@ -189,10 +189,10 @@ pub(crate) fn from_f64(dtype: DType) -> Option<Map> {
 }
 
 /// `count_leading_zeros` and `popcnt`, counting only the bits of the narrow type.
-pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Map> {
+pub(crate) fn counted(dtype: DType, leading: bool) -> Option<Loop> {
     let bits = dtype.narrow_bits()?;
     let mask = (1u8 << bits) - 1;
-    Some(Map::With(Arc::new(move |a, o| {
+    Some(Loop::With(Arc::new(move |a, o| {
         scalar1::<u8, u8>(a, o, |x| {
             let count = if leading { (x & mask).leading_zeros() + bits - 8 } else { (x & mask).count_ones() };
             u8::try_from(count).unwrap_or(0)

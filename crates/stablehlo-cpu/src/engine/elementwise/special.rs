@@ -5,11 +5,11 @@
 use half::{bf16, f16};
 
 use super::map::{scalar1, scalar2};
-use super::{F32, Map, One, Two};
+use super::{F32, Loop, One, Two};
 use crate::engine::dtype::DType;
 
 /// The function of one operand with that name.
-pub(crate) fn special(name: &str) -> Option<Map> {
+pub(crate) fn special(name: &str) -> Option<Loop> {
     macro_rules! one {
         ($f:expr) => {
             |a, o| scalar1::<f64, f64>(a, o, $f)
@@ -33,26 +33,26 @@ pub(crate) fn special(name: &str) -> Option<Map> {
         "tan" => one!(f64::tan),
         _ => return None,
     };
-    Some(Map::One(f))
+    Some(Loop::One(f))
 }
 
 /// The function of that name, if `f32` has a separate loop for it. Programs call `erf` for every element of a layer.
-pub(crate) fn special_f32(name: &str) -> Option<Map> {
-    (name == "erf").then_some(Map::F32(F32::Erf))
+pub(crate) fn special_f32(name: &str) -> Option<Loop> {
+    (name == "erf").then_some(Loop::F32(F32::Erf))
 }
 
 /// The function of two operands with that name.
-pub(crate) fn special2(name: &str) -> Option<Map> {
+pub(crate) fn special2(name: &str) -> Option<Loop> {
     let f: Two = match name {
         "polygamma" => |a, b, o| scalar2::<f64, f64>(a, b, o, polygamma),
         "zeta" => |a, b, o| scalar2::<f64, f64>(a, b, o, zeta),
         _ => return None,
     };
-    Some(Map::Two(f))
+    Some(Loop::Two(f))
 }
 
 /// The next representable number after the first operand, in the direction of the second.
-pub(crate) fn next_after(dtype: DType) -> Option<Map> {
+pub(crate) fn next_after(dtype: DType) -> Option<Loop> {
     macro_rules! neighbour {
         ($t:ty) => {
             |a, b, o| {
@@ -80,11 +80,11 @@ pub(crate) fn next_after(dtype: DType) -> Option<Map> {
         DType::Bf16 => neighbour!(bf16),
         _ => return None,
     };
-    Some(Map::Two(f))
+    Some(Loop::Two(f))
 }
 
 /// The upper half of the product of two integers.
-pub(crate) fn multiply_high(dtype: DType) -> Option<Map> {
+pub(crate) fn multiply_high(dtype: DType) -> Option<Loop> {
     macro_rules! high {
         ($t:ty, $wide:ty) => {
             |a, b, o| {
@@ -106,7 +106,7 @@ pub(crate) fn multiply_high(dtype: DType) -> Option<Map> {
         DType::U64 => high!(u64, u128),
         _ => return None,
     };
-    Some(Map::Two(f))
+    Some(Loop::Two(f))
 }
 
 /// Uses the absolute value, so that the function is exactly odd.

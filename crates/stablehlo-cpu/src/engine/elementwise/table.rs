@@ -5,20 +5,20 @@ use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
 use super::map::{map1, map2, map3, scalar1, scalar2};
 use super::num::{Bits, Int, Num, Real};
-use super::{F32, Map, One, Two, complex};
+use super::{F32, Loop, One, Two, complex};
 use crate::engine::dtype::{DType, Pred, with_size};
 
 /// `$op` over the listed element types. Any other type returns `None`.
 macro_rules! over {
     ($dtype:expr, One, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
         match $dtype {
-            $(DType::$d => Some(Map::One(|a, o| $loop::<$t, $t>(a, o, $f))),)*
+            $(DType::$d => Some(Loop::One(|a, o| $loop::<$t, $t>(a, o, $f))),)*
             _ => None,
         }
     };
     ($dtype:expr, Two, $loop:ident, [$($d:ident = $t:ty),*], $f:expr) => {
         match $dtype {
-            $(DType::$d => Some(Map::Two(|a, b, o| $loop::<$t, $t>(a, b, o, $f))),)*
+            $(DType::$d => Some(Loop::Two(|a, b, o| $loop::<$t, $t>(a, b, o, $f))),)*
             _ => None,
         }
     };
@@ -28,19 +28,19 @@ macro_rules! reals {
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
-            DType::F32 => Some(Map::F32(F32::$chained)),
-            DType::F64 => Some(Map::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
-            DType::Bf16 => Some(Map::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
-            DType::F16 => Some(Map::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
+            DType::F32 => Some(Loop::F32(F32::$chained)),
+            DType::F64 => Some(Loop::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
+            DType::Bf16 => Some(Loop::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
+            DType::F16 => Some(Loop::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
             _ => None,
         }
     };
     ($dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
-            DType::F32 => Some(Map::One(|a, o| $loop::<f32, f32>(a, o, Real::$f))),
-            DType::F64 => Some(Map::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
-            DType::Bf16 => Some(Map::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
-            DType::F16 => Some(Map::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
+            DType::F32 => Some(Loop::One(|a, o| $loop::<f32, f32>(a, o, Real::$f))),
+            DType::F64 => Some(Loop::One(|a, o| scalar1::<f64, f64>(a, o, Real::$f))),
+            DType::Bf16 => Some(Loop::One(|a, o| $loop::<bf16, bf16>(a, o, Real::$f))),
+            DType::F16 => Some(Loop::One(|a, o| scalar1::<f16, f16>(a, o, Real::$f))),
             _ => None,
         }
     };
@@ -61,8 +61,8 @@ macro_rules! ints {
 macro_rules! ints2 {
     ($dtype:expr, $f:ident) => {
         match $dtype {
-            DType::I32 => Some(Map::Two(|a, b, o| map2::<i32, i32>(a, b, o, Int::$f))),
-            DType::U32 => Some(Map::Two(|a, b, o| map2::<u32, u32>(a, b, o, Int::$f))),
+            DType::I32 => Some(Loop::Two(|a, b, o| map2::<i32, i32>(a, b, o, Int::$f))),
+            DType::U32 => Some(Loop::Two(|a, b, o| map2::<u32, u32>(a, b, o, Int::$f))),
             _ => over!($dtype, Two, scalar2, [I8 = i8, I16 = i16, I64 = i64, U8 = u8, U16 = u16, U64 = u64], Int::$f),
         }
     };
@@ -85,22 +85,22 @@ macro_rules! nums2 {
     // For ops whose `f32` function can be part of a chain.
     ($dtype:expr, $loop:ident, $f:ident, $chained:ident) => {
         match $dtype {
-            DType::F32 => Some(Map::F32(F32::$chained)),
+            DType::F32 => Some(Loop::F32(F32::$chained)),
             _ => nums2!(@rest $dtype, $loop, $f),
         }
     };
     ($dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
-            DType::F32 => Some(Map::Two(|a, b, o| $loop::<f32, f32>(a, b, o, Num::$f))),
+            DType::F32 => Some(Loop::Two(|a, b, o| $loop::<f32, f32>(a, b, o, Num::$f))),
             _ => nums2!(@rest $dtype, $loop, $f),
         }
     };
     (@rest $dtype:expr, $loop:ident, $f:ident) => {
         match $dtype {
-            DType::F64 => Some(Map::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
-            DType::Bf16 => Some(Map::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
-            DType::I32 => Some(Map::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
-            DType::U32 => Some(Map::Two(|a, b, o| $loop::<u32, u32>(a, b, o, Num::$f))),
+            DType::F64 => Some(Loop::Two(|a, b, o| $loop::<f64, f64>(a, b, o, Num::$f))),
+            DType::Bf16 => Some(Loop::Two(|a, b, o| $loop::<bf16, bf16>(a, b, o, Num::$f))),
+            DType::I32 => Some(Loop::Two(|a, b, o| $loop::<i32, i32>(a, b, o, Num::$f))),
+            DType::U32 => Some(Loop::Two(|a, b, o| $loop::<u32, u32>(a, b, o, Num::$f))),
             _ => over!(
                 $dtype,
                 Two,
@@ -113,7 +113,7 @@ macro_rules! nums2 {
 }
 
 /// An op of one operand.
-pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
+pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::unary(op, dtype);
     }
@@ -154,14 +154,14 @@ pub(crate) fn unary(op: Unary, dtype: DType) -> Option<Map> {
                 DType::F16 => |a, o| scalar1::<f16, Pred>(a, o, |x| Real::is_finite(x).into()),
                 _ => return None,
             };
-            Some(Map::One(f))
+            Some(Loop::One(f))
         }
         Unary::Real | Unary::Imag => None,
     }
 }
 
 /// An op of two operands of one type.
-pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
+pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::binary(op, dtype);
     }
@@ -184,10 +184,10 @@ pub(crate) fn binary(op: Binary, dtype: DType) -> Option<Map> {
         Binary::ShiftRightArithmetic => ints2!(dtype, shr_arithmetic),
         Binary::ShiftRightLogical => ints2!(dtype, shr_logical),
         Binary::Atan2 => match dtype {
-            DType::F32 => Some(Map::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
-            DType::F64 => Some(Map::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),
-            DType::Bf16 => Some(Map::Two(|a, b, o| scalar2::<bf16, bf16>(a, b, o, Real::atan2))),
-            DType::F16 => Some(Map::Two(|a, b, o| scalar2::<f16, f16>(a, b, o, Real::atan2))),
+            DType::F32 => Some(Loop::Two(|a, b, o| scalar2::<f32, f32>(a, b, o, Real::atan2))),
+            DType::F64 => Some(Loop::Two(|a, b, o| scalar2::<f64, f64>(a, b, o, Real::atan2))),
+            DType::Bf16 => Some(Loop::Two(|a, b, o| scalar2::<bf16, bf16>(a, b, o, Real::atan2))),
+            DType::F16 => Some(Loop::Two(|a, b, o| scalar2::<f16, f16>(a, b, o, Real::atan2))),
             _ => None,
         },
         Binary::Complex => None,
@@ -237,7 +237,7 @@ fn weak_order<T: Num>(x: T) -> u64 {
 }
 
 /// `compare`. The result is one truth value per element.
-pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Map> {
+pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::compare(direction, dtype);
     }
@@ -266,23 +266,23 @@ pub(crate) fn compare(direction: ComparisonDirection, kind: ComparisonType, dtyp
         DType::U64 => comparisons!(u64, scalar2, direction),
         _ => return None,
     };
-    Some(Map::Two(f))
+    Some(Loop::Two(f))
 }
 
 /// `select`. Moves elements of any type of this size.
-pub(crate) fn select(size: usize) -> Map {
-    with_size!(size, T => Map::Three(|p, a, b, o| map3::<Pred, T, T>(p, a, b, o, |p, a, b| if p.get() { a } else { b })))
+pub(crate) fn select(size: usize) -> Loop {
+    with_size!(size, T => Loop::Three(|p, a, b, o| map3::<Pred, T, T>(p, a, b, o, |p, a, b| if p.get() { a } else { b })))
 }
 
 /// `clamp`: operands are lower bound, value, upper bound.
-pub(crate) fn clamp(dtype: DType) -> Option<Map> {
+pub(crate) fn clamp(dtype: DType) -> Option<Loop> {
     if dtype.part().is_some() {
         return complex::clamp(dtype);
     }
     macro_rules! clamp {
         ($($d:ident = $t:ty),*) => {
             match dtype {
-                $(DType::$d => Some(Map::Three(|l, x, h, o| map3::<$t, $t, $t>(l, x, h, o, |l, x, h| Num::min(Num::max(l, x), h)))),)*
+                $(DType::$d => Some(Loop::Three(|l, x, h, o| map3::<$t, $t, $t>(l, x, h, o, |l, x, h| Num::min(Num::max(l, x), h)))),)*
                 _ => None,
             }
         };

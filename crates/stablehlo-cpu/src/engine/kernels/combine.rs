@@ -12,7 +12,11 @@ use crate::error::RunError;
 /// A body of `2 n` arguments that combines `n` running values with `n` new ones.
 pub(crate) enum Body {
     /// A common operation on one value.
-    Fast(fn(&mut [u8], &[u8])),
+    Fast {
+        run: fn(&mut [u8], &[u8]),
+        combine: Combine,
+        dtype: DType,
+    },
     Any(ScalarFn),
 }
 
@@ -25,22 +29,22 @@ impl Body {
             }
         }
         let op = match combine {
-            Combine::Second => return Some(Body::Fast(|acc, x| acc.copy_from_slice(x))),
+            Combine::Second => return Some(Body::Fast { run: |acc, x| acc.copy_from_slice(x), combine, dtype }),
             Combine::Op(op) => op,
         };
-        with_dtype!(dtype, T => Some(Body::Fast(match op {
+        with_dtype!(dtype, T => Some(Body::Fast { combine, dtype, run: match op {
             Binary::Add => |acc, x| each::<T>(acc, x, Num::add),
             Binary::Multiply => |acc, x| each::<T>(acc, x, Num::mul),
             Binary::Maximum => |acc, x| each::<T>(acc, x, Num::max),
             Binary::Minimum => |acc, x| each::<T>(acc, x, Num::min),
             _ => return None,
-        })), _ => None)
+        }}), _ => None)
     }
 
     /// Scalars that the body reads in addition to its arguments.
     pub(crate) fn captured(&self) -> &[u32] {
         match self {
-            Body::Fast(_) => &[],
+            Body::Fast { .. } => &[],
             Body::Any(f) => &f.captured,
         }
     }
@@ -48,7 +52,7 @@ impl Body {
     /// Whether the body has a loop.
     pub(crate) fn has_loop(&self) -> bool {
         match self {
-            Body::Fast(_) => false,
+            Body::Fast { .. } => false,
             Body::Any(body) => body.has_loop(),
         }
     }
@@ -63,8 +67,8 @@ impl Body {
         stop: Option<&Stop>,
     ) -> Result<(), RunError> {
         match self {
-            Body::Fast(f) => {
-                f(acc[0], x[0]);
+            Body::Fast { run, .. } => {
+                run(acc[0], x[0]);
                 Ok(())
             }
             Body::Any(body) => {

@@ -111,7 +111,7 @@ impl Kernel for Scatter {
             for (r, &offset) in w.runs.iter().enumerate() {
                 let to = at + offset;
                 let from = window * w.len() + r * w.run;
-                if let (Body::Fast(f), &[size]) = (&self.body, &self.sizes[..]) {
+                if let (Body::Fast { run: f, .. }, &[size]) = (&self.body, &self.sizes[..]) {
                     f(&mut outs[0][to * size..][..w.run * size], &updates[0][from * size..][..w.run * size]);
                     continue;
                 }

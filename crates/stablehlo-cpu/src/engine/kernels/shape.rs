@@ -126,6 +126,10 @@ impl ReadIndex {
         dtype.is_integer().then_some(ReadIndex { dtype })
     }
 
+    pub(crate) fn dtype(self) -> DType {
+        self.dtype
+    }
+
     /// Element `i`.
     pub(crate) fn get(self, bytes: &[u8], i: usize) -> i64 {
         macro_rules! read {

@@ -1,6 +1,7 @@
 //! The graph under construction, and the op that is being lowered.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use stablehlo::ir::{Attribute, Attributes, Func, Module, Op as IrOp, OpKind, Region, Type, ValueId};
 
@@ -532,7 +533,7 @@ impl<'m> LoweringContext<'_, 'm> {
         }
         let ins = ins.iter().map(|&v| self.graph.materialized(v, self.out)).collect();
         let outs: Vec<ValueIndex> = types.iter().map(|ty| self.graph.value(ty)).collect();
-        let op = Op::Kernel { kernel: Box::new(kernel), starts: starts.to_vec() };
+        let op = Op::Kernel { kernel: Arc::new(kernel), starts: starts.to_vec() };
         self.out.push(Node { op, ins, outs: outs.clone() });
         outs
     }

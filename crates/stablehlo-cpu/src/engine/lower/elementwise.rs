@@ -25,7 +25,7 @@ impl LoweringContext<'_, '_> {
         }
         if let Some(wrap) = loops::wrap(ty.dtype) {
             let given = data.to_vec();
-            wrap.run(&given, &[], &[], data.to_mut());
+            wrap.code.run(&given, &[], &[], data.to_mut());
         }
         let v = if literal.splat || ty.elements() == 1 {
             self.graph.splat_value(&data, ty.elements())

@@ -17,7 +17,7 @@ impl LoweringContext<'_, '_> {
         let mut result = [0u128];
         let bytes = &mut bytemuck::bytes_of_mut(&mut result)[..ty.dtype.size()];
         let part = |x, i| &bytemuck::bytes_of::<[u128; 1]>(x)[..size(i)];
-        map.run(part(&a, 0), part(&b, 1), part(&c, 2), bytes);
+        map.code.run(part(&a, 0), part(&b, 1), part(&c, 2), bytes);
         let element = bytes.to_vec();
         self.graph.splat_value(&element, ty.elements())
     }
@@ -50,7 +50,7 @@ impl LoweringContext<'_, '_> {
         };
         let mut result = vec![0u128; ty.bytes().div_ceil(16)];
         let bytes: &mut [u8] = &mut bytemuck::cast_slice_mut(&mut result)[..ty.bytes()];
-        map.run(part(0), part(1), part(2), bytes);
+        map.code.run(part(0), part(1), part(2), bytes);
         self.dense(ty, bytemuck::cast_slice(&result).get(..ty.bytes())?).ok()
     }
 

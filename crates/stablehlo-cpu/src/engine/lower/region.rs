@@ -3,7 +3,7 @@
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Func, OpKind, Region, ValueId};
 
 use super::scalar_steps::{compile_steps, has_collective};
-use super::{Binding, Frame, LoweringContext, Result, TypedValue, tensor_type, type_of};
+use super::{Binding, Frame, GraphBuilder, LoweringContext, Result, TypedValue, tensor_type, type_of};
 use crate::engine::dtype::{DType, TensorType};
 use crate::engine::elementwise as loops;
 use crate::error::CompileError;
@@ -161,7 +161,8 @@ impl<'m> LoweringContext<'_, 'm> {
         let mut block = BlockGraph { nodes, results: wanted.clone() };
         block.remove_dead(&mut vec![false; self.graph.values.len()]);
         if !self.is_straight(&block.nodes) {
-            let (steps, captured) = compile_steps(block, &fixed, &self.graph.values, self.graph.pool)?;
+            let GraphBuilder { values, pool, settings, .. } = &*self.graph;
+            let (steps, captured) = compile_steps(block, &fixed, values, pool, settings)?;
             return Ok(ScalarFn::steps(steps, captured, kinds));
         }
         let nodes = self.without_branches(block.nodes)?;

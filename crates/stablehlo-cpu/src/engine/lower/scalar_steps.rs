@@ -7,6 +7,7 @@ use crate::engine::kernels::Context;
 use crate::engine::pool::{Buffer, Pool};
 use crate::engine::program::{Block, run_block};
 use crate::engine::scalar_fn::ElementSteps;
+use crate::engine::settings::CompileSettings;
 use crate::engine::stop::Stop;
 use crate::error::RunError;
 
@@ -27,6 +28,7 @@ pub(super) fn compile_steps(
     args: &[ValueIndex],
     values: &[Value],
     pool: &Pool,
+    settings: &CompileSettings,
 ) -> Result<(ScalarSteps, Vec<ValueIndex>)> {
     let mut captured = Vec::new();
     let mut made = args.to_vec();
@@ -40,7 +42,7 @@ pub(super) fn compile_steps(
     let bytes = |list: &[ValueIndex]| list.iter().map(|&v| values[v as usize].bytes()).collect();
     let (sizes, results) = (bytes(args), bytes(&block.results));
     let all: Vec<ValueIndex> = args.iter().chain(&captured).copied().collect();
-    let emitted = emit(block, &all, values, pool)?;
+    let emitted = emit(block, &all, values, pool, settings)?;
     let (block, consts, slots) = (emitted.block, emitted.consts, emitted.slots);
     Ok((ScalarSteps { block, consts, slots, args: sizes, results }, captured))
 }

@@ -8,6 +8,8 @@ mod dynamic;
 mod errors;
 mod fusion;
 mod groups;
+#[cfg(feature = "jit")]
+mod loops;
 mod memory;
 mod narrow;
 mod products;

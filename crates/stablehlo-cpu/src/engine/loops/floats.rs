@@ -1,0 +1,91 @@
+//! Finds the values that should be in floating-point registers.
+//!
+//! The graph does not record types, only what its functions read and compute. A value that moves through a loop without
+//! being computed in the loop has the type of the values that it is merged with.
+
+use std::collections::HashMap;
+
+use super::signature::signature;
+use crate::engine::elementwise::Map;
+use crate::engine::graph::{BlockGraph, Node, Op, Value, ValueIndex};
+
+/// Classes of values that have the same bits at some time, with the functions that read or compute them as floats and as
+/// others.
+pub(super) struct Floats<'g> {
+    values: &'g [Value],
+    parents: HashMap<ValueIndex, ValueIndex>,
+    votes: HashMap<ValueIndex, i64>,
+}
+
+impl<'g> Floats<'g> {
+    pub(super) fn new(values: &'g [Value]) -> Self {
+        Self { values, parents: HashMap::new(), votes: HashMap::new() }
+    }
+
+    fn root(&self, mut v: ValueIndex) -> ValueIndex {
+        while let Some(&parent) = self.parents.get(&v) {
+            v = parent;
+        }
+        v
+    }
+
+    pub(super) fn join(&mut self, a: ValueIndex, b: ValueIndex) {
+        let is_constant = |v: ValueIndex| self.values[v as usize].constant.is_some();
+        let (x, y) = (self.root(a), self.root(b));
+        // A constant has the type of whatever reads it.
+        if x != y && !is_constant(a) && !is_constant(b) {
+            let (a, b) = (x, y);
+            self.parents.insert(b, a);
+            let votes = self.votes.remove(&b).unwrap_or(0);
+            *self.votes.entry(a).or_insert(0) += votes;
+        }
+    }
+
+    fn vote(&mut self, v: ValueIndex, is_float: bool) {
+        let root = self.root(v);
+        *self.votes.entry(root).or_insert(0) += if is_float { 1 } else { -1 };
+    }
+
+    pub(super) fn is_float(&self, v: ValueIndex) -> bool {
+        self.votes.get(&self.root(v)).is_some_and(|&votes| votes > 0)
+    }
+
+    /// Collects what the nodes of a block read and compute.
+    pub(super) fn block(&mut self, block: &BlockGraph) {
+        block.nodes.iter().for_each(|node| self.node(node));
+    }
+
+    fn node(&mut self, node: &Node) {
+        match &node.op {
+            Op::Map(Map { meaning: Some(meaning), .. }) => {
+                let Some(signature) = signature(*meaning) else { return };
+                for (&v, element) in node.ins.iter().zip(&signature.operands) {
+                    match element {
+                        Some(element) => self.vote(v, element.is_float()),
+                        None => self.join(node.outs[0], v),
+                    }
+                }
+                if let Some(element) = signature.result {
+                    self.vote(node.outs[0], element.is_float());
+                }
+            }
+            Op::While { carried, cond, body } => {
+                self.block(cond);
+                self.block(body);
+                for (((&c, &init), &next), &out) in carried.iter().zip(&node.ins).zip(&body.results).zip(&node.outs) {
+                    self.join(c, init);
+                    self.join(c, next);
+                    self.join(c, out);
+                }
+            }
+            Op::Case { branches, .. } => {
+                for branch in branches {
+                    self.block(branch);
+                    node.outs.iter().zip(&branch.results).for_each(|(&out, &result)| self.join(out, result));
+                }
+            }
+            Op::Load(_) | Op::Copy => self.join(node.outs[0], node.ins[0]),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Leaves steps of a compiled loop to the interpreter.
+
+use std::sync::Arc;
+
+use stablehlo_jit::{Access, Expression, HostStep, Part, Statement};
+
+use super::kernel::HostWork;
+use super::translator::{LastUses, Place, Translator};
+use crate::engine::graph::{Node, Op, ValueIndex};
+use crate::engine::group_compiler::compile_group;
+use crate::engine::kernels::Kernel;
+use crate::engine::schedule::Group;
+
+impl Translator<'_> {
+    /// Runs a group of elementwise nodes as the interpreter's vector code.
+    pub(super) fn tile(&mut self, group: &[Node], at: usize, last: &LastUses) -> Option<()> {
+        let end = at + group.len() - 1;
+        let n = self.graph_value(group[0].outs[0]).n;
+        let is_read = |v: &ValueIndex| last.get(v).is_some_and(|&last| last > end);
+        let wanted: Vec<ValueIndex> = group.iter().map(|node| node.outs[0]).filter(is_read).collect();
+        if wanted.is_empty() {
+            return Some(());
+        }
+        let nodes = group.iter().map(elementwise).collect::<Option<Vec<Node>>>()?;
+        let compiled = compile_group(&Group { n, nodes }, &[], &wanted, self.values);
+        let reads = compiled.ins.iter().map(|&v| self.in_memory(v)).collect::<Option<Vec<Part>>>()?;
+        let mut places = Vec::with_capacity(wanted.len());
+        for &v in &wanted {
+            places.push(self.temporary(v)?);
+        }
+        self.host(HostWork::Tile(compiled.program, n), reads, &wanted, &places)
+    }
+
+    /// Runs a kernel.
+    pub(super) fn interpreted(
+        &mut self,
+        kernel: &Arc<dyn Kernel>,
+        starts: &[Option<u16>],
+        node: &Node,
+        at: usize,
+        last: &LastUses,
+    ) -> Option<()> {
+        let mut places = Vec::with_capacity(node.outs.len());
+        for (o, &out) in node.outs.iter().enumerate() {
+            places.push(match starts.get(o).copied().flatten() {
+                Some(start) => self.updated(node, o, usize::from(start), at, last)?,
+                None => self.temporary(out)?,
+            });
+        }
+        let mut reads = Vec::with_capacity(node.ins.len());
+        for (i, &v) in node.ins.iter().enumerate() {
+            let mut part = self.in_memory(v)?;
+            // The outputs already hold a copy of this operand, perhaps in its place.
+            if starts.iter().flatten().any(|&start| usize::from(start) == i) {
+                part.bytes = 0;
+            }
+            reads.push(part);
+        }
+        self.host(HostWork::Kernel(kernel.clone()), reads, &node.outs, &places)
+    }
+
+    /// Adds a step of the interpreter, which computes `outs` in `places`.
+    fn host(&mut self, work: HostWork, reads: Vec<Part>, outs: &[ValueIndex], places: &[Place]) -> Option<()> {
+        let writes = outs.iter().zip(places).map(|(&v, &place)| self.part(v, place)).collect();
+        let step = self.program.host_step(HostStep { reads, writes });
+        self.steps.push(work);
+        self.out.push(Statement::Host { step });
+        for (&v, &place) in outs.iter().zip(places) {
+            if self.graph_value(v).n == 1 {
+                let element = self.element(v)?;
+                let value = self.define(element, Expression::Load(first(place)));
+                self.hold(v, value)?;
+            } else {
+                self.hold_at(v, place);
+            }
+        }
+        Some(())
+    }
+
+    fn part(&self, v: ValueIndex, place: Place) -> Part {
+        Part { array: place.array, start: place.start, bytes: self.graph_value(v).bytes() }
+    }
+
+    /// The memory of a value. Scalars and constants of equal elements are stored first.
+    fn in_memory(&mut self, v: ValueIndex) -> Option<Part> {
+        let place = match self.place(v) {
+            Some(place) => place,
+            None => {
+                let place = self.temporary(v)?;
+                if self.graph_value(v).n == 1 {
+                    let value = self.scalar(v)?;
+                    self.out.push(Statement::Store { to: first(place), value });
+                } else {
+                    self.copy_to(v, place)?;
+                }
+                place
+            }
+        };
+        Some(self.part(v, place))
+    }
+}
+
+/// The first element at a place.
+fn first(place: Place) -> Access {
+    Access { array: place.array, offset: place.start, terms: Vec::new() }
+}
+
+/// A copy of an elementwise node.
+fn elementwise(node: &Node) -> Option<Node> {
+    let op = match &node.op {
+        Op::Map(map) => Op::Map(map.clone()),
+        Op::Load(view) => Op::Load(view.clone()),
+        Op::Iota(iota) => Op::Iota(*iota),
+        Op::Copy => Op::Copy,
+        _ => return None,
+    };
+    Some(Node { op, ins: node.ins.clone(), outs: node.outs.clone() })
+}

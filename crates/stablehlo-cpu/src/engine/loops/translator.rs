@@ -1,0 +1,378 @@
+//! Translates the blocks of a loop: scalars, loops and branches.
+
+use std::collections::{HashMap, HashSet};
+
+use stablehlo_jit::{Array, Block, Element, Expression, Program, Selector, Statement, Value};
+
+use super::floats::Floats;
+use super::kernel::HostWork;
+use super::signature::{is_known, signature};
+use crate::engine::elementwise::Map;
+use crate::engine::graph::{self, BlockGraph, Constant, Node, Op, ValueIndex};
+use crate::engine::program::Select;
+
+/// The memory of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) array: Array,
+    /// The first byte.
+    pub(super) start: usize,
+    /// Whether the loop may write to it.
+    pub(super) owned: bool,
+}
+
+/// The representation of a value of the graph in the program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Held {
+    Scalar(Value),
+    Array(Place),
+}
+
+/// For each value, the last node of a block that reads it. Values that are read after the block have the largest number.
+pub(super) type LastUses = HashMap<ValueIndex, usize>;
+
+/// Translates one loop. Functions return `None` if they meet something that only the interpreter can run.
+pub(super) struct Translator<'g> {
+    pub(super) values: &'g [graph::Value],
+    pub(super) program: Program,
+    /// The statements of the current block.
+    pub(super) out: Vec<Statement>,
+    pub(super) held: HashMap<ValueIndex, Held>,
+    /// The values that have the same place.
+    pub(super) sharers: HashMap<Place, Vec<ValueIndex>>,
+    pub(super) floats: Floats<'g>,
+    /// Memory for temporary arrays, and the number of bytes in use.
+    pub(super) frame: Array,
+    pub(super) used: usize,
+    /// The steps that the code leaves to the interpreter.
+    pub(super) steps: Vec<HostWork>,
+}
+
+/// Arrays of the frame start at multiples of this number.
+pub(super) const ALIGNMENT: usize = 64;
+
+impl<'g> Translator<'g> {
+    /// Adds a definition to the current block.
+    pub(super) fn define(&mut self, element: Element, expression: Expression) -> Value {
+        let result = self.program.value(element);
+        self.out.push(Statement::Let { result, expression });
+        result
+    }
+
+    pub(super) fn graph_value(&self, v: ValueIndex) -> &'g graph::Value {
+        &self.values[v as usize]
+    }
+
+    /// The type of a value's scalar or elements. Integers are unsigned here.
+    pub(super) fn element(&self, v: ValueIndex) -> Option<Element> {
+        let is_float = self.floats.is_float(v);
+        Some(match (self.graph_value(v).size, is_float) {
+            (1, _) => Element::U8,
+            (2, _) => Element::U16,
+            (4, false) => Element::U32,
+            (4, true) => Element::F32,
+            (8, false) => Element::U64,
+            (8, true) => Element::F64,
+            _ => return None,
+        })
+    }
+
+    /// `value` as another type of the same size.
+    pub(super) fn bits(&mut self, value: Value, element: Element) -> Option<Value> {
+        let from = self.program.element(value);
+        if from == element {
+            return Some(value);
+        }
+        (from.size() == element.size()).then(|| self.define(element, Expression::Bits(value)))
+    }
+
+    /// The element of a constant with equal elements.
+    pub(super) fn constant(&self, v: ValueIndex) -> Option<[u8; 8]> {
+        let value = self.graph_value(v);
+        let size = usize::from(value.size);
+        let mut bytes = [0; 8];
+        match &value.constant {
+            Some(Constant::Splat(element)) => bytes.copy_from_slice(&element[..8]),
+            Some(Constant::Dense(buffer)) if value.n == 1 => {
+                bytes.get_mut(..size)?.copy_from_slice(buffer.bytes().get(..size)?)
+            }
+            _ => return None,
+        }
+        (size <= 8).then_some(bytes)
+    }
+
+    /// A value of one element.
+    pub(super) fn scalar(&mut self, v: ValueIndex) -> Option<Value> {
+        let element = self.element(v)?;
+        self.scalar_as(v, element)
+    }
+
+    /// A value of one element, or a constant of equal elements, as a type of its size.
+    pub(super) fn scalar_as(&mut self, v: ValueIndex, element: Element) -> Option<Value> {
+        if element.size() != usize::from(self.graph_value(v).size) {
+            return None;
+        }
+        if let Some(bytes) = self.constant(v) {
+            return Some(self.define(element, Expression::Constant(bytes)));
+        }
+        match self.held.get(&v)? {
+            &Held::Scalar(value) => self.bits(value, element),
+            Held::Array(_) => None,
+        }
+    }
+
+    /// Records the scalar that a value of one element became.
+    pub(super) fn hold(&mut self, v: ValueIndex, value: Value) -> Option<()> {
+        let element = self.element(v)?;
+        let value = self.bits(value, element)?;
+        self.held.insert(v, Held::Scalar(value));
+        Some(())
+    }
+
+    /// Records the place of an array.
+    pub(super) fn hold_at(&mut self, v: ValueIndex, place: Place) {
+        self.held.insert(v, Held::Array(place));
+        self.sharers.entry(place).or_default().push(v);
+    }
+
+    /// Translates `translate` into a block of its own.
+    pub(super) fn within(&mut self, translate: impl FnOnce(&mut Self) -> Option<Vec<Value>>) -> Option<Block> {
+        let outer = std::mem::take(&mut self.out);
+        let results = translate(self);
+        let statements = std::mem::replace(&mut self.out, outer);
+        Some(Block { statements, results: results? })
+    }
+
+    /// Translates the nodes of a block. `after` has the values that are read after the block.
+    pub(super) fn block(&mut self, block: &BlockGraph, after: &HashSet<ValueIndex>) -> Option<()> {
+        let mut last: LastUses = after.iter().map(|&v| (v, usize::MAX)).collect();
+        last.extend(block.results.iter().map(|&v| (v, usize::MAX)));
+        for (at, node) in block.nodes.iter().enumerate() {
+            node.for_each_use(&mut |v| {
+                let last = last.entry(v).or_insert(at);
+                *last = at.max(*last);
+            });
+        }
+        let mut at = 0;
+        while at < block.nodes.len() {
+            at += self.node(&block.nodes, at, &last)?;
+        }
+        Some(())
+    }
+
+    /// Translates a node, or several that form a group. Returns how many.
+    fn node(&mut self, nodes: &[Node], at: usize, last: &LastUses) -> Option<usize> {
+        let node = &nodes[at];
+        match &node.op {
+            Op::While { carried, cond, body } => self.repeat(node, carried, cond, body, at, last)?,
+            Op::Case { select, branches } => self.choose(node, *select, branches, at, last)?,
+            Op::Kernel { kernel, starts } => self.kernel(kernel, starts, node, at, last)?,
+            Op::Collective(_) => return None,
+            Op::Map(_) | Op::Load(_) | Op::Iota(_) | Op::Copy => {
+                if self.graph_value(node.outs[0]).n != 1 || !is_known(node) {
+                    return self.group(nodes, at, last);
+                }
+                let value = match &node.op {
+                    Op::Map(Map { meaning, .. }) => {
+                        let meaning = (*meaning)?;
+                        let signature = signature(meaning)?;
+                        let own = self.element(node.outs[0])?;
+                        let mut operands = Vec::with_capacity(node.ins.len());
+                        for (&v, element) in node.ins.iter().zip(&signature.operands) {
+                            operands.push(self.scalar_as(v, element.unwrap_or(own))?);
+                        }
+                        self.compute(meaning, &operands)?
+                    }
+                    Op::Load(view) => self.viewed(node.ins[0], view, None)?,
+                    Op::Iota(_) => {
+                        let element = self.element(node.outs[0])?;
+                        self.define(element, Expression::Constant([0; 8]))
+                    }
+                    _ => self.scalar(node.ins[0])?,
+                };
+                self.hold(node.outs[0], value)?;
+            }
+        }
+        Some(1)
+    }
+
+    /// The values that are read after node `at`.
+    fn after(at: usize, last: &LastUses) -> HashSet<ValueIndex> {
+        last.iter().filter(|&(_, &last)| last > at).map(|(&v, _)| v).collect()
+    }
+
+    /// A loop inside the loop.
+    fn repeat(
+        &mut self,
+        node: &Node,
+        carried: &[ValueIndex],
+        cond: &BlockGraph,
+        body: &BlockGraph,
+        at: usize,
+        last: &LastUses,
+    ) -> Option<()> {
+        let after = Self::after(at, last);
+        // Values from outside are read again in the next iteration.
+        let mut inside = after.clone();
+        node.for_each_region_use(&mut |v| {
+            if self.held.contains_key(&v) {
+                inside.insert(v);
+            }
+        });
+        let mut homes = Vec::new();
+        for (i, (&c, &init)) in carried.iter().zip(&node.ins).enumerate() {
+            if self.graph_value(c).n == 1 {
+                continue;
+            }
+            let again = node.ins.iter().enumerate().any(|(j, &other)| j != i && other == init);
+            let home = match self.held.get(&init) {
+                Some(&Held::Array(place))
+                    if !again
+                        && !homes.contains(&place)
+                        && self.is_free(place, at, last)
+                        && !self.sharers[&place].iter().any(|v| inside.contains(v)) =>
+                {
+                    place
+                }
+                _ => {
+                    let home = self.temporary(c)?;
+                    self.copy_to(init, home)?;
+                    home
+                }
+            };
+            homes.push(home);
+        }
+        let scalars: Vec<usize> = (0..carried.len()).filter(|&i| self.graph_value(carried[i]).n == 1).collect();
+        let mut initial = Vec::with_capacity(scalars.len());
+        for &i in &scalars {
+            let element = self.element(carried[i])?;
+            initial.push(self.scalar_as(node.ins[i], element)?);
+        }
+        let results = self.looped(carried, &homes, initial, cond, body, &inside)?;
+        self.hold_results(&node.outs, &homes, &results)
+    }
+
+    /// Records the results of a loop: arrays, and scalars in order.
+    fn hold_results(&mut self, outs: &[ValueIndex], homes: &[Place], results: &[Value]) -> Option<()> {
+        let (mut homes, mut results) = (homes.iter(), results.iter());
+        for &out in outs {
+            if self.graph_value(out).n == 1 {
+                self.hold(out, *results.next()?)?;
+            } else {
+                self.hold_at(out, *homes.next()?);
+            }
+        }
+        Some(())
+    }
+
+    /// Translates a loop whose arrays are in `homes`. `inside` has the values from outside that the loop or what follows
+    /// reads. Returns the last values of the scalars.
+    pub(super) fn looped(
+        &mut self,
+        carried: &[ValueIndex],
+        homes: &[Place],
+        initial: Vec<Value>,
+        cond: &BlockGraph,
+        body: &BlockGraph,
+        inside: &HashSet<ValueIndex>,
+    ) -> Option<Vec<Value>> {
+        let mut parameters = Vec::with_capacity(initial.len());
+        let mut arrays = homes.iter();
+        for &c in carried {
+            if self.graph_value(c).n == 1 {
+                let parameter = self.program.value(self.element(c)?);
+                parameters.push(parameter);
+                self.hold(c, parameter)?;
+            } else {
+                self.hold_at(c, *arrays.next()?);
+            }
+        }
+        let mut in_condition = inside.clone();
+        in_condition.extend(carried);
+        body.for_each_use(&mut |v| {
+            in_condition.insert(v);
+        });
+        let condition = self.within(|this| {
+            this.block(cond, &in_condition)?;
+            let pred = *cond.results.first()?;
+            Some(vec![this.scalar_as(pred, Element::Bool)?])
+        })?;
+        let body = self.within(|this| {
+            this.block(body, inside)?;
+            this.settle(&body.results, carried, homes)?;
+            let mut next = Vec::with_capacity(parameters.len());
+            for (&result, &c) in body.results.iter().zip(carried) {
+                if this.graph_value(c).n == 1 {
+                    let element = this.element(c)?;
+                    next.push(this.scalar_as(result, element)?);
+                }
+            }
+            Some(next)
+        })?;
+        let results: Vec<Value> = parameters.iter().map(|&p| self.program.value(self.program.element(p))).collect();
+        self.out.push(Statement::While { parameters, initial, condition, body, results: results.clone() });
+        Some(results)
+    }
+
+    fn choose(
+        &mut self,
+        node: &Node,
+        select: Select,
+        branches: &[BlockGraph],
+        at: usize,
+        last: &LastUses,
+    ) -> Option<()> {
+        let (selector, element) = match select {
+            Select::Pred => (Selector::Truth, Element::Bool),
+            Select::Index => (Selector::Index, Element::I32),
+        };
+        let value = self.scalar_as(*node.ins.first()?, element)?;
+        let after = Self::after(at, last);
+        let mut blocks = Vec::with_capacity(branches.len());
+        let mut places: Vec<Vec<Option<Place>>> = Vec::with_capacity(branches.len());
+        for branch in branches {
+            let mut held = Vec::new();
+            blocks.push(self.within(|this| {
+                this.block(branch, &after)?;
+                let mut scalars = Vec::new();
+                for (&result, &out) in branch.results.iter().zip(&node.outs) {
+                    if this.graph_value(out).n == 1 {
+                        let element = this.element(out)?;
+                        scalars.push(this.scalar_as(result, element)?);
+                    } else {
+                        held.push(this.place(result));
+                    }
+                }
+                Some(scalars)
+            })?);
+            places.push(held);
+        }
+        let arrays: Vec<usize> = (0..node.outs.len()).filter(|&i| self.graph_value(node.outs[i]).n != 1).collect();
+        for (a, &i) in arrays.iter().enumerate() {
+            // All branches may leave the result in one place. Otherwise they copy it there.
+            let first = places[0][a];
+            let place = match first.filter(|_| places.iter().all(|of| of[a] == first)) {
+                Some(place) => place,
+                None => {
+                    let place = self.temporary(node.outs[i])?;
+                    for (block, branch) in blocks.iter_mut().zip(branches) {
+                        let copied = self.within(|this| this.copy_to(branch.results[i], place).map(|()| Vec::new()))?;
+                        block.statements.extend(copied.statements);
+                    }
+                    place
+                }
+            };
+            self.hold_at(node.outs[i], place);
+        }
+        let mut results = Vec::new();
+        for &out in &node.outs {
+            if self.graph_value(out).n == 1 {
+                let result = self.program.value(self.element(out)?);
+                self.hold(out, result)?;
+                results.push(result);
+            }
+        }
+        self.out.push(Statement::Choose { selector, value, branches: blocks, results });
+        Some(())
+    }
+}

@@ -1,0 +1,175 @@
+//! Generates code, and runs it. This file has all unsafe code of the crate.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
+
+use cranelift_codegen::ir::UserFuncName;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{Linkage, Module, default_libcall_names};
+
+use crate::error::Error;
+use crate::ir::{Host, HostStep, Part, Program};
+use crate::translate::{FINISHED, signature, translate};
+use crate::verify::verify;
+
+/// The generated function. See [`signature`].
+type Entry = unsafe extern "C" fn(*const *mut u8, *const u8, *mut Context<'_, '_>) -> i32;
+
+/// A compiled program.
+pub struct Code {
+    entry: Entry,
+    /// Owns the memory of the code. `None` while it is dropped. The lock makes it shareable, and is never taken.
+    module: Mutex<Option<JITModule>>,
+    arrays: Vec<(usize, bool)>,
+    steps: Vec<HostStep>,
+}
+
+/// The data that the host's function needs during a run.
+struct Context<'r, 'h> {
+    arrays: &'r [*mut u8],
+    steps: &'r [HostStep],
+    host: &'r mut (dyn Host + 'h),
+    /// The panic of a host step, which ends the run.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl Code {
+    /// Verifies and compiles a program.
+    pub fn compile(program: &Program) -> Result<Code, Error> {
+        verify(program)?;
+        let failed = |error: &dyn fmt::Display| Error::Generator(error.to_string());
+        let mut flags = settings::builder();
+        let verifier = if cfg!(debug_assertions) { "true" } else { "false" };
+        for (name, value) in [("opt_level", "speed"), ("enable_verifier", verifier), ("is_pic", "false")] {
+            flags.set(name, value).map_err(|error| failed(&error))?;
+        }
+        let isa = cranelift_native::builder().map_err(|error| Error::Platform(error.into()))?;
+        let isa = isa.finish(settings::Flags::new(flags)).map_err(|error| failed(&error))?;
+        let mut module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
+        let config = module.target_config();
+        let mut cx = module.make_context();
+        cx.func.signature = signature(config.default_call_conv, config.pointer_type());
+        let id = module.declare_function("loop", Linkage::Export, &cx.func.signature);
+        let id = id.map_err(|error| failed(&error))?;
+        cx.func.name = UserFuncName::user(0, id.as_u32());
+        let mut state = FunctionBuilderContext::new();
+        let builder = FunctionBuilder::new(&mut cx.func, &mut state);
+        translate(program, builder, config.pointer_type(), call_host as *const () as usize, config)?;
+        module.define_function(id, &mut cx).map_err(|error| Error::Generator(format!("{error:?}")))?;
+        module.finalize_definitions().map_err(|error| failed(&error))?;
+        let entry = module.get_finalized_function(id);
+        #[expect(clippy::disallowed_methods, reason = "an address that is a function")]
+        // SAFETY: J1 generated code: the function has this signature.
+        let entry = unsafe { std::mem::transmute::<*const u8, Entry>(entry) };
+        Ok(Code {
+            entry,
+            module: Mutex::new(Some(module)),
+            arrays: program.arrays.iter().map(|array| (array.bytes, array.writable)).collect(),
+            steps: program.host_steps.clone(),
+        })
+    }
+
+    /// Runs the program. The slices are the arrays that are only read and those that are written, in the order of their
+    /// declaration. A loop ends early after `stop` is set, or if a step of the host returns false.
+    pub fn run(
+        &self,
+        reads: &[&[u8]],
+        writes: &mut [&mut [u8]],
+        stop: Option<&AtomicBool>,
+        host: &mut dyn Host,
+    ) -> Result<(), Error> {
+        self.check(reads, writes)?;
+        let (mut reads, mut writes) = (reads.iter(), writes.iter_mut());
+        let address = |&(_, writable): &(usize, bool)| {
+            if writable {
+                writes.next().map(|array| array.as_mut_ptr())
+            } else {
+                // Programs do not write these arrays.
+                reads.next().map(|array| array.as_ptr().cast_mut())
+            }
+        };
+        // The lengths were checked, so no array is missing.
+        let arrays: Vec<*mut u8> = self.arrays.iter().map_while(address).collect();
+        let never = AtomicBool::new(false);
+        let stop = stop.unwrap_or(&never).as_ptr().cast::<u8>().cast_const();
+        let mut context = Context { arrays: &arrays, steps: &self.steps, host, panic: None };
+        // SAFETY: J1 generated code: `check` compared the arrays with those of the verified program. The flag and the context
+        // live until the call returns.
+        let code = unsafe { (self.entry)(arrays.as_ptr(), stop, &raw mut context) };
+        if let Some(panic) = context.panic {
+            resume_unwind(panic);
+        }
+        match i64::from(code) {
+            FINISHED => Ok(()),
+            _ => Err(Error::Stopped),
+        }
+    }
+
+    /// Checks that the slices have the declared lengths.
+    fn check(&self, reads: &[&[u8]], writes: &[&mut [u8]]) -> Result<(), Error> {
+        let of = |writable: bool| self.arrays.iter().filter(move |a| a.1 == writable).map(|a| a.0);
+        let fits = of(false).eq(reads.iter().map(|a| a.len())) && of(true).eq(writes.iter().map(|a| a.len()));
+        if fits {
+            return Ok(());
+        }
+        let list = |reads: Vec<usize>, writes: Vec<usize>| {
+            format!("arrays of {reads:?} bytes to read and of {writes:?} bytes to write")
+        };
+        Err(Error::Arrays {
+            want: list(of(false).collect(), of(true).collect()),
+            got: list(reads.iter().map(|a| a.len()).collect(), writes.iter().map(|a| a.len()).collect()),
+        })
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        let module = self.module.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(module) = module {
+            // SAFETY: J1 generated code: no run is in progress, because runs borrow `self`, and `entry` is not used again.
+            unsafe { module.free_memory() };
+        }
+    }
+}
+
+impl fmt::Debug for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Code").field("arrays", &self.arrays).field("steps", &self.steps.len()).finish()
+    }
+}
+
+/// Runs a step of the host, for generated code. Returns 0 if the run continues.
+#[expect(clippy::disallowed_methods, reason = "the crate's one place for parts of arrays and for panics")]
+extern "C" fn call_host(context: *mut Context<'_, '_>, step: u32) -> i32 {
+    // SAFETY: J2 host steps: generated code passes the context of its run, which nothing else uses meanwhile.
+    let context = unsafe { &mut *context };
+    let step_of = &context.steps[step as usize];
+    let start = |part: &Part| context.arrays[part.array.0 as usize].wrapping_add(part.start);
+    let reads: Vec<&[u8]> = step_of
+        .reads
+        .iter()
+        // SAFETY: J2 host steps: the part lies in its array, and no other part of the step that is written overlaps it.
+        .map(|part| unsafe { std::slice::from_raw_parts(start(part).cast_const(), part.bytes) })
+        .collect();
+    let mut writes: Vec<&mut [u8]> = step_of
+        .writes
+        .iter()
+        // SAFETY: J2 host steps: the part lies in an array that can be written, and no other part of the step overlaps it.
+        .map(|part| unsafe { std::slice::from_raw_parts_mut(start(part), part.bytes) })
+        .collect();
+    let host = &mut *context.host;
+    // A panic must not unwind through generated code.
+    match catch_unwind(AssertUnwindSafe(|| host.call(step, &reads, &mut writes))) {
+        Ok(true) => 0,
+        Ok(false) => 1,
+        Err(panic) => {
+            context.panic = Some(panic);
+            1
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! The representation of programs.
+
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
+
+/// Type of a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each name is the usual one")]
+pub enum Element {
+    /// A byte that is 0 or 1.
+    Bool,
+    I8,
+    I16,
+    I32,
+    I64,
+    U8,
+    U16,
+    U32,
+    U64,
+    F32,
+    F64,
+}
+
+impl Element {
+    /// All element types.
+    pub const ALL: [Element; 11] = {
+        use Element::*;
+        [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F32, F64]
+    };
+
+    /// Bytes in memory.
+    pub const fn size(self) -> usize {
+        match self {
+            Element::Bool | Element::I8 | Element::U8 => 1,
+            Element::I16 | Element::U16 => 2,
+            Element::I32 | Element::U32 | Element::F32 => 4,
+            Element::I64 | Element::U64 | Element::F64 => 8,
+        }
+    }
+
+    /// Whether this is a float.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Element::F32 | Element::F64)
+    }
+
+    /// Whether this is an integer.
+    pub const fn is_integer(self) -> bool {
+        !self.is_float() && !matches!(self, Element::Bool)
+    }
+
+    /// Whether numbers may be negative.
+    pub const fn is_signed(self) -> bool {
+        matches!(self, Element::I8 | Element::I16 | Element::I32 | Element::I64 | Element::F32 | Element::F64)
+    }
+}
+
+/// A scalar of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Value(pub(crate) u32);
+
+/// An array of a program: bytes that the caller passes to each run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Array(pub(crate) u32);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrayType {
+    pub(crate) bytes: usize,
+    pub(crate) writable: bool,
+}
+
+/// A loop with its surroundings.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    pub(crate) values: Vec<Element>,
+    pub(crate) arrays: Vec<ArrayType>,
+    pub(crate) host_steps: Vec<HostStep>,
+    /// The statements. The block has no results, because results are stored in arrays.
+    pub body: Block,
+}
+
+impl Program {
+    /// Creates an empty program.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a value.
+    pub fn value(&mut self, element: Element) -> Value {
+        self.values.push(element);
+        Value(index(self.values.len() - 1))
+    }
+
+    /// The type of a value.
+    pub fn element(&self, value: Value) -> Element {
+        self.values[value.0 as usize]
+    }
+
+    /// Adds an array of `bytes` bytes. Runs receive the arrays that can be written separately from the others, both
+    /// in the order of their declaration.
+    pub fn array(&mut self, bytes: usize, writable: bool) -> Array {
+        self.arrays.push(ArrayType { bytes, writable });
+        Array(index(self.arrays.len() - 1))
+    }
+
+    /// Changes the size of an array.
+    pub fn resize(&mut self, array: Array, bytes: usize) {
+        self.arrays[array.0 as usize].bytes = bytes;
+    }
+
+    /// Adds a step of the host. Returns its number, for [`Statement::Host`].
+    pub fn host_step(&mut self, step: HostStep) -> u32 {
+        self.host_steps.push(step);
+        index(self.host_steps.len() - 1)
+    }
+}
+
+fn index(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
+/// Statements, and the values that they compute for the statement that contains them.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// Run in order.
+    pub statements: Vec<Statement>,
+    /// Defined by the statements, or before the block.
+    pub results: Vec<Value>,
+}
+
+/// A step of a program.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// Defines a value.
+    Let {
+        /// The new value.
+        result: Value,
+        /// Its definition.
+        expression: Expression,
+    },
+    /// Writes an element.
+    Store {
+        /// The destination, in an array that can be written.
+        to: Access,
+        /// The element.
+        value: Value,
+    },
+    /// Runs a block a constant number of times.
+    For {
+        /// Number of iterations.
+        count: usize,
+        /// The number of the iteration, an `I64` that starts at 0.
+        index: Value,
+        /// The block, without results.
+        body: Block,
+    },
+    /// Runs a block as long as a condition is true. Every iteration first checks whether the run must stop.
+    While {
+        /// The loop's values at the start of an iteration.
+        parameters: Vec<Value>,
+        /// Their initial values.
+        initial: Vec<Value>,
+        /// Computes the condition, a `Bool`. The loop ends unless it is 1.
+        condition: Block,
+        /// Computes the parameters of the next iteration.
+        body: Block,
+        /// The parameters after the last iteration.
+        results: Vec<Value>,
+    },
+    /// Runs one of several blocks.
+    Choose {
+        /// How the value selects a branch.
+        selector: Selector,
+        /// A `Bool` or an `I32`, depending on the selector.
+        value: Value,
+        /// The blocks. All have results of the same types.
+        branches: Vec<Block>,
+        /// The results of the block that ran.
+        results: Vec<Value>,
+    },
+    /// Runs a step of the host.
+    Host {
+        /// The number that [`Program::host_step`] returned.
+        step: u32,
+    },
+}
+
+/// How a value selects a branch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// 1 selects the first of two branches, any other `Bool` the second.
+    Truth,
+    /// The number of the branch. Numbers out of range select the last one.
+    Index,
+}
+
+/// The definition of a value.
+#[derive(Clone, Debug)]
+pub enum Expression {
+    /// The number with these bytes, in the order of this machine.
+    Constant([u8; 8]),
+    /// An op of one operand. See [`has_unary`].
+    Unary(Unary, Value),
+    /// An op of two operands of one type. See [`has_binary`].
+    Binary(Binary, Value, Value),
+    /// A comparison. See [`has_compare`].
+    Compare(ComparisonDirection, ComparisonType, Value, Value),
+    /// The second operand if the first, a `Bool`, is not 0, otherwise the third.
+    Select(Value, Value, Value),
+    /// A number in another type, as StableHLO's `convert` defines it.
+    Convert(Value),
+    /// The same bits in another type of this size.
+    Bits(Value),
+    /// Reads an element.
+    Load(Access),
+    /// `of / step % extent` of an `I64` that is not negative. The divisors are not 0.
+    Digit {
+        /// The number.
+        of: Value,
+        /// The first divisor.
+        step: usize,
+        /// The second divisor.
+        extent: usize,
+    },
+    /// An integer, clamped to `0..=most`, as an `I64`.
+    Clamped {
+        /// The integer.
+        of: Value,
+        /// The largest result.
+        most: usize,
+    },
+    /// Whether an integer lies in `0..=most`.
+    Inside {
+        /// The integer.
+        of: Value,
+        /// The largest integer inside.
+        most: usize,
+    },
+    /// A call of a function.
+    Call(Function, Vec<Value>),
+}
+
+/// An element of an array: `offset` and, for each term, the value times the stride, in bytes.
+///
+/// The values must be counters of [`Statement::For`], [`Expression::Digit`] or [`Expression::Clamped`], so that their
+/// ranges are known.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The array.
+    pub array: Array,
+    /// The byte of the element if all terms are 0.
+    pub offset: usize,
+    /// Indices with their strides in bytes.
+    pub terms: Vec<(Value, isize)>,
+}
+
+/// A function of the caller.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "each name is the type of the operands")]
+pub enum Function {
+    F32(extern "C" fn(f32) -> f32),
+    F64(extern "C" fn(f64) -> f64),
+    F32x2(extern "C" fn(f32, f32) -> f32),
+    F64x2(extern "C" fn(f64, f64) -> f64),
+    I32x2(extern "C" fn(i32, i32) -> i32),
+    I64x2(extern "C" fn(i64, i64) -> i64),
+    U32x2(extern "C" fn(u32, u32) -> u32),
+    U64x2(extern "C" fn(u64, u64) -> u64),
+}
+
+impl Function {
+    /// The type of the operands and of the result, and the number of operands.
+    pub fn signature(self) -> (Element, usize) {
+        match self {
+            Function::F32(_) => (Element::F32, 1),
+            Function::F64(_) => (Element::F64, 1),
+            Function::F32x2(_) => (Element::F32, 2),
+            Function::F64x2(_) => (Element::F64, 2),
+            Function::I32x2(_) => (Element::I32, 2),
+            Function::I64x2(_) => (Element::I64, 2),
+            Function::U32x2(_) => (Element::U32, 2),
+            Function::U64x2(_) => (Element::U64, 2),
+        }
+    }
+}
+
+/// Some bytes of an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The array.
+    pub array: Array,
+    /// The first byte.
+    pub start: usize,
+    /// Number of bytes.
+    pub bytes: usize,
+}
+
+/// A step that the caller runs.
+#[derive(Clone, Debug, Default)]
+pub struct HostStep {
+    /// The parts that the step reads.
+    pub reads: Vec<Part>,
+    /// The parts that the step writes. They overlap neither each other nor those that it reads.
+    pub writes: Vec<Part>,
+}
+
+/// Runs the steps that a program leaves to its caller.
+pub trait Host {
+    /// Runs a step on the declared parts. Returns whether the run continues.
+    fn call(&mut self, step: u32, reads: &[&[u8]], writes: &mut [&mut [u8]]) -> bool;
+}
+
+/// Whether programs may contain this op of one operand.
+pub fn has_unary(op: Unary, element: Element) -> bool {
+    use Unary::*;
+    match op {
+        Abs | Negate | Sign => element.is_float() || element.is_integer(),
+        Ceil | Floor | RoundNearestEven | Rsqrt | Sqrt | IsFinite => element.is_float(),
+        CountLeadingZeros | Popcnt => element.is_integer(),
+        Not => !element.is_float(),
+        _ => false,
+    }
+}
+
+/// Whether programs may contain this op of two operands.
+pub fn has_binary(op: Binary, element: Element) -> bool {
+    use Binary::*;
+    match op {
+        Add | Multiply | Maximum | Minimum => true,
+        Subtract | Divide => element != Element::Bool,
+        Remainder | ShiftLeft | ShiftRightArithmetic | ShiftRightLogical => element.is_integer(),
+        And | Or | Xor => !element.is_float(),
+        _ => false,
+    }
+}
+
+/// Whether programs may contain this comparison.
+pub fn has_compare(kind: ComparisonType, element: Element) -> bool {
+    kind != ComparisonType::WeakOrder || !element.is_float()
+}

@@ -1,0 +1,53 @@
+//! Compiles loops over scalars and small arrays to machine code.
+//!
+//! `stablehlo-cpu` interprets a program step by step, and a step takes 100 ns or more. This is too long for the body of a
+//! loop whose steps each compute one number. This crate compiles such loops with Cranelift.
+//!
+//! # From a loop to code
+//!
+//! A [`Program`] has typed scalar [values](Value), each defined once, and [arrays](Array) of bytes, which the caller passes to
+//! each run. Its statements load and store elements, compute, repeat, choose, and call the caller's [`Host`] for steps that it
+//! cannot express. The caller translates its own representation to a program; `stablehlo-cpu` does this after it has
+//! resolved shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to
+//! run.
+//!
+//! Ops have the semantics of StableHLO. Division by zero, shifts by more bits than there are, and conversions of numbers
+//! that do not fit are defined. Functions such as `sine` are [calls](Function) of the caller's functions, so that compiled and
+//! interpreted code compute the same bits. Only the sign and the payload of a NaN are not specified.
+//!
+//! # Safety
+//!
+//! The verifier proves that every access lies in its array: an index is a counter of a loop with a constant count, or is
+//! clamped to a constant range in the generated code. Hence generated code contains no other checks, and no program
+//! that the verifier accepts can read or write other memory. [`Code::run`] compares the lengths of the slices with those
+//! that were verified. All unsafe code is in `code.rs`.
+//!
+//! # Platforms
+//!
+//! Code is generated for x86-64 and AArch64. Elsewhere [`Code::compile`] returns [`Error::Platform`], and callers interpret
+//! the loop.
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod code;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[path = "no_code.rs"]
+mod code;
+mod error;
+mod ir;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod ops;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod translate;
+mod verify;
+
+pub use code::Code;
+pub use error::Error;
+pub use ir::{
+    Access, Array, Block, Element, Expression, Function, Host, HostStep, Part, Program, Selector, Statement, Value,
+    has_binary, has_compare, has_unary,
+};
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;

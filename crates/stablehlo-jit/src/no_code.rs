@@ -1,0 +1,25 @@
+//! The same interface on processors for which no code is generated.
+
+use std::convert::Infallible;
+use std::sync::atomic::AtomicBool;
+
+use crate::error::Error;
+use crate::ir::{Host, Program};
+use crate::verify::verify;
+
+/// A compiled program. On this processor, there is none.
+#[derive(Debug)]
+pub struct Code(Infallible);
+
+impl Code {
+    /// Verifies a program, and returns [`Error::Platform`].
+    pub fn compile(program: &Program) -> Result<Code, Error> {
+        verify(program)?;
+        Err(Error::Platform(std::env::consts::ARCH.into()))
+    }
+
+    /// Runs the program.
+    pub fn run(&self, _: &[&[u8]], _: &mut [&mut [u8]], _: Option<&AtomicBool>, _: &mut dyn Host) -> Result<(), Error> {
+        match self.0 {}
+    }
+}

@@ -1,0 +1,370 @@
+//! Translates a verified program to Cranelift's representation.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{self, AbiParam, BlockArg, InstBuilder, MemFlagsData, SigRef, Signature, Type, types};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, Switch};
+
+use crate::error::Error;
+use crate::ir::{Access, Block, Expression, Function, Program, Selector, Statement, Value};
+use crate::ops::{Ops, type_of};
+
+/// The largest number of statements to repeat instead of looping.
+const UNROLLED: usize = 64;
+
+/// The numbers that the generated function returns.
+pub(crate) const FINISHED: i64 = 0;
+pub(crate) const STOPPED: i64 = 1;
+
+/// The parameters of the generated function: the addresses of the arrays, the flag that stops a run, and the argument of
+/// `call_host`. It returns an `i32`.
+pub(crate) fn signature(convention: CallConv, pointer: Type) -> Signature {
+    let mut signature = Signature::new(convention);
+    signature.params.extend([AbiParam::new(pointer); 3]);
+    signature.returns.push(AbiParam::new(types::I32));
+    signature
+}
+
+/// Translates the program into the function of `builder`. `call_host` is the address of a function that takes its argument
+/// and the number of a step, and returns 0 if the run continues.
+pub(crate) fn translate(
+    program: &Program,
+    mut builder: FunctionBuilder<'_>,
+    pointer: Type,
+    call_host: usize,
+    frontend: cranelift_codegen::isa::TargetFrontendConfig,
+) -> Result<(), Error> {
+    let entry = builder.create_block();
+    builder.append_block_params_for_function_params(entry);
+    builder.switch_to_block(entry);
+    let parameters = builder.block_params(entry).to_vec();
+    let stopped = builder.create_block();
+    builder.set_cold_block(stopped);
+    let convention = builder.func.signature.call_conv;
+    let mut host = Signature::new(convention);
+    host.params.extend([AbiParam::new(pointer), AbiParam::new(types::I32)]);
+    host.returns.push(AbiParam::new(types::I32));
+    let host = builder.import_signature(host);
+    // The table of addresses does not change during a run.
+    let table = MemFlagsData::trusted().with_readonly();
+    let mut arrays = Vec::with_capacity(program.arrays.len());
+    for at in 0..program.arrays.len() {
+        let offset = i32::try_from(at * size_of::<usize>());
+        let offset = offset.map_err(|_| Error::Invalid("too many arrays".into()))?;
+        arrays.push(builder.ins().load(pointer, table, parameters[0], offset));
+    }
+    let mut translator = Translator {
+        program,
+        builder,
+        pointer,
+        values: vec![None; program.values.len()],
+        arrays,
+        stop: parameters[1],
+        context: parameters[2],
+        stopped,
+        host,
+        call_host,
+        convention,
+    };
+    translator.statements(&program.body)?;
+    let mut builder = translator.builder;
+    let finished = builder.ins().iconst(types::I32, FINISHED);
+    builder.ins().return_(&[finished]);
+    builder.switch_to_block(stopped);
+    let code = builder.ins().iconst(types::I32, STOPPED);
+    builder.ins().return_(&[code]);
+    builder.seal_all_blocks();
+    builder.finalize(frontend);
+    Ok(())
+}
+
+struct Translator<'p, 'f> {
+    program: &'p Program,
+    builder: FunctionBuilder<'f>,
+    pointer: Type,
+    values: Vec<Option<ir::Value>>,
+    arrays: Vec<ir::Value>,
+    stop: ir::Value,
+    context: ir::Value,
+    stopped: ir::Block,
+    host: SigRef,
+    call_host: usize,
+    convention: CallConv,
+}
+
+impl<'p, 'f> Translator<'p, 'f> {
+    fn ops(&mut self) -> Ops<'_, 'f> {
+        Ops { builder: &mut self.builder }
+    }
+
+    fn get(&self, value: Value) -> Result<ir::Value, Error> {
+        self.values[value.0 as usize].ok_or_else(|| Error::Invalid(format!("value {} is not defined", value.0)))
+    }
+
+    fn set(&mut self, value: Value, to: ir::Value) {
+        self.values[value.0 as usize] = Some(to);
+    }
+
+    fn arguments(&self, values: &[Value]) -> Result<Vec<BlockArg>, Error> {
+        values.iter().map(|&value| Ok(BlockArg::Value(self.get(value)?))).collect()
+    }
+
+    /// Adds a block whose parameters define `values`.
+    fn block_of(&mut self, values: &[Value]) -> ir::Block {
+        let block = self.builder.create_block();
+        for &value in values {
+            let parameter = self.builder.append_block_param(block, type_of(self.program.element(value)));
+            self.set(value, parameter);
+        }
+        block
+    }
+
+    fn statements(&mut self, block: &'p Block) -> Result<(), Error> {
+        block.statements.iter().try_for_each(|statement| self.statement(statement))
+    }
+
+    fn statement(&mut self, statement: &'p Statement) -> Result<(), Error> {
+        match statement {
+            Statement::Let { result, expression } => {
+                let value = self.expression(*result, expression)?;
+                self.set(*result, value);
+            }
+            Statement::Store { to, value } => {
+                let (address, offset) = self.address(to)?;
+                let value = self.get(*value)?;
+                self.builder.ins().store(memory(), value, address, offset);
+            }
+            Statement::For { count, index, body } => {
+                if *count * size_of_block(body) <= UNROLLED {
+                    for at in 0..*count {
+                        let at = i64::try_from(at).unwrap_or(i64::MAX);
+                        let at = self.ops().int(types::I64, at);
+                        self.set(*index, at);
+                        self.statements(body)?;
+                    }
+                } else {
+                    self.counted(*count, *index, body)?;
+                }
+            }
+            Statement::While { parameters, initial, condition, body, results } => {
+                self.repeated(parameters, initial, condition, body, results)?;
+            }
+            Statement::Choose { selector, value, branches, results } => {
+                self.chosen(*selector, *value, branches, results)?;
+            }
+            Statement::Host { step } => {
+                let address = i64::try_from(self.call_host).map_err(|_| Error::Platform("large addresses".into()))?;
+                let callee = self.builder.ins().iconst(self.pointer, address);
+                let step = self.builder.ins().iconst(types::I32, i64::from(*step));
+                let call = self.builder.ins().call_indirect(self.host, callee, &[self.context, step]);
+                let code = self.builder.inst_results(call)[0];
+                let next = self.builder.create_block();
+                self.builder.ins().brif(code, self.stopped, &[], next, &[]);
+                self.builder.switch_to_block(next);
+            }
+        }
+        Ok(())
+    }
+
+    fn counted(&mut self, count: usize, index: Value, body: &'p Block) -> Result<(), Error> {
+        let head = self.block_of(&[index]);
+        let exit = self.builder.create_block();
+        let zero = self.ops().int(types::I64, 0);
+        self.builder.ins().jump(head, &[BlockArg::Value(zero)]);
+        self.builder.switch_to_block(head);
+        let at = self.get(index)?;
+        self.statements(body)?;
+        let next = self.builder.ins().iadd_imm_s(at, 1);
+        let end = i64::try_from(count).unwrap_or(i64::MAX);
+        let more = self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThan, next, end);
+        self.builder.ins().brif(more, head, &[BlockArg::Value(next)], exit, &[]);
+        self.builder.switch_to_block(exit);
+        Ok(())
+    }
+
+    fn repeated(
+        &mut self,
+        parameters: &[Value],
+        initial: &[Value],
+        condition: &'p Block,
+        body: &'p Block,
+        results: &[Value],
+    ) -> Result<(), Error> {
+        let initial = self.arguments(initial)?;
+        let head = self.block_of(parameters);
+        let [checked, inside, exit] = [(); 3].map(|()| self.builder.create_block());
+        self.builder.ins().jump(head, &initial);
+        self.builder.switch_to_block(head);
+        // Another thread sets the flag. Only an atomic load is certain to be repeated in every iteration.
+        let flag = self.builder.ins().atomic_load(types::I8, memory(), self.stop);
+        self.builder.ins().brif(flag, self.stopped, &[], checked, &[]);
+        self.builder.switch_to_block(checked);
+        self.statements(condition)?;
+        let condition = self.get(condition.results[0])?;
+        let more = self.ops().is_one(condition);
+        self.builder.ins().brif(more, inside, &[], exit, &[]);
+        self.builder.switch_to_block(inside);
+        self.statements(body)?;
+        let next = self.arguments(&body.results)?;
+        self.builder.ins().jump(head, &next);
+        self.builder.switch_to_block(exit);
+        for (&result, &parameter) in results.iter().zip(parameters) {
+            let value = self.get(parameter)?;
+            self.set(result, value);
+        }
+        Ok(())
+    }
+
+    fn chosen(
+        &mut self,
+        selector: Selector,
+        value: Value,
+        branches: &'p [Block],
+        results: &[Value],
+    ) -> Result<(), Error> {
+        let value = self.get(value)?;
+        let blocks: Vec<ir::Block> = branches.iter().map(|_| self.builder.create_block()).collect();
+        match (selector, &blocks[..]) {
+            (Selector::Truth, &[yes, no]) => {
+                let truth = self.ops().is_one(value);
+                self.builder.ins().brif(truth, yes, &[], no, &[]);
+            }
+            (_, [others @ .., last]) => {
+                let mut switch = Switch::new();
+                for (at, &block) in others.iter().enumerate() {
+                    switch.set_entry(at as u128, block);
+                }
+                switch.emit(&mut self.builder, value, *last);
+            }
+            _ => return Err(Error::Invalid("a choice without branches".into())),
+        }
+        let exit = self.block_of(results);
+        for (&block, branch) in blocks.iter().zip(branches) {
+            self.builder.switch_to_block(block);
+            self.statements(branch)?;
+            let made = self.arguments(&branch.results)?;
+            self.builder.ins().jump(exit, &made);
+        }
+        self.builder.switch_to_block(exit);
+        Ok(())
+    }
+
+    fn expression(&mut self, result: Value, expression: &Expression) -> Result<ir::Value, Error> {
+        let made = self.program.element(result);
+        let unknown = || Error::Invalid("an op without instructions".into());
+        Ok(match expression {
+            Expression::Constant(bytes) => self.ops().constant(made, *bytes),
+            Expression::Unary(op, a) => {
+                let (element, a) = (self.program.element(*a), self.get(*a)?);
+                self.ops().unary(*op, element, a).ok_or_else(unknown)?
+            }
+            Expression::Binary(op, a, b) => {
+                let (a, b) = (self.get(*a)?, self.get(*b)?);
+                self.ops().binary(*op, made, a, b).ok_or_else(unknown)?
+            }
+            Expression::Compare(direction, kind, a, b) => {
+                let (element, a, b) = (self.program.element(*a), self.get(*a)?, self.get(*b)?);
+                self.ops().compare(*direction, *kind, element, a, b)
+            }
+            Expression::Select(p, a, b) => {
+                let (p, a, b) = (self.get(*p)?, self.get(*a)?, self.get(*b)?);
+                let p = self.ops().is_true(p);
+                self.builder.ins().select(p, a, b)
+            }
+            Expression::Convert(a) => {
+                let (element, a) = (self.program.element(*a), self.get(*a)?);
+                self.ops().convert(element, made, a)
+            }
+            Expression::Bits(a) => {
+                let a = self.get(*a)?;
+                self.ops().bits(a, type_of(made))
+            }
+            Expression::Load(from) => {
+                let (address, offset) = self.address(from)?;
+                self.builder.ins().load(type_of(made), memory(), address, offset)
+            }
+            Expression::Digit { of, step, extent } => {
+                let of = self.get(*of)?;
+                let [step, extent] = [*step, *extent].map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+                let quotient = if step == 1 { of } else { self.builder.ins().udiv_imm_u(of, step) };
+                self.builder.ins().urem_imm_u(quotient, extent)
+            }
+            Expression::Clamped { of, most } => {
+                let (element, of) = (self.program.element(*of), self.get(*of)?);
+                let most = i64::try_from(*most).unwrap_or(i64::MAX);
+                let wide = self.ops().extended(element, of, types::I64);
+                let most = self.ops().int(types::I64, most);
+                if element.is_signed() {
+                    let zero = self.ops().int(types::I64, 0);
+                    let low = self.builder.ins().smax(wide, zero);
+                    self.builder.ins().smin(low, most)
+                } else {
+                    self.builder.ins().umin(wide, most)
+                }
+            }
+            Expression::Inside { of, most } => {
+                let (element, of) = (self.program.element(*of), self.get(*of)?);
+                let wide = self.ops().extended(element, of, types::I64);
+                // Negative numbers are large as unsigned ones.
+                let most = i64::try_from(*most).unwrap_or(i64::MAX);
+                self.builder.ins().icmp_imm_s(IntCC::UnsignedLessThanOrEqual, wide, most)
+            }
+            Expression::Call(function, operands) => self.call(*function, operands)?,
+        })
+    }
+
+    fn call(&mut self, function: Function, operands: &[Value]) -> Result<ir::Value, Error> {
+        let address = match function {
+            Function::F32(f) => f as *const () as usize,
+            Function::F64(f) => f as *const () as usize,
+            Function::F32x2(f) => f as *const () as usize,
+            Function::F64x2(f) => f as *const () as usize,
+            Function::I32x2(f) => f as *const () as usize,
+            Function::I64x2(f) => f as *const () as usize,
+            Function::U32x2(f) => f as *const () as usize,
+            Function::U64x2(f) => f as *const () as usize,
+        };
+        let (element, count) = function.signature();
+        let ty: Type = type_of(element);
+        let mut signature = Signature::new(self.convention);
+        signature.params.extend(std::iter::repeat_n(AbiParam::new(ty), count));
+        signature.returns.push(AbiParam::new(ty));
+        let signature = self.builder.import_signature(signature);
+        let address = i64::try_from(address).map_err(|_| Error::Platform("large addresses".into()))?;
+        let callee = self.builder.ins().iconst(self.pointer, address);
+        let operands = operands.iter().map(|&value| self.get(value)).collect::<Result<Vec<_>, _>>()?;
+        let call = self.builder.ins().call_indirect(signature, callee, &operands);
+        Ok(self.builder.inst_results(call)[0])
+    }
+
+    /// The address of an element, and an offset to add to it.
+    fn address(&mut self, access: &Access) -> Result<(ir::Value, i32), Error> {
+        let mut address = self.arrays[access.array.0 as usize];
+        for &(index, stride) in &access.terms {
+            let index = self.get(index)?;
+            let stride = i64::try_from(stride).map_err(|_| Error::Invalid("a stride is too large".into()))?;
+            let by = if stride == 1 { index } else { self.builder.ins().imul_imm_s(index, stride) };
+            address = self.builder.ins().iadd(address, by);
+        }
+        if let Ok(offset) = i32::try_from(access.offset) {
+            return Ok((address, offset));
+        }
+        let offset = i64::try_from(access.offset).map_err(|_| Error::Invalid("an offset is too large".into()))?;
+        Ok((self.builder.ins().iadd_imm_s(address, offset), 0))
+    }
+}
+
+/// Accesses to arrays neither trap nor need an alignment.
+fn memory() -> MemFlagsData {
+    MemFlagsData::new().with_notrap()
+}
+
+/// The number of statements in a block, including nested ones. Blocks with loops count as large.
+fn size_of_block(block: &Block) -> usize {
+    let size = |statement: &Statement| match statement {
+        Statement::Let { .. } | Statement::Store { .. } => 1,
+        Statement::Choose { branches, .. } => 1 + branches.iter().map(size_of_block).sum::<usize>(),
+        Statement::For { .. } | Statement::While { .. } | Statement::Host { .. } => UNROLLED + 1,
+    };
+    block.statements.iter().map(size).fold(1, usize::saturating_add)
+}

@@ -1,0 +1,274 @@
+//! Programs that the verifier accepts and rejects, and their runs.
+#![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+
+use std::sync::atomic::AtomicBool;
+
+use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
+use stablehlo_jit::{
+    Access, Array, Block, Code, Element, Error, Expression, Host, HostStep, Part, Program, Selector, Statement, Value,
+    has_binary, has_compare, has_unary,
+};
+
+/// A host whose steps add up what they read, and write the sum. Step 1 ends the run, step 2 panics.
+#[derive(Default)]
+struct Adder {
+    calls: usize,
+}
+
+impl Host for Adder {
+    fn call(&mut self, step: u32, reads: &[&[u8]], writes: &mut [&mut [u8]]) -> bool {
+        self.calls += 1;
+        assert_ne!(step, 2, "a step that fails");
+        let sum = reads.iter().flat_map(|part| part.iter()).fold(0u8, |sum, x| sum.wrapping_add(*x));
+        writes.iter_mut().for_each(|part| part.fill(sum));
+        step == 0
+    }
+}
+
+fn access(array: Array, offset: usize, terms: &[(Value, isize)]) -> Access {
+    Access { array, offset, terms: terms.to_vec() }
+}
+
+fn set(result: Value, expression: Expression) -> Statement {
+    Statement::Let { result, expression }
+}
+
+fn is_invalid(program: &Program) -> bool {
+    matches!(Code::compile(program), Err(Error::Invalid(_)))
+}
+
+/// A program that loads element `offset + stride * i` of an array of 8 bytes, for all `i` below `count`.
+fn reader(count: usize, offset: usize, stride: isize) -> Program {
+    let mut program = Program::new();
+    let array = program.array(8, false);
+    let (index, x) = (program.value(Element::I64), program.value(Element::U16));
+    let load = set(x, Expression::Load(access(array, offset, &[(index, stride)])));
+    let body = Block { statements: vec![load], results: Vec::new() };
+    program.body.statements.push(Statement::For { count, index, body });
+    program
+}
+
+#[test]
+fn accesses_must_lie_in_their_array() {
+    for (count, offset, stride, fits) in [
+        (4, 0, 2, true),
+        (5, 0, 2, false),
+        (4, 1, 2, false),
+        (4, 6, -2, true),
+        (5, 6, -2, false),
+        (1, 7, 0, false),
+        (1, usize::MAX, 0, false),
+        (usize::MAX, 0, 0, false),
+        (1 << 40, 0, isize::MAX, false),
+        (0, 0, 0, false),
+    ] {
+        assert_eq!(is_invalid(&reader(count, offset, stride)), !fits, "{count} {offset} {stride}");
+    }
+}
+
+#[test]
+fn indices_must_have_known_ranges() {
+    let build = |clamped: bool, most: usize| {
+        let mut program = Program::new();
+        let array = program.array(8, true);
+        let (any, index) = (program.value(Element::I64), program.value(Element::I64));
+        let from = if clamped { index } else { any };
+        program.body.statements = vec![
+            set(any, Expression::Constant(5i64.to_ne_bytes())),
+            set(index, Expression::Clamped { of: any, most }),
+            Statement::Store { to: access(array, 0, &[(from, 1)]), value: any },
+        ];
+        program
+    };
+    assert!(is_invalid(&build(false, 0)) && is_invalid(&build(true, 1)));
+    Code::compile(&build(true, 0)).unwrap();
+}
+
+#[test]
+fn values_must_be_visible_and_defined_once() {
+    let mut program = Program::new();
+    let (a, b) = (program.value(Element::I32), program.value(Element::I32));
+    program.body.statements = vec![set(b, Expression::Unary(Unary::Negate, a))];
+    assert!(is_invalid(&program), "used before its definition");
+    program.body.statements = vec![set(a, Expression::Constant([0; 8])), set(a, Expression::Constant([0; 8]))];
+    assert!(is_invalid(&program), "defined twice");
+    let pred = program.value(Element::Bool);
+    program.body.statements = vec![
+        set(pred, Expression::Constant([0; 8])),
+        Statement::Choose {
+            selector: Selector::Truth,
+            value: pred,
+            branches: vec![
+                Block { statements: vec![set(a, Expression::Constant([0; 8]))], results: Vec::new() },
+                Block::default(),
+            ],
+            results: Vec::new(),
+        },
+        set(b, Expression::Unary(Unary::Negate, a)),
+    ];
+    assert!(is_invalid(&program), "used after the branch that defines it");
+}
+
+#[test]
+fn types_must_match() {
+    let mut program = Program::new();
+    let (a, b, c) = (program.value(Element::I32), program.value(Element::F32), program.value(Element::I32));
+    let constants = [set(a, Expression::Constant([0; 8])), set(b, Expression::Constant([0; 8]))];
+    for wrong in [
+        Expression::Binary(Binary::Add, a, b),
+        Expression::Unary(Unary::Negate, b),
+        Expression::Unary(Unary::Sine, a),
+        Expression::Binary(Binary::Power, a, a),
+        Expression::Select(a, a, a),
+        Expression::Compare(ComparisonDirection::Eq, ComparisonType::Signed, a, a),
+        Expression::Digit { of: a, step: 1, extent: 1 },
+        Expression::Load(access(program.clone().array(4, false), 0, &[])),
+    ] {
+        program.body.statements = [&constants[..], &[set(c, wrong.clone())]].concat();
+        assert!(is_invalid(&program), "{wrong:?}");
+    }
+}
+
+#[test]
+fn only_writable_arrays_are_written() {
+    let mut program = Program::new();
+    let array = program.array(4, false);
+    let x = program.value(Element::I32);
+    program.body.statements =
+        vec![set(x, Expression::Constant([1; 8])), Statement::Store { to: access(array, 0, &[]), value: x }];
+    assert!(is_invalid(&program));
+}
+
+#[test]
+fn every_listed_op_is_compiled() {
+    let mut compiled = 0;
+    let mut check = |element: Element, result: Element, expression: &dyn Fn(Value) -> Expression| {
+        let mut program = Program::new();
+        let array = program.array(16, true);
+        let (a, b) = (program.value(element), program.value(result));
+        program.body.statements = vec![
+            set(a, Expression::Load(access(array, 0, &[]))),
+            set(b, expression(a)),
+            Statement::Store { to: access(array, 8, &[]), value: b },
+        ];
+        let code = Code::compile(&program).unwrap_or_else(|error| panic!("{element:?} {:?}: {error}", expression(a)));
+        // Divisors of 0 and -1, and shifts by too many bits, must not trap.
+        for fill in [0u8, 1, 0x7F, 0x80, 0xFF] {
+            let mut bytes = [fill; 16];
+            if element == Element::Bool {
+                bytes[0] &= 1;
+            }
+            code.run(&[], &mut [&mut bytes], None, &mut Adder::default()).unwrap();
+        }
+        compiled += 1;
+    };
+    for element in Element::ALL {
+        for &op in Unary::ALL {
+            if has_unary(op, element) {
+                let result = if op == Unary::IsFinite { Element::Bool } else { element };
+                check(element, result, &|a| Expression::Unary(op, a));
+            }
+        }
+        for &op in Binary::ALL {
+            if has_binary(op, element) {
+                check(element, element, &|a| Expression::Binary(op, a, a));
+            }
+        }
+        use ComparisonDirection::{Eq, Ge, Gt, Le, Lt, Ne};
+        use ComparisonType::{Float, NoType, Signed, TotalOrder, Unsigned, WeakOrder};
+        for kind in [Float, NoType, Signed, TotalOrder, Unsigned, WeakOrder] {
+            for direction in [Eq, Ge, Gt, Le, Lt, Ne] {
+                if has_compare(kind, element) {
+                    check(element, Element::Bool, &|a| Expression::Compare(direction, kind, a, a));
+                }
+            }
+        }
+        for to in Element::ALL {
+            check(element, to, &Expression::Convert);
+        }
+    }
+    assert!(compiled > 400, "{compiled}");
+}
+
+#[test]
+fn runs_check_their_arrays() {
+    let code = Code::compile(&reader(4, 0, 2)).unwrap();
+    let run = |reads: &[&[u8]], writes: &mut [&mut [u8]]| code.run(reads, writes, None, &mut Adder::default());
+    assert_eq!(run(&[&[0; 8]], &mut []), Ok(()));
+    for reads in [&[][..], &[&[0u8; 7][..]], &[&[0; 9]], &[&[0; 8], &[0; 8]]] {
+        assert!(matches!(run(reads, &mut []), Err(Error::Arrays { .. })));
+    }
+    assert!(matches!(run(&[&[0; 8]], &mut [&mut [0; 8]]), Err(Error::Arrays { .. })));
+}
+
+/// A program that runs the step `step` of the host 3 times.
+fn hosted(step: u32) -> Program {
+    let mut program = Program::new();
+    let (from, to) = (program.array(4, false), program.array(8, true));
+    for _ in 0..3 {
+        let part = |array, start, bytes| Part { array, start, bytes };
+        program.host_step(HostStep { reads: vec![part(from, 1, 2), part(to, 0, 2)], writes: vec![part(to, 4, 4)] });
+    }
+    let index = program.value(Element::I64);
+    let body = Block { statements: vec![Statement::Host { step }], results: Vec::new() };
+    program.body.statements.push(Statement::For { count: 3, index, body });
+    program
+}
+
+#[test]
+fn host_steps_read_and_write_their_parts() {
+    for (step, calls, result) in [(0, 3, Ok(())), (1, 1, Err(Error::Stopped))] {
+        let (mut host, mut bytes) = (Adder::default(), [7u8; 8]);
+        let code = Code::compile(&hosted(step)).unwrap();
+        assert_eq!(code.run(&[&[100, 2, 3, 100]], &mut [&mut bytes], None, &mut host), result);
+        assert_eq!((host.calls, bytes), (calls, [7, 7, 7, 7, 19, 19, 19, 19]));
+    }
+}
+
+#[test]
+fn panics_of_host_steps_reach_the_caller() {
+    let code = Code::compile(&hosted(2)).unwrap();
+    let run = move || code.run(&[&[0; 4]], &mut [&mut [0; 8]], None, &mut Adder::default());
+    assert!(std::thread::spawn(run).join().is_err());
+}
+
+#[test]
+fn host_steps_must_not_overlap() {
+    let mut program = Program::new();
+    let array = program.array(8, true);
+    let part = |start, bytes| Part { array, start, bytes };
+    for (reads, writes) in [
+        (vec![part(0, 4)], vec![part(3, 2)]),
+        (vec![], vec![part(0, 4), part(2, 4)]),
+        (vec![part(4, 5)], vec![]),
+        (vec![part(usize::MAX, 2)], vec![]),
+    ] {
+        let mut program = program.clone();
+        program.host_step(HostStep { reads, writes });
+        assert!(is_invalid(&program));
+    }
+}
+
+#[test]
+fn endless_loops_are_stopped() {
+    let mut program = Program::new();
+    let yes = program.value(Element::Bool);
+    let condition = Block { statements: vec![set(yes, Expression::Constant([1; 8]))], results: vec![yes] };
+    let empty = Vec::new;
+    program.body.statements.push(Statement::While {
+        parameters: empty(),
+        initial: empty(),
+        condition,
+        body: Block::default(),
+        results: empty(),
+    });
+    let code = Code::compile(&program).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let run = scope.spawn(|| code.run(&[], &mut [], Some(&stop), &mut Adder::default()));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert!(!run.is_finished());
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(run.join().unwrap(), Err(Error::Stopped));
+    });
+}
