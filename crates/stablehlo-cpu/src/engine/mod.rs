@@ -5,6 +5,11 @@
 //! of a `program`, whose run needs no further checks of its ops. Memory comes from a [`Pool`] and is reference-counted.
 //! A step may overwrite a buffer that has no other owner. `elementwise` and `kernels` contain the loops.
 
+#![cfg_attr(
+    not(feature = "jit"),
+    allow(dead_code, unused_imports, reason = "only compiled loops need some facts about steps")
+)]
+
 mod bounded_arrays;
 mod bounded_run;
 pub mod custom_calls;
