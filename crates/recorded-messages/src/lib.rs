@@ -48,7 +48,8 @@ impl Recorded {
     ///
     /// # Panics
     ///
-    /// If another message, or none, is recorded.
+    /// If another message, or none, is recorded. While messages are recorded, if the case already has another message in
+    /// this run.
     #[track_caller]
     pub fn assert(&self, section: &str, case: &dyn Display, message: &dyn Display) {
         let (case, message) = (case.to_string(), message.to_string());
@@ -74,7 +75,13 @@ impl Recorded {
         if begun.insert((self.path.clone(), section.to_owned())) {
             cases.clear();
         }
-        cases.insert(case.to_owned(), message.to_owned());
+        let earlier = cases.insert(case.to_owned(), message.to_owned());
+        if let Some(earlier) = earlier.filter(|earlier| earlier != message) {
+            drop(begun);
+            panic!(
+                "{section} records two messages for the case {case}; give each a case of its own:\n{earlier}\n{message}"
+            );
+        }
         if let Err(error) = std::fs::write(&self.path, written(&sections)) {
             panic!("cannot write {}: {error}", self.path.display());
         }
@@ -133,6 +140,23 @@ mod tests {
         std::fs::remove_file(&file.path).unwrap();
         assert_eq!(text, "# a\n2\n    third\none\n    first\n    second\n\n# b\nkept\n    stays\n");
         assert_eq!(written(&parse(&text)), text);
+    }
+
+    #[test]
+    fn second_message_of_a_case_panics() {
+        let file = recorded("twice");
+        std::fs::write(&file.path, "# a\none\n    of an earlier run\n").unwrap();
+        file.assert("a", &"one", &"first");
+        file.assert("a", &"one", &"first");
+        file.assert("b", &"one", &"second");
+        #[allow(clippy::disallowed_methods, reason = "the panic is the result")]
+        let outcome = std::panic::catch_unwind(|| file.assert("a", &"one", &"second"));
+        let panic = *outcome.unwrap_err().downcast::<String>().unwrap();
+        assert!(panic.starts_with("a records two messages for the case one;"), "{panic}");
+        assert!(panic.ends_with(":\nfirst\nsecond"), "{panic}");
+        let text = std::fs::read_to_string(&file.path).unwrap();
+        std::fs::remove_file(&file.path).unwrap();
+        assert_eq!(text, "# a\none\n    first\n\n# b\none\n    second\n");
     }
 
     #[test]
