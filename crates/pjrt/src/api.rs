@@ -9,9 +9,9 @@ use pjrt_sys::*;
 use pjrt_types::{ApiVersion, ErrorCode, MIN_MINOR};
 
 use crate::error::Error;
-use crate::handle::SendPtr;
 use crate::load_error::LoadErrorKind;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 /// Maximum length of the extension chain. The interface names 25 extensions.
 const MAX_EXTENSIONS: usize = 128;

@@ -15,11 +15,12 @@ use crate::device::Device;
 use crate::error::{Error, ErrorKind};
 use crate::event::Event;
 use crate::extensions::Layouts;
-use crate::handle::{Handle, Owned, Owner, SendPtr, Uncounted};
+use crate::handle::{Handle, Owned, Owner, Uncounted};
 use crate::layout;
 use crate::memory::Memory;
 use crate::read;
 use crate::references::References;
+use crate::send_ptr::SendPtr;
 
 /// An array on a device. Its contents may not be ready yet. Operations on the buffer wait for them.
 ///

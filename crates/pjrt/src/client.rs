@@ -16,7 +16,7 @@ use crate::envelope::Identity;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::exit;
-use crate::handle::{DeferredDrop, Handle, MaybeOwned, Owned, Owner, SendPtr};
+use crate::handle::{DeferredDrop, Handle, MaybeOwned, Owned, Owner};
 use crate::in_flight::InFlight;
 use crate::key_value::Store;
 use crate::loaded_executable::LoadedExecutable;
@@ -26,6 +26,7 @@ use crate::options::{ClientOptions, Hook, MAX_DEVICES, check_client, encode, enc
 use crate::plugin::{Plugin, PluginInner};
 use crate::program::PluginProgram;
 use crate::read;
+use crate::send_ptr::SendPtr;
 use crate::serialized::identity;
 use crate::topology::{Parent, TopologyDescription};
 

@@ -10,8 +10,8 @@ use crate::buffer::Buffer;
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::SendPtr;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 type Start = unsafe extern "C" fn(*mut PJRT_Buffer_CopyRawToHostFuture_Callback_Args);
 

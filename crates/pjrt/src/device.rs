@@ -10,10 +10,11 @@ use pjrt_types::{ErrorCode, MemoryStats, NamedValue};
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::{Handle, Owned, SendPtr};
+use crate::handle::{Handle, Owned};
 use crate::memory::Memory;
 use crate::named_value;
 use crate::read;
+use crate::send_ptr::SendPtr;
 use crate::topology::Parent;
 
 /// A device of a client.

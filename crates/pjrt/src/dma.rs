@@ -9,8 +9,9 @@ use pjrt_sys::*;
 
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::{Owner, SendPtr};
+use crate::handle::Owner;
 use crate::loan::Loan;
+use crate::send_ptr::SendPtr;
 
 /// Host memory that is registered with a client's devices, so that transfers from it need no copy in between. Clones share
 /// the registration. It ends when the last clone is dropped.

@@ -13,13 +13,13 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
 use crate::execute_options::{ExecuteOptions, MoreOptions};
-use crate::handle::SendPtr;
 use crate::layout;
 use crate::loaded_executable::LoadedExecutable;
 use crate::outputs::Outputs;
 use crate::parameter::Parameter;
 use crate::read::{self, Malformed};
 use crate::run_callbacks::CallbackArguments;
+use crate::send_ptr::SendPtr;
 
 /// An argument of a run.
 #[derive(Debug)]

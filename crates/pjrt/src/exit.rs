@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::api::{contain, in_callback};
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, Ticket};
 
 /// Maximum delay of the process's end, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(5000);
@@ -108,6 +108,14 @@ fn called_by_exit() -> bool {
 pub(crate) fn watch_thread() {
     // The first use registers the destructor. A thread that is ending can no longer register one.
     let _ = USER_THREAD.try_with(|_| ());
+}
+
+impl InFlight {
+    /// Counts an operation that the end of the process waits for.
+    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
+        watch_thread();
+        self.uncounted_at_exit()
+    }
 }
 
 /// Makes the process's end wait for a client's operations.

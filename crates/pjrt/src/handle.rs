@@ -12,15 +12,7 @@ use pjrt_sys::*;
 use crate::api::{self, Api};
 use crate::error::Error;
 use crate::in_flight::InFlight;
-
-/// A value made of raw pointers into a plugin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SendPtr<T>(pub(crate) T);
-
-// SAFETY: C4: a plugin's objects and functions may be used from any thread, also by several at once.
-unsafe impl<T> Send for SendPtr<T> {}
-// SAFETY: C4, as above.
-unsafe impl<T> Sync for SendPtr<T> {}
+use crate::send_ptr::SendPtr;
 
 /// The owner of an object. It outlives the object and provides the plugin's function table.
 pub(crate) trait Owner {

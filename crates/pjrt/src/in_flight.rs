@@ -7,8 +7,6 @@ use std::sync::atomic::{
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::exit;
-
 /// The pending operations of one client.
 #[derive(Default)]
 pub(crate) struct InFlight {
@@ -28,11 +26,6 @@ pub(crate) struct InFlight {
 pub(crate) struct Ticket(Arc<InFlight>);
 
 impl InFlight {
-    pub(crate) fn ticket(self: &Arc<Self>) -> Ticket {
-        exit::watch_thread();
-        self.uncounted_at_exit()
-    }
-
     /// A ticket that the end of the process does not wait for.
     pub(crate) fn uncounted_at_exit(self: &Arc<Self>) -> Ticket {
         self.count.fetch_add(1, SeqCst);

@@ -91,6 +91,7 @@ mod library;
 mod load_error;
 mod load_options;
 mod loaded_executable;
+mod loader_error;
 mod loan;
 mod memory;
 #[cfg(test)]
@@ -112,6 +113,7 @@ mod query;
 mod read;
 mod references;
 mod run_callbacks;
+mod send_ptr;
 mod serialized;
 mod settable_event;
 #[cfg(feature = "stablehlo")]
@@ -143,10 +145,10 @@ pub use host_array::HostArray;
 pub use host_memory::HostReadInto;
 pub use in_flight_limiter::{Acquire, InFlightLimiter, InFlightPermit};
 pub use key_value::KeyValueStore;
-pub use library::LoaderError;
 pub use load_error::{LoadError, LoadErrorKind};
 pub use load_options::LoadOptions;
 pub use loaded_executable::LoadedExecutable;
+pub use loader_error::LoaderError;
 pub use memory::Memory;
 pub use options::ClientOptions;
 pub use outputs::{Outputs, OutputsIntoIter};

@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::path::Path;
-use std::sync::Arc;
 
 use libloading::Library;
 use pjrt_sys::PJRT_Api;
 
 use crate::load_error::LoadErrorKind;
+use crate::loader_error::LoaderError;
 
 /// Opens a library and calls its `GetPjrtApi`.
 ///
@@ -90,26 +90,10 @@ impl Mapped {
     }
 }
 
-/// An error of the system's dynamic loader.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct LoaderError {
-    message: String,
-    #[source]
-    cause: Option<Arc<libloading::Error>>,
-}
-
-impl LoaderError {
-    /// An error that this crate found without the dynamic loader.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), cause: None }
-    }
-}
-
 impl From<libloading::Error> for LoaderError {
     fn from(error: libloading::Error) -> Self {
         // The source is the loader's own message. The error itself only names the function that failed.
         let message = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        Self { message, cause: Some(Arc::new(error)) }
+        Self::with_cause(message, error)
     }
 }

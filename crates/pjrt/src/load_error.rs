@@ -7,7 +7,7 @@ use std::{fmt, io};
 use pjrt_types::{ApiVersion, MIN_MINOR};
 
 use crate::error::Error;
-use crate::library::LoaderError;
+use crate::loader_error::LoaderError;
 
 /// An error from loading a plugin.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 
 use crate::event::Event;
-use crate::handle::SendPtr;
+use crate::send_ptr::SendPtr;
 
 /// Data on the heap that a plugin may use until the loan is returned. A loan that is only dropped leaks the data,
 /// because the plugin may still use it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use expect_test::expect_file;
 
-use crate::library::LoaderError;
+use crate::loader_error::LoaderError;
 use crate::read::Malformed;
 use crate::{ApiVersion, DeviceMemory, Error, ErrorCode, ErrorKind, LoadError, LoadErrorKind, MemoryStats};
 

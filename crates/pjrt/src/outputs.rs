@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 use crate::buffer::{Buffer, Fields};
 use crate::client::ClientInner;
 use crate::error::Error;
-use crate::handle::{SendPtr, Uncounted};
+use crate::handle::Uncounted;
+use crate::send_ptr::SendPtr;
 
 /// Buffers whose client the list holds. One of them needs no allocation.
 type Buffers = SmallVec<[Fields<Uncounted<ClientInner>>; 1]>;

@@ -12,10 +12,11 @@ use crate::buffer::Buffer;
 use crate::client::{Client, ClientInner};
 use crate::element;
 use crate::error::{Error, ErrorKind};
-use crate::handle::{Owner, SendPtr};
+use crate::handle::Owner;
 use crate::layout::MemoryLayout;
 use crate::memory::Memory;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 impl Client {
     /// Allocates a buffer whose contents are unspecified, for example as an argument that a program overwrites.

@@ -15,11 +15,13 @@ use sha2::{Digest, Sha256};
 use crate::api::{Api, ExtensionNode};
 use crate::client::Client;
 use crate::error::{Error, ErrorKind};
-use crate::handle::{Owner, SendPtr};
-use crate::library::{self, LoaderError, Mapped};
+use crate::handle::Owner;
+use crate::library::{self, Mapped};
 use crate::load_error::{LoadError, LoadErrorKind};
+use crate::loader_error::LoaderError;
 use crate::named_value;
 use crate::options::ClientOptions;
+use crate::send_ptr::SendPtr;
 
 /// A loaded plugin. Clones refer to the same plugin, which stays loaded until the process ends.
 ///

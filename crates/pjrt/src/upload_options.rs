@@ -7,8 +7,8 @@ use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::SendPtr;
 use crate::loan::Loan;
+use crate::send_ptr::SendPtr;
 use crate::upload::{HostData, Placement, shape_of};
 
 /// Options of an upload from memory that the transfer owns.

@@ -10,8 +10,8 @@ use super::functions::Functions;
 use super::lent_results::{CallbackError, LentResults};
 use super::plugin_extension::plugin_extension;
 use crate::error::Error;
-use crate::handle::SendPtr;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 /// The version of the structs that are exchanged with a partitioner.
 const VERSION: i64 = 1;

@@ -6,8 +6,8 @@ use pjrt_sys::{Extension, PJRT_Error, Slot};
 
 use crate::api::Api;
 use crate::error::Error;
-use crate::handle::SendPtr;
 use crate::plugin::Plugin;
+use crate::send_ptr::SendPtr;
 
 /// A plugin's extension: a copy of its struct. If it is shorter than ours, the remaining fields are zero.
 #[derive(Clone)]

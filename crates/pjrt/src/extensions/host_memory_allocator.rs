@@ -12,8 +12,8 @@ use super::functions::Functions;
 use super::plugin_extension::plugin_extension;
 use crate::client::{Client, ClientInner};
 use crate::error::Error;
-use crate::handle::SendPtr;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 /// Allocates host memory from the plugin, such as memory that is pinned for the device.
 #[derive(Clone, Debug)]

@@ -10,9 +10,10 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Owned, Owner, SendPtr};
+use crate::handle::{Destroy, Owned, Owner};
 use crate::plugin::Plugin;
 use crate::read;
+use crate::send_ptr::SendPtr;
 
 /// Records profiles of the plugin and its devices.
 ///
@@ -170,7 +171,7 @@ unsafe impl Destroy<Profiler> for PLUGIN_Profiler {
     }
 }
 
-/// A running profile. `device_plugin::features::Profile` is the other side: the trait of a backend that adds records.
+/// A running profile. A backend adds records to it by the trait `device_plugin::features::Profiler`.
 /// If this is dropped before [`Profile::stop`], it ends and its records are lost.
 #[must_use = "the profile ends when this is dropped"]
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::instruction::dimension;
+use super::dimensions::dimension;
 use super::proto::{Instruction, IotaReplicaGroups, MeshAxesReplicaGroups, decode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;

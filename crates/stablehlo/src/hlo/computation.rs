@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use bytes::Bytes;
 
+use super::body::{Body, Value, local, op};
 use super::proto::{self, Instruction, Shape, decode};
 use super::{instruction, legalize, shape};
 use crate::attributes::Budget;
-use crate::compatible::list;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ir::*;
 use crate::limits::MAX_NESTING;
@@ -29,12 +29,6 @@ pub(super) struct Reader {
     queue: Vec<usize>,
     pub(super) locations: Vec<Location>,
     budget: Budget,
-}
-
-/// The arrays and tokens that make up an instruction's result.
-pub(super) struct Value {
-    ids: Vec<ValueId>,
-    shape: Shape,
 }
 
 /// An instruction as an op, without its results.
@@ -60,11 +54,6 @@ struct Built {
     param_attributes: Vec<Attributes>,
     root: Value,
     root_attributes: Vec<Attributes>,
-}
-
-/// Newer producers put the computation's id in the upper half of an instruction's id.
-fn local(id: i64) -> i64 {
-    id & 0xFFFF_FFFF
 }
 
 impl Reader {
@@ -380,64 +369,7 @@ impl Reader {
     }
 }
 
-/// A computation that is being converted.
-pub(super) struct Body<'a> {
-    /// Types of all values of the function.
-    pub(super) values: &'a mut Vec<Type>,
-    given: Option<&'a [Vec<ValueId>]>,
-    depth: usize,
-    defined: HashMap<i64, Value>,
-    params: Vec<Option<(Value, Vec<Attributes>)>>,
-    /// Parameter numbers are smaller than this.
-    limit: usize,
-    pub(super) ops: Vec<Op>,
-}
-
 impl Body<'_> {
-    fn operand(&self, i: &Instruction, number: usize) -> Result<&Value> {
-        let Some(&id) = i.operand_ids.get(number) else {
-            return Err(Error::new(ErrorKind::Encoding, format_args!("operand {number} is missing")));
-        };
-        let undefined =
-            || Error::new(ErrorKind::Reference, format_args!("operand {number} is not an earlier instruction"));
-        self.defined.get(&local(id)).ok_or_else(undefined)
-    }
-
-    /// All operands, with tuples flattened.
-    fn operands(&self, i: &Instruction) -> Result<Vec<ValueId>> {
-        let mut ids = Vec::with_capacity(i.operand_ids.len());
-        for number in 0..i.operand_ids.len() {
-            ids.extend(&self.operand(i, number)?.ids);
-        }
-        Ok(ids)
-    }
-
-    /// Adds values of this shape.
-    fn fresh(&mut self, shape: Shape) -> Result<Value> {
-        let start = self.values.len();
-        shape::leaves(&shape, self.values)?;
-        let id = |n: usize| {
-            u32::try_from(n)
-                .map(ValueId)
-                .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))
-        };
-        Ok(Value { ids: (start..self.values.len()).map(id).collect::<Result<_>>()?, shape })
-    }
-
-    /// Combines existing values into one value of this shape.
-    pub(super) fn alias(&self, ids: Vec<ValueId>, shape: Shape) -> Result<Value> {
-        let mut types = Vec::new();
-        shape::leaves(&shape, &mut types)?;
-        if types.len() != ids.len() || types.iter().zip(&ids).any(|(ty, id)| *ty != self.values[id.0 as usize]) {
-            let own = list(ids.iter().map(|id| &self.values[id.0 as usize]));
-            return Err(Error::new(
-                ErrorKind::Encoding,
-                format_args!("the values have the types ({own}), but the instruction has ({})", list(&types)),
-            ));
-        }
-        Ok(Value { ids, shape })
-    }
-
     fn parameter(&mut self, i: &Instruction, shape: Shape) -> Result<Value> {
         let number = i.parameter_number;
         let wrong = || {
@@ -502,25 +434,6 @@ impl Body<'_> {
             _ => Legalized::Operands(operands),
         })
     }
-
-    /// Adds the extents of an array as a constant, because StableHLO's `rng` takes them as an operand.
-    fn shape_operand(&mut self, shape: &Shape) -> Result<ValueId> {
-        let extents = shape::tensor(shape)?.shape;
-        let ty = TensorType::new([i64::try_from(extents.len()).unwrap_or(i64::MAX)], ElementType::I64);
-        let data: Vec<u8> = extents.iter().flat_map(|extent| extent.to_le_bytes()).collect();
-        let id = ValueId(
-            u32::try_from(self.values.len())
-                .map_err(|_| Error::new(ErrorKind::Limit, "a computation has more than 2^32 values"))?,
-        );
-        self.values.push(Type::Tensor(ty.clone()));
-        self.ops.push(op(OpKind::Constant(Literal::new(ty, data)?), Vec::new(), vec![id]));
-        Ok(id)
-    }
-}
-
-pub(super) fn op(kind: OpKind, operands: Vec<ValueId>, results: Vec<ValueId>) -> Op {
-    let (operands, results) = (operands.into(), results.into());
-    Op { kind, operands, results, regions: Vec::new(), attributes: Attributes::new(), location: LocationId(0) }
 }
 
 /// Adds the instruction's name to the error, unless an inner one is already named.

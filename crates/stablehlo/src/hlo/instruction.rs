@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use super::dimensions::{dim, dimension, dims};
 use super::proto::{Instruction, OutputOperandAliasing, Shape};
 use super::{collective, shape};
 use crate::attributes::int;
@@ -115,23 +116,6 @@ fn target(name: &str) -> OpKind {
 
 fn negative(field: &str) -> Error {
     Error::new(ErrorKind::Encoding, format_args!("{field} must not be negative"))
-}
-
-fn dim(value: i64) -> Result<usize> {
-    usize::try_from(value)
-        .map_err(|_| Error::new(ErrorKind::Encoding, format_args!("{value} is not a valid dimension")))
-}
-
-fn dims<L: FromIterator<usize>>(values: &[i64]) -> Result<L> {
-    values.iter().map(|&value| dim(value)).collect()
-}
-
-/// The instruction's only dimension.
-pub(super) fn dimension(i: &Instruction) -> Result<usize> {
-    match i.dimensions[..] {
-        [value] => dim(value),
-        _ => Err(Error::new(ErrorKind::Encoding, format_args!("must have one dimension, not {}", i.dimensions.len()))),
-    }
 }
 
 fn compare(i: &Instruction) -> Result<OpKind> {

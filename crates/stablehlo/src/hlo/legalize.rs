@@ -1,8 +1,8 @@
 //! Rewrites the forms of HLO that StableHLO lacks: asynchronous pairs, indices in one vector, all-to-all with one array
 //! per member, and bitcasts between layouts.
 
+use super::body::{Body, Value, op};
 use super::collective;
-use super::computation::{Body, Value, op};
 use super::proto::{Instruction, Shape};
 use super::shape;
 use crate::error::{Error, ErrorKind, Result};

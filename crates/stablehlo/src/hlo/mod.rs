@@ -1,12 +1,14 @@
 //! Programs in XLA's own form, `HloModuleProto`.
 //!
-//! `proto` holds the messages. `shape` converts types and literals, `instruction` and `collective` convert opcodes and
-//! their fields, and `sharding` converts annotations for partitioners. `legalize` rewrites the forms that StableHLO
-//! lacks. `computation` converts computations to functions and regions, and `module` converts the module. `write` and
-//! `fields` convert programs back.
+//! `proto` holds the messages. `shape` converts types and literals. `instruction`, `collective` and `dimensions` convert
+//! opcodes and their fields, and `sharding` converts annotations for partitioners. `body` has the values and ops of a
+//! computation that is being converted. `legalize` rewrites the forms that StableHLO lacks. `computation` converts
+//! computations to functions and regions, and `module` converts the module. `write` and `fields` convert programs back.
 
+mod body;
 mod collective;
 mod computation;
+mod dimensions;
 mod fields;
 mod instruction;
 mod legalize;
