@@ -67,7 +67,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   jax-tests --jax-checkout PATH [OPTION]... [FILE]...
                       run JAX's own test files on a plugin and compare with an earlier run or a reference; see --help
   vendor              let `pjrt new` write a plugin, run its CI, and check the size of its library
-  size                build the same library from scratch, and print the time
+  size                build the library of a plugin from `pjrt new` from scratch, and print the times and its size
   tidy                check dependencies between crates, unsafe code, file lengths and the language of texts.
                       --language PATH lists the language findings below PATH; --update writes the diagram of the
                       crates to ARCHITECTURE.md

@@ -133,7 +133,7 @@ pub(crate) fn run(python: Option<&Path>, seen: impl FnMut(&str)) -> Result<(), E
     project.check_size()
 }
 
-/// Builds the same library from scratch, and prints the time.
+/// Builds the library of a new plugin from scratch, and prints the times and its size.
 pub(crate) fn size() -> Result<(), Error> {
     let project = Project::new(&Workspace::build()?.command("pjrt"))?;
     if project.build.exists() {

@@ -16,7 +16,7 @@ use crate::table::Table;
 use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
-#[command(after_help = "Ends with 1 if a plugin has a fault.
+#[command(after_help = "The exit code is 1 if a plugin has a fault.
 
 Examples:
   pjrt doctor

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Execute this many times on the same inputs and print the median time.
     #[arg(long, short, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
-    /// Print the outputs, whole, and the times as JSON.
+    /// Print the complete outputs and the times as JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }

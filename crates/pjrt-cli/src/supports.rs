@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::time_limit::TimeLimit;
 
 #[derive(clap::Args)]
-#[command(after_help = "Ends with 0 for yes, 3 for no and 4 for maybe; 1 and 2 are errors.
+#[command(after_help = "The exit code is 0 for yes, 3 for no and 4 for maybe; 1 and 2 are errors.
 
 Examples:
   pjrt supports model.mlir                             by the op types that the plugin's manifest lists

@@ -14,8 +14,8 @@ use crate::Report;
   pjrt with -p acme --layers trace --output calls -- torchrun train.py
   pjrt trace calls --output calls.pftrace             open the file in ui.perfetto.dev")]
 pub(crate) struct Args {
-    /// The folder to which the processes wrote: the one of `pjrt with --output`.
-    #[arg(value_name = "FOLDER")]
+    /// The folder with the files of the processes, which `pjrt with --output` named.
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// Write one timeline of all processes, for ui.perfetto.dev.
     #[arg(long, short, value_name = "FILE")]

@@ -36,15 +36,15 @@ Examples:
   pjrt with -p acme --layers record --record-run jit_step:3 -- python train.py
   pjrt trace calls")]
 pub(crate) struct Args {
-    /// The name of an installed plugin, or the path of a plugin's library. Without it, the only installed plugin that has a
-    /// library, or the one that the environment names.
+    /// The name of an installed plugin, or the path of a plugin's library. The default is the only installed
+    /// plugin that has a library, or the one that the environment names.
     #[arg(long, short, value_name = "NAME|PATH")]
     plugin: Option<String>,
     /// The layers, separated by commas. The first one is next to the framework.
     #[arg(long, short, value_name = "NAMES", value_delimiter = ',', required = true)]
     layers: Vec<String>,
     /// The folder for the files of the layers. Without it, the layers write to the standard error.
-    #[arg(long, short, value_name = "FOLDER")]
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
     /// `record`: limits the recording to one run, with its program, its inputs and its outputs. N is the number of the run,
     /// and PROGRAM:N the n-th run of this program.

@@ -40,9 +40,9 @@ pub struct CompileOptions {
     pub compile_portable_executable: bool,
     /// Whether all arguments arrive as one tuple.
     pub parameter_is_tupled_arguments: bool,
-    /// Which outputs' shardings the compiler may choose.
+    /// Whether the compiler may choose the shardings of the outputs: one value for each output, or one for all.
     pub allow_spmd_sharding_propagation_to_output: Vec<bool>,
-    /// Which parameters' shardings the compiler may choose.
+    /// Whether the compiler may choose the shardings of the parameters: one value for each parameter, or one for all.
     pub allow_spmd_sharding_propagation_to_parameters: Vec<bool>,
     /// Backend options by name, such as JAX's `compiler_options`.
     pub env_option_overrides: BTreeMap<String, OptionOverride>,

@@ -42,7 +42,7 @@ fn run(executable: &LoadedExecutable, client: &Client) -> Vec<f32> {
     executable.execute(&[&x]).unwrap()[0].to_host::<f32>().unwrap()
 }
 
-/// A folder of its own, which is removed with its files.
+/// A temporary folder. Dropping it deletes the folder and its files.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -275,7 +275,7 @@ fn rejects_directories_others_can_write() {
     assert_eq!(ExecutableCache::in_directory(&file).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
-/// A directory that vanishes costs only the files.
+/// If its directory vanishes, the cache still works without the files.
 #[test]
 fn removed_directory_is_tolerated() {
     let (client, folder) = (embedded(), Folder::new());

@@ -74,7 +74,8 @@ fn plugin_receives_its_own_bytes() {
     assert!(again.identity().contains(&("platform".to_owned(), "fake".to_owned())), "{again:?}");
 }
 
-/// A plugin that cannot serialize executables, or refuses to load its own, costs only the files of a cache.
+/// If a plugin cannot serialize an executable, or refuses to load one that it serialized, the cache has no files but
+/// still works.
 #[test]
 fn cache_compiles_what_it_cannot_store_or_load() {
     unsafe extern "C" fn refuse(args: *mut PJRT_Executable_DeserializeAndLoad_Args) -> *mut PJRT_Error {

@@ -12,7 +12,7 @@ pub(crate) struct SdkArgs {
     /// A git repository of the SDK.
     #[arg(long, value_name = "URL", group = "sdk")]
     sdk_git: Option<String>,
-    /// The commit or tag of it; by default the newest of its default branch.
+    /// The commit or tag of that repository; by default the newest commit of its default branch.
     #[arg(long, value_name = "REV", requires = "sdk_git")]
     sdk_rev: Option<String>,
     /// A version of the SDK's crates in a registry.

@@ -22,7 +22,7 @@ const OUTCOME: usize = 3;
 /// The options of a sweep.
 #[derive(clap::Args)]
 pub(crate) struct SweepArgs {
-    /// Run the command once for each call, and let this call fail. Needs the layer `fault`.
+    /// Run the command many times, and let another call fail in each run. Needs the layer `fault`.
     #[arg(long)]
     pub(crate) sweep: bool,
     /// Let only calls of these functions fail: a function's name, the beginning of names and `*`, `memory`, `compile` or

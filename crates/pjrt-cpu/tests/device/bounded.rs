@@ -113,7 +113,7 @@ fn extents_that_do_not_fit_are_errors() {
     assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
 }
 
-/// A program that takes long returns its results before they exist.
+/// The call of a long program returns its output buffers before their data exists.
 #[test]
 fn pending_result_is_awaited_for_its_extents() {
     let client = client(1);

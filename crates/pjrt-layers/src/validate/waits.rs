@@ -121,7 +121,7 @@ impl Waits {
                 let from = FUNCTIONS.get(usize::from(waiting.created_by)).map_or("an unknown call", |f| f.name);
                 let time = waiting.since.elapsed().as_secs_f64();
                 // A text in memory takes any number of bytes.
-                let _ = writeln!(text, "  thread {thread} waits since {time:.1} s for {:#x} of {from}", waiting.event);
+                let _ = writeln!(text, "  thread {thread} has waited {time:.1} s for {:#x} of {from}", waiting.event);
                 state.runs_before(waiting.run, &mut text);
             }
             text

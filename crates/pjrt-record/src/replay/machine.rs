@@ -411,7 +411,7 @@ impl Machine<'_> {
     /// Finishes the downloads of a buffer that is about to be deleted or donated.
     fn read_now(&mut self, buffer: u64) {
         let of_buffer = |(call, pending): (&u64, &Pending)| (pending.number == buffer).then_some(*call);
-        // A download that was read does not need its buffer, which must not be shared if it is donated.
+        // A pending download holds the buffer, and a shared buffer cannot be donated. A finished one does not hold it.
         let calls: Vec<u64> = self.state.downloads.iter().filter_map(of_buffer).collect();
         for call in calls {
             if let Some(pending) = self.state.downloads.remove(&call) {

@@ -1,4 +1,4 @@
-//! Rules of elementwise, shape and indexing ops on shapes.
+//! The rules on shapes for elementwise, shape and indexing ops.
 
 use smallvec::SmallVec;
 

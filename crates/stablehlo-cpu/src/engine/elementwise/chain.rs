@@ -9,7 +9,8 @@
 //! This still is one pass over memory, so the loads of the next block overlap with the computation.
 //!
 //! To check that the blocks stay in registers, run `cargo rustc --release -p stablehlo-cpu --lib -- --emit asm`. The arm of
-//! `Add` is eight `vaddps` in a row on eight registers. Only the arms of long functions may read or write the stack.
+//! `Add` is eight `vaddps` in a row on eight registers. In the arms of the other cheap functions, too, no instruction may
+//! read or write the stack.
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use pulp::{Simd, WithSimd};

@@ -6,7 +6,7 @@ use pulp::Simd;
 pub(crate) trait Operand: Copy + Send + Sync {
     type Wide: Wide;
     fn widen(self) -> Self::Wide;
-    /// The numbers in the type in which they are multiplied, if it is the same type.
+    /// The same numbers as values of the type in which they are multiplied. Returns `None` if that is another type.
     fn as_wide(slice: &[Self]) -> Option<&[Self::Wide]>;
 }
 
