@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use device_plugin::support::{OperationRule, SupportTable};
 use device_plugin::{
-    Backend, CreateOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
+    Backend, ClientOptions, DevicePlugin, Error, HostArray, Manifest, Placement, Result, device_plugin,
 };
 
 /// The plugin.
@@ -99,7 +99,7 @@ impl Backend for OddDevice {
         Ok(())
     }
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         match mode().as_str() {
             "abort" => {
                 eprintln!("odd: the device does not answer");

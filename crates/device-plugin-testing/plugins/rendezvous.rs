@@ -10,7 +10,7 @@ use std::time::Duration;
 use device_plugin::features::{Distributed, Features};
 use device_plugin::process::{CoordinatorNeed, OptionRule, When};
 use device_plugin::{
-    Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, NamedValue, OptionSchema, OptionSpec, OptionType,
+    Backend, ClientOptions, DeviceInfo, DevicePlugin, Error, NamedValue, OptionSchema, OptionSpec, OptionType,
     ProcessPlan, Result, device_plugin,
 };
 
@@ -52,7 +52,7 @@ fn key(node: i32) -> String {
 }
 
 /// Reads an option that is a non-negative number.
-fn count(options: &CreateOptions, name: &str, default: i32) -> Result<i32> {
+fn count(options: &ClientOptions, name: &str, default: i32) -> Result<i32> {
     let Some(value) = options.int(name)? else { return Ok(default) };
     let count = i32::try_from(value).ok().filter(|count| *count >= 0);
     count.ok_or_else(|| Error::invalid_argument(format!("option {name} is {value}; it counts from 0")))
@@ -64,7 +64,7 @@ impl Backend for RendezvousDevice {
 
     const FEATURES: Features<Self> = Features::none().distributed();
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["node_id", "num_nodes", "name", "timeout_ms"])?;
         let (node, nodes) = (count(options, "node_id", 0)?, count(options, "num_nodes", 1)?);
         if node >= nodes {
@@ -75,7 +75,7 @@ impl Backend for RendezvousDevice {
         let name = options.get("name").map_or_else(|| format!("process {node}"), ToString::to_string);
         let mut names = vec![name.clone()];
         if nodes > 1 {
-            let store = options.key_value();
+            let store = options.key_value_store();
             let store = store.ok_or_else(|| Error::failed_precondition("several processes need a key-value store"))?;
             store.put(&key(node), name.as_bytes())?;
             let wait = |other| {

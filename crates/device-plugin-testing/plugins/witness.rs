@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use device_plugin::features::{Features, Profile};
+use device_plugin::features::{Features, Profiler};
 use device_plugin::{
     Backend, CompileOptions, Compiled, DevicePlugin, Error, HostArray, Placement, Program, Result, StablehloVersions,
     device_plugin,
@@ -61,4 +61,4 @@ impl Backend for WitnessDevice {
     }
 }
 
-impl Profile for WitnessDevice {}
+impl Profiler for WitnessDevice {}

@@ -38,7 +38,7 @@ macro_rules! unit_device {
 #[macro_export]
 macro_rules! unit_backend {
     () => {
-        fn create(_: &$crate::device_plugin::CreateOptions) -> $crate::device_plugin::Result<Self> {
+        fn create(_: &$crate::device_plugin::ClientOptions) -> $crate::device_plugin::Result<Self> {
             ::core::result::Result::Ok(Self)
         }
     };

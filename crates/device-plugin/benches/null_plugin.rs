@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error, Event,
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error, Event,
     ExecutableInfo, HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
 };
 use pjrt_sys::*;
@@ -41,7 +41,7 @@ impl Backend for NullDevice {
     type Buffer = ();
     type Executable = ();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         Ok(Self)
     }
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use device_plugin::features::{Features, Platform};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, ExecutableInfo,
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, Error, Event, ExecutableInfo,
     HostArray, Launch, Placement, Program, Result, Shape, device_plugin,
 };
 
@@ -31,7 +31,7 @@ impl Backend for EchoDevice {
 
     const FEATURES: Features<Self> = Features::none().platform();
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&[])?;
         Ok(Self)
     }

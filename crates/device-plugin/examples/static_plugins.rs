@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
     Library, NoBackend, Placement, Program, Result, device_plugin,
 };
 
@@ -26,7 +26,7 @@ impl Backend for Device {
     type Buffer = Arc<[u8]>;
     type Executable = ();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         Ok(Self)
     }
 

@@ -51,7 +51,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     /// # Errors
     ///
     /// If the devices cannot be used, or if the backend does not know an option.
-    fn create(options: &CreateOptions) -> Result<Self>;
+    fn create(options: &ClientOptions) -> Result<Self>;
 
     /// The devices, addressable or not, in a fixed order; at least one. Called once.
     fn devices(&self) -> Vec<DeviceInfo>;
@@ -74,7 +74,7 @@ pub trait Backend: Sized + Send + Sync + 'static {
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<Self::Buffer>;
 
     /// An event that is ready when a buffer's contents are. It applies to buffers from `buffer_from_host`,
-    /// `uninitialized`, `bitcast`, `view` and `copy`, not to outputs of [`Backend::execute`]. Called once, when the
+    /// `create_uninitialized_buffer`, `bitcast`, `create_view_of_device_buffer` and `copy`, not to outputs of [`Backend::execute`]. Called once, when the
     /// buffer is created. By default the contents are ready when those functions return. A device with asynchronous
     /// transfers returns its own [`Event::pending`]. The SDK then treats the buffer like the output of an execution:
     /// its users wait for it, or get its error.
@@ -118,12 +118,12 @@ pub trait Backend: Sized + Send + Sync + 'static {
 /// The options that a framework passes when it creates a client: the `create_options` of `PJRT_Client_Create`, checked
 /// against the plugin's schema. A caller in Rust builds them as `pjrt::ClientOptions`.
 #[derive(Debug, Default)]
-pub struct CreateOptions {
+pub struct ClientOptions {
     values: Vec<NamedValue>,
     key_value: Option<KeyValueStore>,
 }
 
-impl CreateOptions {
+impl ClientOptions {
     /// Options without a key-value store.
     pub fn new(values: impl Into<Vec<NamedValue>>) -> Self {
         Self { values: values.into(), key_value: None }
@@ -181,7 +181,7 @@ impl CreateOptions {
     }
 
     /// The store that the processes of a distributed run share. Returns `None` in a single process.
-    pub fn key_value(&self) -> Option<&KeyValueStore> {
+    pub fn key_value_store(&self) -> Option<&KeyValueStore> {
         self.key_value.as_ref()
     }
 }

@@ -19,7 +19,7 @@ pub struct DeviceInfo {
     /// Long description. If it is empty, `kind(id=…)` is used.
     pub debug_string: String,
     /// Short description. If it is empty, `kind:id` is used.
-    pub to_string: String,
+    pub display_string: String,
     /// Attributes: text, integers and integer lists. The SDK omits other types, because frameworks abort on them.
     pub attributes: Vec<NamedValue>,
 }
@@ -34,7 +34,7 @@ impl DeviceInfo {
             addressable: true,
             kind: kind.into(),
             debug_string: String::new(),
-            to_string: String::new(),
+            display_string: String::new(),
             attributes: Vec::new(),
         }
     }

@@ -17,7 +17,7 @@
 //! use std::sync::Arc;
 //!
 //! use device_plugin::{
-//!     Backend, Compiled, CompileOptions, CreateOptions, DeviceInfo, DevicePlugin, Event, ExecutableInfo, HostArray,
+//!     Backend, Compiled, CompileOptions, ClientOptions, DeviceInfo, DevicePlugin, Event, ExecutableInfo, HostArray,
 //!     Launch, Placement, Program, Result, device_plugin,
 //! };
 //!
@@ -36,7 +36,7 @@
 //!     type Buffer = Arc<Vec<u8>>;
 //!     type Executable = ();
 //!
-//!     fn create(_: &CreateOptions) -> Result<Self> {
+//!     fn create(_: &ClientOptions) -> Result<Self> {
 //!         Ok(Self)
 //!     }
 //!     fn devices(&self) -> Vec<DeviceInfo> {
@@ -96,12 +96,12 @@ mod threads;
 
 pub use abi::lend::foreign_memory::ForeignMemory;
 pub use abi::lend::host_alias::HostAlias;
-pub use abi::lend::host_channel::{HostChannels, HostChunk, HostStream};
+pub use abi::lend::host_channel::{CopyToDeviceStream, HostChannels, HostChunk};
 pub use abi::lend::host_destination::HostDestination;
 pub use abi::lend::key_value_store::KeyValueStore;
 pub use abi::lend::output_callbacks::OutputCallbacks;
 pub use abi::objects::client::home_process::HomeProcess;
-pub use backend::{Backend, CreateOptions};
+pub use backend::{Backend, ClientOptions};
 pub use bytes::Bytes;
 pub use compile_options::{CompileOptionSchema, CompileOptionType};
 pub use descriptor::descriptor;

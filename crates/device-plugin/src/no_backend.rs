@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::features::Features;
 use crate::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, Error, Event, HostArray, Launch, Placement, Program,
+    Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, Launch, Placement, Program,
     Result,
 };
 
@@ -18,7 +18,7 @@ impl Backend for NoBackend {
 
     const FEATURES: Features<Self> = Features::absent();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         Err(Error::unimplemented("this plugin only describes a device; load the PJRT library that it names instead"))
     }
 

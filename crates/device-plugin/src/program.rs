@@ -43,14 +43,14 @@ pub struct ExecutableInfo {
     /// Identifies the program for caches. If it is `None`, the SDK hashes the program and its options.
     pub fingerprint: Option<String>,
     /// Size of the generated code in bytes, or -1 if it is unknown.
-    pub code_size: i64,
+    pub size_of_generated_code: i64,
     /// Serialized `OpSharding` messages of the parameters, for programs that run on several devices.
     pub parameter_shardings: Option<Vec<Vec<u8>>>,
     /// The shardings of the outputs. A program without outputs has one: the sharding of its empty tuple.
     pub output_shardings: Option<Vec<Vec<u8>>>,
     /// The program after optimization, in format `mlir` or `hlo_with_config`, for frameworks to read. If it is `None`,
     /// they read the program as received. The SDK adds the config to a program of format `hlo`.
-    pub optimized: Option<Program>,
+    pub optimized_program: Option<Program>,
 }
 
 impl ExecutableInfo {
@@ -70,10 +70,10 @@ impl ExecutableInfo {
             output_layouts: Vec::new(),
             parameter_layouts: Vec::new(),
             fingerprint: None,
-            code_size: -1,
+            size_of_generated_code: -1,
             parameter_shardings: None,
             output_shardings: None,
-            optimized: None,
+            optimized_program: None,
         }
     }
 

@@ -10,7 +10,9 @@ use plugin_manifest::describe::capabilities::{CCapabilities, dp_capabilities, dp
 use plugin_manifest::describe::descriptor::dp_topology;
 use plugin_manifest::{EnvPlan, Environment, Ownership, ProcessTopology};
 
-use plugin_registry::{HardwarePresence, LoadOptions, LoadedPlugin, PluginEntry, PluginId, PluginRegistry, Status};
+use plugin_registry::{
+    HardwarePresence, LoadedPlugin, PluginEntry, PluginId, PluginLoadOptions, PluginRegistry, Status,
+};
 
 use crate::error::{dp_code, dp_error};
 use crate::failure::{Failure, Outcome};
@@ -436,7 +438,7 @@ pub unsafe extern "C" fn dp_plugin_load(
 ) -> dp_code {
     let body = || {
         let plugin = guard::required(plugin, "plugin")?;
-        let mut options = LoadOptions::new();
+        let mut options = PluginLoadOptions::new();
         // SAFETY: K5 (structs have the size they declare).
         if let Some(topology) = unsafe { guard::topology(topology) }? {
             options = options.topology(topology);

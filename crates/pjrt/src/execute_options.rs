@@ -14,9 +14,10 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::execute_context::ExecuteContext;
 use crate::extensions::MultiSliceConfig;
-use crate::handle::{Owner, SendPtr};
+use crate::handle::Owner;
 use crate::named_value;
 use crate::run_callbacks::{CallbackArguments, CallbackLists, Callbacks, ProgramOutput, SentChunk};
+use crate::send_ptr::SendPtr;
 
 /// Options for a run.
 ///

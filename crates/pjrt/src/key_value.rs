@@ -36,9 +36,8 @@ use crate::read;
 ///         values.get(key).cloned().ok_or_else(|| (ErrorCode::DEADLINE_EXCEEDED, format!("no value for {key} in time")))
 ///     }
 ///
-///     fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)> {
-///         let value = self.values.lock().unwrap().get(key).cloned();
-///         value.ok_or_else(|| (ErrorCode::NOT_FOUND, format!("no value for {key}")))
+///     fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
+///         Ok(self.values.lock().unwrap().get(key).cloned())
 ///     }
 ///
 ///     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)> {
@@ -60,12 +59,12 @@ pub trait KeyValueStore: Send + Sync + 'static {
     /// `DEADLINE_EXCEEDED` if the key does not appear in time.
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)>;
 
-    /// Returns the value of a key without waiting.
+    /// Returns the value of a key without waiting, or `None` if the key is absent.
     ///
     /// # Errors
     ///
-    /// `NOT_FOUND` if the key is absent.
-    fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)>;
+    /// An error of the store.
+    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)>;
 
     /// Sets a key.
     ///
@@ -189,7 +188,8 @@ unsafe extern "C" fn try_get(args: *mut PJRT_KeyValueTryGetCallback_Args) -> *mu
         // SAFETY: C9: the key is valid during the callback.
         let key = unsafe { read::text(args.key, args.key_size) }.map_err(broken)?;
         // SAFETY: C9: the callback receives its registered argument, and runs while the client lives.
-        unsafe { store(args.user_arg) }.try_get(&key)
+        let found = unsafe { store(args.user_arg) }.try_get(&key)?;
+        found.ok_or_else(|| (ErrorCode::NOT_FOUND, format!("the key-value store has no key {key:?}")))
     });
     let answer = answer.map(|value| {
         args.value = allocate_value(&value);

@@ -13,8 +13,8 @@ pub(crate) type Hook = Arc<dyn Fn(&Error) -> bool + Send + Sync>;
 
 /// Options for creating a client: names and values that the plugin defines, and the store that processes share.
 ///
-/// A plugin written with `device-plugin` receives them as `device_plugin::CreateOptions`, whose values are checked
-/// against the plugin's schema. The types have two names because a program that embeds a device uses both.
+/// A plugin written with `device-plugin` receives them as `device_plugin::ClientOptions`, whose values are checked
+/// against the plugin's schema.
 ///
 /// ```
 /// use pjrt::ClientOptions;

@@ -118,7 +118,7 @@ impl offered::RawBuffers for Device {
     }
 }
 
-impl offered::Profile for Device {
+impl offered::Profiler for Device {
     fn profile_started(options: &[u8]) -> Result<()> {
         if options == b"refuse" { Err(device_plugin::Error::unimplemented("this device is shy")) } else { Ok(()) }
     }

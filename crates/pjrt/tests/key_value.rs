@@ -23,13 +23,12 @@ struct Store(Mutex<HashMap<String, Vec<u8>>>);
 impl KeyValueStore for Store {
     fn get(&self, key: &str, timeout: Duration) -> Result<Vec<u8>, (ErrorCode, String)> {
         assert_ne!(key, "panic", "a store that panics");
-        let found = self.try_get(key);
-        found.map_err(|_| (ErrorCode::DEADLINE_EXCEEDED, format!("{key} in {timeout:?}")))
+        let found = self.try_get(key)?;
+        found.ok_or_else(|| (ErrorCode::DEADLINE_EXCEEDED, format!("{key} in {timeout:?}")))
     }
 
-    fn try_get(&self, key: &str) -> Result<Vec<u8>, (ErrorCode, String)> {
-        let map = self.0.lock().unwrap();
-        map.get(key).cloned().ok_or_else(|| (ErrorCode::NOT_FOUND, key.to_owned()))
+    fn try_get(&self, key: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
+        Ok(self.0.lock().unwrap().get(key).cloned())
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)> {
@@ -95,7 +94,7 @@ fn plugin_reaches_store_during_client() {
     args.callback_error = &raw mut callback_error;
     args.user_arg = create.kv_try_get_user_arg;
     assert!(!unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());
-    assert_eq!(LAST.lock().unwrap().take(), Some((5, "absent".to_owned())));
+    assert_eq!(LAST.lock().unwrap().take(), Some((5, "the key-value store has no key \"absent\"".to_owned())));
     // The plugin provides no function to create errors.
     args.callback_error = null_mut();
     assert!(unsafe { create.kv_try_get_callback.unwrap()(&mut args) }.is_null());

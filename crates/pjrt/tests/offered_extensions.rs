@@ -63,7 +63,7 @@ impl Backend for Device {
     const FEATURES: Features<Self> =
         Features::none().abi_versions().executable_metadata().host_memory_allocator().failure_reports();
 
-    fn create(_: &device_plugin::CreateOptions) -> Result<Self> {
+    fn create(_: &device_plugin::ClientOptions) -> Result<Self> {
         Ok(Self::default())
     }
 

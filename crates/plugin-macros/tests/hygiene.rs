@@ -62,7 +62,7 @@ pub mod shadowed {
 mod device {
     //! A backend, for `api()` and `GetPjrtApi`.
     use ::dp::{
-        Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, Error, Event, HostArray, Launch, Placement,
+        Backend, ClientOptions, CompileOptions, Compiled, DeviceInfo, Error, Event, HostArray, Launch, Placement,
         Program, Result,
     };
     use ::std::sync::Arc;
@@ -75,7 +75,7 @@ mod device {
         type Buffer = ();
         type Executable = ();
 
-        fn create(_: &CreateOptions) -> Result<Self> {
+        fn create(_: &ClientOptions) -> Result<Self> {
             Ok(Self)
         }
         fn devices(&self) -> Vec<DeviceInfo> {

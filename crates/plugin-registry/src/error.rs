@@ -117,7 +117,7 @@ pub enum Error {
     /// The process lacks variables that the plugin needs.
     #[error(
         "plugin {name} needs environment variables that this process does not have:{}\nStart the program with them, as \
-         `pjrt env --plugin {name} -- PROGRAM` does, or let the registry set them with LoadOptions::set_variables",
+         `pjrt env --plugin {name} -- PROGRAM` does, or let the registry set them with PluginLoadOptions::set_variables",
         lines(missing)
     )]
     Setup {
@@ -217,7 +217,7 @@ fn changed(path: &Path, change: FileChange) -> String {
     let path = path.display();
     match change {
         FileChange::Replaced => format!(
-            "another file has replaced {path} since: start another process, or choose with LoadOptions::if_replaced to \
+            "another file has replaced {path} since: start another process, or choose with PluginLoadOptions::if_replaced to \
              keep the loaded library or to load the new one beside it"
         ),
         FileChange::Overwritten => format!(

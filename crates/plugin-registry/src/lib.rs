@@ -69,7 +69,7 @@ pub use location::Location;
 pub use open::{find, names, open};
 pub use policy::Policy;
 pub use registry::{
-    ClientLease, FileChange, IfReplaced, LoadOptions, LoadedPlugin, MissingVariable, PluginEntry, PluginId,
+    ClientLease, FileChange, IfReplaced, LoadedPlugin, MissingVariable, PluginEntry, PluginId, PluginLoadOptions,
     PluginRegistry, ProcessEnvironment, RegistryBuilder, Status,
 };
 pub use select_error::{RejectReason, Rejected, SelectError};

@@ -4,7 +4,7 @@
 
 use device_plugin::process::{EnvRule, Position, ProcessPlan, ProcessTopology};
 use device_plugin::{DevicePlugin, NoBackend};
-use plugin_registry::{Error, LoadOptions, PluginRegistry, ProcessEnvironment};
+use plugin_registry::{Error, PluginLoadOptions, PluginRegistry, ProcessEnvironment};
 
 struct Ranked;
 
@@ -38,13 +38,13 @@ fn sets_variables_only_with_permission() {
     let manifest = refused.manifest().clone();
     let descriptor = device_plugin::Descriptor::new(manifest, library, std::sync::Arc::new(())).unwrap();
     let entry = registry.replace(refused.id(), descriptor).unwrap();
-    let error = entry.load_with(&LoadOptions::new().topology(topology.clone())).unwrap_err();
+    let error = entry.load_with(&PluginLoadOptions::new().topology(topology.clone())).unwrap_err();
     assert!(matches!(error, Error::Setup { .. }), "{error}");
     assert!(std::env::var_os("RANKED_TEST_DEVICE").is_none());
 
     // SAFETY: R3: this test is alone in its program, and the test harness reads no variables while it waits.
     let process = unsafe { ProcessEnvironment::sole_user() };
-    let error = entry.load_with(&LoadOptions::new().topology(topology).set_variables(&process)).unwrap_err();
+    let error = entry.load_with(&PluginLoadOptions::new().topology(topology).set_variables(&process)).unwrap_err();
     assert!(matches!(error, Error::Load(_)), "{error}");
     assert_eq!(std::env::var("RANKED_TEST_DEVICE").unwrap(), "1");
     assert_eq!(std::env::var("RANKED_TEST_LATE").unwrap(), "late");

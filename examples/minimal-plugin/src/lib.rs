@@ -9,7 +9,7 @@ use std::sync::Arc;
 use device_plugin::capabilities::{ProgramFormat, ProgramFormats};
 use device_plugin::stablehlo::ir::{Binary, OpKind, ValueId};
 use device_plugin::{
-    Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
+    Backend, Capabilities, ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error,
     Event, HostArray, Launch, Manifest, Placement, Program, Result, Shape, StablehloVersions, device_plugin, stablehlo,
 };
 
@@ -64,7 +64,7 @@ impl Backend for Device {
     type Buffer = Arc<[f32]>;
     type Executable = Executable;
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&[])?;
         Ok(Self)
     }

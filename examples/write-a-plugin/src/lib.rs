@@ -11,7 +11,7 @@ use std::sync::Arc;
 use device_plugin::capabilities::{MemoryKinds, ProgramFormat, ProgramFormats};
 use device_plugin::features::{CostAnalysis, Features, MemoryStatistics, MultiDevice};
 use device_plugin::{
-    Backend, Capabilities, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, ElementType, Error,
+    Backend, Capabilities, ClientOptions, CompileOptions, Compiled, DeviceInfo, DevicePlugin, ElementType, Error,
     Event, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, OptionSchema, OptionSpec, OptionType, Placement,
     Program, Result, StablehloVersions, device_plugin, stablehlo,
 };
@@ -77,7 +77,7 @@ impl Backend for Board {
     // ANCHOR_END: features
 
     // ANCHOR: create
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["devices", "memory", "nan_check"])?;
         let within = |name: &str, default: i64, limit: i64| match options.int(name)?.unwrap_or(default) {
             value if (0..=limit).contains(&value) => Ok(usize::try_from(value).unwrap_or_default()),

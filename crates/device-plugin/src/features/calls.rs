@@ -45,7 +45,7 @@ pub(crate) fn no_memory_stats(device: usize) -> Error {
 pub(crate) fn signature_memory_stats(info: &ExecutableInfo) -> CompiledMemoryStats {
     let (argument_size, output_size) = (total_size(&info.parameters), total_size(&info.outputs));
     let mut stats = CompiledMemoryStats::default();
-    stats.generated_code_size = info.code_size.max(0);
+    stats.generated_code_size = info.size_of_generated_code.max(0);
     stats.argument_size = argument_size;
     stats.output_size = output_size;
     stats.peak_memory = argument_size.saturating_add(output_size);
@@ -78,8 +78,11 @@ pub(crate) trait FeatureCalls: Backend {
         Self::LISTED.distributed.as_ref().map_or(0, |feature| (feature.process_index)(self))
     }
 
-    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
-        Self::LISTED.distributed.as_ref().map_or(Ok(()), |feature| (feature.update_processes)(self, processes))
+    fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
+        Self::LISTED
+            .distributed
+            .as_ref()
+            .map_or(Ok(()), |feature| (feature.update_global_process_info)(self, processes))
     }
 
     fn at_exit(&self) -> Option<Box<dyn FnOnce() + Send>> {
@@ -114,13 +117,13 @@ pub(crate) trait FeatureCalls: Backend {
     }
 
     #[inline]
-    fn size_on_device(&self, buffer: &Self::Buffer) -> Option<usize> {
-        Self::LISTED.buffer_addresses.as_ref().and_then(|feature| (feature.size_on_device)(self, buffer))
+    fn on_device_size(&self, buffer: &Self::Buffer) -> Option<usize> {
+        Self::LISTED.buffer_addresses.as_ref().and_then(|feature| (feature.on_device_size)(self, buffer))
     }
 
-    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+    fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         match &Self::LISTED.device_copies {
-            Some(feature) => (feature.uninitialized)(self, shape, to),
+            Some(feature) => (feature.create_uninitialized_buffer)(self, shape, to),
             None => through_host::uninitialized(self, shape, to),
         }
     }
@@ -139,9 +142,9 @@ pub(crate) trait FeatureCalls: Backend {
         }
     }
 
-    fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn transfer_data(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()> {
         match &Self::LISTED.piecewise_uploads {
-            Some(feature) => (feature.write_piece)(self, buffer, offset, bytes),
+            Some(feature) => (feature.transfer_data)(self, buffer, offset, bytes),
             None => Err(Error::unimplemented(format!(
                 "this device does not support uploads in pieces (a piece at byte {offset})"
             ))),
@@ -166,9 +169,14 @@ pub(crate) trait FeatureCalls: Backend {
         Ok(Event::ready())
     }
 
-    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<Self::Buffer> {
+    fn create_view_of_device_buffer(
+        &self,
+        memory: ForeignMemory,
+        shape: &Shape,
+        at: Placement,
+    ) -> Result<Self::Buffer> {
         match &Self::LISTED.foreign_views {
-            Some(feature) => (feature.view)(self, memory, shape, at),
+            Some(feature) => (feature.create_view_of_device_buffer)(self, memory, shape, at),
             None => Err(Error::unimplemented(format!(
                 "this device cannot use the memory of another library (a buffer of {shape})"
             ))),
@@ -210,9 +218,9 @@ pub(crate) trait FeatureCalls: Backend {
         }
     }
 
-    fn load(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
+    fn load_executable(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
         match &Self::LISTED.ahead_of_time {
-            Some(feature) => (feature.load)(self, executable),
+            Some(feature) => (feature.load_executable)(self, executable),
             None => Ok(Arc::clone(executable)),
         }
     }
@@ -221,9 +229,9 @@ pub(crate) trait FeatureCalls: Backend {
         Self::LISTED.serialization.as_ref().map_or(Ok(None), |feature| (feature.serialize)(executable))
     }
 
-    fn deserialize(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>> {
+    fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>> {
         match &Self::LISTED.serialization {
-            Some(feature) => (feature.deserialize)(self, data, options),
+            Some(feature) => (feature.deserialize_and_load)(self, data, options),
             None => Err(Error::unimplemented("this backend does not serialize compiled programs")),
         }
     }
@@ -252,9 +260,9 @@ pub(crate) trait FeatureCalls: Backend {
         }
     }
 
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
         match &Self::LISTED.poisoning {
-            Some(feature) => (feature.poison)(self, device, launch_id, error),
+            Some(feature) => (feature.poison_execution)(self, device, launch_id, error),
             None => Err(Error::unimplemented(format!(
                 "this plugin does not support poisoned executions (on device {device})"
             ))),

@@ -58,7 +58,7 @@ pub trait AheadOfTime: Backend {
     /// # Errors
     ///
     /// `INVALID_ARGUMENT` for a program that was compiled for other devices.
-    fn load(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
+    fn load_executable(&self, executable: &Arc<Self::Executable>) -> Result<Arc<Self::Executable>> {
         Ok(Arc::clone(executable))
     }
 }
@@ -84,7 +84,7 @@ pub trait Serialization: Backend {
     /// # Errors
     ///
     /// `INVALID_ARGUMENT` for data of another version or device.
-    fn deserialize(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
+    fn deserialize_and_load(&self, data: &[u8], options: &CompileOptions) -> Result<Compiled<Self::Executable>>;
 }
 
 /// A backend whose compiler reports what a program costs.

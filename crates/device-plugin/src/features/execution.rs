@@ -39,7 +39,7 @@ pub trait Poisoning: Backend {
     /// as well. For a separate device, reset it or abort its queue. Code on the host checks a flag in each iteration of
     /// a loop. The event completes once the execution no longer uses its arguments and outputs. An execution that has
     /// not begun fails at once.
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool>;
 }
 
 /// A backend that tracks work of the framework for which a device waits, for diagnostics.

@@ -24,7 +24,7 @@ pub trait BufferAddresses: Backend {
     }
 
     /// Size of a buffer on the device in bytes, if it differs from the size on the host.
-    fn size_on_device(&self, buffer: &Self::Buffer) -> Option<usize> {
+    fn on_device_size(&self, buffer: &Self::Buffer) -> Option<usize> {
         let _ = buffer;
         None
     }
@@ -42,7 +42,7 @@ pub trait DeviceCopies: Backend {
     /// # Errors
     ///
     /// In the cases of [`Backend::buffer_from_host`].
-    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
+    fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<Self::Buffer> {
         through_host::uninitialized(self, shape, to)
     }
 
@@ -80,7 +80,8 @@ pub trait ForeignViews: Backend {
     /// # Errors
     ///
     /// `UNIMPLEMENTED` for memory that the device cannot use.
-    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<Self::Buffer>;
+    fn create_view_of_device_buffer(&self, memory: ForeignMemory, shape: &Shape, at: Placement)
+    -> Result<Self::Buffer>;
 }
 
 /// A backend whose devices access host memory directly. The SDK keeps a list of the mapped ranges.

@@ -20,7 +20,7 @@
 //!     // …
 //! #   type Buffer = Arc<Vec<u8>>;
 //! #   type Executable = ();
-//! #   fn create(_: &CreateOptions) -> Result<Self> { Ok(Self) }
+//! #   fn create(_: &ClientOptions) -> Result<Self> { Ok(Self) }
 //! #   fn devices(&self) -> Vec<DeviceInfo> { vec![DeviceInfo::new(0, "device")] }
 //! #   fn buffer_from_host(&self, host: HostArray<'_>, _: Placement) -> Result<Self::Buffer> { Ok(Arc::new(host.into_bytes())) }
 //! #   fn read(&self, _: &Self::Buffer, _: &mut [u8]) -> Result<()> { Ok(()) }
@@ -69,7 +69,7 @@
 //! | can end an execution | [`poisoning`](Features::poisoning) | [`Poisoning`] |
 //! | tracks what it waits for | [`tracking`](Features::tracking) | [`Tracking`] |
 //! | keeps the order of its work itself | [`queued`](Features::queued) | |
-//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profile`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
+//! | offers an extension of the C API | [`profiler`](Features::profiler), [`streams`](Features::streams), [`raw_buffers`](Features::raw_buffers), [`ffi`](Features::ffi), [`abi_versions`](Features::abi_versions), [`executable_metadata`](Features::executable_metadata), [`host_memory_allocator`](Features::host_memory_allocator), [`failure_reports`](Features::failure_reports) | [`Profiler`], [`Streams`], [`RawBuffers`], [`AbiVersions`], [`ExecutableMetadata`], [`HostMemoryAllocator`], [`FailureReports`] |
 //!
 //! # Extensions of the C API
 //!
@@ -113,7 +113,7 @@ mod failures;
 mod host_memory;
 mod memory;
 mod platform;
-mod profile;
+mod profiler;
 mod raw_buffers;
 mod streams;
 mod table;
@@ -127,7 +127,7 @@ pub use failures::{Failure, FailureCallbacks, FailureReports};
 pub use host_memory::{HostAllocation, HostMemoryAllocator};
 pub use memory::{BufferAddresses, DeviceCopies, DmaMappings, ForeignViews};
 pub use platform::{AtExit, Distributed, MemoryStatistics, Platform, StorageLayouts};
-pub use profile::Profile;
+pub use profiler::Profiler;
 pub use raw_buffers::RawBuffers;
 pub use streams::{Stream, Streams};
 pub use table::Features;

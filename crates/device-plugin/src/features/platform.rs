@@ -42,7 +42,7 @@ pub trait Distributed: Backend {
     /// # Errors
     ///
     /// On any error, frameworks end the process.
-    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
+    fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
         let _ = processes;
         Ok(())
     }

@@ -6,7 +6,7 @@ use crate::{Backend, Error, Result};
 /// A device whose buffers can be read and written in part, as the bytes that they have on the device.
 ///
 /// A raw buffer is an alias. It keeps the memory alive when the framework deletes the original buffer, and writes to it
-/// change that buffer. The SDK checks that `offset` and length are within [`BufferAddresses::size_on_device`](crate::features::BufferAddresses::size_on_device), or within the
+/// change that buffer. The SDK checks that `offset` and length are within [`BufferAddresses::on_device_size`](crate::features::BufferAddresses::on_device_size), or within the
 /// size on the host if that is `None`.
 #[doc(alias = "PJRT_RawBuffer_Extension")]
 pub trait RawBuffers: Backend {

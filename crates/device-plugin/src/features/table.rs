@@ -139,7 +139,7 @@ features! {
     /// The backend is one of several processes that drive devices together.
     distributed: Distributed {
         process_index: fn(&B) -> i32,
-        update_processes: fn(&B, &[ProcessInfo]) -> Result<()>,
+        update_global_process_info: fn(&B, &[ProcessInfo]) -> Result<()>,
     }
 
     /// The backend ends its own work when the process ends before its client.
@@ -165,7 +165,7 @@ features! {
 
     /// Data that arrives in pieces is written to the device piece by piece.
     piecewise_uploads: PiecewiseUploads {
-        write_piece: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
+        transfer_data: fn(&B, &B::Buffer, usize, &[u8]) -> Result<()>,
     }
 
     /// Arrays may have fewer elements than their shapes declare.
@@ -178,19 +178,19 @@ features! {
     buffer_addresses: BufferAddresses {
         host_bytes: for<'a> fn(&B, &'a B::Buffer) -> Option<&'a [u8]>,
         device_pointer: fn(&B, &B::Buffer) -> Option<usize>,
-        size_on_device: fn(&B, &B::Buffer) -> Option<usize>,
+        on_device_size: fn(&B, &B::Buffer) -> Option<usize>,
     }
 
     /// Buffers are allocated, reinterpreted and copied without a detour through the host.
     device_copies: DeviceCopies {
-        uninitialized: fn(&B, &Shape, Placement) -> Result<B::Buffer>,
+        create_uninitialized_buffer: fn(&B, &Shape, Placement) -> Result<B::Buffer>,
         bitcast: fn(&B, &B::Buffer, &Shape, &Shape, Placement) -> Result<B::Buffer>,
         copy: fn(&B, &B::Buffer, &Shape, Placement) -> Result<B::Buffer>,
     }
 
     /// Buffers can use memory of other libraries, such as arrays passed through DLPack.
     foreign_views: ForeignViews {
-        view: fn(&B, ForeignMemory, &Shape, Placement) -> Result<B::Buffer>,
+        create_view_of_device_buffer: fn(&B, ForeignMemory, &Shape, Placement) -> Result<B::Buffer>,
     }
 
     /// The devices access host memory directly.
@@ -208,13 +208,13 @@ features! {
     ahead_of_time: AheadOfTime {
         topology: fn(&str, &[NamedValue]) -> Result<TopologyInfo>,
         compile_for: fn(&TopologyInfo, &Program, &CompileOptions) -> Result<Compiled<B::Executable>>,
-        load: fn(&B, &std::sync::Arc<B::Executable>) -> Result<std::sync::Arc<B::Executable>>,
+        load_executable: fn(&B, &std::sync::Arc<B::Executable>) -> Result<std::sync::Arc<B::Executable>>,
     }
 
     /// Compiled programs are stored, and loaded without compiling them again.
     serialization: Serialization {
         serialize: fn(&B::Executable) -> Result<Option<Vec<u8>>>,
-        deserialize: fn(&B, &[u8], &CompileOptions) -> Result<Compiled<B::Executable>>,
+        deserialize_and_load: fn(&B, &[u8], &CompileOptions) -> Result<Compiled<B::Executable>>,
     }
 
     /// The compiler reports what a program costs.
@@ -230,7 +230,7 @@ features! {
 
     /// Frameworks can end an execution with an error.
     poisoning: Poisoning {
-        poison: fn(&B, usize, i32, Error) -> Result<bool>,
+        poison_execution: fn(&B, usize, i32, Error) -> Result<bool>,
     }
 
     /// The backend tracks work of the framework for which a device waits.
@@ -239,7 +239,7 @@ features! {
     }
 
     /// Offers a profile of the plugin's work (`PJRT_Profiler_Extension`); see [`profiler`](crate::profiler).
-    profiler: Profile {
+    profiler: Profiler {
         profile_started: fn(&[u8]) -> Result<()>,
         profile_stopping: fn() -> Result<()>,
     }

@@ -29,7 +29,7 @@ pub trait AsyncReads: Backend {
     note = "write `impl PiecewiseUploads for {Self} {{ … }}`, or remove `.piecewise_uploads()` from `Backend::FEATURES`"
 )]
 pub trait PiecewiseUploads: Backend {
-    /// Writes a piece of a buffer's data. [`DeviceCopies::uninitialized`](crate::features::DeviceCopies::uninitialized)
+    /// Writes a piece of a buffer's data. [`DeviceCopies::create_uninitialized_buffer`](crate::features::DeviceCopies::create_uninitialized_buffer)
     /// created the buffer, or [`Backend::buffer_from_host`] without that feature. No other function has read the buffer
     /// yet. `bytes` are those of the array in the format of [`Backend::read`], from byte `offset` on. Pieces of one
     /// buffer may arrive on several threads at once. The SDK calls [`Backend::ready`] after the last one.
@@ -37,7 +37,7 @@ pub trait PiecewiseUploads: Backend {
     /// # Errors
     ///
     /// Any error that the device reports. It becomes the buffer's error.
-    fn write_piece(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
+    fn transfer_data(&self, buffer: &Self::Buffer, offset: usize, bytes: &[u8]) -> Result<()>;
 }
 
 /// A backend whose arrays may have fewer elements than their shapes declare, because programs determine extents at run

@@ -70,7 +70,7 @@ impl Backend for Dma {
     device_plugin_testing::one_device!("DMA");
     device_plugin_testing::one_program!("echo", pair());
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         let under_way = Wire::default();
         let test = options.get("test").map(ToString::to_string).unwrap_or_default();
         WIRES.lock().unwrap().push((test, Arc::clone(&under_way)));

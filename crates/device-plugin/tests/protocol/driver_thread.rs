@@ -86,7 +86,7 @@ impl Backend for Device {
     device_plugin_testing::several_devices!(2, "Driven");
     device_plugin_testing::one_program!("echo", pair());
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         let (work, receiver) = channel();
         *WORK.lock().unwrap() = Some(receiver);
         Ok(Self { work })

@@ -65,7 +65,7 @@ fn failed_view_keeps_frameworks_memory() {
     assert_eq!((fault.code, fault.message.as_str()), (ErrorCode::UNIMPLEMENTED, "s32[3] in foreign memory 0"));
     assert!(view(client, &Shape::new(ElementType::S4, [3]), at, 2, &count).is_err());
     assert_eq!(view(client, &shape, null_mut(), 2, &count).unwrap_err().code, ErrorCode::INVALID_ARGUMENT);
-    let panics = toy().client(&[NamedValue::new("panic_in", "view")]).unwrap();
+    let panics = toy().client(&[NamedValue::new("panic_in", "create_view_of_device_buffer")]).unwrap();
     assert_eq!(view(panics, &shape, at, 2, &count).unwrap_err().code, ErrorCode::INTERNAL);
     assert_eq!(count.load(Ordering::SeqCst), 0);
     // The backend fails and keeps the memory. The buffer has the error, and the memory is released later.

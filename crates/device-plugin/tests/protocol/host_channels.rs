@@ -136,8 +136,8 @@ fn transfers_data_during_execution() {
     let all = CHANNELS.lock().unwrap().clone();
     let (_, ended) = all.iter().find(|(gate, _)| gate == "talk-later").unwrap();
     assert_eq!(ended.send(2, Vec::new(), 0, true).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
-    assert_eq!(ended.receive(1, 8, 4).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
-    assert_eq!(ended.send_ids().chain(ended.receive_ids()).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(ended.recv(1, 8, 4).unwrap_err().code(), ErrorCode::FAILED_PRECONDITION);
+    assert_eq!(ended.send_ids().chain(ended.recv_ids()).collect::<Vec<_>>(), [2, 1]);
     toy().destroy_client(client);
 }
 

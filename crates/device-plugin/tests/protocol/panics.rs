@@ -42,7 +42,7 @@ fn every_other_method_may_panic() {
         let device = toy().devices(client)[0];
         toy().ask::<slot::PJRT_Device_ClearMemoryStats>(|args| args.device = device).map(drop)
     });
-    of("poison", "PJRT_Device_PoisonExecution", &|client| {
+    of("poison_execution", "PJRT_Device_PoisonExecution", &|client| {
         let device = toy().devices(client)[0];
         let poison = toy().ask::<slot::PJRT_Device_PoisonExecution>(|args| {
             (args.device, args.error_code, args.error_message_size, args.num_payload) =
@@ -58,7 +58,7 @@ fn every_other_method_may_panic() {
             })
             .map(drop)
     });
-    of("update_processes", "PJRT_Client_UpdateGlobalProcessInfo", &|client| {
+    of("update_global_process_info", "PJRT_Client_UpdateGlobalProcessInfo", &|client| {
         let update = toy().ask::<slot::PJRT_Client_UpdateGlobalProcessInfo>(|args| {
             (args.client, args.num_process_infos) = (client, 0);
         });

@@ -70,7 +70,7 @@ impl Backend for Board {
 }
 
 impl PiecewiseUploads for Board {
-    fn write_piece(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
+    fn transfer_data(&self, buffer: &Memory, offset: usize, bytes: &[u8]) -> Result<()> {
         if bytes[0] == 13 {
             return Err(Error::new(ErrorCode::DATA_LOSS, "an unlucky byte"));
         }

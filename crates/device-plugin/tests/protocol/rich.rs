@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use device_plugin::features::{BufferAddresses, Features, MultiDevice, Profile, RawBuffers, Stream, Streams};
+use device_plugin::features::{BufferAddresses, Features, MultiDevice, Profiler, RawBuffers, Stream, Streams};
 use device_plugin::profiler::{self, Activity, Place};
 use device_plugin::{
     Backend, CompileOptions, Compiled, DevicePlugin, ElementType, Error, Event, ExecutableInfo, ExecuteOptions,
@@ -103,7 +103,7 @@ impl Backend for RichDevice {
 }
 
 impl BufferAddresses for RichDevice {
-    fn size_on_device(&self, buffer: &Memory) -> Option<usize> {
+    fn on_device_size(&self, buffer: &Memory) -> Option<usize> {
         Some(buffer.read().unwrap().len())
     }
 }
@@ -141,7 +141,7 @@ impl RawBuffers for RichDevice {
     }
 }
 
-impl Profile for RichDevice {
+impl Profiler for RichDevice {
     fn profile_started(options: &[u8]) -> Result<()> {
         PROFILES.lock().unwrap().0.push(options.to_vec());
         match options {

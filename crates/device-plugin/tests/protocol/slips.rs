@@ -32,7 +32,7 @@ impl Backend for Careless {
     device_plugin_testing::host_memory!();
     device_plugin_testing::echo_executions!(());
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         match options.get("slip") {
             Some(Value::String(slip)) => Ok(Self(slip.clone())),
             other => Err(Error::invalid_argument(format!("option slip is {other:?}"))),

@@ -16,7 +16,7 @@ use device_plugin::features::{
     MultiDevice, Platform, Poisoning, Serialization, Tracking,
 };
 use device_plugin::{
-    Backend, CompileOptions, Compiled, Completer, CreateOptions, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
+    Backend, ClientOptions, CompileOptions, Compiled, Completer, DeviceInfo, DevicePlugin, Error, ErrorCode, Event,
     ExecutableInfo, ForeignMemory, HostAlias, HostArray, HostChannels, Launch, MemoryInfo, MemoryStats, NamedValue,
     Placement, ProcessInfo, Program, Result, Shape, StablehloVersions, TopologyInfo, Value, device_plugin,
 };
@@ -193,7 +193,7 @@ fn compile(program: &Program, options: &CompileOptions, panic_in: &str) -> Resul
     let inputs = shapes("in")?;
     let outputs = if fields.contains_key("out") { shapes("out")? } else { inputs.clone() };
     let mut info = ExecutableInfo::new(op, inputs, outputs).donating(list("donate").map(|i| i.parse().unwrap()));
-    info.code_size = 42;
+    info.size_of_generated_code = 42;
     if let Some(kind) = fields.get("kind") {
         info.output_memory_kinds = vec![(*kind).to_owned(); info.outputs.len()];
     }
@@ -230,14 +230,14 @@ impl Backend for ToyDevice {
         .multi_device()
         .cost_analysis();
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["panic_in", "name", "fail", "node_id", "num_nodes", "list", "float", "flag"])?;
         if let Some(Value::String(message)) = options.get("fail") {
             return Err(Error::new(ErrorCode::UNAVAILABLE, message).with_payload("toy", *b"payload"));
         }
         let panic_in = options.get("panic_in").map_or(String::new(), ToString::to_string);
         assert!(panic_in != "create", "asked to panic in create");
-        let node = match options.key_value() {
+        let node = match options.key_value_store() {
             None => None,
             Some(store) => {
                 store.put("greeting", b"hello")?;
@@ -333,7 +333,7 @@ impl Backend for ToyDevice {
                 CHANNELS.lock().unwrap().push((program.gate.clone(), launch.channels.clone()));
                 let channels = launch.channels.clone();
                 let talk = move || {
-                    let mut data = channels.receive(1, 8, 4)?.collect()?;
+                    let mut data = channels.recv(1, 8, 4)?.collect()?;
                     data.iter_mut().for_each(|byte| *byte += 1);
                     let (first, second) = data.split_at(3);
                     channels.send(2, first.to_vec(), data.len(), false)?;
@@ -415,8 +415,8 @@ impl Distributed for ToyDevice {
         0
     }
 
-    fn update_processes(&self, processes: &[ProcessInfo]) -> Result<()> {
-        self.check("update_processes");
+    fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
+        self.check("update_global_process_info");
         for process in processes {
             note(format!("process {} {} {:?}", process.process_index, process.incarnation, process.state));
         }
@@ -425,8 +425,8 @@ impl Distributed for ToyDevice {
 }
 
 impl ForeignViews for ToyDevice {
-    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<ToyBuffer> {
-        self.check("view");
+    fn create_view_of_device_buffer(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<ToyBuffer> {
+        self.check("create_view_of_device_buffer");
         if self.panic_in == "after keeping" {
             FOREIGN.lock().unwrap().push(memory);
             return Err(Error::internal("kept the memory"));
@@ -465,8 +465,8 @@ impl DmaMappings for ToyDevice {
 }
 
 impl Poisoning for ToyDevice {
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
-        self.check("poison");
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+        self.check("poison_execution");
         let mut running = ENDLESS.lock().unwrap();
         let Some(at) = running.iter().position(|run| (run.0, run.1) == (device, launch_id)) else { return Ok(false) };
         let (.., completer) = running.remove(at);
@@ -503,8 +503,8 @@ impl AheadOfTime for ToyDevice {
         Ok(compiled)
     }
 
-    fn load(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
-        self.check("load");
+    fn load_executable(&self, program: &Arc<ToyProgram>) -> Result<Arc<ToyProgram>> {
+        self.check("load_executable");
         match program.op.as_str() {
             "unloadable" => Err(Error::invalid_argument("this program is for other devices")),
             _ => Ok(Arc::clone(program)),
@@ -541,8 +541,8 @@ impl Serialization for ToyDevice {
         Ok((program.op == "native").then(|| b"native code".to_vec()))
     }
 
-    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
-        self.check("deserialize");
+    fn deserialize_and_load(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<ToyProgram>> {
+        self.check("deserialize_and_load");
         if data != b"native code" {
             return Err(Error::invalid_argument("no native code"));
         }

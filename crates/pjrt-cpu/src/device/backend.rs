@@ -7,10 +7,10 @@ use std::thread::available_parallelism;
 
 use device_plugin::features::{
     AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, DmaMappings, DynamicShapes, Features,
-    ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profile,
+    ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profiler,
 };
 use device_plugin::{
-    Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, CreateOptions, DeviceInfo, Error,
+    Backend, ClientOptions, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error,
     Event, ExecutableInfo, ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program,
     Result, Shape, TopologyInfo,
 };
@@ -73,7 +73,7 @@ impl Drop for CpuBackend {
 }
 
 /// The SDK records calls, executions and transfers. The backend adds no events.
-impl Profile for CpuBackend {}
+impl Profiler for CpuBackend {}
 
 impl Backend for CpuBackend {
     type Buffer = CpuBuffer;
@@ -98,7 +98,7 @@ impl Backend for CpuBackend {
         .ffi()
         .queued();
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         Ok(Self::new(&Config::new(options, variable)?))
     }
 
@@ -202,7 +202,7 @@ impl DynamicShapes for CpuBackend {
 }
 
 impl DeviceCopies for CpuBackend {
-    fn uninitialized(&self, shape: &Shape, to: Placement) -> Result<CpuBuffer> {
+    fn create_uninitialized_buffer(&self, shape: &Shape, to: Placement) -> Result<CpuBuffer> {
         self.state.workers.check_process()?;
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         let tensor = Tensor::uninit(self.state.memories.of(to), dtype, &dims);
@@ -225,7 +225,7 @@ impl DeviceCopies for CpuBackend {
 }
 
 impl ForeignViews for CpuBackend {
-    fn view(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<CpuBuffer> {
+    fn create_view_of_device_buffer(&self, memory: ForeignMemory, shape: &Shape, at: Placement) -> Result<CpuBuffer> {
         let (dtype, dims) = (types::dtype(shape.element_type)?, types::dims(shape)?);
         if memory.bytes().is_none() {
             return Err(Error::unimplemented(format!("a view of {shape}: its elements share bytes")));
@@ -234,7 +234,7 @@ impl ForeignViews for CpuBackend {
         match Tensor::foreign(dtype, &dims, Lent(memory)).map_err(|error| run_error(error, at.device))? {
             Some(tensor) => Ok(tensor.into()),
             // An empty array has no elements to share, so its address does not matter.
-            None if shape.host_size() == Some(0) => self.uninitialized(shape, at),
+            None if shape.host_size() == Some(0) => self.create_uninitialized_buffer(shape, at),
             None => Err(Error::invalid_argument(format!(
                 "memory at {address:#x} is not aligned to 64 bytes, which a view needs; pass a copy"
             ))),
@@ -272,7 +272,7 @@ impl AheadOfTime for CpuBackend {
         if !count.is_empty() && name != KIND {
             options.push(NamedValue::new("cpu_device_count", count));
         }
-        let config = Config::new(&CreateOptions::new(options), variable)
+        let config = Config::new(&ClientOptions::new(options), variable)
             .map_err(|error| error.context(format_args!("topology {name:?}")))?;
         let mut topology = TopologyInfo::new(device_infos(config.devices));
         config.platform_name.clone_into(&mut topology.platform_name);
@@ -291,7 +291,7 @@ impl MultiDevice for CpuBackend {
 impl Poisoning for CpuBackend {
     /// Fails an execution that has not ended. If it has begun, it ends after the current step. A short program runs
     /// within the call that launches it, so its execution has already ended.
-    fn poison(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
+    fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
         Ok(self.state.running.poison(device, launch_id, &error))
     }
 }

@@ -80,7 +80,7 @@ impl CpuExecutable {
         let temp_size = i64::try_from(self.memory.temporary).unwrap_or(i64::MAX);
         let peak_memory = argument_size.saturating_add(output_size - alias_size).saturating_add(temp_size);
         let mut stats = CompiledMemoryStats::default();
-        stats.generated_code_size = info.code_size.max(0);
+        stats.generated_code_size = info.size_of_generated_code.max(0);
         stats.argument_size = argument_size;
         stats.output_size = output_size;
         stats.alias_size = alias_size;
@@ -163,7 +163,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
     declare_tokens(&mut info.outputs, entry.results.iter());
     info.parameter_layouts = arguments.layouts(&info.parameters);
     info.output_layouts = results.layouts(&info.outputs);
-    info.code_size = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
+    info.size_of_generated_code = i64::try_from(program.constant_bytes()).unwrap_or(i64::MAX);
     info.parameter_memory_kinds = memory_kinds(&entry.arg_attributes, info.parameters.len(), "argument")?;
     info.output_memory_kinds = memory_kinds(&entry.result_attributes, info.outputs.len(), "result")?;
     info.donated = donated(parameters, &info);
@@ -175,7 +175,7 @@ fn info(program: &engine::Program, entry: &Func, arguments: &Layouts, results: &
         shardings => encoded(shardings),
     });
     // Frameworks that do not know the extensions find shardings and layouts in the program.
-    info.optimized = program.readable_program().map(Program::mlir);
+    info.optimized_program = program.readable_program().map(Program::mlir);
     Ok(info)
 }
 

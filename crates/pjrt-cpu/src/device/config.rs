@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use device_plugin::{CreateOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
+use device_plugin::{ClientOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
 
 /// The plugin's name.
 pub(crate) const NAME: &str = "pjrt_cpu";
@@ -88,7 +88,7 @@ pub(crate) fn schema() -> OptionSchema {
 
 impl Config {
     /// Reads the options, and the environment variables of options that are not given.
-    pub(crate) fn new(options: &CreateOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
+    pub(crate) fn new(options: &ClientOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, IN_FLIGHT, DETERMINISTIC, PLAIN])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
             if let Some(value) = options.get(name) {
@@ -218,7 +218,7 @@ mod tests {
 
     fn config(options: &[(&str, Value)], variables: &[(&str, &str)]) -> Result<Config> {
         let options: Vec<_> = options.iter().map(|(name, value)| NamedValue::new(*name, value.clone())).collect();
-        Config::new(&CreateOptions::new(options), |name| {
+        Config::new(&ClientOptions::new(options), |name| {
             variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| (*value).into())
         })
     }
@@ -281,12 +281,12 @@ mod tests {
         use std::os::unix::ffi::OsStringExt;
         for wrong in [DEVICES_VARIABLE, LIMIT_VARIABLE, IN_FLIGHT_VARIABLE] {
             let variable = |name: &str| (name == wrong).then(|| OsString::from_vec(b"4\xff".to_vec()));
-            let error = Config::new(&CreateOptions::new(Vec::new()), variable).unwrap_err();
+            let error = Config::new(&ClientOptions::new(Vec::new()), variable).unwrap_err();
             let text = error.message();
             assert!(text.starts_with(wrong) && text.ends_with("it must be UTF-8 text"), "{text}");
         }
         // The option takes precedence, and the variable is not read.
-        let options = CreateOptions::new(vec![NamedValue::new(DEVICES, 2)]);
+        let options = ClientOptions::new(vec![NamedValue::new(DEVICES, 2)]);
         let variable = |name: &str| (name == DEVICES_VARIABLE).then(|| OsString::from_vec(vec![0xff]));
         assert_eq!(Config::new(&options, variable).unwrap().devices, 2);
     }

@@ -13,8 +13,3 @@ pub(super) fn late<T>(key: &str, timeout: Duration, store: &str) -> Answer<T> {
         format!("key {key:?} was not set in {store} within {timeout:?}: check that all processes are running");
     Err((ErrorCode::DEADLINE_EXCEEDED, message))
 }
-
-/// The error for a key that is not set.
-pub(super) fn absent<T>(key: &str, store: &str) -> Answer<T> {
-    Err((ErrorCode::NOT_FOUND, format!("{store} has no key {key:?}")))
-}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pjrt::{ErrorCode, KeyValueStore};
 use redis::{Client, Connection, IntoConnectionInfo};
 
-use super::answer::{Answer, absent, late};
+use super::answer::{Answer, late};
 
 /// The default timeout of operations that take no timeout.
 const OPERATION: Duration = Duration::from_secs(10);
@@ -256,8 +256,8 @@ impl KeyValueStore for Redis {
         late(key, timeout, &self.name)
     }
 
-    fn try_get(&self, key: &str) -> Answer<Vec<u8>> {
-        self.fetch(key, Deadline::after(self.operation))?.map_or_else(|| absent(key, &self.name), Ok)
+    fn try_get(&self, key: &str) -> Answer<Option<Vec<u8>>> {
+        self.fetch(key, Deadline::after(self.operation))
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Answer<()> {

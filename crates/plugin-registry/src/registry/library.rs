@@ -9,7 +9,7 @@ use std::time::Instant;
 use pjrt::Plugin;
 use plugin_manifest::{Descriptor, Faults};
 
-use super::load_options::{IfReplaced, LoadOptions};
+use super::load_options::{IfReplaced, PluginLoadOptions};
 use super::loaded_file::{FileChange, LoadedFile};
 use super::missing_variable::MissingVariable;
 use super::setup::Setup;
@@ -86,7 +86,7 @@ impl ProcessLibrary {
 
     /// Returns the library of the newest file that was loaded from this path. If the file was replaced and the options
     /// request the new file, this is the new file's library, which is not loaded yet.
-    pub(super) fn newest(self: Arc<Self>, options: &LoadOptions<'_>) -> Arc<Self> {
+    pub(super) fn newest(self: Arc<Self>, options: &PluginLoadOptions<'_>) -> Arc<Self> {
         let mut newest = self;
         loop {
             if let Some(successor) = newest.successor.get() {
@@ -112,7 +112,7 @@ impl ProcessLibrary {
         self: &Arc<Self>,
         location: &Location,
         descriptor: &Descriptor,
-        options: &LoadOptions<'_>,
+        options: &PluginLoadOptions<'_>,
         check: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Load, Error> {
         let name = &descriptor.manifest().name;
@@ -175,7 +175,7 @@ impl Loaded {
     }
 
     /// Refuses a library whose file changed, unless the options accept that.
-    fn expect_unchanged(&self, name: &str, options: &LoadOptions<'_>) -> Result<(), Error> {
+    fn expect_unchanged(&self, name: &str, options: &PluginLoadOptions<'_>) -> Result<(), Error> {
         let Some((file, change)) = self.file.as_ref().and_then(|file| Some((file, file.change()?))) else {
             return Ok(());
         };

@@ -30,7 +30,7 @@ impl ProcessEnvironment {
 
 /// Options for loading a plugin: the position of this process among others, and whether variables may be set.
 #[derive(Debug, Default)]
-pub struct LoadOptions<'a> {
+pub struct PluginLoadOptions<'a> {
     pub(super) topology: Option<ProcessTopology>,
     pub(super) environment: Option<Environment>,
     pub(super) process: Option<&'a ProcessEnvironment>,
@@ -51,7 +51,7 @@ pub enum IfReplaced {
     LoadBeside,
 }
 
-impl<'a> LoadOptions<'a> {
+impl<'a> PluginLoadOptions<'a> {
     /// Creates options for a single process, with its current environment. A plugin that is already loaded keeps its
     /// setup.
     pub fn new() -> Self {

@@ -10,7 +10,7 @@ use plugin_manifest::{Descriptor, EnvPlan, ProcessTopology};
 
 use super::entry::PluginEntry;
 use super::library::{ClientGuard, Load, ProcessLibrary, ShutdownGuard, resolve};
-use super::load_options::LoadOptions;
+use super::load_options::PluginLoadOptions;
 use super::missing_variable::MissingVariable;
 use super::setup::Setup;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl PluginEntry {
     ///
     /// In the cases of [`Self::load_with`].
     pub fn load(&self) -> Result<LoadedPlugin, Error> {
-        self.load_with(&LoadOptions::new())
+        self.load_with(&PluginLoadOptions::new())
     }
 
     /// Loads the plugin's library and initializes it, unless this process has done so. A library is loaded once, even
@@ -61,7 +61,7 @@ impl PluginEntry {
     /// - [`Error::Replaced`] if the library's file changed since it was loaded;
     /// - [`Error::ShutDown`] if the plugin was shut down, which it supports only once in a process;
     /// - [`Error::Load`] if the dynamic loader or the plugin failed.
-    pub fn load_with(&self, options: &LoadOptions<'_>) -> Result<LoadedPlugin, Error> {
+    pub fn load_with(&self, options: &PluginLoadOptions<'_>) -> Result<LoadedPlugin, Error> {
         self.registry.check(self.id, self.name())?;
         let descriptor = self.usable()?;
         let location = resolve(descriptor)?;

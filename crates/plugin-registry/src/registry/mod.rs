@@ -33,7 +33,7 @@ pub use self::core::PluginRegistry;
 pub use builder::RegistryBuilder;
 pub use entry::{PluginEntry, Status};
 pub use id::PluginId;
-pub use load_options::{IfReplaced, LoadOptions, ProcessEnvironment};
+pub use load_options::{IfReplaced, PluginLoadOptions, ProcessEnvironment};
 pub use loaded::{ClientLease, LoadedPlugin};
 pub use loaded_file::FileChange;
 pub use missing_variable::MissingVariable;

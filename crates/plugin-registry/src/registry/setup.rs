@@ -7,7 +7,7 @@
 use plugin_manifest::process::{Before, EnvStep, SetMode};
 use plugin_manifest::{Descriptor, EnvPlan, Environment, ProcessTopology};
 
-use super::load_options::LoadOptions;
+use super::load_options::PluginLoadOptions;
 use super::missing_variable::MissingVariable;
 use crate::error::Error;
 
@@ -31,7 +31,7 @@ impl Setup {
     /// the plugin can do without.
     pub(super) fn prepare(
         descriptor: &Descriptor,
-        options: &LoadOptions<'_>,
+        options: &PluginLoadOptions<'_>,
     ) -> Result<(Self, Vec<MissingVariable>), Error> {
         let name = &descriptor.manifest().name;
         let topology = options.topology.clone().unwrap_or_else(ProcessTopology::single);
@@ -55,7 +55,7 @@ impl Setup {
     }
 
     /// Checks that a library loaded with this setup may be used with these options.
-    pub(super) fn confirm(&self, descriptor: &Descriptor, options: &LoadOptions<'_>) -> Result<(), Error> {
+    pub(super) fn confirm(&self, descriptor: &Descriptor, options: &PluginLoadOptions<'_>) -> Result<(), Error> {
         match &options.topology {
             Some(topology) if !same_position(topology, &self.topology) => {
                 Err(Error::DifferentSetup { name: descriptor.manifest().name.clone() })

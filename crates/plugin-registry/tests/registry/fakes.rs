@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use device_plugin::{Backend, CreateOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
+use device_plugin::{Backend, ClientOptions, Descriptor, DevicePlugin, Library, Manifest, Result};
 use plugin_registry::{HardwareProbe, LockFolder, PluginRegistry};
 
 /// A device in host memory that runs no programs.
@@ -15,7 +15,7 @@ impl Backend for FakeDevice {
     device_plugin_testing::host_memory!();
     device_plugin_testing::no_programs!();
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         options.expect_only(&["size"])?;
         Ok(Self)
     }

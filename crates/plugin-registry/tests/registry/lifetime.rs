@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use device_plugin::{OptionSchema, OptionSpec, OptionType};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, FileChange, IfReplaced, LoadOptions, LoadedPlugin, Policy, RejectReason};
+use plugin_registry::{Error, FileChange, IfReplaced, LoadedPlugin, PluginLoadOptions, Policy, RejectReason};
 use recorded_messages::assert_message;
 
 use crate::fakes::{Count, closing_plugin, fake, folder, registry};
@@ -200,7 +200,7 @@ fn loads_replaced_library_beside_old_one() {
         let entry = registry.register_library(&library, None).unwrap();
         match choice {
             None => entry.load(),
-            Some(choice) => entry.load_with(&LoadOptions::new().if_replaced(choice)),
+            Some(choice) => entry.load_with(&PluginLoadOptions::new().if_replaced(choice)),
         }
     };
     let runs = |loaded: &LoadedPlugin| drop(loaded.client(&ClientOptions::new()).unwrap());

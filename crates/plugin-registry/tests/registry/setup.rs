@@ -2,7 +2,7 @@
 
 use device_plugin::process::{CoordinatorNeed, EnvRule, Environment, Position, ProcessPlan, ProcessTopology};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, LoadOptions};
+use plugin_registry::{Error, PluginLoadOptions};
 
 use crate::fakes::{fake, registry};
 
@@ -43,7 +43,7 @@ fn second_of_two() -> ProcessTopology {
 fn several_processes_need_their_variables() {
     let registry = registry("ranked");
     let entry = registry.register::<Ranked>().unwrap();
-    let place = || LoadOptions::new().topology(second_of_two());
+    let place = || PluginLoadOptions::new().topology(second_of_two());
     let error = entry.load_with(&place().environment(Environment::new())).unwrap_err();
     let Error::Setup { missing, .. } = &error else { panic!("{error}") };
     assert_eq!((missing[0].variable.as_str(), missing[0].value.as_str()), ("RANKED_DEVICE", "1"));
@@ -55,7 +55,7 @@ fn several_processes_need_their_variables() {
     assert_eq!(loaded.topology().local_rank(), 1);
     // A caller without a topology accepts the setup. Another topology is refused.
     assert!(entry.load().is_ok());
-    let error = entry.load_with(&LoadOptions::new().topology(ProcessTopology::single())).unwrap_err();
+    let error = entry.load_with(&PluginLoadOptions::new().topology(ProcessTopology::single())).unwrap_err();
     assert!(matches!(error, Error::DifferentSetup { .. }), "{error}");
 }
 
@@ -63,7 +63,7 @@ fn several_processes_need_their_variables() {
 fn good_settings_are_no_condition() {
     let registry = registry("tuned");
     let loaded = registry.register::<Tuned>().unwrap();
-    let loaded = loaded.load_with(&LoadOptions::new().environment(Environment::new())).unwrap();
+    let loaded = loaded.load_with(&PluginLoadOptions::new().environment(Environment::new())).unwrap();
     assert_eq!(loaded.missing_variables()[0].to_string(), "TUNED_THREADS=4");
 }
 
@@ -71,7 +71,7 @@ fn good_settings_are_no_condition() {
 fn required_value_is_condition() {
     let registry = registry("strict");
     let entry = registry.register::<Strict>().unwrap();
-    let with = |value: &str| LoadOptions::new().environment(Environment::from([("STRICT_MODE", value)]));
+    let with = |value: &str| PluginLoadOptions::new().environment(Environment::from([("STRICT_MODE", value)]));
     let error = entry.load_with(&with("off")).unwrap_err();
     let Error::Setup { missing, .. } = &error else { panic!("{error}") };
     assert_eq!((&*missing[0].value, missing[0].found.as_deref()), ("on", Some("off")));

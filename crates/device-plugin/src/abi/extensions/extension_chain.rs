@@ -11,14 +11,16 @@ use crate::abi::extensions::host_memory_allocator::HostMemoryAllocator;
 use crate::abi::extensions::layouts::Layouts;
 use crate::abi::extensions::link::End;
 use crate::abi::extensions::memory_descriptions::MemoryDescriptions;
-use crate::abi::extensions::profiler::Profile;
+use crate::abi::extensions::profiler::ProfilerExtension;
 use crate::abi::extensions::raw_buffers::RawBuffers;
 use crate::abi::extensions::shardings::Shardings;
 use crate::abi::extensions::streams::Streams;
 
 /// The extensions of the plugin `P`, in the order in which frameworks find them.
-pub(crate) type Chain<P> =
-    Layouts<P, Profile<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, Optional<P>>>>>>>>;
+pub(crate) type Chain<P> = Layouts<
+    P,
+    ProfilerExtension<P, Streams<P, Ffi<P, RawBuffers<P, Shardings<P, MemoryDescriptions<P, Optional<P>>>>>>>,
+>;
 
 /// The extensions that few devices offer.
 type Optional<P> = AbiVersions<P, ExecutableMetadata<P, HostMemoryAllocator<P, Callbacks<P, End>>>>;

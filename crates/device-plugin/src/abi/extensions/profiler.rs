@@ -99,9 +99,9 @@ functions! {
 const ANNOUNCED: usize = offset_of!(PLUGIN_Profiler_Api, consume);
 
 /// Offered if the backend has a profiler.
-pub(crate) struct Profile<P, Next>(PhantomData<(P, Next)>);
+pub(crate) struct ProfilerExtension<P, Next>(PhantomData<(P, Next)>);
 
-impl<P: DevicePlugin, Next: Link> Profile<P, Next> {
+impl<P: DevicePlugin, Next: Link> ProfilerExtension<P, Next> {
     const TABLE: &'static PLUGIN_Profiler_Api = &PLUGIN_Profiler_Api {
         struct_size: ANNOUNCED,
         priv_: null_mut(),
@@ -124,7 +124,7 @@ impl<P: DevicePlugin, Next: Link> Profile<P, Next> {
     };
 }
 
-impl<P: DevicePlugin, Next: Link> Link for Profile<P, Next> {
+impl<P: DevicePlugin, Next: Link> Link for ProfilerExtension<P, Next> {
     const POINTER: *mut PJRT_Extension_Base = if P::Backend::FEATURES.profiler.is_some() {
         (&raw const *Self::EXTENSION).cast_mut().cast()
     } else {

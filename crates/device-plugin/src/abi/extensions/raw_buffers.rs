@@ -58,14 +58,14 @@ fn outside(offset: impl std::fmt::Display, size: impl std::fmt::Display, all: us
     Error::argument(format!("the range of {size} bytes at offset {offset} exceeds the raw buffer's {all} bytes"))
 }
 
-fn size_on_device<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) -> usize {
-    backend.size_on_device(value).unwrap_or(host_size)
+fn on_device_size<B: Backend>(backend: &B, value: &B::Buffer, host_size: usize) -> usize {
+    backend.on_device_size(value).unwrap_or(host_size)
 }
 
 impl<B: Backend> RawBuffer<B> {
     /// Returns the size on the device in bytes, or the size on the host if the value does not exist yet.
     fn size(&self) -> usize {
-        self.value.get().map_or(self.host_size, |value| size_on_device(&self.client.backend, value, self.host_size))
+        self.value.get().map_or(self.host_size, |value| on_device_size(&self.client.backend, value, self.host_size))
     }
 
     fn range(&self, offset: i64, size: i64) -> Result<Range<usize>> {
@@ -87,7 +87,7 @@ impl<B: Backend> RawBuffer<B> {
     ) -> Event {
         let (range, host_size) = (range.clone(), self.host_size);
         let work = move |backend: &B, value: &B::Buffer| {
-            let all = size_on_device(backend, value, host_size);
+            let all = on_device_size(backend, value, host_size);
             if range.end > all {
                 return Err(outside(range.start, range.len(), all).named(S::NAME));
             }

@@ -24,22 +24,22 @@ pub struct HostChannels(Option<Arc<Channels>>);
 
 struct Channels {
     send: Vec<SendCallback>,
-    receive: Vec<ReceiveCallback>,
+    recv: Vec<RecvCallback>,
     /// The callbacks that the program may call until the execution ends.
     open: Mutex<Option<Arc<Open>>>,
 }
 
 struct SendCallback(PJRT_SendCallbackInfo);
-struct ReceiveCallback(PJRT_RecvCallbackInfo);
+struct RecvCallback(PJRT_RecvCallbackInfo);
 
 // SAFETY: V4 (callbacks), callbacks may be called from any thread.
 unsafe impl Send for SendCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
 unsafe impl Sync for SendCallback {}
 // SAFETY: the reason for `Send` of the type above also applies here.
-unsafe impl Send for ReceiveCallback {}
+unsafe impl Send for RecvCallback {}
 // SAFETY: the reason for `Send` of this type also applies here.
-unsafe impl Sync for ReceiveCallback {}
+unsafe impl Sync for RecvCallback {}
 
 /// Shared by all running callbacks. The framework's event is completed when the execution and the last callback have
 /// ended.
@@ -69,14 +69,13 @@ impl HostChannels {
     /// V3 for the lists, and V4 for the callbacks until the event is ready.
     pub(crate) unsafe fn read(
         send: (*const PJRT_SendCallbackInfo, usize),
-        receive: (*const PJRT_RecvCallbackInfo, usize),
+        recv: (*const PJRT_RecvCallbackInfo, usize),
     ) -> Result<(Self, Event)> {
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let send = unsafe { ffi_read::slice(send.0, send.1, "options->send_callbacks[i]") }?;
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
-        let receive = unsafe { ffi_read::slice(receive.0, receive.1, "options->recv_callbacks[i]") }?;
-        if send.iter().any(|info| info.send_callback.is_none())
-            || receive.iter().any(|info| info.recv_callback.is_none())
+        let recv = unsafe { ffi_read::slice(recv.0, recv.1, "options->recv_callbacks[i]") }?;
+        if send.iter().any(|info| info.send_callback.is_none()) || recv.iter().any(|info| info.recv_callback.is_none())
         {
             return Err(Error::argument("a send or receive callback is null"));
         }
@@ -84,7 +83,7 @@ impl HostChannels {
         let open = Arc::new(Open { result: Mutex::new(Ok(())), completer: Some(completer) });
         let channels = Channels {
             send: send.iter().map(|info| SendCallback(*info)).collect(),
-            receive: receive.iter().map(|info| ReceiveCallback(*info)).collect(),
+            recv: recv.iter().map(|info| RecvCallback(*info)).collect(),
             open: Mutex::new(Some(open)),
         };
         Ok((Self(Some(Arc::new(channels))), event))
@@ -104,8 +103,8 @@ impl HostChannels {
     }
 
     /// Ids of the channels on which the program may receive.
-    pub fn receive_ids(&self) -> impl Iterator<Item = i64> {
-        self.0.iter().flat_map(|channels| channels.receive.iter().map(|callback| callback.0.channel_id))
+    pub fn recv_ids(&self) -> impl Iterator<Item = i64> {
+        self.0.iter().flat_map(|channels| channels.recv.iter().map(|callback| callback.0.channel_id))
     }
 
     fn open(&self) -> Result<(&Channels, Arc<Open>)> {
@@ -155,9 +154,9 @@ impl HostChannels {
     ///
     /// Returns `INVALID_ARGUMENT` if the channel does not exist or the sizes do not fit, and `FAILED_PRECONDITION` if
     /// the execution has ended.
-    pub fn receive(&self, channel: i64, total: usize, granule: usize) -> Result<HostStream> {
+    pub fn recv(&self, channel: i64, total: usize, granule: usize) -> Result<CopyToDeviceStream> {
         let (channels, _open) = self.open()?;
-        let info = channels.receive.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
+        let info = channels.recv.iter().map(|callback| &callback.0).find(|info| info.channel_id == channel);
         let info = info.ok_or_else(|| no_channel("receive", channel))?;
         let Some(callback) = info.recv_callback else { return Err(no_channel("receive", channel)) };
         if granule == 0 || !total.is_multiple_of(granule) || i64::try_from(total).is_err() {
@@ -169,7 +168,7 @@ impl HostChannels {
         let raw = Arc::into_raw(Arc::clone(&stream)).cast_mut().cast();
         // SAFETY: V4 (callbacks); the framework destroys the stream.
         unsafe { callback(raw, info.user_arg) };
-        Ok(HostStream(stream))
+        Ok(CopyToDeviceStream(stream))
     }
 }
 
@@ -178,8 +177,8 @@ impl HostChannels {
 pub(crate) struct Callbacks {
     pub(crate) send: *const *mut PJRT_SendCallbackInfo,
     pub(crate) num_send: usize,
-    pub(crate) receive: *const *mut PJRT_RecvCallbackInfo,
-    pub(crate) num_receive: usize,
+    pub(crate) recv: *const *mut PJRT_RecvCallbackInfo,
+    pub(crate) num_recv: usize,
 }
 
 /// The channels of a launch, until the backend has started it.
@@ -199,11 +198,11 @@ impl Callbacks {
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
         let send = unsafe { ffi_read::slice(self.send, count_of(self.num_send), "options->send_callbacks") }?;
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
-        let receive = unsafe { ffi_read::slice(self.receive, count_of(self.num_receive), "options->recv_callbacks") }?;
+        let recv = unsafe { ffi_read::slice(self.recv, count_of(self.num_recv), "options->recv_callbacks") }?;
         let send = (send.get(at).map_or(null(), |list| list.cast_const()), self.num_send);
-        let receive = (receive.get(at).map_or(null(), |list| list.cast_const()), self.num_receive);
+        let recv = (recv.get(at).map_or(null(), |list| list.cast_const()), self.num_recv);
         // SAFETY: V3 (arrays and text) and V4 (callbacks), which the caller promises.
-        let (channels, event) = unsafe { HostChannels::read(send, receive) }?;
+        let (channels, event) = unsafe { HostChannels::read(send, recv) }?;
         Ok(Opened { channels, event: Some(event) })
     }
 }
@@ -235,8 +234,8 @@ fn no_channel(verb: &str, channel: i64) -> Error {
 
 impl std::fmt::Debug for HostChannels {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let ids = (self.send_ids().collect::<Vec<_>>(), self.receive_ids().collect::<Vec<_>>());
-        f.debug_struct("HostChannels").field("send", &ids.0).field("receive", &ids.1).finish()
+        let ids = (self.send_ids().collect::<Vec<_>>(), self.recv_ids().collect::<Vec<_>>());
+        f.debug_struct("HostChannels").field("send", &ids.0).field("recv", &ids.1).finish()
     }
 }
 
@@ -288,7 +287,7 @@ handles! {
 
 /// Data that the host sends to a running program, piece by piece.
 #[derive(Debug)]
-pub struct HostStream(Arc<Stream>);
+pub struct CopyToDeviceStream(Arc<Stream>);
 
 /// A piece of data from the host. Dropping it reports to the host that the transfer is complete.
 pub struct HostChunk {
@@ -336,7 +335,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-impl HostStream {
+impl CopyToDeviceStream {
     /// Waits for the next piece. Returns `None` if all data has been received and taken.
     ///
     /// # Errors
@@ -365,7 +364,7 @@ impl HostStream {
     ///
     /// # Errors
     ///
-    /// Same as [`HostStream::next`].
+    /// Same as [`CopyToDeviceStream::next`].
     pub fn collect(&self) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         while let Some(piece) = self.next()? {
@@ -375,7 +374,7 @@ impl HostStream {
     }
 }
 
-impl Drop for HostStream {
+impl Drop for CopyToDeviceStream {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.dropped = true;

@@ -130,7 +130,7 @@ impl Topology {
             }
             out.text(&info.kind);
             out.text(&info.debug_string);
-            out.text(&info.to_string);
+            out.text(&info.display_string);
             out.values(&info.attributes);
         }
         out.count(self.info.memories.len());
@@ -163,7 +163,7 @@ impl Topology {
             let addressable = from.int()? != 0;
             let mut info = DeviceInfo::new(id, "");
             (info.process_index, info.local_hardware_id, info.addressable) = (process, hardware, addressable);
-            (info.kind, info.debug_string, info.to_string) = (from.text()?, from.text()?, from.text()?);
+            (info.kind, info.debug_string, info.display_string) = (from.text()?, from.text()?, from.text()?);
             info.attributes = from.values()?;
             devices.push(info);
         }

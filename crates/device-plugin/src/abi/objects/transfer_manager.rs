@@ -100,7 +100,7 @@ fn write<B: Backend>(
     buffer.writing += 1;
     buffer.ends |= is_last;
     drop(buffer);
-    let written = contain_in(TRANSFER_DATA, || backend.write_piece(&started, offset, piece));
+    let written = contain_in(TRANSFER_DATA, || backend.transfer_data(&started, offset, piece));
     drop_contained(started);
     let mut buffer = manager.arriving(index)?;
     buffer.writing -= 1;
@@ -170,7 +170,7 @@ entries! {
             buffers.push(unsafe { client.form(&shape, layout, "device_layouts") }?);
         }
         let start = |form: ArrayLayout| {
-            let new = || client.backend.uninitialized(&form.stored_shape(), to).map(Arc::new);
+            let new = || client.backend.create_uninitialized_buffer(&form.stored_shape(), to).map(Arc::new);
             let started = if P::Backend::FEATURES.piecewise_uploads.is_some() { Some(new()?) } else { None };
             Ok((form, started))
         };

@@ -129,7 +129,7 @@ impl<const Q: bool> Backend for Device<Q> {
 
     device_plugin_testing::several_devices!(2, "Patient");
 
-    fn create(options: &CreateOptions) -> Result<Self> {
+    fn create(options: &ClientOptions) -> Result<Self> {
         let name = options.get("test").map(ToString::to_string).unwrap_or_default();
         let log = Arc::new(Log::default());
         LOGS.lock().unwrap().push((name, Arc::clone(&log)));

@@ -65,16 +65,16 @@ const INFALLIBLE: &[Case] = &[
     ("raw_host_pointer", "PJRT_RawBuffer_GetHostPointer", |w| {
         with_alias(w, |raw| ask::<extension_slot::PJRT_RawBuffer_GetHostPointer>(|args| args.buffer = raw).map(drop))
     }),
-    ("size_on_device", "PJRT_RawBuffer_GetOnDeviceSizeInBytes", |w| {
+    ("on_device_size", "PJRT_RawBuffer_GetOnDeviceSizeInBytes", |w| {
         with_alias(w, |raw| {
             ask::<extension_slot::PJRT_RawBuffer_GetOnDeviceSizeInBytes>(|args| args.buffer = raw).map(drop)
         })
     }),
-    ("size_on_device", "PJRT_RawBuffer_CopyRawDeviceToHost", FALLIBLE[2].2),
-    ("size_on_device", "PJRT_RawBuffer_CopyRawHostToDevice", FALLIBLE[3].2),
+    ("on_device_size", "PJRT_RawBuffer_CopyRawDeviceToHost", FALLIBLE[2].2),
+    ("on_device_size", "PJRT_RawBuffer_CopyRawHostToDevice", FALLIBLE[3].2),
 ];
 
-/// Methods of `Profile`, which belong to no client.
+/// Methods of `Profiler`, which belong to no client.
 const PROFILE: &[&str] = &["profile_started", "profile_stopping"];
 
 #[test]
@@ -82,7 +82,7 @@ fn every_extension_method_has_case() {
     let sources = [
         (include_str!("../../../src/features/streams.rs"), "Streams"),
         (include_str!("../../../src/features/raw_buffers.rs"), "RawBuffers"),
-        (include_str!("../../../src/features/profile.rs"), "Profile"),
+        (include_str!("../../../src/features/profiler.rs"), "Profiler"),
     ];
     let methods: Vec<_> = sources.into_iter().flat_map(|(source, name)| methods(source, name)).collect();
     assert!(methods.len() > 6, "{methods:?}");

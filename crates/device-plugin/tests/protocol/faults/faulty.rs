@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use device_plugin::features::{
     AheadOfTime, AsyncReads, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, Distributed, DmaMappings,
     DynamicShapes, Features, ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, PiecewiseUploads, Platform,
-    Poisoning, Profile, RawBuffers, Serialization, StorageLayouts, Stream, Streams, Tracking,
+    Poisoning, Profiler, RawBuffers, Serialization, StorageLayouts, Stream, Streams, Tracking,
 };
 use device_plugin::*;
 
@@ -241,7 +241,7 @@ impl Backend for Device {
         .ffi()
         .raw_buffers();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         enter("create")?;
         Ok(Self(Object::new((), "Backend::drop")))
     }
@@ -312,8 +312,8 @@ impl Distributed for Device {
         0
     }
 
-    fn update_processes(&self, _: &[ProcessInfo]) -> Result<()> {
-        enter("update_processes")
+    fn update_global_process_info(&self, _: &[ProcessInfo]) -> Result<()> {
+        enter("update_global_process_info")
     }
 }
 
@@ -336,8 +336,8 @@ impl MemoryStatistics for Device {
 }
 
 impl PiecewiseUploads for Device {
-    fn write_piece(&self, _: &Buffer, _: usize, _: &[u8]) -> Result<()> {
-        enter("write_piece")
+    fn transfer_data(&self, _: &Buffer, _: usize, _: &[u8]) -> Result<()> {
+        enter("transfer_data")
     }
 }
 
@@ -372,15 +372,15 @@ impl BufferAddresses for Device {
         Some(buffer.0.0.as_ptr().addr())
     }
 
-    fn size_on_device(&self, buffer: &Buffer) -> Option<usize> {
-        enter_or_panic("size_on_device");
+    fn on_device_size(&self, buffer: &Buffer) -> Option<usize> {
+        enter_or_panic("on_device_size");
         Some(buffer.0.0.len())
     }
 }
 
 impl DeviceCopies for Device {
-    fn uninitialized(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
-        enter("uninitialized")?;
+    fn create_uninitialized_buffer(&self, shape: &Shape, _: Placement) -> Result<Buffer> {
+        enter("create_uninitialized_buffer")?;
         // Deterministic contents, which are equal to those that the tests transfer.
         Ok(Buffer::new((3..).take(shape.host_size().unwrap()).collect()))
     }
@@ -397,8 +397,8 @@ impl DeviceCopies for Device {
 }
 
 impl ForeignViews for Device {
-    fn view(&self, memory: ForeignMemory, _: &Shape, _: Placement) -> Result<Buffer> {
-        enter("view")?;
+    fn create_view_of_device_buffer(&self, memory: ForeignMemory, _: &Shape, _: Placement) -> Result<Buffer> {
+        enter("create_view_of_device_buffer")?;
         Ok(Buffer::new(memory.bytes().unwrap().to_vec()))
     }
 }
@@ -433,8 +433,8 @@ impl AheadOfTime for Device {
         compiled(program)
     }
 
-    fn load(&self, executable: &Arc<Program_>) -> Result<Arc<Program_>> {
-        enter("load")?;
+    fn load_executable(&self, executable: &Arc<Program_>) -> Result<Arc<Program_>> {
+        enter("load_executable")?;
         Ok(Arc::clone(executable))
     }
 
@@ -457,8 +457,8 @@ impl MultiDevice for Device {
 }
 
 impl Poisoning for Device {
-    fn poison(&self, _: usize, _: i32, _: Error) -> Result<bool> {
-        enter("poison")?;
+    fn poison_execution(&self, _: usize, _: i32, _: Error) -> Result<bool> {
+        enter("poison_execution")?;
         Ok(false)
     }
 }
@@ -488,8 +488,8 @@ impl Serialization for Device {
         Ok(Some(executable.0.clone().into_bytes()))
     }
 
-    fn deserialize(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<Program_>> {
-        enter("deserialize")?;
+    fn deserialize_and_load(&self, data: &[u8], _: &CompileOptions) -> Result<Compiled<Program_>> {
+        enter("deserialize_and_load")?;
         compiled(&Program::new(String::new(), data.to_vec()))
     }
 }
@@ -522,7 +522,7 @@ impl RawBuffers for Device {
     }
 }
 
-impl Profile for Device {
+impl Profiler for Device {
     fn profile_started(_: &[u8]) -> Result<()> {
         enter("profile_started")
     }

@@ -167,7 +167,7 @@ const FALLIBLE: &[Case] = &[
     ("clear_memory_stats", "PJRT_Device_ClearMemoryStats", |w| {
         plugin().ask::<slot::PJRT_Device_ClearMemoryStats>(|args| args.device = w.device()).map(drop)
     }),
-    ("update_processes", "PJRT_Client_UpdateGlobalProcessInfo", |w| {
+    ("update_global_process_info", "PJRT_Client_UpdateGlobalProcessInfo", |w| {
         let update = plugin().ask::<slot::PJRT_Client_UpdateGlobalProcessInfo>(|args| {
             (args.client, args.num_process_infos) = (w.client, 0);
         });
@@ -192,7 +192,7 @@ const FALLIBLE: &[Case] = &[
         plugin().destroy(&[buffer]);
         Ok(())
     }),
-    ("write_piece", "PJRT_AsyncHostToDeviceTransferManager_TransferData", |w| {
+    ("transfer_data", "PJRT_AsyncHostToDeviceTransferManager_TransferData", |w| {
         let shape = shape();
         let mut spec = garbage::<PJRT_ShapeSpec>();
         (spec.dims, spec.num_dims) = (shape.dimensions.as_ptr(), 1);
@@ -214,7 +214,7 @@ const FALLIBLE: &[Case] = &[
     }),
     ("begin_read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
     ("read", "PJRT_Buffer_ToHostBuffer", |w| plugin().read(w.buffer).map(|bytes| assert_eq!(bytes, DATA))),
-    ("uninitialized", "PJRT_Client_CreateUninitializedBuffer", |w| {
+    ("create_uninitialized_buffer", "PJRT_Client_CreateUninitializedBuffer", |w| {
         let shape = shape();
         let args = plugin().ask::<slot::PJRT_Client_CreateUninitializedBuffer>(|args| {
             (args.client, args.device, args.memory) = (w.client, w.device(), null_mut());
@@ -233,7 +233,7 @@ const FALLIBLE: &[Case] = &[
         plugin().destroy(&[args.out_buffer]);
         Ok(())
     }),
-    ("view", "PJRT_Client_CreateViewOfDeviceBuffer", |w| {
+    ("create_view_of_device_buffer", "PJRT_Client_CreateViewOfDeviceBuffer", |w| {
         let shape = shape();
         let args = plugin().ask::<slot::PJRT_Client_CreateViewOfDeviceBuffer>(|args| {
             (args.client, args.device, args.memory) = (w.client, w.device(), null_mut());
@@ -272,7 +272,7 @@ const FALLIBLE: &[Case] = &[
         })?;
         destroy_executable(args.executable)
     }),
-    ("load", "PJRT_Client_Load", |w| {
+    ("load_executable", "PJRT_Client_Load", |w| {
         let program = program("", b"1");
         let ahead = plugin().ask::<slot::PJRT_Compile>(|args| {
             (args.topology, args.client, args.program) = (w.topology, null_mut(), &raw const program);
@@ -288,7 +288,7 @@ const FALLIBLE: &[Case] = &[
     }),
     ("execute", "PJRT_LoadedExecutable_Execute", Fixture::execute),
     ("execute_all", "PJRT_LoadedExecutable_Execute", Fixture::execute_all),
-    ("poison", "PJRT_Device_PoisonExecution", |w| {
+    ("poison_execution", "PJRT_Device_PoisonExecution", |w| {
         let poison = plugin().ask::<slot::PJRT_Device_PoisonExecution>(|args| {
             (args.device, args.error_code) = (w.device(), PJRT_Error_Code(1));
             (args.error_message_size, args.num_payload) = (0, 0);
@@ -308,7 +308,7 @@ const FALLIBLE: &[Case] = &[
         plugin().ask::<slot::PJRT_Executable_GetCompiledMemoryStats>(|args| args.executable = w.executable).map(drop)
     }),
     ("serialize", "PJRT_Executable_Serialize", |w| serialize(w.executable).map(drop)),
-    ("deserialize", "PJRT_Executable_DeserializeAndLoad", |w| {
+    ("deserialize_and_load", "PJRT_Executable_DeserializeAndLoad", |w| {
         let args = plugin().ask::<slot::PJRT_Executable_DeserializeAndLoad>(|args| {
             (args.client, args.serialized_executable) = (w.client, w.blob.as_ptr().cast());
             args.serialized_executable_size = w.blob.len();
@@ -358,7 +358,7 @@ const INFALLIBLE: &[Case] = &[
     ("device_pointer", "PJRT_Buffer_UnsafePointer", |w| {
         plugin().ask::<slot::PJRT_Buffer_UnsafePointer>(|args| args.buffer = w.buffer).map(drop)
     }),
-    ("size_on_device", "PJRT_Buffer_OnDeviceSizeInBytes", |w| {
+    ("on_device_size", "PJRT_Buffer_OnDeviceSizeInBytes", |w| {
         plugin().ask::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(|args| args.buffer = w.buffer).map(drop)
     }),
     ("track", "PJRT_Device_CreateAsyncTrackingEvent", |w| {

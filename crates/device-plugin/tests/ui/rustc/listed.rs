@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device_plugin::features::Features;
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Backend, CompileOptions, Compiled, ClientOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
     Placement, Program, Result, device_plugin,
 };
 
@@ -24,7 +24,7 @@ impl Backend for Device {
 
     const FEATURES: Features<Self> = Features::none().tracking();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         Ok(Self)
     }
     fn devices(&self) -> Vec<DeviceInfo> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use device_plugin::features::{Features, Poisoning, Tracking};
 use device_plugin::{
-    Backend, CompileOptions, Compiled, CreateOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
+    Backend, CompileOptions, Compiled, ClientOptions, DeviceInfo, DevicePlugin, Error, Event, HostArray, Launch,
     Placement, Program, Result, device_plugin,
 };
 
@@ -24,7 +24,7 @@ impl Backend for Device {
 
     const FEATURES: Features<Self> = Features::none().tracking();
 
-    fn create(_: &CreateOptions) -> Result<Self> {
+    fn create(_: &ClientOptions) -> Result<Self> {
         Ok(Self)
     }
     fn devices(&self) -> Vec<DeviceInfo> {
@@ -51,7 +51,7 @@ impl Tracking for Device {
 }
 
 impl Poisoning for Device {
-    fn poison(&self, _: usize, _: i32, _: Error) -> Result<bool> {
+    fn poison_execution(&self, _: usize, _: i32, _: Error) -> Result<bool> {
         Ok(false)
     }
 }

@@ -410,7 +410,7 @@ pub(crate) fn deleted() -> Error {
     Error::invalid_argument("the buffer was deleted or donated to an execution").unnamed()
 }
 
-/// A use of a buffer. The buffer's value is not dropped before this is.
+/// A use of a buffer. While it exists, the buffer's value is not dropped.
 pub(crate) struct BufferUse<'a, B: Backend> {
     buffer: &'a BufferHandle<B>,
 }

@@ -127,7 +127,7 @@ entries! {
     PJRT_Buffer_OnDeviceSizeInBytes(args, buffer) {
         let buffer: &BufferHandle<P::Backend> = buffer;
         let held = buffer.hold()?;
-        let size = held.value().get().and_then(|value| buffer.client.backend.size_on_device(value));
+        let size = held.value().get().and_then(|value| buffer.client.backend.on_device_size(value));
         args.on_device_size_in_bytes = size.or_else(|| buffer.stored_shape().host_size()).unwrap_or(0);
         Ok(())
     }

@@ -51,8 +51,8 @@ impl DeviceDescription {
         if info.debug_string.is_empty() {
             info.debug_string = format!("{}(id={}, process={})", info.kind, info.id, info.process_index);
         }
-        if info.to_string.is_empty() {
-            info.to_string = format!("{}:{}", info.kind, info.id);
+        if info.display_string.is_empty() {
+            info.display_string = format!("{}:{}", info.kind, info.id);
         }
         let attributes = NamedValues::attributes(info.attributes.clone());
         let reached = memories.iter().filter(|memory| memory.devices.contains(&info.id));
@@ -124,8 +124,8 @@ entries! {
     }
 
     PJRT_DeviceDescription_ToString(args, device_description) {
-        args.to_string = device_description.info.to_string.as_ptr().cast();
-        args.to_string_size = device_description.info.to_string.len();
+        args.to_string = device_description.info.display_string.as_ptr().cast();
+        args.to_string_size = device_description.info.display_string.len();
         Ok(())
     }
 

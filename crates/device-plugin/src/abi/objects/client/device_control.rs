@@ -21,7 +21,7 @@ entries! {
         let client = device.client::<P>()?;
         // The backend does not know about launches that wait for their arguments.
         let poisoned = client.deferred.poison(device.index, args.launch_id, &error)
-            || client.backend.poison(device.index, args.launch_id, error)?;
+            || client.backend.poison_execution(device.index, args.launch_id, error)?;
         args.poisoned = poisoned.into();
         Ok(())
     }

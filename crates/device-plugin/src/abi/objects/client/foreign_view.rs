@@ -31,7 +31,7 @@ entries! {
         let foreign = unsafe { ForeignMemory::new(memory, args.stream, readable, release, user_arg) };
         let kept = foreign.clone();
         let made = || {
-            let buffer = client.backend.view(foreign, &shape, at)?;
+            let buffer = client.backend.create_view_of_device_buffer(foreign, &shape, at)?;
             let ready = client.backend.ready(&buffer);
             Ok((buffer, ready))
         };

@@ -20,7 +20,7 @@ use crate::abi::table::entry::entries;
 use crate::abi::table::ffi_read;
 use crate::artifact;
 use crate::features::FeatureCalls;
-use crate::{CreateOptions, Error, ProcessInfo, ProcessState, Program, Result};
+use crate::{ClientOptions, Error, ProcessInfo, ProcessState, Program, Result};
 
 /// Copies a program. This is the only copy. All later uses are slices of it.
 ///
@@ -88,7 +88,7 @@ entries! {
     PJRT_Client_Create(args) {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let values = unsafe { ffi_read::named_values(args.create_options, args.num_options, "create_options") }?;
-        let mut options = CreateOptions::new(values);
+        let mut options = ClientOptions::new(values);
         // Only the options show whether the callbacks are set. A framework with a single process leaves them
         // uninitialized.
         if options.get("node_id").is_some() && options.get("num_nodes").is_some() {
@@ -175,7 +175,7 @@ entries! {
     PJRT_Client_UpdateGlobalProcessInfo(args, client) {
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         match unsafe { process_infos(args.process_infos, args.num_process_infos) }? {
-            Some(processes) => client.backend.update_processes(&processes),
+            Some(processes) => client.backend.update_global_process_info(&processes),
             None => Ok(()),
         }
     }

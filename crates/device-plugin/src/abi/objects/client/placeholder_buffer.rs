@@ -56,7 +56,7 @@ entries! {
         // SAFETY: V3 (arrays and text).
         let form = unsafe { client.form(&shape, args.shape_layout, "shape_layout") }?;
         let to = client.placement(args.device, args.memory)?;
-        let value = client.backend.uninitialized(&form.stored_shape(), to)?;
+        let value = client.backend.create_uninitialized_buffer(&form.stored_shape(), to)?;
         let ready = client.backend.ready(&value);
         args.buffer = BufferHandle::give(client.share(), Value::Now(value), &form, to, ready);
         Ok(())

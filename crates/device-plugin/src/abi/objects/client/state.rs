@@ -21,7 +21,7 @@ use crate::abi::reclaim::refcount::{Counted, Reclaimed, Ref};
 use crate::abi::table::ffi_read::{self, handles};
 use crate::array_layout::ArrayLayout;
 use crate::features::FeatureCalls;
-use crate::{Backend, CreateOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
+use crate::{Backend, ClientOptions, DeviceInfo, DevicePlugin, Error, Placement, Result, Shape, TopologyInfo};
 
 /// A client: the backend, and the objects that represent its devices and memories. Buffers and executables keep the
 /// client alive, so a framework may destroy them after it.
@@ -66,7 +66,7 @@ impl<B: Backend> Client<B> {
     /// the plugin with only a client. So do these.
     pub(crate) fn create<P: DevicePlugin<Backend = B>>(
         table: *const PJRT_Api,
-        options: &CreateOptions,
+        options: &ClientOptions,
     ) -> Result<Ref<Self>> {
         let backend = B::create(options)?;
         let info = TopologyInfo {

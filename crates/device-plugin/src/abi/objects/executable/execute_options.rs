@@ -46,8 +46,8 @@ pub(crate) unsafe fn read_callbacks(options: *const PJRT_ExecuteOptions) -> Resu
     Ok(Callbacks {
         send: options.send_callbacks,
         num_send: options.num_send_ops,
-        receive: options.recv_callbacks,
-        num_receive: options.num_recv_ops,
+        recv: options.recv_callbacks,
+        num_recv: options.num_recv_ops,
     })
 }
 

@@ -124,7 +124,7 @@ entries! {
     }
 
     PJRT_Executable_SizeOfGeneratedCodeInBytes(args, executable) {
-        args.size_in_bytes = executable.info.code_size;
+        args.size_in_bytes = executable.info.size_of_generated_code;
         Ok(())
     }
 
@@ -259,7 +259,7 @@ entries! {
             None => Executable::compile(client, program, options)?,
             Some(native) => {
                 let source = Source::new(&client.topology, program, options, true)?;
-                let compiled = client.backend.deserialize(native, &source.parsed)?;
+                let compiled = client.backend.deserialize_and_load(native, &source.parsed)?;
                 Executable::new(&client.topology, Some(client.share()), compiled, source)?
             }
         };

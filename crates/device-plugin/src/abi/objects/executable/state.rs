@@ -189,7 +189,7 @@ impl<B: Backend> Executable<B> {
 
     /// The program that frameworks read back: the optimized program of the backend, or else the one received.
     pub(crate) fn readable_program(&self) -> &Program {
-        let program = self.info.optimized.as_ref().unwrap_or(&self.program);
+        let program = self.info.optimized_program.as_ref().unwrap_or(&self.program);
         let counts = (self.assignment.num_replicas(), self.assignment.num_partitions());
         self.readable.get_or_init(|| hlo::with_config(program, counts.0, counts.1)).as_ref().unwrap_or(program)
     }
@@ -224,7 +224,7 @@ impl<B: Backend> LoadedExecutable<B> {
                 }
                 // Uses the devices that the framework chose. If it chose none, assigns devices that are present.
                 let assignment = assign(topology, &parse_options(&executable.options)?, true)?;
-                (client.backend.load(&executable.compiled)?, assignment)
+                (client.backend.load_executable(&executable.compiled)?, assignment)
             }
         };
         let (mut devices, mut logical_ids) = (Vec::new(), Vec::new());

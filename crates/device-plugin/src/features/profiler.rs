@@ -8,7 +8,7 @@ use crate::{Backend, Result};
 /// them; see [`profiler`](crate::profiler). A backend with more data, such as the times of each kernel, overrides these
 /// functions. A profile belongs to the process and not to a client, so they take no `self`.
 #[doc(alias = "PJRT_Profiler_Extension")]
-pub trait Profile: Backend {
+pub trait Profiler: Backend {
     /// Called when a profile begins. `options` is the framework's serialized `ProfileOptions` message, which may be
     /// empty.
     ///
