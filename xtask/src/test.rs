@@ -42,78 +42,19 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         std::env::consts::DLL_SUFFIX
     ));
 
-    step("Rust tests");
-    let mut tests = sh::cargo();
-    tests.args(["test", "--workspace", "--no-fail-fast"]);
-    tests.env("PJRT_CPU_PLUGIN", &cpu);
-    if let Some(headers) = &headers {
-        tests.env("PJRT_HEADERS", headers);
-    }
-    if !plugins.is_empty() {
-        tests.env("PJRT_TEST_PLUGINS", &plugins);
-    }
-    if !without_hardware.is_empty() {
-        tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", &without_hardware);
-    }
-    // Without this, the output of passing tests is hidden, and with it their skipped checks.
-    tests.args(["--", "--show-output"]);
-    let outcome = sh::run_watched(&mut tests, |line| report.cargo_line(line));
-    report.check("cargo test", outcome);
+    report.rust_tests(&cpu, headers.as_deref(), &plugins, &without_hardware);
 
     step("examples of `pjrt`");
     let workspace = Workspace::build()?;
-    let outcome = examples(workspace).map(|ran| report.passed += ran);
-    report.check("the examples of crates/pjrt", outcome);
-    match plugin_files.last() {
-        Some(newest) => {
-            let outcome = examples_on(workspace, newest).map(|ran| report.passed += ran);
-            report.check(&format!("the programs of crates/pjrt/examples on {}", newest.display()), outcome);
-        }
-        None => {
-            report.skipped.push("the programs of crates/pjrt/examples on XLA CPU: no plugin could be fetched".into())
-        }
-    }
+    report.examples(workspace, plugin_files.last());
 
-    step("C and C++");
-    let outcome = c::run(headers.as_deref(), &plugin_files).map(|outcome| {
-        report.passed += outcome.passed;
-        report.failed += outcome.failed;
-        report.skipped.extend(outcome.skipped);
-    });
-    report.check("C and C++", outcome);
-
-    step("fuzz targets of the program readers");
-    if report.part("fuzz targets under libFuzzer", fuzz::available()).is_some() {
-        let outcome = fuzz::run(10, &[]).map(|targets| report.passed += targets);
-        report.check("cargo xtask fuzz", outcome);
-    }
-
-    step("exports of the shared libraries");
-    if let Some(libraries) = report.part("symbols of the shared libraries", exports::elf()) {
-        let outcome = exports::run(libraries).map(|checked| report.passed += checked);
-        report.check("cargo xtask exports", outcome);
-    }
-
+    report.c_and_cpp(headers.as_deref(), &plugin_files);
+    report.fuzz_targets();
+    report.library_exports();
     if all {
-        step("the vendor side under sanitizers");
-        if let Some(nightly) = report.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
-            let outcome = nightly.test(|line| report.cargo_line(line));
-            report.check("cargo xtask asan", outcome);
-        }
+        report.sanitizers();
     }
-
-    step("JAX on the CPU plugin");
-    let libraries = jax::Libraries {
-        command: &workspace.command("pjrt"),
-        cpu: &cpu,
-        traced: &workspace.example_library("traced_plugin"),
-        dlpack: &workspace.example_library("dlpack_exchange"),
-        layers: &workspace.example_library("layers_plugin"),
-    };
-    let package = jax::package(&cpu)?;
-    let rows = jax::run(&libraries, &package, all);
-    let matrix = jax::matrix(&rows);
-    report.rows(rows);
+    let matrix = report.jax(workspace, &cpu, all)?;
 
     step("a vendor's first plugin: `pjrt new`, and its own CI");
     let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
@@ -124,22 +65,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
         let outcome = wheels(workspace, &python, &cpu, &plugins, &mut report);
         report.check("pytest tests/package", outcome);
 
-        step("pypjrt.conform on the CPU plugin");
-        let mut conform = Command::new(&python);
-        conform.args(["-m", "pypjrt.conform"]).arg(&cpu);
-        let mut failures = None;
-        let outcome = sh::run_watched(&mut conform, |line| {
-            if line.contains(" pass") && line.ends_with(" FAIL") {
-                failures = Some(sh::number_before(line, " FAIL"));
-                report.passed += sh::number_before(line, " pass");
-            }
-        });
-        let outcome = outcome.and_then(|()| match failures {
-            Some(0) => Ok(()),
-            Some(failed) => Err(format!("pypjrt.conform: {failed} FAIL").into()),
-            None => Err("pypjrt.conform printed no closing line".into()),
-        });
-        report.check("pypjrt.conform", outcome);
+        report.pypjrt(&python, &cpu);
     }
     println!("\n{matrix}");
     report.close()
@@ -199,6 +125,117 @@ fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, repo
 }
 
 impl Report {
+    /// Runs the tests of the workspace.
+    fn rust_tests(&mut self, cpu: &Path, headers: Option<&Path>, plugins: &OsStr, without_hardware: &OsStr) {
+        step("Rust tests");
+        let mut tests = sh::cargo();
+        tests.args(["test", "--workspace", "--no-fail-fast"]);
+        tests.env("PJRT_CPU_PLUGIN", cpu);
+        if let Some(headers) = headers {
+            tests.env("PJRT_HEADERS", headers);
+        }
+        if !plugins.is_empty() {
+            tests.env("PJRT_TEST_PLUGINS", plugins);
+        }
+        if !without_hardware.is_empty() {
+            tests.env("PJRT_TEST_PLUGINS_WITHOUT_HARDWARE", without_hardware);
+        }
+        // Passing tests list their skipped checks. Without this option, Cargo hides their output.
+        tests.args(["--", "--show-output"]);
+        let outcome = sh::run_watched(&mut tests, |line| self.cargo_line(line));
+        self.check("cargo test", outcome);
+    }
+
+    /// Runs the examples of `pjrt`, on the embedded device and on a plugin.
+    fn examples(&mut self, workspace: Workspace, newest: Option<&PathBuf>) {
+        let outcome = examples(workspace).map(|ran| self.passed += ran);
+        self.check("the examples of crates/pjrt", outcome);
+        match newest {
+            Some(newest) => {
+                let outcome = examples_on(workspace, newest).map(|ran| self.passed += ran);
+                self.check(&format!("the programs of crates/pjrt/examples on {}", newest.display()), outcome);
+            }
+            None => {
+                self.skipped.push("the programs of crates/pjrt/examples on XLA CPU: no plugin could be fetched".into())
+            }
+        }
+    }
+
+    /// Runs the tests of the C interface.
+    fn c_and_cpp(&mut self, headers: Option<&Path>, plugins: &[PathBuf]) {
+        step("C and C++");
+        let outcome = c::run(headers, plugins).map(|outcome| {
+            self.passed += outcome.passed;
+            self.failed += outcome.failed;
+            self.skipped.extend(outcome.skipped);
+        });
+        self.check("C and C++", outcome);
+    }
+
+    /// Runs each fuzz target for 10 seconds.
+    fn fuzz_targets(&mut self) {
+        step("fuzz targets of the program readers");
+        if self.part("fuzz targets under libFuzzer", fuzz::available()).is_some() {
+            let outcome = fuzz::run(10, &[]).map(|targets| self.passed += targets);
+            self.check("cargo xtask fuzz", outcome);
+        }
+    }
+
+    /// Checks the symbols of the shared libraries.
+    fn library_exports(&mut self) {
+        step("exports of the shared libraries");
+        if let Some(libraries) = self.part("symbols of the shared libraries", exports::elf()) {
+            let outcome = exports::run(libraries).map(|checked| self.passed += checked);
+            self.check("cargo xtask exports", outcome);
+        }
+    }
+
+    /// Runs tests under sanitizers.
+    fn sanitizers(&mut self) {
+        step("the vendor side under sanitizers");
+        if let Some(nightly) = self.part("tests under the address and leak sanitizers", asan::Nightly::find()) {
+            let outcome = nightly.test(|line| self.cargo_line(line));
+            self.check("cargo xtask asan", outcome);
+        }
+    }
+
+    /// Runs the tests with JAX. Returns the table of its versions.
+    fn jax(&mut self, workspace: Workspace, cpu: &Path, all: bool) -> Result<String, Error> {
+        step("JAX on the CPU plugin");
+        let libraries = jax::Libraries {
+            command: &workspace.command("pjrt"),
+            cpu,
+            traced: &workspace.example_library("traced_plugin"),
+            dlpack: &workspace.example_library("dlpack_exchange"),
+            layers: &workspace.example_library("layers_plugin"),
+        };
+        let package = jax::package(cpu)?;
+        let rows = jax::run(&libraries, &package, all);
+        let matrix = jax::matrix(&rows);
+        self.rows(rows);
+        Ok(matrix)
+    }
+
+    /// Runs the conformance suite of pypjrt on the CPU plugin.
+    fn pypjrt(&mut self, python: &Path, cpu: &Path) {
+        step("pypjrt.conform on the CPU plugin");
+        let mut conform = Command::new(python);
+        conform.args(["-m", "pypjrt.conform"]).arg(cpu);
+        let mut failures = None;
+        let outcome = sh::run_watched(&mut conform, |line| {
+            if line.contains(" pass") && line.ends_with(" FAIL") {
+                failures = Some(sh::number_before(line, " FAIL"));
+                self.passed += sh::number_before(line, " pass");
+            }
+        });
+        let outcome = outcome.and_then(|()| match failures {
+            Some(0) => Ok(()),
+            Some(failed) => Err(format!("pypjrt.conform: {failed} FAIL").into()),
+            None => Err("pypjrt.conform printed no closing line".into()),
+        });
+        self.check("pypjrt.conform", outcome);
+    }
+
     /// Returns the files of the available plugins, also as a list separated by colons.
     fn plugins(&mut self, plugins: &[Plugin]) -> (OsString, Vec<PathBuf>) {
         let (mut list, mut files) = (OsString::new(), Vec::new());

@@ -19,7 +19,7 @@ pub const COMPAT_HIDE: &str = "PJRT_LAYERS_COMPAT_HIDE";
 pub const COMPAT_SINGLE_REPLICA: &str = "PJRT_LAYERS_COMPAT_SINGLE_REPLICA";
 /// The rules of `fault`, separated by semicolons. See [`Rules`](crate::fault::Rules).
 pub const FAULT: &str = "PJRT_LAYERS_FAULT";
-/// The number from which `fault` draws the calls of rules with a probability. Without it, the seed is 0.
+/// The seed of the random choice of calls by the rules of `fault`. Without it, the seed is 0.
 pub const FAULT_SEED: &str = "PJRT_LAYERS_FAULT_SEED";
 /// The folder with files that replace programs. See [`Programs`](crate::overrides::Programs).
 pub const OVERRIDE_PROGRAMS: &str = "PJRT_LAYERS_OVERRIDE_PROGRAMS";

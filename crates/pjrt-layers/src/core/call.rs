@@ -257,7 +257,7 @@ impl Execution {
         self.args.num_devices
     }
 
-    /// The device of each list, if the executable's devices are these. Empty if their number differs.
+    /// The device of each list, for an executable on these devices. Empty if the number of lists is different.
     #[must_use]
     pub fn on_devices(&self, devices: &[usize]) -> Vec<usize> {
         match (self.args.execute_device.addr(), self.devices()) {
