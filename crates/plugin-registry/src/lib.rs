@@ -34,6 +34,7 @@
 //! | feature | default | adds |
 //! |---|---|---|
 //! | `cpu` | yes | the embedded CPU device, under the name `cpu` |
+//! | `jit` | no | code for loops of programs on the embedded device, with the compiler Cranelift |
 //! | `stablehlo` | yes | `PluginEntry::supports`, which reads StableHLO and HLO programs |
 //! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
 //! | `redis` | no | key-value stores on a Redis server |
