@@ -11,7 +11,7 @@ use super::call::Call;
 use super::contain::contain;
 use super::slot::Forwarder;
 use super::state::{Hook, State};
-use super::{errors, exit, gates, ready};
+use super::{client_table, errors, exit, gates, ready};
 use crate::function::{Known, PerFunction};
 use crate::generated::for_each_function;
 use crate::layer::{Layer, Outcome, Step};
@@ -100,8 +100,19 @@ unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Re
     }
     let real = state.real::<S>();
     let plugin = |args: *mut u8| match real {
-        // SAFETY: L1 (plugin) and L2 (arguments).
-        Some(function) => unsafe { function(args.cast()) }.into_error(),
+        Some(function) => {
+            if !args.is_null() {
+                // SAFETY: L2 (arguments).
+                unsafe { client_table::before::<S>(state, args) };
+            }
+            // SAFETY: L1 (plugin) and L2 (arguments).
+            let error = unsafe { function(args.cast()) }.into_error();
+            if !args.is_null() && error.is_null() {
+                // SAFETY: L2 (arguments).
+                unsafe { client_table::after::<S>(state, args) };
+            }
+            error
+        }
         // Frameworks end the process if a query of an error fails, so this call succeeds and reports no payload.
         None if errors::is_error_function::<S>() => null_mut(),
         None => errors::into_raw(missing(state, S::NAME)),

@@ -4,6 +4,7 @@ mod answer;
 mod arguments;
 mod ask;
 mod call;
+mod client_table;
 mod clock;
 mod contain;
 mod decode;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use pjrt_sys::{PJRT_Api, PJRT_Error};
+use pjrt_sys::{PJRT_Api, PJRT_Error, slot};
 
 use super::gates::Gates;
 use super::slot::Forwarder;
@@ -83,9 +83,7 @@ impl State {
             let real = self.plugin.pointer(forwarder);
             let wanted = self.hooks[id].iter().any(|hook| self.is_active(hook.index));
             let answered = real.is_null() && self.shown.answers_missing && forwarder.extension.is_none();
-            // The framework passes errors of layers to these functions, so they are always forwarded.
-            let errors = id < 3 || FUNCTIONS[id].name == "PJRT_Error_ForEachPayload";
-            let forwards = (wanted || errors) && !real.is_null() || answered;
+            let forwards = (wanted || is_always_forwarded(id)) && !real.is_null() || answered;
             slot.store(if forwards { forwarder.function } else { real }, Ordering::Release);
         }
     }
@@ -186,4 +184,15 @@ impl State {
         // SAFETY: L4 (errors): the error lives until the framework, which does not have it yet, destroys it.
         (!error.is_null()).then(|| unsafe { errors::describe(&self.plugin, error) })
     }
+}
+
+/// Whether a function is forwarded although no layer asks for it: the framework passes errors of layers to the functions of
+/// errors, and clients refer to the table of the layers.
+const fn is_always_forwarded(id: usize) -> bool {
+    id == slot::PJRT_Error_Destroy::ID
+        || id == slot::PJRT_Error_Message::ID
+        || id == slot::PJRT_Error_GetCode::ID
+        || id == slot::PJRT_Error_ForEachPayload::ID
+        || id == slot::PJRT_Client_Create::ID
+        || id == slot::PJRT_Client_Destroy::ID
 }

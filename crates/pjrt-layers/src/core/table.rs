@@ -73,6 +73,7 @@ pub(super) struct Copies {
     nodes: Vec<Node>,
     size: usize,
     version: (u32, u32),
+    address: *const PJRT_Api,
 }
 
 impl Copies {
@@ -104,11 +105,16 @@ impl Copies {
                 extensions.push((node.kind, unsafe { copy(node.address, node.size / WORD * WORD, own.table_size) }));
             }
         }
-        Self { main, extensions, nodes, size, version: (major, minor) }
+        Self { main, extensions, nodes, size, version: (major, minor), address: plugin }
     }
 
     pub(super) fn version(&self) -> (u32, u32) {
         self.version
+    }
+
+    /// The plugin's own table.
+    pub(super) fn address(&self) -> *const PJRT_Api {
+        self.address
     }
 
     /// The copy of a table, which has the size of the table in this crate's header.
@@ -157,8 +163,10 @@ impl Shown {
         forwarders: &[Forwarder],
         wanted: &dyn Fn(usize) -> bool,
     ) -> Self {
+        // A table that announces less than the plugin's still has all of the plugin's functions, because the plugin may call
+        // itself through the table in a client.
         // SAFETY: L1 (plugin).
-        let main = unsafe { cells(plugin.cast(), copies.size, plan.size) };
+        let main = unsafe { cells(plugin.cast(), copies.size, plan.size.max(copies.size)) };
         set(main, 0, plan.size);
         let minor =
             std::mem::offset_of!(PJRT_Api, pjrt_api_version) + std::mem::offset_of!(PJRT_Api_Version, major_version);
