@@ -23,6 +23,7 @@ mod header;
 mod inspect;
 #[cfg(unix)]
 mod interrupt;
+mod layers_library;
 mod list;
 mod new;
 mod open;

@@ -2,7 +2,6 @@
 
 mod sweep;
 
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,10 +12,8 @@ use plugin_registry::{PluginEntry, PluginRegistry, Policy};
 
 use crate::Report;
 use crate::env::become_command;
+use crate::layers_library;
 use sweep::{SweepArgs, Target};
-
-/// The environment variable with the path of the library that contains the layers.
-const LIBRARY: &str = "PJRT_LAYERS_LIBRARY";
 
 #[derive(clap::Args)]
 #[command(after_help = "Layers:
@@ -70,8 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     if args.sweep.sweep && args.output.is_some() {
         return Err("--sweep does not keep the files of the layers: omit --output".to_owned());
     }
-    let given = args.library.clone().or_else(|| std::env::var_os(LIBRARY).map(PathBuf::from));
-    let library = library(given.as_deref())?;
+    let library = layers_library::find(args.library.as_deref(), "--library")?;
     let entry = match &args.plugin {
         Some(name) => plugin_registry::find(name).map_err(|error| error.to_string())?,
         None => only_plugin(PluginRegistry::global())?,
@@ -145,29 +141,6 @@ fn framework_variables(name: &str, library: &Path) -> Vec<(&'static str, OsStrin
         ("TPU_LIBRARY_PATH", library.into()),
         ("PYPJRT_PLUGIN", library.into()),
     ]
-}
-
-/// Finds the library that contains the layers.
-fn library(given: Option<&Path>) -> Result<PathBuf, String> {
-    let name = format!("{DLL_PREFIX}pjrt_layers_plugin{DLL_SUFFIX}");
-    let command = std::env::current_exe().map_err(|error| error.to_string())?;
-    let beside = command.parent().unwrap_or(Path::new("."));
-    let places = [beside.join(&name), beside.join("../lib").join(&name)];
-    let found = match given {
-        Some(path) => path.is_file().then(|| path.to_owned()),
-        None => places.iter().find(|path| path.is_file()).cloned(),
-    };
-    let found = found.ok_or_else(|| match given {
-        Some(path) => {
-            format!("{} is not a file: pass the path of {name} to --library or in PJRT_LAYERS_LIBRARY", path.display())
-        }
-        None => format!(
-            "{name} is neither in {} nor in ../lib: build it with `cargo build --release -p pjrt-layers-plugin`, and \
-             pass its path to --library",
-            beside.display()
-        ),
-    })?;
-    absolute(&found)
 }
 
 fn absolute(path: &Path) -> Result<PathBuf, String> {

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 Examples:
   pjrt package --crate . -o wheels
-  pjrt package --library libacme.so --manifest acme.json --version 1.2.0")]
+  pjrt package --library libacme.so --manifest acme.json --version 1.2.0
+  pjrt package --library libacme.so --name acme --version 1.2.0 --compat")]
 pub(crate) struct Args {
     /// The plugin's library.
     #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]
@@ -44,6 +45,13 @@ pub(crate) struct Args {
     /// Leave out what PyTorch/XLA needs to find the plugin.
     #[arg(long)]
     pub(super) no_torch: bool,
+    /// Put the layer `compat` in front of the library, so that frameworks of other versions of the PJRT API can use it. The
+    /// wheel then contains the library with the layers, too.
+    #[arg(long)]
+    pub(super) compat: bool,
+    /// The library with the layers, if it is not beside this command. Also read from PJRT_LAYERS_LIBRARY.
+    #[arg(long, value_name = "FILE", requires = "compat")]
+    pub(super) layers_library: Option<PathBuf>,
     /// Replace a wheel of the same name.
     #[arg(long)]
     pub(super) force: bool,

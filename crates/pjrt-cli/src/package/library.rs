@@ -30,6 +30,23 @@ pub(crate) struct Library {
     pub(crate) macos: Option<(u32, u32)>,
 }
 
+impl Library {
+    /// The properties of two libraries that are loaded together. Returns `None` if no system loads both.
+    pub(crate) fn joined(&self, other: &Self) -> Option<Self> {
+        let mut joined = self.clone();
+        joined.architectures.retain(|architecture| other.architectures.contains(architecture));
+        joined.needed.extend(other.needed.iter().cloned());
+        // Without versions, the oldest system of one of the libraries is unknown.
+        if self.versions.is_empty() || other.versions.is_empty() {
+            joined.versions.clear();
+        } else {
+            joined.versions.extend(other.versions.iter().cloned());
+        }
+        joined.macos = self.macos.max(other.macos);
+        (self.os == other.os && !joined.architectures.is_empty()).then_some(joined)
+    }
+}
+
 /// Reads a plugin's library.
 pub(crate) fn read(path: &Path) -> Result<Library, String> {
     let library = inspect(path)?;
@@ -167,6 +184,23 @@ fn read_fat<'data, Fat: FatArch, R: ReadRef<'data>>(data: R) -> Result<Library, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn libraries_are_joined() {
+        let library = |architectures: &[&'static str], version: &str| Library {
+            os: "linux",
+            architectures: architectures.to_vec(),
+            versions: BTreeSet::from([version.to_owned()]),
+            ..Library::default()
+        };
+        let (vendor, layers) = (library(&["x86_64", "aarch64"], "GLIBC_2.17"), library(&["x86_64"], "GLIBC_2.34"));
+        let joined = vendor.joined(&layers).unwrap();
+        assert_eq!(joined.architectures, ["x86_64"]);
+        assert_eq!(joined.versions.len(), 2);
+        assert_eq!(layers.joined(&library(&["aarch64"], "GLIBC_2.17")), None);
+        assert_eq!(layers.joined(&Library { os: "macos", ..layers.clone() }), None);
+        assert!(layers.joined(&Library { versions: BTreeSet::new(), ..layers.clone() }).unwrap().versions.is_empty());
+    }
 
     #[test]
     fn rejects_other_files() {

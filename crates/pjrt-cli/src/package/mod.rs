@@ -1,6 +1,7 @@
 //! `pjrt package`: writes a wheel that JAX and PyTorch/XLA find without further steps.
 
 mod args;
+mod compat;
 mod library;
 mod python;
 mod source;
@@ -14,16 +15,18 @@ use std::path::{Path, PathBuf};
 use device_plugin::manifest::LibraryFile;
 use device_plugin::support::Checker;
 use device_plugin::{Faults, Manifest};
+use pjrt_layers::SETTINGS_FILE;
 
 use crate::list::shown as escaped;
 use crate::new::name;
 use crate::progress::Progress;
 pub(crate) use args::Args;
+use compat::Front;
 use library::Library;
 use python::Frameworks;
 use source::Source;
 pub(crate) use source::built;
-use wheel::{Content, Wheel};
+use wheel::{Content, Wheel, file_name};
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
     let frameworks = Frameworks { jax: !args.no_jax, torch_xla: !args.no_torch };
@@ -32,14 +35,21 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     }
     let source = source::find(args)?;
     let library = library::read(&source.library)?;
-    let manifest = manifest(args, frameworks, &source, &library)?;
-    let include = included(&args.include, &source.library)?;
+    let mut manifest = manifest(args, frameworks, &source, &library)?;
+    let front = if args.compat {
+        Some(Front::new(args.layers_library.as_deref(), &source.library, &library, &mut manifest)?)
+    } else {
+        None
+    };
+    let reserved = front.as_ref().map(Front::names);
+    let include = included(&args.include, &source.library, reserved.as_ref().map_or(&[], |names| &names[..]))?;
     let version = version::of(args.version.as_deref(), &manifest.version, source.crate_version.as_deref())?;
     let beside: Vec<String> = include.keys().cloned().collect();
-    let fitting = tag::of(&library, &beside);
+    let library = front.as_ref().map_or(&library, |front| &front.both);
+    let fitting = tag::of(library, &beside);
     let (platform, note) = match &args.platform_tag {
         Some(tag) => {
-            tag::check(tag, &library, &beside)?;
+            tag::check(tag, library, &beside)?;
             (tag.clone(), None)
         }
         None => (fitting.tag, fitting.note),
@@ -47,9 +57,12 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 
     let package = python::package(&manifest);
     let mut files = python::modules(&manifest, frameworks);
-    for file in &manifest.library {
-        let content = Content::File { path: source.library.clone(), executable: true };
-        files.insert(format!("{package}/{}", file.path.display()), content);
+    let content = Content::File { path: source.library.clone(), executable: true };
+    files.insert(format!("{package}/{}", file_name(&source.library)?), content);
+    if let Some(front) = front {
+        let content = Content::File { path: front.path, executable: true };
+        files.insert(format!("{package}/{}", front.name), content);
+        files.insert(format!("{package}/{SETTINGS_FILE}"), Content::Text(front.settings));
     }
     for (name, path) in include {
         files.insert(format!("{package}/{name}"), Content::File { path, executable: false });
@@ -138,32 +151,19 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
 }
 
 /// Returns the files to put beside the library, by file name.
-fn included(files: &[PathBuf], library: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+fn included(files: &[PathBuf], library: &Path, reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {
         if !path.is_file() {
             return Err(format!("--include {}: no such file", path.display()));
         }
         let name = file_name(path)?;
-        if name == file_name(library)? || included.insert(name, path.clone()).is_some() {
+        let is_taken = name == file_name(library)? || reserved.contains(&name.as_str());
+        if is_taken || included.insert(name, path.clone()).is_some() {
             return Err(format!("--include {}: a file of that name is in the wheel already", path.display()));
         }
     }
     Ok(included)
-}
-
-/// The name of a file, which must be valid on every system.
-fn file_name(path: &Path) -> Result<String, String> {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
-    let module = path.extension().is_some_and(|extension| extension == "py");
-    if name.is_empty() || !name.chars().all(fits) || module || name == device_plugin::manifest::FILE_NAME {
-        return Err(format!(
-            "{}: not a name for a file of a wheel; rename it to letters, digits, `.`, `-`, `_` and `+`",
-            path.display()
-        ));
-    }
-    Ok(name.to_owned())
 }
 
 /// `METADATA`.

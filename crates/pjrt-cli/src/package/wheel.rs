@@ -166,6 +166,20 @@ fn csv(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
+/// The name of a file, which must be valid on every system.
+pub(crate) fn file_name(path: &Path) -> Result<String, String> {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
+    let module = path.extension().is_some_and(|extension| extension == "py");
+    if name.is_empty() || !name.chars().all(fits) || module || name == device_plugin::manifest::FILE_NAME {
+        return Err(format!(
+            "{}: not a name for a file of a wheel; rename it to letters, digits, `.`, `-`, `_` and `+`",
+            path.display()
+        ));
+    }
+    Ok(name.to_owned())
+}
+
 /// Hash of a file, lower-case hexadecimal.
 pub(crate) fn sha256(path: &Path) -> Result<String, String> {
     let fault = |error: std::io::Error| format!("{}: {error}", path.display());

@@ -1,0 +1,77 @@
+//! `--compat`: a wheel whose library is the one with the layers. It loads the vendor's library, which lies beside it.
+
+use std::path::{Path, PathBuf};
+
+use device_plugin::Manifest;
+use device_plugin::manifest::LibraryFile;
+use pjrt_layers::SETTINGS_FILE;
+use pjrt_layers::variables;
+use serde_json::json;
+
+use super::library::{self, Library};
+use super::wheel::{file_name, sha256};
+use crate::layers_library;
+
+/// The library with the layers, and its settings.
+pub(crate) struct Front {
+    /// The file, which keeps its name in the wheel.
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    /// The content of the file [`SETTINGS_FILE`].
+    pub(crate) settings: String,
+    /// The properties of both libraries together, from which the wheel's tag follows.
+    pub(crate) both: Library,
+}
+
+impl Front {
+    /// Finds the library with the layers and makes it the library of the manifest.
+    pub(crate) fn new(
+        given: Option<&Path>,
+        vendor: &Path,
+        vendor_library: &Library,
+        manifest: &mut Manifest,
+    ) -> Result<Self, String> {
+        if let Some(symbol) = &manifest.shutdown_symbol {
+            return Err(format!(
+                "--compat: the library with the layers does not export {symbol}, the manifest's shutdown_symbol, so Python \
+                 could not call it; omit --compat, or remove shutdown_symbol if the plugin can end without it"
+            ));
+        }
+        let path = layers_library::find(given, "--layers-library")?;
+        let name = file_name(&path)?;
+        if name == file_name(vendor)? {
+            return Err(format!(
+                "--compat: {} and {} have the same file name; rename the plugin's library",
+                vendor.display(),
+                path.display()
+            ));
+        }
+        let layers = library::read(&path)?;
+        let both = vendor_library.joined(&layers).ok_or_else(|| {
+            format!(
+                "--compat: {} is for {}, but {} is for {}; build pjrt-layers-plugin for the plugin's target, and pass its \
+                 library to --layers-library",
+                vendor.display(),
+                target(vendor_library),
+                path.display(),
+                target(&layers)
+            )
+        })?;
+        let mut file = LibraryFile::new(name.clone()).with_os(both.os).with_sha256(sha256(&path)?);
+        if let [architecture] = both.architectures[..] {
+            file.arch = Some(architecture.to_owned());
+        }
+        manifest.library = vec![file];
+        let settings = json!({ variables::PLUGIN: file_name(vendor)?, variables::LAYERS: "compat" });
+        Ok(Self { path, name, settings: format!("{settings:#}\n"), both })
+    }
+
+    /// The names of the files that this adds to the folder of the vendor's library.
+    pub(crate) fn names(&self) -> [&str; 2] {
+        [&self.name, SETTINGS_FILE]
+    }
+}
+
+fn target(library: &Library) -> String {
+    format!("{} on {}", library.os, library.architectures.join(" and "))
+}
