@@ -170,11 +170,15 @@ fn as_text(summary: &Summary, args: &InfoArgs, version: (u16, u16), state: &str)
             summary.runs.len()
         );
     }
-    if !summary.not_replayable.is_empty() {
-        line!(out, "\nnot replayable");
-    }
-    for (what, count) in &summary.not_replayable {
-        line!(out, "{count:>6}  {what}");
+    let gaps = [
+        ("calls that a replay skips, because the file does not contain their arguments", &summary.not_replayable),
+        ("parts of calls that the file does not contain; a replay makes these calls without them", &summary.left_out),
+    ];
+    for (title, gaps) in gaps.into_iter().filter(|(_, gaps)| !gaps.is_empty()) {
+        line!(out, "\n{title}");
+        for (what, count) in gaps {
+            line!(out, "{count:>6}  {what}");
+        }
     }
     out
 }
@@ -209,6 +213,7 @@ fn as_json(summary: &Summary, version: (u16, u16), state: &str) -> String {
         "functions": functions,
         "runs": runs,
         "not_replayable": summary.not_replayable,
+        "left_out": summary.left_out,
         "compared": summary.compared,
         "data_bytes": summary.data,
         "distinct_bytes": summary.distinct,

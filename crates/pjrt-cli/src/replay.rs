@@ -76,6 +76,9 @@ fn as_text(report: &replay::Report) -> String {
     for (what, count) in &report.skipped {
         line!(out, "{}{} ({count} calls)", column(Meaning::Notable, "not replayed"), escape::one_line(what));
     }
+    for (what, count) in &report.left_out {
+        line!(out, "{}{} ({count} calls)", column(Meaning::Notable, "left out"), escape::one_line(what));
+    }
     let different = report.comparisons.iter().filter(|one| !is_fine(&one.verdict)).count() + report.problems.len();
     line!(
         out,
@@ -162,6 +165,7 @@ fn as_json(report: &replay::Report) -> String {
         "comparisons": comparisons,
         "problems": problems,
         "not_replayed": report.skipped,
+        "left_out": report.left_out,
     });
     format!("{out:#}\n")
 }

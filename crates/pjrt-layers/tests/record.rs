@@ -4,11 +4,13 @@
 use std::fs::{self, File};
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use device_plugin::raw;
 use pjrt::{
-    Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Input, LoadedExecutable,
-    Plugin, Program, Shape,
+    Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Input, KeyValueStore,
+    LoadedExecutable, Plugin, Program, Shape,
 };
 use pjrt_cpu::Cpu;
 use pjrt_layers::record::{Record, Target};
@@ -112,8 +114,40 @@ fn offsets(bytes: &[u8]) -> Vec<usize> {
     offsets
 }
 
+/// A store without values.
+struct Empty;
+
+impl KeyValueStore for Empty {
+    fn get(&self, _: &str, _: Duration) -> Result<Vec<u8>, (ErrorCode, String)> {
+        Err((ErrorCode::DEADLINE_EXCEEDED, "empty".to_owned()))
+    }
+
+    fn try_get(&self, _: &str) -> Result<Vec<u8>, (ErrorCode, String)> {
+        Err((ErrorCode::NOT_FOUND, "empty".to_owned()))
+    }
+
+    fn put(&self, _: &str, _: &[u8]) -> Result<(), (ErrorCode, String)> {
+        Ok(())
+    }
+}
+
 mod round_trip {
     use super::*;
+
+    #[test]
+    fn client_is_replayed_without_its_store() {
+        instance!(Stored);
+        let folder = Folder::new("stored");
+        let target = Target { folder: Some(folder.0.clone()), ..Target::default() };
+        let api = State::start::<Stored>(embedded(), vec![Box::new(Record::new(target))]);
+        let options = ClientOptions::default().with_key_value_store(Arc::new(Empty));
+        add(Plugin::from_static(api).unwrap().client(&options).unwrap());
+        let summary = folder.summary();
+        assert_eq!((summary.not_replayable.len(), summary.left_out.len()), (0, 1), "{summary:?}");
+        let report = folder.replay();
+        assert!(report.is_equal() && report.skipped.is_empty(), "{report:?}");
+        assert_eq!(report.runs, 1);
+    }
 
     #[test]
     fn run_is_equal() {

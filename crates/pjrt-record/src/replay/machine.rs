@@ -353,7 +353,7 @@ impl Machine<'_> {
             return Err(format!("a run with {part} cannot be replayed"));
         }
         for part in &execute.left_out {
-            *self.report.skipped.entry(format!("{part} of PJRT_LoadedExecutable_Execute")).or_default() += 1;
+            *self.report.left_out.entry(format!("{part} of PJRT_LoadedExecutable_Execute")).or_default() += 1;
         }
         let deleted = self.ends.get(&number).map(|end| end.deleted.clone()).unwrap_or_default();
         for buffer in &deleted {

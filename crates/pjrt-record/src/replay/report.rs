@@ -16,6 +16,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// Calls that were not replayed, and their number.
     pub skipped: BTreeMap<String, u64>,
+    /// Parts of the arguments of calls that were replayed without these parts, and the number of calls.
+    pub left_out: BTreeMap<String, u64>,
     /// The number of runs.
     pub runs: u64,
 }
