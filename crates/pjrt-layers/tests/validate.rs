@@ -534,6 +534,11 @@ mod structs {
         too_short(f) ["struct.too-short", "object.null"], {
             call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { struct_size: 16 });
         }
+        struct_in_arguments_too_short(f) ["struct.too-short"], {
+            let mut short = PJRT_Program::new();
+            short.struct_size = 16;
+            call!(f, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: f.client(), program: &raw const short });
+        }
     }
 }
 

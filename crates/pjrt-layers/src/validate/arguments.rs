@@ -4,7 +4,7 @@ use pjrt_sys::{PJRT_Buffer_Type, PJRT_Error_Code, PJRT_HostBufferSemantics, slot
 
 use super::rules::{self, Rule};
 use crate::core::Call;
-use crate::function::{Field, Function, Kind};
+use crate::function::{Field, Function, Kind, Layout};
 
 /// Pointers that must not be null, by function.
 const REQUIRED: &[(&str, &str)] = &[
@@ -41,6 +41,8 @@ pub(super) struct Checks {
     arrays: Vec<(&'static Field, &'static Field)>,
     /// Enumerations with their names and their largest values.
     enumerations: Vec<(&'static Field, &'static str, u32)>,
+    /// Pointers to structs that begin with their size.
+    structs: Vec<(&'static Field, &'static Layout)>,
 }
 
 impl Checks {
@@ -62,7 +64,13 @@ impl Checks {
             let found = names.iter().find_map(|name| function.field(name))?;
             (matches!(found.kind, Kind::Size) && !found.output).then_some((field, found))
         };
+        let structs = function.fields.iter().filter(|field| !field.output);
+        let structs = structs.filter_map(|field| match &field.kind {
+            Kind::Struct(layout) => Some((field, layout)),
+            _ => None,
+        });
         Self {
+            structs: structs.collect(),
             required: REQUIRED.iter().filter_map(named).collect(),
             arrays: pointers.filter_map(length).collect(),
             enumerations: ENUMERATIONS.iter().filter_map(of_enumeration).collect(),
@@ -78,6 +86,19 @@ impl Checks {
             let count = call.address(length);
             if count > 0 && call.address(field) == 0 {
                 report(&rules::NULL_ARGUMENT, format!("`{}` is null, but `{}` is {count}", field.name, length.name));
+            }
+        }
+        for (field, layout) in &self.structs {
+            let least = (layout.size_at)(0);
+            if let Some(announced) = call.announced_of(field)
+                && (layout.size_behind)(announced) < least
+            {
+                let (name, kind) = (field.name, layout.name);
+                let what = format!(
+                    "`struct_size` of {kind} in `{name}` is {announced}, but no version of the API has fewer than {least} \
+                     bytes"
+                );
+                report(&rules::SHORT_STRUCT, what);
             }
         }
         for (field, kind, last) in &self.enumerations {
