@@ -36,8 +36,8 @@ impl Run {
 
     fn command(&self, layers: &str) -> Command {
         let mut command = Command::new(PJRT);
-        command.arg("with").arg("--plugin").arg(library("odd_plugin"));
-        command.arg("--library").arg(library("layers_plugin")).args(["--layers", layers]);
+        command.arg("with").arg("--plugin").arg(library("odd_plugin")).args(["--layers", layers]);
+        command.env("PJRT_LAYERS_LIBRARY", library("layers_plugin"));
         let variables = ["PJRT_LAYERS_FAULT", "PJRT_LAYERS_FAULT_SEED", "PJRT_LAYERS_TRACE_CALLS", "ODD_PLUGIN"];
         for name in variables {
             command.env_remove(name);
@@ -155,6 +155,39 @@ mod trace {
         let text = stderr(&output);
         assert!(text.contains("PJRT calls of process ") && text.contains("PJRT_Client_Create "), "{text}");
         assert!(serde_json::from_slice::<Value>(&output.stdout).is_ok(), "{output:?}");
+    }
+}
+
+mod own_layer {
+    use super::*;
+
+    #[test]
+    fn stands_in_a_stack_with_others() {
+        let run = Run::new("own").with("PJRT_LAYERS_FAULT", "PJRT_Client_Create oom");
+        let mut command = run.command("errors,fault");
+        command.arg("--library").arg(library("errors_layer")).args(["--", "sh", "-c", DEVICES, PJRT]);
+        let output = command.output().unwrap();
+        assert!(!output.status.success(), "{output:?}");
+        let line = "PJRT_Client_Create failed: Out of memory";
+        assert!(stderr(&output).lines().any(|found| found.starts_with(line)), "{output:?}");
+    }
+
+    #[test]
+    fn is_absent_if_it_is_not_named() {
+        let run = Run::new("own-absent").with("PJRT_LAYERS_FAULT", "PJRT_Client_Create oom");
+        let mut command = run.command("fault");
+        command.arg("--library").arg(library("errors_layer")).args(["--", "sh", "-c", DEVICES, PJRT]);
+        let output = command.output().unwrap();
+        assert!(!stderr(&output).contains("PJRT_Client_Create failed: "), "{output:?}");
+    }
+
+    #[test]
+    fn book_shows_its_code() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let code = fs::read_to_string(root.join("../device-plugin-testing/plugins/errors.rs")).unwrap();
+        let book = fs::read_to_string(root.join("../../book/src/layers.md")).unwrap();
+        let shown = &code[code.find("use pjrt_layers").unwrap()..];
+        assert!(book.contains(shown), "the chapter shows another text than plugins/errors.rs");
     }
 }
 

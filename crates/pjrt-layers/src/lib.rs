@@ -47,12 +47,13 @@ pub use pjrt_sys::PJRT_Api;
 /// Returns the table of the process's stack of layers, which it creates from the [`SETTINGS_FILE`] beside the library, or from
 /// the [environment variables](variables).
 ///
-/// If the plugin cannot be loaded, every function of the table returns an error with the reason.
-pub fn api<I: Instance>() -> *const PJRT_Api {
+/// `own` creates the layers that the settings may name besides those of this crate. If the plugin cannot be loaded, every
+/// function of the table returns an error with the reason.
+pub fn api<I: Instance>(own: impl FnOnce() -> Vec<Box<dyn Layer>>) -> *const PJRT_Api {
     if let Some(state) = I::cell().get() {
         return state.table();
     }
-    let (plugin, layers) = settings::start();
+    let (plugin, layers) = settings::start(own());
     State::start::<I>(plugin, layers).as_raw()
 }
 
@@ -81,16 +82,22 @@ macro_rules! instance {
 }
 
 /// Exports `GetPjrtApi` from a shared library, which loads the plugin that `PJRT_LAYERS_PLUGIN` names.
+///
+/// `export!(vec![Box::new(Mine)])` adds layers. Like those of this crate, they are in the stack only if `PJRT_LAYERS` names
+/// them. If a layer has the name of one of this crate, it replaces that one.
 #[macro_export]
 macro_rules! export {
     () => {
+        $crate::export!(::std::vec::Vec::new());
+    };
+    ($own:expr) => {
         $crate::instance!(Process);
 
         /// Returns the table for the framework.
         #[allow(unsafe_code, reason = "the symbol is the interface of a plugin")]
         #[unsafe(no_mangle)]
         pub extern "C" fn GetPjrtApi() -> *const $crate::PJRT_Api {
-            $crate::api::<Process>()
+            $crate::api::<Process>(|| $own)
         }
 
         /// Switches the layer `trace` on, or off if `on` is 0. Has no effect before `GetPjrtApi`.

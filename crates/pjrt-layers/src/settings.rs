@@ -132,36 +132,41 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 
 /// Loads the plugin and creates the layers, by the file beside the library or by the environment. If that fails, every
 /// function of the table returns an error with the reason.
-pub(crate) fn start() -> (StaticApi, Vec<Box<dyn Layer>>) {
+pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
-        Some(file) => load_with(&|name| file.get(name)),
+        Some(file) => load_with(&|name| file.get(name), own),
         None if elevated() => Err(format!(
             "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
              plugin itself"
         )),
-        None => load_with(&|name| std::env::var_os(name).filter(|value| !value.is_empty())),
+        None => load_with(&|name| std::env::var_os(name).filter(|value| !value.is_empty()), own),
     };
     start().unwrap_or_else(|reason: String| refusal(format!("pjrt-layers: {reason}")))
 }
 
-fn load_with(variables: Variables<'_>) -> Result<(StaticApi, Vec<Box<dyn Layer>>), String> {
-    let layers = layers(variables)?;
+fn load_with(variables: Variables<'_>, own: Vec<Box<dyn Layer>>) -> Result<(StaticApi, Vec<Box<dyn Layer>>), String> {
+    let layers = layers(variables, own)?;
     let plugin = variables(PLUGIN).map(PathBuf::from);
     let plugin = plugin.ok_or_else(|| format!("{PLUGIN} is not set: set it to the path of the plugin's library"))?;
     Ok((load(&plugin)?, layers))
 }
 
-fn layers(variables: Variables<'_>) -> Result<Vec<Box<dyn Layer>>, String> {
+fn layers(variables: Variables<'_>, mut own: Vec<Box<dyn Layer>>) -> Result<Vec<Box<dyn Layer>>, String> {
     let names = variables(LAYERS).unwrap_or_default();
     let names = names.to_string_lossy();
     let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
-    names.map(|name| layer(name, variables)).collect()
+    names.map(|name| layer(name, variables, &mut own)).collect()
 }
 
-fn layer(name: &str, variables: Variables<'_>) -> Result<Box<dyn Layer>, String> {
+/// Takes the layer of this name from those of the library, or creates one of this crate.
+fn layer(name: &str, variables: Variables<'_>, own: &mut Vec<Box<dyn Layer>>) -> Result<Box<dyn Layer>, String> {
+    if let Some(at) = own.iter().position(|layer| layer.name() == name) {
+        return Ok(own.swap_remove(at));
+    }
     let found = KNOWN.iter().find(|(known, _)| *known == name);
     let (_, make) = found.ok_or_else(|| {
-        let known: Vec<&str> = KNOWN.iter().map(|(known, _)| *known).collect();
+        let own = own.iter().map(|layer| layer.name());
+        let known: Vec<&str> = own.chain(KNOWN.iter().map(|(known, _)| *known)).collect();
         format!("{LAYERS} names `{name}`, which is not a layer; the layers are {}", known.join(", "))
     })?;
     make(variables)
@@ -173,7 +178,7 @@ mod tests {
 
     fn with(values: &[(&str, &str)]) -> Result<Vec<&'static str>, String> {
         let find = |name: &str| values.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into());
-        Ok(layers(&find)?.iter().map(|layer| layer.name()).collect())
+        Ok(layers(&find, Vec::new())?.iter().map(|layer| layer.name()).collect())
     }
 
     #[test]
