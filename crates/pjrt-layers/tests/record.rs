@@ -122,8 +122,8 @@ impl KeyValueStore for Empty {
         Err((ErrorCode::DEADLINE_EXCEEDED, "empty".to_owned()))
     }
 
-    fn try_get(&self, _: &str) -> Result<Vec<u8>, (ErrorCode, String)> {
-        Err((ErrorCode::NOT_FOUND, "empty".to_owned()))
+    fn try_get(&self, _: &str) -> Result<Option<Vec<u8>>, (ErrorCode, String)> {
+        Ok(None)
     }
 
     fn put(&self, _: &str, _: &[u8]) -> Result<(), (ErrorCode, String)> {
