@@ -16,6 +16,8 @@ use super::memory::KINDS;
 
 /// Cost and size in bytes up to which a program finishes before another thread could start to run it.
 const QUICK: f64 = 262_144.0;
+/// Cost up to which a caller waits for a program with side effects.
+const BRIEF: f64 = 65_536.0;
 /// Cost of a transcendental function, in operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
@@ -29,6 +31,7 @@ pub struct CpuExecutable {
     cost: Cost,
     memory: MemoryEstimate,
     is_quick: bool,
+    ends_with_call: bool,
     calls_handlers: bool,
     has_side_effects: bool,
 }
@@ -44,6 +47,12 @@ impl CpuExecutable {
     #[inline]
     pub(crate) fn is_quick(&self) -> bool {
         self.is_quick
+    }
+
+    /// Whether a run has ended when the call that starts it returns, if its inputs are ready. XLA's CPU client runs such
+    /// programs on the caller's thread, and programs rely on the order of side effects.
+    pub(crate) fn ends_with_call(&self) -> bool {
+        self.ends_with_call
     }
 
     /// Whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
@@ -137,11 +146,14 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
             readable(MOST_BYTES)
         )));
     }
-    let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(memory.accessed);
+    let arithmetic = cost.flops + TRANSCENDENTAL * cost.transcendentals;
+    let work = arithmetic + bytes(memory.accessed);
     let executable = CpuExecutable {
         cost,
         memory,
         is_quick: !memory.loops && work <= QUICK,
+        // The cost counts one iteration of each loop, as XLA's does.
+        ends_with_call: compiled.has_side_effects() && arithmetic <= BRIEF,
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         program: compiled,

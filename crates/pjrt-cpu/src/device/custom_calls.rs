@@ -8,7 +8,7 @@ use device_plugin::stablehlo::config_attributes;
 use device_plugin::{Backend, Result, Shape};
 
 use super::config::NAME;
-use super::types;
+use super::{types, workers};
 use stablehlo_cpu::custom_calls::{self, CustomCall};
 
 /// The platform names that a handler may be registered for: the plugin's own name, PJRT's for processors, and XLA's.
@@ -66,5 +66,5 @@ fn run(handler: &Handler, call: &CustomCall, operands: &[&[u8]], results: &mut [
         .collect();
     let context = CONTEXT.with_borrow(Clone::clone).unwrap_or_default();
     let mut call = Call::new(&call.target, &attributes, &operands, &mut results, &context)?;
-    handler.call(&mut call)
+    workers::in_handler(|| handler.call(&mut call))
 }

@@ -24,6 +24,21 @@ pub(crate) struct State {
     pub(crate) running: Arc<Running>,
 }
 
+/// An execution that was started.
+struct Started {
+    event: Event,
+    /// Whether the call that started it waits for its end.
+    is_awaited: bool,
+}
+
+impl Started {
+    /// Waits if the caller waits for the execution, and returns its error. The framework may not read the event of an
+    /// execution without outputs.
+    fn wait_if_awaited(&self) -> Result<()> {
+        if self.is_awaited { self.event.wait() } else { Ok(()) }
+    }
+}
+
 /// How long a destroyed client waits for executions with side effects before it stops them.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -52,33 +67,38 @@ impl State {
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
-        self.start(executable, launch, None)
+        let started = self.start(executable, launch, None)?;
+        started.wait_if_awaited()?;
+        Ok(started.event)
     }
 
-    /// Runs a program on one device. Other members of the launch must not wait for this one.
+    /// Starts a program on one device. Other members of the launch must not wait for this one.
     fn start<B: Backend<Buffer = CpuBuffer>>(
         self: &Arc<Self>,
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
         member: Option<Member>,
-    ) -> Result<Event> {
+    ) -> Result<Started> {
         self.workers.check_process()?;
         if self.deterministic {
             for index in 0..launch.inputs.len() {
                 launch.inputs[index].tensor()?;
             }
         }
-        let is_ready = || (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none());
         // A handler must not run on the caller's thread, because JAX's callbacks would see the context managers of that
         // thread. If a handler runs such a program itself, it is already on a thread of the client and waits there for
         // the program.
-        let is_quick = executable.is_quick() && (!executable.calls_handlers() || self.workers.is_own_thread());
-        if (is_quick || self.deterministic) && is_ready() {
+        let is_within_handler = || self.workers.is_own_thread();
+        let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
+        let is_here =
+            is_quick || self.deterministic || (member.is_none() && executable.ends_with_call() && is_within_handler());
+        if is_here && is_ready(launch) {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
                 // A program that may never end must be stoppable, even though the caller waits for it here.
                 false => {
-                    let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
+                    let target = Target { is_awaited: true, ..target(executable, launch, member.as_ref()) };
+                    let (event, ticket) = self.running.add(target)?;
                     let mut outputs = Vec::new();
                     ticket.run(|stop| {
                         outputs = self.compute_here(executable, launch, member.as_ref(), Some(stop))?;
@@ -91,15 +111,19 @@ impl State {
             for output in outputs {
                 launch.outputs.push(output.into())?;
             }
-            return Ok(Event::ready());
+            return Ok(Started { event: Event::ready(), is_awaited: false });
         }
-        self.wait_for_room(&[launch.device]);
-        let (event, ticket) = self.running.add(target(executable, launch, member.as_ref()))?;
+        let is_awaited = self.is_awaited(executable) && is_ready(launch);
+        if !is_awaited {
+            self.wait_for_room(&[launch.device]);
+        }
+        let target = Target { is_awaited, ..target(executable, launch, member.as_ref()) };
+        let (event, ticket) = self.running.add(target)?;
         let execution = Execution::new(self, executable, launch, member, &event)?;
         let inputs = execution.pending();
         let (workers, job) = (Arc::clone(&self.workers), execution.job(ticket));
         when_ready(inputs, move || workers.submit(job));
-        Ok(event)
+        Ok(Started { event, is_awaited })
     }
 
     /// Runs a program on several devices at once. `launches` are in the order of the device assignment, by replica
@@ -117,15 +141,22 @@ impl State {
         }
         if !executable.program().has_collectives() {
             let each = launches.iter_mut().zip(members);
-            return each.map(|(launch, member)| self.start(executable, launch, Some(member))).collect();
+            let started = each.map(|(launch, member)| self.start(executable, launch, Some(member)));
+            let started = started.collect::<Result<Vec<_>>>()?;
+            started.iter().map(Started::wait_if_awaited).fold(Ok(()), Result::and)?;
+            return Ok(started.into_iter().map(|started| started.event).collect());
         }
         self.workers.check_process()?;
-        self.wait_for_room(&launches.iter().map(|launch| launch.device).collect::<Vec<_>>());
+        let is_awaited = self.is_awaited(executable) && launches.iter().all(is_ready);
+        if !is_awaited {
+            self.wait_for_room(&launches.iter().map(|launch| launch.device).collect::<Vec<_>>());
+        }
         let mut events = Vec::with_capacity(launches.len());
         let mut inputs = Vec::new();
         let mut jobs = Vec::with_capacity(launches.len());
         for (launch, member) in launches.iter_mut().zip(members) {
-            let (event, ticket) = self.running.add(target(executable, launch, Some(&member)))?;
+            let target = Target { is_awaited, ..target(executable, launch, Some(&member)) };
+            let (event, ticket) = self.running.add(target)?;
             let execution = Execution::new(self, executable, launch, Some(member), &event)?;
             inputs.extend(execution.pending());
             jobs.push((launch.device, execution.job(ticket)));
@@ -139,7 +170,17 @@ impl State {
             // If the threads cannot be started, the jobs are dropped, which fails their events.
             when_ready(inputs, move || drop(workers.launch(jobs)));
         }
+        if is_awaited {
+            events.iter().map(Event::wait).fold(Ok(()), Result::and)?;
+        }
         Ok(events)
+    }
+
+    /// Whether a caller waits for the program if its inputs are ready.
+    ///
+    /// A thread of the client does not wait, because the program may need this thread.
+    fn is_awaited(&self, executable: &CpuExecutable) -> bool {
+        executable.ends_with_call() && !self.workers.is_own_thread()
     }
 
     /// Waits until the devices may have another execution in flight.
@@ -306,6 +347,11 @@ impl Execution {
     }
 }
 
+/// Whether the inputs of a launch are ready.
+fn is_ready<B: Backend<Buffer = CpuBuffer>>(launch: &Launch<'_, B>) -> bool {
+    (0..launch.inputs.len()).all(|index| launch.inputs[index].pending().is_none())
+}
+
 /// Describes an execution for [`Running`].
 fn target<B: Backend<Buffer = CpuBuffer>>(
     executable: &CpuExecutable,
@@ -315,6 +361,7 @@ fn target<B: Backend<Buffer = CpuBuffer>>(
     Target {
         device: launch.device,
         launch_id: launch.options.launch_id,
+        is_awaited: false,
         has_side_effects: executable.has_side_effects(),
         communicator: member.map(|member| Arc::clone(member.communicator())),
     }

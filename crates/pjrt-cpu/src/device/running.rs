@@ -22,7 +22,7 @@ pub(crate) struct Running {
 struct Executions {
     next: u64,
     all: BTreeMap<u64, Entry>,
-    /// Number of executions of each device.
+    /// Number of executions of each device for which no caller waits.
     per_device: BTreeMap<usize, usize>,
     /// Number of threads in [`Running::wait_until_none`].
     waiting: usize,
@@ -39,6 +39,8 @@ pub(crate) struct Target {
     pub(crate) launch_id: i32,
     /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
+    /// Whether the call that starts the execution waits for its end. Such an execution does not count towards the limit.
+    pub(crate) is_awaited: bool,
     /// The communicator in which the execution may wait for other members.
     pub(crate) communicator: Option<Arc<Communicator>>,
 }
@@ -99,14 +101,18 @@ impl Executions {
     fn insert(&mut self, entry: Entry) -> u64 {
         let number = self.next;
         self.next += 1;
-        *self.per_device.entry(entry.target.device).or_default() += 1;
+        if !entry.target.is_awaited {
+            *self.per_device.entry(entry.target.device).or_default() += 1;
+        }
         self.all.insert(number, entry);
         number
     }
 
     fn remove(&mut self, number: u64) -> Option<Entry> {
         let entry = self.all.remove(&number)?;
-        if let Some(count) = self.per_device.get_mut(&entry.target.device) {
+        if !entry.target.is_awaited
+            && let Some(count) = self.per_device.get_mut(&entry.target.device)
+        {
             *count -= 1;
         }
         Some(entry)

@@ -1,6 +1,10 @@
 //! The threads of a client: a few that run any job that is ready, and one for each device that takes part in launches
 //! whose members wait for each other.
+//!
+//! A handler of a custom call may wait for another program, or for a handler of another program. A thread that is in a
+//! handler therefore does not count: another one may take its place (see [`in_handler`]).
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Sender, channel};
@@ -32,9 +36,41 @@ pub(crate) struct Workers {
 struct Queue {
     jobs: VecDeque<Job>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that wait for a job.
+    /// Threads that run a job, other than those in a handler.
+    active: usize,
+    /// Threads that wait for a job, and those that have just started.
     idle: usize,
     closed: bool,
+}
+
+thread_local! {
+    /// The client for which this thread runs jobs.
+    static EMPLOYER: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
+}
+
+/// Calls a handler. While it runs on a thread of a client, one more thread of the client may run jobs, so that the
+/// handler can wait for any of them.
+pub(crate) fn in_handler<T>(call: impl FnOnce() -> T) -> T {
+    /// Counts the thread again when the handler ends, even if it panics.
+    struct Uncounted(Option<Arc<Workers>>);
+    impl Drop for Uncounted {
+        fn drop(&mut self) {
+            if let Some(workers) = self.0.take() {
+                // More threads than usual may now run jobs, until one of them ends its job.
+                lock(&workers.queue).active += 1;
+                EMPLOYER.set(Some(workers));
+            }
+        }
+    }
+    // A program that the handler runs on this thread may call handlers, too. The thread is already uncounted there.
+    let uncounted = Uncounted(EMPLOYER.take());
+    if let Some(workers) = &uncounted.0 {
+        let mut queue = lock(&workers.queue);
+        queue.active -= 1;
+        // If no thread can start, the jobs wait until a thread has ended its job.
+        let _ = workers.find_thread(&mut queue);
+    }
+    call()
 }
 
 struct Member {
@@ -69,7 +105,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Workers {
-    /// Creates up to `most` threads for jobs that do not wait for others, and up to one for each device.
+    /// Creates up to `most` threads for jobs that do not wait for others, besides those in handlers, and up to one for
+    /// each device.
     pub(crate) fn new(most: usize, devices: usize) -> Arc<Self> {
         Arc::new(Self {
             most: most.max(1),
@@ -109,8 +146,8 @@ impl Workers {
             || lock(&self.members).iter().flatten().any(|member| is_this(&member.thread))
     }
 
-    /// Runs a job that does not wait for others on one of the threads. Jobs start in the order of submission, several
-    /// at a time. After [`Workers::close`], or if no thread can be started, the job runs on the caller's thread.
+    /// Runs a job on one of the threads. Only its handlers may wait for other jobs. Jobs start in the order of submission,
+    /// several at a time. After [`Workers::close`], or if no thread can be started, the job runs on the caller's thread.
     pub(crate) fn submit(self: &Arc<Self>, job: Job) {
         let mut queue = lock(&self.queue);
         if queue.closed {
@@ -118,44 +155,66 @@ impl Workers {
             return job();
         }
         queue.jobs.push_back(job);
-        if queue.idle >= queue.jobs.len() {
+        if self.find_thread(&mut queue).is_err() && queue.active == 0 {
+            let job = queue.jobs.pop_back();
             drop(queue);
-            return self.wake.notify_one();
-        }
-        if queue.threads.len() < self.most {
-            let workers = Arc::clone(self);
-            let name = format!("pjrt-cpu worker {}", queue.threads.len());
-            match Builder::new().name(name).stack_size(STACK).spawn(move || workers.work()) {
-                Ok(thread) => queue.threads.push(thread),
-                Err(_) if queue.threads.is_empty() => {
-                    let job = queue.jobs.pop_back();
-                    drop(queue);
-                    if let Some(job) = job {
-                        job();
-                    }
-                }
-                // Ignore the error, because the other threads will run the job.
-                Err(_) => {}
+            if let Some(job) = job {
+                job();
             }
         }
     }
 
+    /// Wakes or starts a thread for the first job of the queue, unless as many threads as permitted run jobs.
+    ///
+    /// # Errors
+    ///
+    /// If no thread waits for jobs, and the system cannot start another one.
+    fn find_thread(self: &Arc<Self>, queue: &mut Queue) -> io::Result<()> {
+        let wanted = queue.jobs.len().min(self.most.saturating_sub(queue.active));
+        if wanted == 0 {
+            return Ok(());
+        }
+        if queue.idle < wanted {
+            let workers = Arc::clone(self);
+            let name = format!("pjrt-cpu worker {}", queue.threads.len());
+            match Builder::new().name(name).stack_size(STACK).spawn(move || workers.work()) {
+                Ok(thread) => {
+                    queue.threads.push(thread);
+                    queue.idle += 1;
+                    return Ok(());
+                }
+                Err(error) if queue.idle == 0 => return Err(error),
+                // One of the waiting threads runs the job.
+                Err(_) => {}
+            }
+        }
+        self.wake.notify_one();
+        Ok(())
+    }
+
     /// The main loop of a thread.
-    fn work(&self) {
+    fn work(self: Arc<Self>) {
+        EMPLOYER.set(Some(Arc::clone(&self)));
         let mut queue = lock(&self.queue);
         loop {
-            if let Some(job) = queue.jobs.pop_front() {
+            // All remaining jobs of a closed queue run, and no thread waits for another one to end its job.
+            let may_run = queue.closed || queue.active < self.most;
+            if may_run && let Some(job) = queue.jobs.pop_front() {
+                queue.idle -= 1;
+                queue.active += 1;
                 drop(queue);
                 job();
                 queue = lock(&self.queue);
-            } else if queue.closed {
-                return;
-            } else {
+                queue.active -= 1;
                 queue.idle += 1;
+            } else if queue.closed {
+                break;
+            } else {
                 queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
-                queue.idle -= 1;
             }
         }
+        drop(queue);
+        EMPLOYER.set(None);
     }
 
     /// Runs jobs that wait for each other, each on the thread of its device. All threads run the jobs of one launch

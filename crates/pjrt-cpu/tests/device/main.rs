@@ -20,6 +20,7 @@ mod messages;
 mod poison;
 mod refusals;
 mod shutdown;
+mod side_effects;
 mod tokens;
 mod zero_copy;
 
