@@ -60,7 +60,7 @@ fn call_returns_error_of_brief_program() {
     let client = client(1);
     let program = compile(&client, &effect_in_loop("side_effects.fails"));
     let error = program.execute(&[&count(&client, 1)]).unwrap_err();
-    assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT);
+    assert_eq!(error.code(), ErrorCode::INTERNAL);
     assert!(program.execute(&[&count(&client, 0)]).unwrap().is_empty());
 }
 
