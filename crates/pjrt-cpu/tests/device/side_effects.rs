@@ -115,7 +115,7 @@ fn many() -> usize {
 
 /// Python threads that JAX's interpreter for kernels starts in a callback wait for each other in callbacks.
 #[test]
-fn handlers_of_awaited_programs_may_wait_for_each_other() {
+fn awaited_handlers_wait_for_each_other() {
     let meeting = Arc::new(Meeting::default());
     ffi::register("side_effects.meet", move |_| meeting.wait_for(many())).unwrap();
     // The limit applies only to programs for which no call waits.
@@ -132,7 +132,7 @@ fn handlers_of_awaited_programs_may_wait_for_each_other() {
 }
 
 #[test]
-fn handlers_of_asynchronous_programs_may_wait_for_each_other() {
+fn queued_handlers_wait_for_each_other() {
     let meeting = Arc::new(Meeting::default());
     ffi::register("side_effects.meet_later", move |call| {
         meeting.wait_for(many())?;
