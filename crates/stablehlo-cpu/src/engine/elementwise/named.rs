@@ -1,4 +1,4 @@
-//! The elementwise functions, with the ops that they compute. Returns `None` where there is no loop for a type.
+//! The loops of elementwise functions, by op and element type. A function here returns `None` for a type that has no loop.
 
 use stablehlo::ir::{Binary, ComparisonDirection, ComparisonType, Unary};
 
