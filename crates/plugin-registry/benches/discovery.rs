@@ -6,8 +6,8 @@
 //! milliseconds is a failure.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a benchmark")]
 
-#[path = "../tests/discovery_common/mod.rs"]
-mod discovery_common;
+#[path = "../tests/discovery/common/mod.rs"]
+mod common;
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,8 +15,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use discovery_common::Content::{Library, Text};
-use discovery_common::{Elf, Machine};
+use common::Content::{Library, Text};
+use common::{Elf, Machine};
 use plugin_registry::discovery::{Discovery, inspect};
 
 const PLUGINS: usize = 50;

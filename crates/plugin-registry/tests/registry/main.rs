@@ -5,7 +5,10 @@ mod discovered;
 mod fakes;
 mod leases;
 mod lifetime;
+mod programs;
 mod registration;
 mod selection;
 mod setup;
+#[cfg(all(feature = "cpu", feature = "stablehlo"))]
+mod targets;
 mod threads;

@@ -1,0 +1,589 @@
+//! The layer `validate`: calls that break a rule are reported, and a correct program is not.
+
+use std::fs;
+use std::path::Path;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use device_plugin::raw;
+use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
+use pjrt_cpu::Cpu;
+use pjrt_layers::validate::{RULES, Reports, Validate};
+use pjrt_layers::{Call, Function, Instance, Layer, Outcome, State, Step, instance};
+use pjrt_sys::{
+    AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
+    PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_Type, PJRT_Client,
+    PJRT_Client_AddressableDevices_Args, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args,
+    PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Device, PJRT_Error, PJRT_Event, PJRT_Event_Await_Args,
+    PJRT_Event_Destroy_Args, PJRT_Event_Error_Args, PJRT_Event_IsReady_Args, PJRT_Event_OnReady_Args,
+    PJRT_ExecuteOptions, PJRT_LoadedExecutable, PJRT_LoadedExecutable_AddressableDevices_Args,
+    PJRT_LoadedExecutable_Execute_Args, PJRT_Program, StaticApi,
+};
+
+/// A handle that no object is behind.
+fn next<T>() -> *mut T {
+    static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
+    std::ptr::without_provenance_mut(NEXT.fetch_add(0x40, Ordering::Relaxed))
+}
+
+/// Functions of a plugin that never reads through a handle, so that tests may pass any.
+macro_rules! fakes {
+    ($($name:ident($args:ident: $type:ident) $body:block)*) => {
+        $(unsafe extern "C" fn $name(args: *mut $type) -> *mut PJRT_Error {
+            // SAFETY: V1: the test passes arguments of this size, which only this call uses.
+            let $args = unsafe { &mut *args };
+            $body
+            null_mut()
+        })*
+    };
+}
+
+fakes! {
+    create(args: PJRT_Client_Create_Args) { args.client = next(); }
+    destroy_client(_args: PJRT_Client_Destroy_Args){}
+    compile(args: PJRT_Client_Compile_Args) { args.executable = next(); }
+    upload(args: PJRT_Client_BufferFromHostBuffer_Args) { args.buffer = next(); }
+    ready_event(args: PJRT_Buffer_ReadyEvent_Args) { args.event = std::ptr::without_provenance_mut(0x10); }
+    destroy_event(_args: PJRT_Event_Destroy_Args) {}
+    is_deleted(_args: PJRT_Buffer_IsDeleted_Args){}
+    is_on_cpu(_args: PJRT_Buffer_IsOnCpu_Args) {
+        while SLOW.load(Ordering::Acquire) {
+            STARTED.store(true, Ordering::Release);
+            std::thread::yield_now();
+        }
+    }
+    delete(_args: PJRT_Buffer_Delete_Args){}
+    destroy(_args: PJRT_Buffer_Destroy_Args){}
+    execute(args: PJRT_LoadedExecutable_Execute_Args) {
+        if !args.device_complete_events.is_null() {
+            // SAFETY: V1: the test passes one place for the event of its only device.
+            unsafe { args.device_complete_events.write(next()) };
+        }
+    }
+    copy(args: PJRT_Buffer_CopyToDevice_Args) { args.dst_buffer = next(); }
+    is_ready(args: PJRT_Event_IsReady_Args) { args.is_ready = (args.event.addr() == 0x10).into(); }
+    event_error(_args: PJRT_Event_Error_Args) {}
+    on_ready(args: PJRT_Event_OnReady_Args) {
+        if let Some(callback) = args.callback {
+            // SAFETY: C6: the registered callback with its argument, once.
+            unsafe { callback(null_mut(), args.user_arg) };
+        }
+    }
+    wait(_args: PJRT_Event_Await_Args) {
+        // Another test's thread opens the gate after it has seen that this thread waits.
+        while GATE.load(Ordering::Acquire) { std::thread::yield_now(); }
+    }
+    devices(args: PJRT_Client_AddressableDevices_Args) {
+        args.addressable_devices = std::ptr::from_ref(DEVICES.leak(args.client.addr())).cast();
+        args.num_addressable_devices = 2;
+    }
+    executable_devices(args: PJRT_LoadedExecutable_AddressableDevices_Args) {
+        args.addressable_devices = (&raw const ONE_DEVICE.0).cast();
+        args.num_addressable_devices = 1;
+    }
+}
+
+/// Whether the fake plugin's `PJRT_Buffer_IsOnCpu` blocks, and whether a call of it has begun.
+static SLOW: AtomicBool = AtomicBool::new(false);
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the fake plugin's `PJRT_Event_Await` blocks.
+static GATE: AtomicBool = AtomicBool::new(false);
+
+/// Two devices of each client, derived from its handle.
+struct Devices;
+
+static DEVICES: Devices = Devices;
+
+impl Devices {
+    fn leak(&self, client: usize) -> &'static [usize; 2] {
+        Box::leak(Box::new([client + 1, client + 2]))
+    }
+}
+
+/// The device of each executable.
+struct OneDevice([usize; 1]);
+
+static ONE_DEVICE: OneDevice = OneDevice([0x20]);
+
+/// A layer that a test can also ask.
+#[derive(Debug)]
+struct Shared(&'static Validate);
+
+impl Layer for Shared {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn wants(&self, function: &Function) -> bool {
+        self.0.wants(function)
+    }
+
+    fn before(&self, call: &mut Call) -> Step {
+        self.0.before(call)
+    }
+
+    fn after(&self, call: &mut Call, token: u64, outcome: Outcome) {
+        self.0.after(call, token, outcome);
+    }
+
+    fn watches_events(&self) -> bool {
+        self.0.watches_events()
+    }
+}
+
+/// The data of uploads.
+static BYTES: [u8; 8] = [0; 8];
+
+/// A program that the fake plugin does not read.
+fn program() -> *const PJRT_Program {
+    Box::leak(Box::new(PJRT_Program::new()))
+}
+
+/// A framework on the fake plugin.
+struct Framework {
+    api: StaticApi,
+    reports: Reports,
+    validate: &'static Validate,
+}
+
+/// Calls a function of the table.
+macro_rules! call {
+    ($framework:expr, $function:ident, $args:ident { $($field:ident: $value:expr),* }) => {{
+        let mut args = $args::new();
+        $(args.$field = $value;)*
+        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
+        let error = unsafe { $framework.table().$function.unwrap()(&raw mut args) };
+        assert!(error.is_null());
+        args
+    }};
+}
+
+impl Framework {
+    fn new<I: Instance>() -> Self {
+        let mut table = PJRT_Api::new();
+        table.pjrt_api_version.minor_version = 117;
+        table.PJRT_Client_Create = Some(create);
+        table.PJRT_Client_Destroy = Some(destroy_client);
+        table.PJRT_Client_Compile = Some(compile);
+        table.PJRT_Client_BufferFromHostBuffer = Some(upload);
+        table.PJRT_Buffer_IsDeleted = Some(is_deleted);
+        table.PJRT_Buffer_IsOnCpu = Some(is_on_cpu);
+        table.PJRT_Buffer_ReadyEvent = Some(ready_event);
+        table.PJRT_Event_Destroy = Some(destroy_event);
+        table.PJRT_Buffer_Delete = Some(delete);
+        table.PJRT_Buffer_Destroy = Some(destroy);
+        table.PJRT_LoadedExecutable_Execute = Some(execute);
+        table.PJRT_LoadedExecutable_AddressableDevices = Some(executable_devices);
+        table.PJRT_Client_AddressableDevices = Some(devices);
+        table.PJRT_Buffer_CopyToDevice = Some(copy);
+        table.PJRT_Event_IsReady = Some(is_ready);
+        table.PJRT_Event_Error = Some(event_error);
+        table.PJRT_Event_OnReady = Some(on_ready);
+        table.PJRT_Event_Await = Some(wait);
+        // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
+        // the tests.
+        let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+        let reports = Reports::collected();
+        let validate: &'static Validate = Box::leak(Box::new(Validate::new(reports.clone())));
+        let api = State::start::<I>(plugin, vec![Box::new(Shared(validate))]);
+        Self { api, reports, validate }
+    }
+
+    fn table(&self) -> &'static PJRT_Api {
+        // SAFETY: the table lives as long as the process.
+        unsafe { &*self.api.as_raw() }
+    }
+
+    fn client(&self) -> *mut PJRT_Client {
+        call!(self, PJRT_Client_Create, PJRT_Client_Create_Args {}).client
+    }
+
+    fn buffer(&self, client: *mut PJRT_Client) -> *mut PJRT_Buffer {
+        call!(
+            self,
+            PJRT_Client_BufferFromHostBuffer,
+            PJRT_Client_BufferFromHostBuffer_Args { client: client, data: (&raw const BYTES).cast() }
+        )
+        .buffer
+    }
+
+    fn executable(&self, client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
+        call!(self, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: client, program: program() }).executable
+    }
+
+    /// The devices of a client.
+    fn devices(&self, client: *mut PJRT_Client) -> [*mut PJRT_Device; 2] {
+        call!(self, PJRT_Client_AddressableDevices, PJRT_Client_AddressableDevices_Args { client: client });
+        [client.addr() + 1, client.addr() + 2].map(std::ptr::without_provenance_mut)
+    }
+
+    /// A buffer on a device.
+    fn buffer_on(&self, client: *mut PJRT_Client, device: *mut PJRT_Device) -> *mut PJRT_Buffer {
+        let args = call!(
+            self,
+            PJRT_Client_BufferFromHostBuffer,
+            PJRT_Client_BufferFromHostBuffer_Args { client: client, device: device, data: (&raw const BYTES).cast() }
+        );
+        args.buffer
+    }
+
+    /// An event of a run, which is not ready.
+    fn event(&self) -> *mut PJRT_Event {
+        let client = self.client();
+        let (mut options, mut event) = (PJRT_ExecuteOptions::new(), null_mut());
+        let (arguments, outputs): ([*mut PJRT_Buffer; 0], _) = ([], [null_mut()]);
+        let lists = [arguments.as_ptr()];
+        call!(
+            self,
+            PJRT_LoadedExecutable_Execute,
+            PJRT_LoadedExecutable_Execute_Args {
+                executable: self.executable(client),
+                options: &raw mut options,
+                argument_lists: lists.as_ptr(),
+                num_devices: 1,
+                output_lists: outputs.as_ptr(),
+                device_complete_events: &raw mut event
+            }
+        );
+        event
+    }
+
+    fn execute(&self, executable: *mut PJRT_LoadedExecutable, buffer: *mut PJRT_Buffer) {
+        let mut options = PJRT_ExecuteOptions::new();
+        let arguments = [buffer];
+        let lists = [arguments.as_ptr()];
+        let outputs = [null_mut()];
+        call!(
+            self,
+            PJRT_LoadedExecutable_Execute,
+            PJRT_LoadedExecutable_Execute_Args {
+                executable: executable,
+                options: &raw mut options,
+                argument_lists: lists.as_ptr(),
+                num_devices: 1,
+                num_args: 1,
+                output_lists: outputs.as_ptr()
+            }
+        );
+    }
+
+    /// Runs the layer's end of the process.
+    fn exit(&self) {
+        self.validate.exit();
+    }
+
+    fn ids(&self) -> Vec<&'static str> {
+        self.reports.all().iter().map(|report| report.rule.id).collect()
+    }
+}
+
+/// Declares a test with a framework of its own.
+macro_rules! tests {
+    ($($name:ident($framework:ident) $expected:expr, $body:block)*) => {
+        $(#[test]
+        fn $name() {
+            instance!(Own);
+            let $framework = Framework::new::<Own>();
+            $body
+            assert_eq!($framework.ids(), $expected);
+        })*
+    };
+}
+
+mod objects {
+    use super::*;
+
+    tests! {
+        use_after_destroy(f) ["object.use-after-destroy"], {
+            let buffer = f.buffer(f.client());
+            call!(f, PJRT_Buffer_Destroy, PJRT_Buffer_Destroy_Args { buffer: buffer });
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { buffer: buffer });
+            let report = f.reports.all().remove(0);
+            assert_eq!(report.last_calls, ["PJRT_Client_BufferFromHostBuffer", "PJRT_Buffer_Destroy"]);
+        }
+        handle_returned_twice_is_destroyed_twice(f) [""; 0], {
+            for _ in 0..2 {
+                call!(f, PJRT_Buffer_ReadyEvent, PJRT_Buffer_ReadyEvent_Args { buffer: next() });
+            }
+            for _ in 0..2 {
+                let event = std::ptr::without_provenance_mut(0x10);
+                call!(f, PJRT_Event_Destroy, PJRT_Event_Destroy_Args { event: event });
+            }
+        }
+        double_destroy(f) ["object.double-destroy"], {
+            let buffer = f.buffer(f.client());
+            call!(f, PJRT_Buffer_Destroy, PJRT_Buffer_Destroy_Args { buffer: buffer });
+            call!(f, PJRT_Buffer_Destroy, PJRT_Buffer_Destroy_Args { buffer: buffer });
+        }
+        wrong_type(f) ["object.wrong-type"], {
+            let buffer = f.executable(f.client()).cast();
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { buffer: buffer });
+        }
+        null(f) ["object.null"], {
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args {});
+        }
+        unknown_handle_is_accepted(f) [""; 0], {
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { buffer: next() });
+        }
+        client_destroyed_first(f) ["client.destroyed-before-object"], {
+            let client = f.client();
+            let buffer = f.buffer(client);
+            call!(f, PJRT_Client_Destroy, PJRT_Client_Destroy_Args { client: client });
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { buffer: buffer });
+        }
+    }
+}
+
+mod runs {
+    use super::*;
+
+    tests! {
+        deleted_argument(f) ["buffer.use-after-delete"], {
+            let client = f.client();
+            let buffer = f.buffer(client);
+            call!(f, PJRT_Buffer_Delete, PJRT_Buffer_Delete_Args { buffer: buffer });
+            f.execute(f.executable(client), buffer);
+        }
+        argument_of_other_client(f) ["client.mixed"], {
+            let buffer = f.buffer(f.client());
+            f.execute(f.executable(f.client()), buffer);
+        }
+        null_argument(f) ["object.null"], {
+            f.execute(f.executable(f.client()), null_mut());
+        }
+        no_devices(f) ["execute.no-devices"], {
+            let executable = f.executable(f.client());
+            let mut options = PJRT_ExecuteOptions::new();
+            call!(f, PJRT_LoadedExecutable_Execute, PJRT_LoadedExecutable_Execute_Args {
+                executable: executable,
+                options: &raw mut options
+            });
+        }
+        argument_on_other_device(f) ["device.wrong"], {
+            let client = f.client();
+            let executable = f.executable(client);
+            f.execute(executable, f.buffer_on(client, std::ptr::without_provenance_mut(ONE_DEVICE.0[0])));
+            f.execute(executable, f.buffer_on(client, f.devices(client)[0]));
+        }
+        wrong_number_of_devices(f) ["execute.wrong-device-count"], {
+            let executable = f.executable(f.client());
+            let mut options = PJRT_ExecuteOptions::new();
+            let (lists, outputs) = ([std::ptr::null(); 2], [null_mut(); 2]);
+            call!(f, PJRT_LoadedExecutable_Execute, PJRT_LoadedExecutable_Execute_Args {
+                executable: executable,
+                options: &raw mut options,
+                argument_lists: lists.as_ptr(),
+                num_devices: 2,
+                output_lists: outputs.as_ptr()
+            });
+        }
+        copy_to_device_of_other_client(f) ["client.mixed"], {
+            let (client, other) = (f.client(), f.client());
+            let buffer = f.buffer(client);
+            for dst_device in [f.devices(client)[1], f.devices(other)[0]] {
+                call!(f, PJRT_Buffer_CopyToDevice, PJRT_Buffer_CopyToDevice_Args { buffer: buffer, dst_device: dst_device });
+            }
+        }
+        no_output_lists(f) ["execute.no-output-lists"], {
+            let executable = f.executable(f.client());
+            let mut options = PJRT_ExecuteOptions::new();
+            call!(f, PJRT_LoadedExecutable_Execute, PJRT_LoadedExecutable_Execute_Args {
+                executable: executable,
+                options: &raw mut options,
+                num_devices: 1
+            });
+        }
+    }
+}
+
+mod arguments {
+    use super::*;
+
+    tests! {
+        null_pointer_with_a_length(f) ["argument.null"], {
+            call!(f, PJRT_Client_Compile, PJRT_Client_Compile_Args {
+                client: f.client(),
+                program: program(),
+                compile_options_size: 3
+            });
+        }
+        null_data(f) ["argument.null"], {
+            let client = f.client();
+            call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args { client: client });
+            // An array without elements has no data.
+            let dims = [0_i64, 3];
+            call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args {
+                client: client,
+                dims: dims.as_ptr(),
+                num_dims: 2
+            });
+        }
+        null_program(f) ["argument.null"], {
+            call!(f, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: f.client() });
+        }
+        unknown_element_type(f) ["argument.unknown-value"], {
+            call!(f, PJRT_Client_BufferFromHostBuffer, PJRT_Client_BufferFromHostBuffer_Args {
+                client: f.client(),
+                data: (&raw const BYTES).cast(),
+                type_: PJRT_Buffer_Type(1000)
+            });
+        }
+    }
+}
+
+mod events {
+    use super::*;
+
+    unsafe extern "C" fn ignore(_: *mut PJRT_Error, _: *mut std::ffi::c_void) {}
+
+    /// Waits for the event in `argument`.
+    unsafe extern "C" fn wait_for(_: *mut PJRT_Error, argument: *mut std::ffi::c_void) {
+        // SAFETY: C6: the test registers this argument.
+        let (f, event) = unsafe { &*argument.cast::<(&Framework, *mut PJRT_Event)>() };
+        call!(f, PJRT_Event_Await, PJRT_Event_Await_Args { event: *event });
+    }
+
+    tests! {
+        error_before_ready(f) ["event.error-before-ready"], {
+            call!(f, PJRT_Event_Error, PJRT_Event_Error_Args { event: f.event() });
+            call!(f, PJRT_Buffer_ReadyEvent, PJRT_Buffer_ReadyEvent_Args { buffer: next() });
+            let ready = std::ptr::without_provenance_mut(0x10);
+            call!(f, PJRT_Event_Error, PJRT_Event_Error_Args { event: ready });
+        }
+        wait_in_callback(f) ["thread.wait-in-callback"], {
+            let (first, second) = (f.event(), f.event());
+            call!(f, PJRT_Event_Await, PJRT_Event_Await_Args { event: second });
+            let mut argument = (&f, second);
+            call!(f, PJRT_Event_OnReady, PJRT_Event_OnReady_Args {
+                event: first,
+                callback: Some(wait_for),
+                user_arg: (&raw mut argument).cast()
+            });
+        }
+        destroyed_or_used_events_are_fine(f) [""; 0], {
+            call!(f, PJRT_Event_Destroy, PJRT_Event_Destroy_Args { event: f.event() });
+            call!(f, PJRT_Event_OnReady, PJRT_Event_OnReady_Args { event: f.event(), callback: Some(ignore) });
+            call!(f, PJRT_Event_IsReady, PJRT_Event_IsReady_Args { event: f.event() });
+            f.exit();
+        }
+        unused_event(f) ["event.unused"], {
+            f.event();
+            f.event();
+            f.exit();
+            assert!(f.reports.all()[0].what.starts_with("2 of its events"), "{:?}", f.reports.all());
+        }
+    }
+
+    /// The event never becomes ready, and another thread reads what the thread waits for.
+    #[test]
+    fn waiting_threads_are_in_the_graph() {
+        instance!(Waiting);
+        let f = Framework::new::<Waiting>();
+        let event = f.event().expose_provenance();
+        GATE.store(true, Ordering::Release);
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let event = std::ptr::with_exposed_provenance_mut(event);
+                call!(f, PJRT_Event_Await, PJRT_Event_Await_Args { event: event });
+            });
+            while f.validate.waits().is_empty() {
+                std::thread::yield_now();
+            }
+            let text = f.validate.waits();
+            assert!(text.contains(&format!("for {event:#x} of PJRT_LoadedExecutable_Execute")), "{text}");
+            assert!(text.contains("run 1 of the executable 0x"), "{text}");
+            GATE.store(false, Ordering::Release);
+            thread.join().unwrap();
+        });
+        assert_eq!(f.validate.waits(), "");
+    }
+}
+
+mod threads {
+    use super::*;
+
+    /// A call of another thread with the buffer is in progress while the buffer is destroyed.
+    #[test]
+    fn destroyed_in_use() {
+        instance!(InUse);
+        let f = Framework::new::<InUse>();
+        let buffer = f.buffer(f.client()).expose_provenance();
+        SLOW.store(true, Ordering::Release);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let buffer = std::ptr::with_exposed_provenance_mut(buffer);
+                call!(f, PJRT_Buffer_IsOnCpu, PJRT_Buffer_IsOnCpu_Args { buffer: buffer });
+            });
+            while !STARTED.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            let buffer = std::ptr::with_exposed_provenance_mut(buffer);
+            call!(f, PJRT_Buffer_Destroy, PJRT_Buffer_Destroy_Args { buffer: buffer });
+            SLOW.store(false, Ordering::Release);
+        });
+        assert_eq!(f.ids(), ["thread.destroyed-in-use"]);
+    }
+}
+
+mod structs {
+    use super::*;
+
+    tests! {
+        too_short(f) ["struct.too-short", "object.null"], {
+            call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args { struct_size: 16 });
+        }
+        struct_in_arguments_too_short(f) ["struct.too-short"], {
+            let mut short = PJRT_Program::new();
+            short.struct_size = 16;
+            call!(f, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: f.client(), program: &raw const short });
+        }
+    }
+}
+
+#[test]
+fn report_names_rule_and_remedy() {
+    instance!(Named);
+    let f = Framework::new::<Named>();
+    call!(f, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args {});
+    let text = f.reports.all()[0].to_string();
+    assert!(text.starts_with("[object.null] PJRT_Buffer_IsDeleted: `buffer` is null\n"), "{text}");
+    assert!(text.contains("pjrt_c_api.h") && text.contains("remedy: pass a live object"), "{text}");
+}
+
+#[test]
+fn correct_program_has_no_reports() {
+    instance!(Correct);
+    let reports = Reports::collected();
+    let layers: Vec<Box<dyn Layer>> = vec![Box::new(Validate::new(reports.clone()))];
+    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
+    let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
+    let api = State::start::<Correct>(plugin, layers);
+    let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
+    let program = Program::mlir(
+        "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+            %0 = stablehlo.add %x, %x : tensor<2xf32>
+            return %0 : tensor<2xf32>
+        }",
+    );
+    let executable = client.compile(&program, &CompileOptions::default()).unwrap();
+    let input = client.buffer_from_host(&[1_f32, 2.0], &[2]).unwrap();
+    let outputs = executable.execute(&[&input]).unwrap();
+    assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
+    drop((outputs, input, executable, client));
+    let texts: Vec<String> = reports.all().iter().map(ToString::to_string).collect();
+    assert_eq!(texts, [""; 0]);
+}
+
+/// A report's link leads to the rule's row in the book.
+#[test]
+fn book_has_every_rule() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/layers.md");
+    let text = fs::read_to_string(book).unwrap();
+    for rule in RULES {
+        let anchor = rule.anchor();
+        let (page, id) = anchor.split_once('#').unwrap();
+        assert_eq!(page, "layers.html");
+        assert!(text.contains(&format!("| <a id=\"{id}\"></a>`{}` |", rule.id)), "{}", rule.id);
+    }
+}

@@ -1,0 +1,441 @@
+//! Memory of a device: transfer managers, buffers without contents, external references, DMA mappings and the caller's
+//! events. On the embedded CPU device and on the real plugins.
+
+use crate::real;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::real::{each_client, embedded, refused, supported};
+use pjrt::{
+    AsyncHostToDeviceTransferManager, Client, ClientOptions, ElementType, Error, ErrorCode, Layout, Memory, Shape,
+};
+use recorded_messages::assert_message;
+
+/// Longer than any operation takes.
+const LONG: Duration = Duration::from_secs(600);
+
+fn memory(client: &Client) -> Memory {
+    client.default_device().unwrap().default_memory().unwrap()
+}
+
+fn f32s(dims: &[i64]) -> Shape {
+    Shape::new(ElementType::F32, dims)
+}
+
+fn bytes(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+}
+
+/// Compares a message of this crate that a plugin returned. Some plugins add their own words to it.
+fn recorded(client: &Client, section: &str, error: &Error) {
+    if client.plugin().path().is_none() {
+        assert_message!(section, "read", error.message());
+    }
+}
+
+type Case = (&'static str, fn(&Client));
+
+fn on_embedded_device(cases: &[Case]) {
+    cases.iter().for_each(|(_, case)| case(&embedded()));
+}
+
+fn on_real_plugins(test: &str, cases: &[Case]) {
+    each_client(test, |client| {
+        for (name, case) in cases {
+            println!("{name}");
+            case(client);
+        }
+    });
+}
+
+mod transfer_manager {
+    use super::*;
+
+    fn manager(client: &Client, shapes: &[Shape]) -> Option<AsyncHostToDeviceTransferManager> {
+        let manager = client.create_buffers_for_async_host_to_device(shapes, &memory(client));
+        supported(client, "create_buffers_for_async_host_to_device", manager)
+    }
+
+    fn sends_pieces(client: &Client) {
+        let Some(manager) = manager(client, &[f32s(&[4]), f32s(&[2])]) else { return };
+        assert_eq!(manager.buffer_count(), 2);
+        assert_eq!(manager.buffer_size(0).unwrap(), 16);
+        assert_eq!(manager.device().unwrap().id().unwrap(), client.default_device().unwrap().id().unwrap());
+        let buffer = manager.retrieve_buffer(0).unwrap();
+        assert_eq!(buffer.shape().unwrap().to_string(), "f32[4]");
+        // The second half first.
+        manager.transfer_data(0, 8, bytes(&[3.0, 4.0])).unwrap().wait().unwrap();
+        manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0])).unwrap().wait().unwrap();
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0, 2.0, 3.0, 4.0]);
+        if let Some(sent) = supported(client, "transfer_literal", manager.transfer_literal(1, vec![5.0f32, 6.0])) {
+            sent.wait().unwrap();
+            assert_eq!(manager.retrieve_buffer(1).unwrap().to_host::<f32>().unwrap(), [5.0, 6.0]);
+        }
+        client.synchronize(LONG).unwrap();
+    }
+
+    fn rejects_wrong_calls(client: &Client) {
+        let memory = memory(client);
+        refused(
+            client.create_buffers_for_async_host_to_device(&[], &memory),
+            "transfer_manager::wrong_calls",
+            "no shapes",
+        );
+        refused(
+            client.create_buffers_for_async_host_to_device(&[f32s(&[-1])], &memory),
+            "transfer_manager::wrong_calls",
+            "negative extents",
+        );
+        let layout = Layout::new(vec![0, 0]);
+        let buffers = [(f32s(&[2, 2]), layout)];
+        refused(
+            client.create_buffers_with_layouts_for_async_host_to_device(&buffers, &memory),
+            "transfer_manager::wrong_calls",
+            "a dimension twice in the layout",
+        );
+        let Some(manager) = manager(client, &[f32s(&[4])]) else { return };
+        refused(manager.buffer_size(1), "transfer_manager::wrong_calls", "size of buffer 1");
+        refused(manager.retrieve_buffer(7), "transfer_manager::wrong_calls", "retrieval of buffer 7");
+        refused(manager.transfer_data(1, 0, Vec::new()), "transfer_manager::wrong_calls", "data of buffer 1");
+        refused(manager.transfer_data(0, 8, vec![0; 9]), "transfer_manager::wrong_calls", "9 bytes at offset 8");
+        refused(
+            manager.transfer_data(0, usize::MAX, vec![0; 9]),
+            "transfer_manager::wrong_calls",
+            "9 bytes at the largest offset",
+        );
+        refused(manager.transfer_literal(0, vec![1i32; 4]), "transfer_manager::wrong_calls", "a literal of integers");
+        refused(
+            manager.transfer_literal(0, vec![1.0f32; 3]),
+            "transfer_manager::wrong_calls",
+            "a literal of 3 elements",
+        );
+        refused(
+            manager.set_buffer_error(0, ErrorCode::OK, ""),
+            "transfer_manager::wrong_calls",
+            "an error with the code OK",
+        );
+        let buffer = manager.retrieve_buffer(0).unwrap();
+        refused(manager.retrieve_buffer(0), "transfer_manager::wrong_calls", "a second retrieval");
+        manager.transfer_last_data(0, 0, bytes(&[1.0; 4])).unwrap().wait().unwrap();
+        refused(manager.transfer_data(0, 0, vec![0]), "transfer_manager::wrong_calls", "data after the last data");
+        refused(
+            manager.transfer_last_data(0, 0, vec![0]),
+            "transfer_manager::wrong_calls",
+            "last data after the last data",
+        );
+        refused(
+            manager.transfer_literal(0, vec![1.0f32; 4]),
+            "transfer_manager::wrong_calls",
+            "a literal after the last data",
+        );
+        refused(
+            manager.set_buffer_error(0, ErrorCode::INTERNAL, ""),
+            "transfer_manager::wrong_calls",
+            "an error after the last data",
+        );
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0; 4]);
+    }
+
+    fn ends_buffers_with_errors(client: &Client) {
+        let Some(manager) = manager(client, &[f32s(&[1]), f32s(&[1]), f32s(&[1])]) else { return };
+        let buffers: Vec<_> = (0..3).map(|index| manager.retrieve_buffer(index).unwrap()).collect();
+        manager.set_buffer_error(0, ErrorCode::DATA_LOSS, "the file is truncated").unwrap();
+        let error = buffers[0].to_host::<f32>().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
+        assert!(error.message().contains("the file is truncated"), "{error}");
+        // Buffer 1 gets a piece which is not the last one, and buffer 2 nothing.
+        manager.transfer_data(1, 0, bytes(&[1.0])).unwrap().wait().unwrap();
+        drop(manager);
+        for buffer in &buffers[1..] {
+            let error = buffer.to_host::<f32>().unwrap_err();
+            assert_eq!(error.code(), ErrorCode::CANCELLED, "{error}");
+            recorded(client, "transfer_manager::dropped", &error);
+        }
+    }
+
+    /// The data lives until the transfer has ended, and no longer.
+    fn owns_data_in_flight(client: &Client) {
+        let Some(manager) = manager(client, &[f32s(&[1024])]) else { return };
+        let data = Arc::new(bytes(&[1.5; 1024]));
+        struct Shared(Arc<Vec<u8>>);
+        impl AsRef<[u8]> for Shared {
+            fn as_ref(&self) -> &[u8] {
+                &self.0
+            }
+        }
+        let buffer = manager.retrieve_buffer(0).unwrap();
+        drop(manager.transfer_last_data(0, 0, Shared(data.clone())).unwrap());
+        drop(manager);
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.5; 1024]);
+        client.synchronize(LONG).unwrap();
+        assert_eq!(Arc::strong_count(&data), 1);
+    }
+
+    #[test]
+    fn embedded_device() {
+        on_embedded_device(&CASES);
+    }
+
+    #[test]
+    fn real_plugins() {
+        on_real_plugins("transfer_manager::real_plugins", &CASES);
+    }
+
+    const CASES: [Case; 4] = [
+        ("sends_pieces", sends_pieces),
+        ("rejects_wrong_calls", rejects_wrong_calls),
+        ("ends_buffers_with_errors", ends_buffers_with_errors),
+        ("owns_data_in_flight", owns_data_in_flight),
+    ];
+}
+
+mod pending_buffers {
+    use super::*;
+
+    fn allocates_without_contents(client: &Client) {
+        let memory = memory(client);
+        refused(
+            client.create_uninitialized_buffer(&f32s(&[-1]), None, &memory),
+            "create_uninitialized_buffer",
+            "negative extents",
+        );
+        let wrong = Layout::row_major(3);
+        refused(
+            client.create_uninitialized_buffer(&f32s(&[2, 2]), Some(&wrong), &memory),
+            "create_uninitialized_buffer",
+            "a layout of another rank",
+        );
+        let buffer = client.create_uninitialized_buffer(&f32s(&[2, 3]), Some(&Layout::row_major(2)), &memory);
+        let Some(buffer) = supported(client, "create_uninitialized_buffer", buffer) else { return };
+        assert_eq!(buffer.shape().unwrap().to_string(), "f32[2,3]");
+        assert_eq!(buffer.to_host::<f32>().unwrap().len(), 6);
+    }
+
+    fn fulfills_aliases(client: &Client) {
+        let memory = memory(client);
+        let alias = client.create_alias_buffer(&f32s(&[2]), None, &memory);
+        let Some((alias, fulfillment)) = supported(client, "create_alias_buffer", alias) else { return };
+        let doubled = real::compile(
+            client,
+            "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+               %y = stablehlo.add %x, %x : tensor<2xf32>
+               return %y : tensor<2xf32>
+             }",
+        );
+        let provide = || {
+            let buffer = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+            fulfillment.fulfill(&buffer).unwrap();
+        };
+        // The program starts before its argument has contents. XLA's GPU client waits for them during the call.
+        let outputs = if client.platform_name().unwrap() == "cuda" {
+            std::thread::scope(|threads| {
+                let run = threads.spawn(|| doubled.execute(&[&alias]).unwrap());
+                provide();
+                run.join().unwrap()
+            })
+        } else {
+            let outputs = doubled.execute(&[&alias]).unwrap();
+            provide();
+            outputs
+        };
+        assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.0, 4.0]);
+        assert_eq!(alias.to_host::<f32>().unwrap(), [1.0, 2.0]);
+    }
+
+    fn ends_aliases_with_errors(client: &Client) {
+        let memory = memory(client);
+        let new = || client.create_alias_buffer(&f32s(&[2]), None, &memory);
+        let Some((alias, fulfillment)) = supported(client, "create_alias_buffer", new()) else { return };
+        fulfillment.fail(ErrorCode::DATA_LOSS, "the file is truncated").unwrap();
+        let error = alias.to_host::<f32>().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::DATA_LOSS, "{error}");
+        assert!(error.message().contains("the file is truncated"), "{error}");
+        let (alias, fulfillment) = new().unwrap();
+        drop(fulfillment);
+        let error = alias.to_host::<f32>().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::CANCELLED, "{error}");
+        recorded(client, "create_alias_buffer::dropped", &error);
+        let (alias, fulfillment) = new().unwrap();
+        let wrong = client.buffer_from_host(&[1.0f32], &[1]).unwrap();
+        refused(fulfillment.fulfill(&wrong), "create_alias_buffer", "a buffer of another shape");
+        assert!(alias.to_host::<f32>().is_err());
+        let other = client.plugin().client(&ClientOptions::new()).unwrap();
+        let (alias, fulfillment) = new().unwrap();
+        let wrong = other.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+        refused(fulfillment.fulfill(&wrong), "create_alias_buffer", "a buffer of another client");
+        assert!(alias.to_host::<f32>().is_err());
+    }
+
+    fn waits_for_control_dependencies(client: &Client) {
+        let new = || client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap().donate_with_control_dependency();
+        let Some((buffer, dependency)) = supported(client, "donate_with_control_dependency", new()) else { return };
+        assert!(!buffer.ready_event().unwrap().is_ready().unwrap());
+        dependency.ready();
+        assert_eq!(buffer.to_host::<f32>().unwrap(), [1.0, 2.0]);
+        let (buffer, dependency) = new().unwrap();
+        refused(dependency.fail(ErrorCode::OK, ""), "donate_with_control_dependency", "an error with the code OK");
+        let error = buffer.to_host::<f32>().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::CANCELLED, "{error}");
+        recorded(client, "donate_with_control_dependency::dropped", &error);
+        let (buffer, dependency) = new().unwrap();
+        dependency.fail(ErrorCode::ABORTED, "the copy failed").unwrap();
+        let error = buffer.to_host::<f32>().unwrap_err();
+        assert_eq!(error.code(), ErrorCode::ABORTED, "{error}");
+        assert!(error.message().contains("the copy failed"), "{error}");
+    }
+
+    const CASES: [Case; 4] = [
+        ("allocates_without_contents", allocates_without_contents),
+        ("fulfills_aliases", fulfills_aliases),
+        ("ends_aliases_with_errors", ends_aliases_with_errors),
+        ("waits_for_control_dependencies", waits_for_control_dependencies),
+    ];
+
+    #[test]
+    fn embedded_device() {
+        on_embedded_device(&CASES);
+    }
+
+    #[test]
+    fn real_plugins() {
+        on_real_plugins("pending_buffers::real_plugins", &CASES);
+    }
+}
+
+mod references {
+    use super::*;
+
+    fn shows_contents_in_place(client: &Client) {
+        let buffer = client.buffer_from_host(&[1.0f32, 2.0, 3.0], &[3]).unwrap();
+        refused(buffer.host_view::<i32>(), "host_view", "integers");
+        let Some(view) = supported(client, "host_view", buffer.host_view::<f32>()) else { return };
+        assert_eq!(*view, [1.0, 2.0, 3.0]);
+        refused(buffer.delete(), "host_view", "deletion of a viewed buffer");
+        assert_eq!(*view, [1.0, 2.0, 3.0]);
+        drop(view);
+        buffer.delete().unwrap();
+        refused(buffer.host_view::<f32>(), "host_view", "a deleted buffer");
+        let empty = client.buffer_from_host::<f32>(&[], &[0]).unwrap();
+        assert!(empty.host_view::<f32>().unwrap().is_empty());
+    }
+
+    fn keeps_memory_where_it_is(client: &Client) {
+        let buffer = client.buffer_from_host(&[1.0f32; 1000], &[1000]).unwrap();
+        buffer.wait().unwrap();
+        let Some(reference) = supported(client, "external_reference", buffer.external_reference()) else { return };
+        let address = reference.address().unwrap();
+        assert_eq!(buffer.unsafe_pointer().unwrap(), address.addr());
+        let second = buffer.external_reference().unwrap();
+        assert_eq!(second.address().unwrap(), address);
+        drop(reference);
+        refused(buffer.delete(), "external_reference", "deletion of a referenced buffer");
+        drop(second);
+        buffer.delete().unwrap();
+        refused(buffer.external_reference(), "external_reference", "a deleted buffer");
+    }
+
+    fn copies_raw_bytes(client: &Client) {
+        let buffer = client.buffer_from_host(&[1.0f32, 2.0, 3.0], &[3]).unwrap();
+        let size = buffer.on_device_size().unwrap();
+        refused(buffer.copy_raw_to_host(size, 1), "copy_raw_to_host", "a byte after the end");
+        refused(buffer.copy_raw_to_host(usize::MAX, 2), "copy_raw_to_host", "the largest offset");
+        let Some(read) = supported(client, "copy_raw_to_host", buffer.copy_raw_to_host(4, 8)) else { return };
+        assert_eq!(read.wait().unwrap(), bytes(&[2.0, 3.0]));
+    }
+
+    fn maps_host_memory(client: &Client) {
+        refused(client.dma_map(Vec::new()), "dma_map", "no bytes");
+        let pages = vec![7u8; 1 << 16];
+        let Some(mapping) = supported(client, "dma_map", client.dma_map(pages)) else { return };
+        let device = client.default_device().unwrap();
+        let buffer = client.buffer_from_owned(mapping.clone(), &[1 << 16], &device).unwrap();
+        assert!(buffer.to_host::<u8>().unwrap().iter().all(|byte| *byte == 7));
+        drop(buffer);
+        client.synchronize(LONG).unwrap();
+        drop(mapping);
+    }
+
+    const CASES: [Case; 4] = [
+        ("shows_contents_in_place", shows_contents_in_place),
+        ("keeps_memory_where_it_is", keeps_memory_where_it_is),
+        ("copies_raw_bytes", copies_raw_bytes),
+        ("maps_host_memory", maps_host_memory),
+    ];
+
+    #[test]
+    fn embedded_device() {
+        on_embedded_device(&CASES);
+    }
+
+    #[test]
+    fn real_plugins() {
+        on_real_plugins("references::real_plugins", &CASES);
+    }
+}
+
+mod events {
+    use super::*;
+
+    fn ends_as_the_caller_says(client: &Client) {
+        let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
+        assert!(!pending.event().is_ready().unwrap());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        pending.event().on_ready(move |result| sender.send(result.is_ok()).unwrap()).unwrap();
+        let event = pending.set().unwrap();
+        assert!(event.is_ready().unwrap());
+        event.wait().unwrap();
+        assert!(receiver.recv().unwrap());
+        let event = client.create_event().unwrap().set_error(ErrorCode::ABORTED, "the copy failed").unwrap();
+        let error = event.wait().unwrap_err();
+        assert_eq!((error.code(), error.message()), (ErrorCode::ABORTED, "the copy failed"));
+        refused(
+            client.create_event().unwrap().set_error(ErrorCode::OK, ""),
+            "create_event",
+            "an error with the code OK",
+        );
+    }
+
+    /// A caller that waits for an event gets an error when the event is dropped.
+    fn ends_when_dropped(client: &Client) {
+        let Some(pending) = supported(client, "create_event", client.create_event()) else { return };
+        let (sender, receiver) = std::sync::mpsc::channel();
+        pending.event().on_ready(move |result| sender.send(result.unwrap_err().code()).unwrap()).unwrap();
+        drop(pending);
+        assert_eq!(receiver.recv().unwrap(), ErrorCode::CANCELLED);
+        client.synchronize(LONG).unwrap();
+    }
+
+    const CASES: [Case; 2] =
+        [("ends_as_the_caller_says", ends_as_the_caller_says), ("ends_when_dropped", ends_when_dropped)];
+
+    #[test]
+    fn embedded_device() {
+        on_embedded_device(&CASES);
+    }
+
+    #[test]
+    fn real_plugins() {
+        on_real_plugins("events::real_plugins", &CASES);
+    }
+}
+
+mod tracking {
+    use super::*;
+
+    /// XLA's CPU plugins return no event.
+    fn absent_event_is_none(client: &Client) {
+        let device = client.default_device().unwrap();
+        let Some(tracked) = supported(client, "Device::track", device.track("loading weights")) else { return };
+        assert_eq!(tracked.is_some(), client.plugin().path().is_none(), "{tracked:?}");
+    }
+
+    #[test]
+    fn on_embedded() {
+        on_embedded_device(&[("absent_event_is_none", absent_event_is_none)]);
+    }
+
+    #[test]
+    fn on_real() {
+        on_real_plugins("tracking::on_real", &[("absent_event_is_none", absent_event_is_none)]);
+    }
+}

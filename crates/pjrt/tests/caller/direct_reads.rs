@@ -1,0 +1,138 @@
+//! Buffers in memory of the host's processor are copied without `PJRT_Buffer_ToHostBuffer`, where this is possible.
+
+use crate::real;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex, OnceLock};
+
+use crate::real::each_client;
+use pjrt::{Client, ClientOptions, ElementType, Layout, Placement, Plugin, Shape, StaticApi};
+use pjrt_sys::*;
+
+/// One test at a time uses the counted table.
+static ALONE: Mutex<()> = Mutex::new(());
+/// Number of calls of `PJRT_Buffer_ToHostBuffer` with a destination.
+static COPIES: AtomicUsize = AtomicUsize::new(0);
+static TABLE: OnceLock<usize> = OnceLock::new();
+
+fn original() -> &'static PJRT_Api {
+    let address = *TABLE.get_or_init(|| {
+        let plugin = plugin_registry::open("cpu").unwrap();
+        let client = plugin.client(&ClientOptions::new()).unwrap();
+        client.plugin().api().as_raw().expose_provenance()
+    });
+    // SAFETY: C1: a table lives as long as the process.
+    unsafe { &*std::ptr::with_exposed_provenance::<PJRT_Api>(address) }
+}
+
+unsafe extern "C" fn count_copies(args: *mut PJRT_Buffer_ToHostBuffer_Args) -> *mut PJRT_Error {
+    // SAFETY: the caller passes valid arguments.
+    if unsafe { !(*args).dst.is_null() } {
+        COPIES.fetch_add(1, Ordering::SeqCst);
+    }
+    // SAFETY: the arguments are the caller's.
+    unsafe { original().PJRT_Buffer_ToHostBuffer.unwrap()(args) }
+}
+
+unsafe extern "C" fn one_byte_more(args: *mut PJRT_Buffer_OnDeviceSizeInBytes_Args) -> *mut PJRT_Error {
+    // SAFETY: the arguments are the caller's.
+    let error = unsafe { original().PJRT_Buffer_OnDeviceSizeInBytes.unwrap()(args) };
+    // SAFETY: the caller passes valid arguments.
+    unsafe { (*args).on_device_size_in_bytes += 1 };
+    error
+}
+
+unsafe extern "C" fn no_address(args: *mut PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args) -> *mut PJRT_Error {
+    // SAFETY: the caller passes valid arguments.
+    unsafe { (*args).device_memory_ptr = std::ptr::null_mut() };
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn elsewhere(args: *mut PJRT_Buffer_IsOnCpu_Args) -> *mut PJRT_Error {
+    // SAFETY: the caller passes valid arguments.
+    unsafe { (*args).is_on_cpu = Bool::from(false) };
+    std::ptr::null_mut()
+}
+
+/// The embedded device with a table that counts copies and that `change` changes.
+fn client(change: impl FnOnce(&mut PJRT_Api)) -> Client {
+    // SAFETY: C1: the table is readable for its size.
+    let mut table = unsafe { std::ptr::read(original()) };
+    table.PJRT_Buffer_ToHostBuffer = Some(count_copies);
+    change(&mut table);
+    // SAFETY: the table is the device's, with functions that keep the contracts.
+    let plugin = Plugin::from_static(unsafe { StaticApi::new(Box::leak(Box::new(table))) }).unwrap();
+    plugin.client(&ClientOptions::new()).unwrap()
+}
+
+/// Number of copies by the plugin for a read in each way.
+fn copies(change: impl FnOnce(&mut PJRT_Api)) -> usize {
+    let client = client(change);
+    COPIES.store(0, Ordering::SeqCst);
+    let x = client.buffer_from_host(&[1.5f32, -2.0, 3.0], &[3]).unwrap();
+    assert_eq!(x.to_host::<f32>().unwrap(), [1.5, -2.0, 3.0]);
+    let mut into = [0f32; 3];
+    x.to_host_into(&mut into).unwrap();
+    assert_eq!(into, [1.5, -2.0, 3.0]);
+    assert_eq!(x.to_host_bytes().unwrap(), [1.5f32, -2.0, 3.0].map(f32::to_ne_bytes).concat());
+    let flags = client.buffer_from_host(&[true, false], &[2]).unwrap();
+    assert_eq!(flags.to_host::<bool>().unwrap(), [true, false]);
+    COPIES.load(Ordering::SeqCst)
+}
+
+#[test]
+fn readable_buffer_needs_no_copy_by_plugin() {
+    let _alone = ALONE.lock().unwrap();
+    assert_eq!(copies(|_| {}), 0);
+}
+
+#[test]
+fn plugin_copies_what_host_cannot_read() {
+    let _alone = ALONE.lock().unwrap();
+    assert_eq!(copies(|table| table.PJRT_Buffer_IsOnCpu = Some(elsewhere)), 4);
+    assert_eq!(copies(|table| table.PJRT_Buffer_IncreaseExternalReferenceCount = None), 4);
+    assert_eq!(copies(|table| table.PJRT_Buffer_OpaqueDeviceMemoryDataPointer = Some(no_address)), 4);
+    // A buffer of another size than its elements has padding or a header.
+    assert_eq!(copies(|table| table.PJRT_Buffer_OnDeviceSizeInBytes = Some(one_byte_more)), 4);
+}
+
+#[test]
+fn deletion_waits_for_copy() {
+    let _alone = ALONE.lock().unwrap();
+    let client = client(|_| {});
+    for _ in 0..50 {
+        let x = client.buffer_from_host(&vec![7u8; 1 << 16], &[1 << 16]).unwrap();
+        let start = Barrier::new(2);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                start.wait();
+                x.to_host::<u8>()
+            });
+            start.wait();
+            x.delete().unwrap();
+            // The read came first or found the buffer deleted.
+            match reader.join().unwrap() {
+                Ok(read) => assert!(read.iter().all(|byte| *byte == 7)),
+                Err(error) => assert_eq!(error.code(), pjrt::ErrorCode::INVALID_ARGUMENT, "{error}"),
+            }
+        });
+        assert!(x.is_deleted().unwrap());
+    }
+}
+
+#[test]
+fn reads_agree_with_upload_on_real_plugins() {
+    each_client("reads_agree_with_upload_on_real_plugins", |client| {
+        let data: Vec<u16> = (0..4096).collect();
+        let x = client.buffer_from_host(&data, &[64, 64]).unwrap();
+        assert_eq!(x.to_host::<u16>().unwrap(), data);
+        assert_eq!(x.to_host_async::<u16>().unwrap().wait().unwrap(), data);
+        // Elements smaller than a byte, an empty array, and a scalar.
+        let s4 = client.buffer_from_bytes(&[0xfe, 3, 0xf8], &Shape::new(ElementType::S4, [3]), Placement::Default);
+        if let Some(s4) = real::supported(client, "s4", s4) {
+            assert_eq!(s4.to_host_bytes().unwrap(), [0xfe, 3, 0xf8]);
+        }
+        assert_eq!(client.buffer_from_host::<f64>(&[], &[0]).unwrap().to_host::<f64>().unwrap(), [0f64; 0]);
+        assert_eq!(client.buffer_from_host(&[5i64], &[]).unwrap().to_host::<i64>().unwrap(), [5]);
+        assert!(x.memory_layout().unwrap().is_none_or(|layout| layout == Layout::row_major(2)));
+    });
+}

@@ -1,0 +1,68 @@
+//! Tests that programs that crash XLA's plugins never reach a plugin.
+
+use recorded_messages::assert_message;
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
+use crate::fake::{Fake, plugin_of, table};
+use crate::real::each_client;
+use pjrt::{Client, CompileOptions, ErrorKind, Program};
+use pjrt_sys::{PJRT_Client_Compile_Args, PJRT_Error};
+
+const TOP_K: &str = "func.func @main(%x: tensor<8xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+  %0:2 = stablehlo.custom_call @TopK(%x) {api_version = 1 : i32} : (tensor<8xf32>) -> (tensor<2xf32>, tensor<2xi32>)
+  return %0#0, %0#1 : tensor<2xf32>, tensor<2xi32>
+}";
+
+fn dimension_size(size: i64) -> String {
+    format!(
+        "func.func @main(%x: tensor<8xf32>) -> tensor<?xf32, #stablehlo.bounds<8>> {{
+  %n = stablehlo.constant dense<{size}> : tensor<i32>
+  %0 = \"stablehlo.set_dimension_size\"(%x, %n) <{{dimension = 0 : i64}}>
+    : (tensor<8xf32>, tensor<i32>) -> tensor<?xf32, #stablehlo.bounds<8>>
+  return %0 : tensor<?xf32, #stablehlo.bounds<8>>
+}}"
+    )
+}
+
+fn refused(client: &Client) {
+    for (case, program) in [
+        ("set_dimension_size 9 of 8", dimension_size(9)),
+        ("set_dimension_size -1 of 8", dimension_size(-1)),
+        ("TopK with the API version 1", TOP_K.to_owned()),
+    ] {
+        let error = client.compile(&Program::mlir(program), &CompileOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert_message!("hazards", case, error.message());
+    }
+}
+
+#[test]
+fn hazards_never_reach_the_plugin() {
+    static COMPILED: AtomicU32 = AtomicU32::new(0);
+    unsafe extern "C" fn compile(_: *mut PJRT_Client_Compile_Args) -> *mut PJRT_Error {
+        COMPILED.fetch_add(1, SeqCst);
+        null_mut()
+    }
+    let mut table = table();
+    table.PJRT_Client_Compile = Some(compile);
+    let client = Fake::new().client_of(&plugin_of(table).unwrap());
+    refused(&client);
+    assert_eq!(COMPILED.load(SeqCst), 0, "the plugin was asked");
+    // Programs that cannot be parsed are passed to the plugin.
+    let unread = client.compile(&Program::mlir("TopK, but not a program"), &CompileOptions::default());
+    assert_eq!(unread.map(drop).unwrap_err().kind(), ErrorKind::Malformed);
+    assert_eq!(COMPILED.load(SeqCst), 1);
+}
+
+#[test]
+fn real_plugins_are_not_ended() {
+    each_client("real_plugins_are_not_ended", |client| {
+        refused(client);
+        // Other sizes are accepted.
+        let program = Program::mlir(dimension_size(3));
+        if let Err(error) = client.compile(&program, &CompileOptions::default()) {
+            assert_ne!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+    });
+}

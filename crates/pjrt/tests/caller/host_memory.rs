@@ -1,0 +1,144 @@
+//! Transfers from and into the caller's memory, of all element types, on the embedded CPU device and the real plugins.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::real::{compile, embedded, everywhere};
+use aligned_vec::{AVec, avec};
+use pjrt::{ElementType, ErrorKind, Placement, Shape};
+
+/// Bytes at an offset of aligned memory, which count how often they are dropped.
+struct Bytes(AVec<u8>, usize, Arc<AtomicUsize>);
+
+impl AsRef<[u8]> for Bytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.0[self.1..]
+    }
+}
+
+impl AsMut<[u8]> for Bytes {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0[self.1..]
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.2.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn bytes(offset: usize, len: usize, drops: &Arc<AtomicUsize>) -> Bytes {
+    Bytes(avec![1u8; offset + len], offset, Arc::clone(drops))
+}
+
+fn dropped(drops: &AtomicUsize) {
+    while drops.load(Ordering::SeqCst) == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(drops.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn uploads_tell_whether_they_copied() {
+    everywhere("uploads_tell_whether_they_copied", |client| {
+        let shape = Shape::new(ElementType::F32, [1024, 64]);
+        for (offset, in_place) in [(0, true), (4, false)] {
+            let drops = Arc::new(AtomicUsize::new(0));
+            let data = bytes(offset, shape.host_size().unwrap(), &drops);
+            let address = data.as_ref().as_ptr();
+            let buffer = client.buffer_from_owned_bytes(data, &shape, Placement::Default).unwrap();
+            buffer.wait().unwrap();
+            assert_eq!(buffer.is_in_place(address).unwrap(), in_place, "offset {offset}");
+            drop(buffer);
+            dropped(&drops);
+        }
+    });
+}
+
+#[test]
+fn every_element_type_round_trips() {
+    let client = embedded();
+    let mut types = 0;
+    for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
+        let shape = Shape::new(ty, [3, 5]);
+        let size = shape.host_size().unwrap();
+        let drops = Arc::new(AtomicUsize::new(0));
+        // The device lacks some types. Data of a failed upload is dropped, too.
+        let Ok(buffer) = client.buffer_from_owned_bytes(bytes(0, size, &drops), &shape, Placement::Default) else {
+            dropped(&drops);
+            continue;
+        };
+        let read = buffer.to_host_into_async(vec![0u8; size]).unwrap();
+        // A signed integer of one bit is 0 or -1.
+        let expected = vec![if ty == ElementType::S1 { 0xff } else { 1u8 }; size];
+        assert_eq!(read.wait().unwrap(), expected, "{ty}");
+        assert_eq!(buffer.to_host_bytes_async().unwrap().wait().unwrap(), expected, "{ty}");
+        types += 1;
+    }
+    assert!(types >= 25, "{types}");
+}
+
+#[test]
+fn reads_return_the_callers_memory() {
+    everywhere("reads_return_the_callers_memory", |client| {
+        let numbers: Vec<u8> = (0..24).collect();
+        let buffer = client.buffer_from_host(&numbers, &[2, 3, 4]).unwrap();
+        let drops = Arc::new(AtomicUsize::new(0));
+        let memory = bytes(8, 24, &drops);
+        let address = memory.as_ref().as_ptr();
+        let memory = buffer.to_host_into_async(memory).unwrap().wait().unwrap();
+        assert_eq!(memory.as_ref().as_ptr(), address);
+        assert_eq!(memory.as_ref(), numbers);
+        assert_eq!(drops.load(Ordering::SeqCst), 0);
+        // A dropped future drops the memory after the copy.
+        drop(buffer.to_host_into_async(memory).unwrap());
+        client.synchronize(Duration::from_secs(600)).unwrap();
+        dropped(&drops);
+        let drops = Arc::new(AtomicUsize::new(0));
+        let error = buffer.to_host_into_async(bytes(0, 23, &drops)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        dropped(&drops);
+    });
+}
+
+#[test]
+fn strided_bytes_of_any_type() {
+    everywhere("strided_bytes_of_any_type", |client| {
+        let bytes: Vec<u8> = (0..12).collect();
+        let shape = Shape::new(ElementType::U8, [2, 3]);
+        let read = |offset, strides: [i64; 2]| {
+            let buffer = client.buffer_from_strided_bytes(&bytes, offset, &shape, &strides, Placement::Default);
+            buffer.map(|buffer| buffer.to_host_bytes().unwrap())
+        };
+        assert_eq!(read(0, [6, 2]).unwrap(), [0, 2, 4, 6, 8, 10]);
+        assert_eq!(read(11, [-6, -2]).unwrap(), [11, 9, 7, 5, 3, 1]);
+        for (offset, strides) in [(0, [6, 3]), (12, [-6, -2]), (3, [-6, -2]), (0, [i64::MAX, i64::MAX])] {
+            let error = read(offset, strides).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        }
+        let error = client.buffer_from_strided_bytes(&bytes, 0, &shape, &[1], Placement::Default).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    });
+}
+
+/// The bits above a small element are the same on every plugin, also if the plugin computed the element.
+#[test]
+fn small_elements_have_defined_bytes() {
+    everywhere("small_elements_have_defined_bytes", |client| {
+        let negate = compile(
+            client,
+            "func.func @main(%x: tensor<3xi4>) -> tensor<3xi4> {
+               %y = stablehlo.negate %x : tensor<3xi4>
+               return %y : tensor<3xi4>
+             }",
+        );
+        let shape = Shape::new(ElementType::S4, [3]);
+        let x = client.buffer_from_bytes(&[0xfe, 7, 0], &shape, Placement::Default).unwrap();
+        assert_eq!(x.to_host_bytes().unwrap(), [0xfe, 7, 0]);
+        let y = negate.execute(&[&x]).unwrap().remove(0);
+        assert_eq!(y.to_host_bytes().unwrap(), [2, 0xf9, 0]);
+        assert_eq!(y.to_host_bytes_async().unwrap().wait().unwrap(), [2, 0xf9, 0]);
+    });
+}

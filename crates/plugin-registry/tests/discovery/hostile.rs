@@ -1,0 +1,257 @@
+//! Tests files that were made so that readers hang or crash, and folders in which other users prepared attacks.
+
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::binaries::{MACHO_X86_64, PE_AMD64, fat, macho, pe};
+use crate::common::{Elf, Machine, named};
+use plugin_registry::discovery::{AllowList, Refusal, inspect};
+use plugin_registry::{Error, PluginRegistry, Policy};
+use recorded_messages::assert_message;
+
+/// The processor time of this thread in seconds.
+fn processor_time() -> i64 {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).tv_sec
+}
+
+/// Runs work that must take little processor time.
+fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
+    let start = processor_time();
+    let done = work();
+    let seconds = processor_time() - start;
+    assert!(seconds < 20, "{what} took {seconds} s");
+    done
+}
+
+fn refused(what: &str, path: &Path) -> String {
+    match soon(what, || inspect(path)) {
+        Err(refusal @ Refusal::NotALibrary { .. }) => refusal.to_string(),
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+fn pipe(path: &Path) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Makes a file longer, which takes no space on the disk.
+fn stretch(path: &Path, length: u64) {
+    fs::OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
+}
+
+fn word(bytes: &mut [u8], at: usize, value: u64) {
+    bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+}
+
+/// Program headers of [`Elf`]: the segment, then the dynamic section. For each, the positions of its offset and sizes.
+const SEGMENT: usize = 64;
+const DYNAMIC: usize = 64 + 56;
+
+#[test]
+fn hash_tables_without_an_end() {
+    let machine = Machine::new("hostile-hash");
+    // A chain of symbols that leads to itself, with a length of four billion.
+    let symbols = Elf { exports: vec!["other"], gnu_hash: false, ..Elf::new() };
+    let mut bytes = symbols.bytes();
+    let table: Vec<u8> = [1u32, 2, 1, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let at = bytes.windows(table.len()).position(|window| window == table).unwrap();
+    bytes[at + 4..at + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+    bytes[at + 16..at + 20].copy_from_slice(&1u32.to_le_bytes());
+    let path = machine.file("circle.so", bytes);
+    assert!(!soon("a chain in a circle", || inspect(&path)).unwrap().exports.get_pjrt_api);
+
+    // A chain that continues through gigabytes of zeros.
+    let mut bytes = Elf { exports: vec!["other"], ..Elf::new() }.bytes();
+    let table: Vec<u8> = [1u32, 1, 1, 6].iter().flat_map(|word| word.to_le_bytes()).collect();
+    let at = bytes.windows(table.len()).position(|window| window == table).unwrap();
+    let end = bytes.len();
+    // It is at the end of the file, after the part that it displaces.
+    let (table, dynamic) = (bytes[at..at + 28].to_vec(), bytes[at + 32..].to_vec());
+    let dynamic_at = bytes.len() as u64;
+    bytes.extend(&dynamic);
+    let table_at = bytes.len() as u64;
+    bytes.extend(&table);
+    for entry in bytes[dynamic_at as usize..table_at as usize].chunks_exact_mut(16) {
+        if entry[..8] == 0x6fff_fef5u64.to_le_bytes() {
+            entry[8..].copy_from_slice(&table_at.to_le_bytes());
+        }
+    }
+    assert!(end < table_at as usize);
+    for place in [8, 16, 24] {
+        word(&mut bytes, DYNAMIC + place, dynamic_at);
+    }
+    for size in [32, 40] {
+        word(&mut bytes, SEGMENT + size, 4 << 30);
+        word(&mut bytes, DYNAMIC + size, table_at - dynamic_at);
+    }
+    let path = machine.file("zeros.so", bytes);
+    stretch(&path, 4 << 30);
+    let message = machine.relative(&refused("a chain of zeros", &path));
+    assert_message!("discovery::hostile_libraries", "a chain of zeros", message);
+}
+
+#[test]
+fn lengths_beyond_reason() {
+    let machine = Machine::new("hostile-lengths");
+    // A dynamic section of 32 gigabytes of zeros.
+    let mut bytes = Elf::plugin().bytes();
+    for size in [32, 40] {
+        word(&mut bytes, DYNAMIC + size, 32 << 30);
+    }
+    let path = machine.file("dynamic.so", bytes);
+    stretch(&path, 64 << 30);
+    refused("a long dynamic section", &path);
+    // A hundred thousand libraries that it needs, each of which would be searched for in every folder.
+    let names: Vec<String> = (0..100_000).map(|index| format!("lib{index}.so")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let path = machine.library("needs.so", &Elf::plugin().needing(&names));
+    assert_message!("discovery::many_needs", "100000 libraries", machine.relative(&refused("many needs", &path)));
+    // 32-bit lengths in the other formats.
+    let mut bytes = macho(MACHO_X86_64, &["GetPjrtApi"], &[], true);
+    bytes[20..24].copy_from_slice(&u32::MAX.to_le_bytes());
+    let path = machine.file("commands.dylib", bytes);
+    stretch(&path, 8 << 30);
+    refused("long commands", &path);
+}
+
+#[test]
+fn flipped_bits_are_survived() {
+    let machine = Machine::new("hostile-flips");
+    let sysv = Elf { gnu_hash: false, rpath: Some("/x".to_owned()), ..Elf::plugin() };
+    let formats = [
+        Elf::plugin().needing(&["libc.so.6"]).bytes(),
+        sysv.bytes(),
+        pe(PE_AMD64, &["GetPjrtApi"], &["k.dll"]),
+        macho(MACHO_X86_64, &["GetPjrtApi"], &["libc"], true),
+        macho(MACHO_X86_64, &["GetPjrtApi"], &["libc"], false),
+        fat(&[(MACHO_X86_64, macho(MACHO_X86_64, &["GetPjrtApi"], &[], true))]),
+    ];
+    let path = machine.path("flipped");
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 11) as usize % below
+    };
+    let (mut good, mut bad) = (0, 0);
+    for bytes in formats {
+        for _ in 0..500 {
+            let mut flipped = bytes.clone();
+            for _ in 0..=next(4) {
+                let at = next(flipped.len());
+                flipped[at] = [0, 1, 0x7f, 0x80, 0xff, next(256) as u8][next(6)];
+            }
+            fs::write(&path, &flipped).unwrap();
+            match soon("a damaged library", || inspect(&path)) {
+                Ok(_) => good += 1,
+                Err(_) => bad += 1,
+            }
+        }
+    }
+    assert!(good > 0 && bad > 0, "{good} {bad}");
+}
+
+#[test]
+fn finds_plugins_beside_odd_files() {
+    let machine = Machine::new("hostile-names");
+    machine.plugin("home/.local/lib/pjrt/libpjrt_good.so");
+    let folder = machine.path("home/.local/lib/pjrt");
+    let odd = |bytes: &[u8]| folder.join(std::ffi::OsString::from_vec(bytes.to_vec()));
+    fs::copy(folder.join("libpjrt_good.so"), odd(b"libpjrt_\xff.so")).unwrap();
+    machine.link("home/.local/lib/pjrt/libpjrt_circle.so", "libpjrt_circle.so");
+    machine.link("home/.local/lib/pjrt/libpjrt_up.so", "..");
+    pipe(&folder.join("libpjrt_pipe.so"));
+    let manifests = machine.path("home/.config/pjrt/plugins.d");
+    pipe(&manifests.join("pipe.json"));
+    machine.file("home/.config/pjrt/plugins.d/long.json", vec![b' '; (1 << 20) + 1]);
+    machine.file("home/.config/pjrt/plugins.d/deep.json", "[".repeat(1 << 19));
+    machine.file("home/.config/pjrt/plugins.d/deeper.json", r#"{"capabilities":"#.repeat(1 << 15));
+    let features = format!("{{\"capabilities\": {{\"features\": {{\"a\": {}", "[".repeat(1 << 19));
+    machine.file("home/.config/pjrt/plugins.d/deepest.json", features);
+    machine.file("home/.config/pjrt/plugins.d/bytes.json", b"{\"name\": \"\xff\"}");
+    machine.link("home/.config/pjrt/plugins.d/circle.json", "circle.json");
+    let discovery = machine
+        .discovery()
+        .variable("PJRT_PLUGIN_PATH", std::ffi::OsString::from_vec(b"/no/\xff.so".to_vec()))
+        .variable("PJRT_NAMES_AND_LIBRARY_PATHS", std::ffi::OsString::from_vec(b"x:/\xff,\xff:/y".to_vec()))
+        .variable("PATH", std::ffi::OsString::from_vec(b"/no/\xff".to_vec()));
+    let found = soon("a hostile home", || discovery.discover());
+    assert!(named(&found, "good").is_usable(), "{found:#?}");
+    let usable = found.candidates.iter().filter(|candidate| candidate.is_usable()).count();
+    assert_eq!(usable, 1, "{found:#?}");
+    let about = |file: &str| {
+        let about = |candidate: &&plugin_registry::discovery::Candidate| {
+            candidate.manifest_path.as_deref().is_some_and(|path| path.ends_with(file))
+        };
+        &found.candidates.iter().find(about).unwrap_or_else(|| panic!("{file}: {found:#?}")).refusals[0]
+    };
+    for file in ["pipe.json", "long.json", "deep.json", "deeper.json", "deepest.json"] {
+        match about(file) {
+            Refusal::Unreadable { .. } => assert!(["pipe.json", "long.json"].contains(&file), "{file}"),
+            Refusal::MalformedManifest { field, .. } => {
+                assert!(file.starts_with("deep") && !field.is_empty(), "{file}")
+            }
+            other => panic!("{file}: {other:?}"),
+        }
+        assert_message!("discovery::hostile_manifests", file, machine.relative(about(file)));
+    }
+}
+
+#[test]
+fn pipes_beside_a_registered_library() {
+    let machine = Machine::new("hostile-beside");
+    let library = machine.plugin("libx.so");
+    pipe(&machine.path("pjrt_plugin.json"));
+    let registry = PluginRegistry::empty();
+    let error = soon("a manifest that is a pipe", || registry.register_library(&library, None)).unwrap_err();
+    assert!(matches!(error, Error::Description { .. }), "{error}");
+    assert_message!("registration::manifest_beside", "a pipe", machine.relative(&error));
+    let pipe = machine.path("pjrt_plugin.json");
+    assert!(soon("a list that is a pipe", || AllowList::read(&pipe)).is_err());
+    assert!(soon("a hash of a pipe", || plugin_registry::discovery::verify_sha256(&pipe, "")).is_err());
+}
+
+#[test]
+fn unreadable_allow_list_allows_nothing() {
+    let machine = Machine::new("hostile-list");
+    machine.plugin("home/.local/lib/pjrt/libpjrt_x.so");
+    assert!(named(&machine.discovery().discover(), "x").is_usable());
+    machine.link("etc/pjrt/plugins.allow", "absent");
+    let found = machine.discovery().discover();
+    assert!(matches!(named(&found, "x").refusals[..], [Refusal::Unreadable { .. }]), "{found:#?}");
+}
+
+#[test]
+fn does_not_load_replaced_file() {
+    use sha2::Digest;
+    let machine = Machine::new("hostile-replaced");
+    let library = machine.plugin("home/.local/lib/pjrt/libpjrt_swapped.so");
+    let sum: String = sha2::Sha256::digest(fs::read(&library).unwrap()).iter().map(|b| format!("{b:02x}")).collect();
+    let list = machine.file("allowed", sum);
+    let registry = PluginRegistry::with(machine.discovery().variable("PJRT_REGISTRY_ALLOWLIST", &list));
+    let entry = registry.select(&Policy::named("swapped")).unwrap();
+    fs::write(&library, Elf { rpath: Some("/evil".to_owned()), ..Elf::plugin() }.bytes()).unwrap();
+    match entry.load() {
+        Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::NotAllowed { .. }])),
+        other => panic!("{other:?}"),
+    }
+    // The same applies to one whose manifest contains a hash that is verified.
+    let manifest = format!(
+        r#"{{"format_version": "1.0", "name": "hashed", "library": {{"path": "libhashed.so", "sha256": "{}"}}}}"#,
+        fs::read_to_string(&list).unwrap()
+    );
+    machine.file("hashed/hashed.json", manifest);
+    let library = machine.plugin("hashed/libhashed.so");
+    let discovery = machine.discovery().variable("PJRT_REGISTRY_MANIFESTS", machine.path("hashed")).verify_sha256(true);
+    let registry = PluginRegistry::with(discovery);
+    let entry = registry.select(&Policy::named("hashed")).unwrap();
+    fs::write(&library, Elf { rpath: Some("/evil".to_owned()), ..Elf::plugin() }.bytes()).unwrap();
+    match entry.load() {
+        Err(Error::Refused { refusals, .. }) => assert!(matches!(refusals[..], [Refusal::Sha256Mismatch { .. }])),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,12 @@
+//! Discovery: manifests, environment variables, Python packages, libraries, and files of attackers.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test program")]
+
+mod common;
+mod environment;
+#[cfg(unix)]
+mod hostile;
+mod libraries;
+mod manifests;
+mod python;
+mod real;

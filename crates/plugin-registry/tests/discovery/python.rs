@@ -1,0 +1,412 @@
+//! Tests that Python environments are read as files: every form of package, the search order, and shadowing.
+
+use crate::common;
+use crate::common::Content::{Bytes, Library, Text};
+use crate::common::binaries::{PE_ARM64, pe};
+use crate::common::{Elf, Machine, list, named};
+use plugin_registry::discovery::{
+    Discovered, Discovery, NameOrigin, Place, Provenance, PythonAnnouncement, Refusal, SourceKind,
+};
+use recorded_messages::assert_message;
+
+const SITE: &str = "venv/lib/python3.12/site-packages";
+
+/// A machine with one virtual environment.
+fn venv(name: &str) -> Machine {
+    let machine = Machine::new(name);
+    machine.file("venv/pyvenv.cfg", "home = /nowhere/bin\ninclude-system-site-packages = false\nversion = 3.12.4\n");
+    machine
+}
+
+fn discovery(machine: &Machine) -> Discovery {
+    machine.discovery().variable("VIRTUAL_ENV", machine.path("venv")).conventional(false)
+}
+
+/// The group of an entry point.
+fn group(provenance: &Provenance) -> &str {
+    match &provenance.place {
+        Place::Python { announcement: PythonAnnouncement::EntryPoint { group, .. }, .. } => group,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn found(machine: &Machine) -> Discovered {
+    discovery(machine).discover()
+}
+
+fn plugin() -> common::Content<'static> {
+    Library(Elf::plugin())
+}
+
+const CALL: &str = "def initialize():\n  xb.register_plugin('mine', priority=450, library_path=p)\n";
+
+#[test]
+fn library_beside_module() {
+    let machine = venv("py-a");
+    let files = [
+        ("jax_plugins/xla_cuda13/__init__.py", Text("c = xb.register_plugin(\n 'cuda', priority=500)")),
+        ("jax_plugins/xla_cuda13/xla_cuda_plugin.so", plugin()),
+        ("jax_plugins/xla_cuda13/_versions.so", Library(Elf::new())),
+    ];
+    let points = "[jax_plugins]\nxla_cuda13 = jax_plugins.xla_cuda13\n";
+    machine.wheel(SITE, "jax-cuda13-pjrt", "0.12.0", &files, points);
+    let found = found(&machine);
+    assert_eq!(list(&machine, &found), [format!("cuda {SITE}/jax_plugins/xla_cuda13/xla_cuda_plugin.so")]);
+    let candidate = &found.candidates[0];
+    assert_eq!((candidate.priority, candidate.names[0].origin), (Some(500), NameOrigin::Known));
+    assert!(candidate.is_named("XLA_CUDA13") && !candidate.is_named("rocm"));
+    assert!(candidate.also.is_empty(), "the namespace module is the entry point's: {:?}", candidate.also);
+    assert_eq!(candidate.provenance.source, SourceKind::Python);
+    assert_eq!(
+        candidate.provenance.place,
+        Place::Python {
+            environment: machine.path("venv"),
+            directory: machine.path(SITE),
+            distribution: Some("jax_cuda13_pjrt".to_owned()),
+            version: Some("0.12.0".to_owned()),
+            announcement: PythonAnnouncement::EntryPoint {
+                group: "jax_plugins".to_owned(),
+                name: "xla_cuda13".to_owned(),
+                value: "jax_plugins.xla_cuda13".to_owned(),
+            },
+            library_distribution: None,
+        }
+    );
+    assert_message!("python::provenance", "an entry point", machine.relative(&candidate.provenance));
+    assert_eq!((candidate.manifest().name, candidate.manifest().priority), ("cuda".to_owned(), 500));
+}
+
+#[test]
+fn b_namespace_only() {
+    let machine = venv("py-b");
+    let files = [
+        ("jax_plugins/intel_extension_for_openxla/__init__.py", Text("register_plugin('sycl', priority=500)")),
+        ("jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so", plugin()),
+    ];
+    machine.wheel(SITE, "intel-extension-for-openxla", "0.8", &files, "");
+    // No distribution contains these: a plain module, and a folder that Python does not accept as a module.
+    machine.file(&format!("{SITE}/jax_plugins/plain.py"), CALL);
+    machine.plugin(&format!("{SITE}/jax_plugins/no_init/x.so"));
+    let found = found(&machine);
+    let so = format!("{SITE}/jax_plugins/intel_extension_for_openxla/pjrt_plugin_xpu.so");
+    assert_eq!(list(&machine, &found), [format!("sycl {so}"), "mine - !no library".to_owned()]);
+    let module = "jax_plugins.intel_extension_for_openxla".to_owned();
+    match &found.candidates[0].provenance.place {
+        Place::Python { announcement, distribution, .. } => {
+            assert_eq!(*announcement, PythonAnnouncement::Namespace { module });
+            assert_eq!(distribution.as_deref(), Some("intel_extension_for_openxla"));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(
+        (found.candidates[1].priority, found.candidates[1].names[0].origin),
+        (Some(450), NameOrigin::RegisterCall)
+    );
+}
+
+#[test]
+fn c_entry_points_elsewhere_and_a_third_package() {
+    let machine = venv("py-c");
+    let files = [
+        ("jax_plugin_tt/__init__.py", Text("xb.register_plugin(\"tt\", priority=500)")),
+        ("torch_plugin_tt/__init__.py", Text("class TTPlugin: pass")),
+        ("pjrt_plugin_tt/__init__.py", Text("")),
+        ("pjrt_plugin_tt/pjrt_plugin_tt.so", plugin()),
+        ("pjrt_plugin_tt/lib/libtt_metal.so", Library(Elf::new())),
+    ];
+    let points =
+        "[jax_plugins]\npjrt_plugin_tt = jax_plugin_tt\n\n[torch_xla.plugins]\ntt = torch_plugin_tt:TTPlugin\n";
+    machine.wheel(SITE, "pjrt-plugin-tt", "0.1.3", &files, points);
+    let found = found(&machine);
+    assert_eq!(list(&machine, &found), [format!("tt {SITE}/pjrt_plugin_tt/pjrt_plugin_tt.so")]);
+    let groups: Vec<&str> = found.candidates[0].provenances().map(group).collect();
+    assert_eq!(groups, ["jax_plugins", "torch_xla.plugins"]);
+}
+
+#[test]
+fn d_elsewhere_in_distribution() {
+    let machine = venv("py-d");
+    let files = [
+        ("jax_plugins/iree_metal/__init__.py", Text("register_plugin(f'iree_{x}')")),
+        ("_pjrt_libs/pjrt_plugin_iree_metal.so", plugin()),
+    ];
+    machine.wheel(SITE, "iree-metal", "1", &files, "[jax_plugins]\niree_metal = jax_plugins.iree_metal");
+    let files = [("jax_plugins/mps/__init__.py", Text("")), ("jax_plugins/mps/lib/libpjrt_plugin_mps.so", plugin())];
+    machine.wheel(SITE, "jax-mps", "1", &files, "[jax_plugins]\nmps = jax_plugins.mps");
+    let expected = [
+        format!("iree_metal {SITE}/_pjrt_libs/pjrt_plugin_iree_metal.so"),
+        format!("mps {SITE}/jax_plugins/mps/lib/libpjrt_plugin_mps.so"),
+    ];
+    assert_eq!(list(&machine, &found(&machine)), expected);
+}
+
+#[test]
+fn e_in_a_required_distribution() {
+    let machine = venv("py-e");
+    let files = [("jax_plugins/graft/__init__.py", Text(""))];
+    let points = "[jax_plugins]\ngraft = jax_plugins.graft";
+    let requires = ["numpy>=2", "Metal.PJRT_core (>=1); extra == 'x'"];
+    machine.wheel_requiring(SITE, "jax-graft", "1", &files, points, &requires);
+    machine.wheel(SITE, "metal-pjrt-core", "2", &[("metal_pjrt_core/libcore.so", plugin())], "");
+    let found = found(&machine);
+    assert_eq!(list(&machine, &found), [format!("graft {SITE}/metal_pjrt_core/libcore.so")]);
+    assert_message!("python::required", "provenance", machine.relative(&found.candidates[0].provenance));
+}
+
+#[test]
+fn f_no_announcement_at_all() {
+    let machine = venv("py-f");
+    machine.wheel(SITE, "libtpu", "0.0.51", &[("libtpu/__init__.py", Text("")), ("libtpu/libtpu.so", plugin())], "");
+    let files = [("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so", plugin())];
+    machine.wheel(SITE, "lammps-jax-pjrt-cpu", "0.11.2", &files, "");
+    machine.wheel(SITE, "fastatomstruct-xla-cpu", "1", &[("fastatomstruct_xla_cpu/libpjrt_cpu.so", plugin())], "");
+    machine.wheel(SITE, "acme-pjrt", "1", &[("acme/libacme_pjrt.so", plugin())], "");
+    machine.wheel(SITE, "pjrt-tools", "1", &[("pjrt_tools/_native.so", Library(Elf::new()))], "");
+    machine.wheel(SITE, "numpy", "2", &[("numpy/libx.so", plugin())], "");
+    let expected = [
+        format!("acme_pjrt {SITE}/acme/libacme_pjrt.so"),
+        format!("cpu {SITE}/fastatomstruct_xla_cpu/libpjrt_cpu.so"),
+        format!("cpu {SITE}/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so"),
+        format!("tpu {SITE}/libtpu/libtpu.so"),
+    ];
+    assert_eq!(list(&machine, &found(&machine)), expected, "two libraries of one name both stay");
+}
+
+#[test]
+fn g_group_xla_plugins() {
+    let machine = venv("py-g");
+    let files =
+        [("xla_plugins/xla_cpu_pjrt/__init__.py", Text("")), ("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so", plugin())];
+    machine.wheel(SITE, "xla_cpu_pjrt", "0.0.1", &files, "[xla_plugins]\nxla_cpu_pjrt = xla_plugins.xla_cpu_pjrt");
+    let found = found(&machine);
+    assert_eq!(list(&machine, &found), [format!("xla_cpu_pjrt {SITE}/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so")]);
+    assert!(found.candidates[0].is_usable());
+}
+
+#[test]
+fn h_broken_packages_hide_nothing() {
+    let machine = venv("py-h");
+    let files = [
+        ("jax_plugins/qnn/__init__.py", Text("")),
+        ("jax_plugins/qnn/pjrt_qnn.dll", Bytes(pe(PE_ARM64, &["Nothing"], &[]))),
+    ];
+    machine.wheel(SITE, "jax_qnn", "1", &files, "[jax_plugins]\nqnn = jax_plugins.qnn");
+    let lfs = Bytes(b"version https://git-lfs.github.com/spec/v1\n".to_vec());
+    let files = [("jax_plugins/lfs/__init__.py", Text("")), ("jax_plugins/lfs/pjrt_plugin_lfs.so", lfs)];
+    machine.wheel(SITE, "a-lfs", "1", &files, "[jax_plugins]\nlfs = jax_plugins.lfs");
+    machine.wheel(SITE, "b-nothing", "1", &[], "[jax_plugins]\nghost = jax_plugins.ghost:initialize\n = \nx=..bad..\n");
+    machine.file(&format!("{SITE}/c_binary-1.dist-info/entry_points.txt"), [0xff, 0xfe, b'[', 0]);
+    machine.file(&format!("{SITE}/d-1.dist-info"), "a file where a folder should be");
+    let files = [("jax_plugins/z/__init__.py", Text(CALL)), ("jax_plugins/z/z.so", plugin())];
+    machine.wheel(SITE, "z-good", "1", &files, "[jax_plugins]\nz = jax_plugins.z");
+    let found = found(&machine);
+    let lines = list(&machine, &found);
+    let z = format!("mine {SITE}/jax_plugins/z/z.so");
+    assert!(lines.contains(&z), "{lines:#?}");
+    let qnn = named(&found, "qnn");
+    assert_eq!(qnn.refusals.iter().map(Refusal::kind).collect::<Vec<_>>(), ["no GetPjrtApi", "architecture"]);
+    assert!(matches!(&named(&found, "lfs").refusals[..], [Refusal::NotALibrary { what, .. }] if what.contains("LFS")));
+    let ghost = named(&found, "ghost");
+    assert!(matches!(&ghost.refusals[..], [Refusal::NoLibrary { .. }]), "{ghost:?}");
+    assert_message!("python::malformed", "notes of ghost", machine.relative(&ghost.notes.join("\n")));
+    assert_eq!(found.candidates.iter().filter(|candidate| candidate.is_usable()).count(), 1);
+}
+
+#[test]
+fn first_distribution_shadows_others() {
+    let machine = venv("py-shadow");
+    let files = |_: &str| [("jax_plugins/m/__init__.py", Text(CALL)), ("jax_plugins/m/m.so", plugin())];
+    let points = "[jax_plugins]\nm = jax_plugins.m";
+    machine.wheel("extra", "My.Plugin", "2", &files(""), points);
+    machine.wheel(SITE, "my-plugin", "1", &files(""), points);
+    let discovery = discovery(&machine).variable("PYTHONPATH", machine.path("extra"));
+    let found = discovery.discover();
+    assert_eq!(list(&machine, &found), ["mine extra/jax_plugins/m/m.so"]);
+    let shadowed = &found.candidates[0].provenance.shadowed;
+    assert!(shadowed[0].starts_with("my_plugin 1 in ") && shadowed[0].contains(SITE), "{shadowed:?}");
+    assert!(shadowed[1].ends_with("site-packages/jax_plugins/m/__init__.py"), "{shadowed:?}");
+    assert!(found.candidates[0].provenance.to_string().contains("[shadows my_plugin 1"));
+}
+
+#[test]
+fn regular_package_hides_namespace() {
+    let machine = venv("py-regular");
+    machine.file(&format!("{SITE}/jax_plugins/a/__init__.py"), "");
+    machine.plugin(&format!("{SITE}/jax_plugins/a/a.so"));
+    machine.file("extra/jax_plugins/__init__.py", "");
+    machine.file("extra/jax_plugins/b/__init__.py", "");
+    machine.plugin("extra/jax_plugins/b/b.so");
+    let found = discovery(&machine).variable("PYTHONPATH", machine.path("extra")).discover();
+    assert_eq!(list(&machine, &found), ["b extra/jax_plugins/b/b.so"]);
+    let note = found.notes.iter().find(|note| note.about.contains(SITE)).unwrap();
+    assert_message!("python::hidden_namespace", "note", machine.relative(&note.message));
+}
+
+#[test]
+fn whole_search_path_in_order() {
+    let machine = Machine::new("py-order");
+    // Each place has its own plugin, and all places have one in common.
+    let place = |site: &str, name: &str| {
+        let common = [("jax_plugins/common/__init__.py", Text("")), ("jax_plugins/common/common.so", plugin())];
+        machine.wheel(site, "common", name, &common, "[jax_plugins]\ncommon = jax_plugins.common");
+        let module = format!("jax_plugins/{name}/__init__.py");
+        let library = format!("jax_plugins/{name}/{name}.so");
+        let own = [(module.as_str(), Text("")), (library.as_str(), plugin())];
+        machine.wheel(site, name, "1", &own, &format!("[jax_plugins]\n{name} = jax_plugins.{name}"));
+    };
+    machine.file("base/bin/python3.12", "\x7fELF");
+    machine.file("base/bin/other", "");
+    machine.file(
+        "venv/pyvenv.cfg",
+        format!(
+            "home = {}\ninclude-system-site-packages = true\nversion_info = 3.12.0.final.0\n",
+            machine.text("base/bin")
+        ),
+    );
+    place("paths/one", "p1");
+    place("venv/lib/python3.12/site-packages", "v1");
+    place("venv/lib/python3.11/site-packages", "wrong");
+    place("linked", "pth");
+    place("home/.local/lib/python3.12/site-packages", "u1");
+    place("home/.local/lib/python3.9/site-packages", "wrong2");
+    place("base/lib/python3.12/site-packages", "b1");
+    place("usr/lib/python3/dist-packages", "debian");
+    place("usr/local/lib/python3.11/dist-packages", "local");
+    machine.file(
+        "venv/lib/python3.12/site-packages/x.pth",
+        format!("# comment\n{}\nimport os; os.system('no')\n/does/not/exist\n", machine.text("linked")),
+    );
+    let discovery = discovery(&machine).variable("PYTHONPATH", machine.path("paths/one"));
+    let found = discovery.discover();
+    let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
+    assert_eq!(own, ["p1", "v1", "pth", "u1", "b1", "local", "debian"]);
+    // It is found once in the virtual environment and once in the machine's own installation. PYTHONPATH comes first in
+    // both.
+    let common = named(&found, "common");
+    assert_eq!(common.location.path(), Some(machine.path("paths/one/jax_plugins/common/common.so").as_path()));
+    assert_eq!(common.provenance.shadowed.iter().filter(|text| text.contains(" in ")).count(), 4);
+    let note = found.notes.iter().find(|note| note.about.ends_with("x.pth")).unwrap();
+    assert_message!("python::search_path", "note about x.pth", machine.relative(&note.message));
+    assert_eq!(found, discovery.discover(), "the same machine gives the same list");
+    // Excludes the machine's and the user's packages.
+    machine.file("venv/pyvenv.cfg", "home = /nowhere\ninclude-system-site-packages = false\nversion = 3.12.0\n");
+    let found = discovery.variable("PYTHONNOUSERSITE", "1").discover();
+    let own: Vec<&str> = found.candidates.iter().filter_map(|c| c.name()).filter(|name| *name != "common").collect();
+    assert_eq!(own, ["p1", "v1", "pth", "local", "debian"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn interpreters_on_path() {
+    let machine = Machine::new("py-path");
+    for (site, name) in [
+        ("usr/lib/python3.11/site-packages", "system"),
+        ("tool/lib/python3.12/site-packages", "tool"),
+        ("pyenv/versions/3.10.1/lib/python3.10/site-packages", "shimmed"),
+        ("conda/lib/python3.13/site-packages", "conda"),
+    ] {
+        machine.file(&format!("{site}/jax_plugins/{name}/__init__.py"), "");
+        machine.plugin(&format!("{site}/jax_plugins/{name}/{name}.so"));
+    }
+    machine.file("usr/bin/python3.11", "\x7fELF");
+    machine.link("usr/bin/python3", "python3.11");
+    machine.file("tool/pyvenv.cfg", "home = /usr/bin\nversion = 3.12.1\ninclude-system-site-packages = false\n");
+    machine.link("tool/bin/python3", machine.path("usr/bin/python3"));
+    machine.file("pyenv/shims/python3", "#!/bin/sh\nexec pyenv\n");
+    machine.file("pyenv/version", "3.10.1\n");
+    machine.file("wrapped/python3", "#!/bin/sh\n");
+    let path = ["tool/bin", "wrapped", "none", "pyenv/shims", "usr/bin"].map(|folder| machine.path(folder));
+    let path = std::env::join_paths(path).unwrap();
+    let found = machine.discovery().variable("PATH", path).variable("CONDA_PREFIX", machine.path("conda")).discover();
+    let names: Vec<&str> = found.candidates.iter().filter_map(|candidate| candidate.name()).collect();
+    assert_eq!(names, ["conda", "tool", "shimmed", "system"]);
+    assert!(
+        found.notes.iter().any(|note| note.about.ends_with("wrapped/python3") && note.message.contains("VIRTUAL_ENV"))
+    );
+    let given = machine.discovery().interpreter_path([machine.path("tool/bin")]).discover();
+    assert_eq!(given.candidates[0].name(), Some("tool"));
+}
+
+#[test]
+fn eggs_and_editable_installations() {
+    let machine = venv("py-eggs");
+    // An old installation, with a metadata folder that has its own list of files.
+    machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/entry_points.txt"), "[jax_plugins]\nold = oldpkg\n");
+    machine.file(&format!("{SITE}/old-1.0-py3.12.egg-info/installed-files.txt"), "../oldlib/old_plugin.so\n");
+    machine.plugin(&format!("{SITE}/oldlib/old_plugin.so"));
+    // A development folder that a .pth line adds.
+    machine.file("src/dev.egg-info/entry_points.txt", "[jax_plugins]\ndev = jax_plugins.dev\n");
+    machine.file("src/dev.egg-info/PKG-INFO", "Name: dev\n");
+    machine.file("src/jax_plugins/dev/__init__.py", "");
+    machine.plugin("src/jax_plugins/dev/dev.so");
+    machine.file(&format!("{SITE}/easy-install.pth"), machine.text("src"));
+    // An import hook of setuptools, whose dictionaries contain the paths of the modules, and one that only Python can
+    // evaluate.
+    machine.file("src2/hooked/__init__.py", "");
+    machine.plugin("src2/hooked/libhooked.so");
+    machine.file("src2/jax_plugins/spaced/__init__.py", "");
+    machine.plugin("src2/jax_plugins/spaced/spaced.so");
+    let (hooked, spaced) = (machine.text("src2/hooked"), machine.text("src2/jax_plugins/spaced"));
+    let spaces = machine.text("src2/jax_plugins");
+    machine.file(
+        &format!("{SITE}/__editable___hooked_1_finder.py"),
+        format!(
+            "MAPPING: dict[str, str] = {{'hooked': '{hooked}', 'jax_plugins.spaced': '{spaced}'}}\n\
+         NAMESPACES: dict[str, list[str]] = {{'jax_plugins': ['{spaces}']}}\n"
+        ),
+    );
+    machine.file(
+        &format!("{SITE}/__editable__.hooked-1.pth"),
+        "import __editable___hooked_1_finder; __editable___hooked_1_finder.install()",
+    );
+    machine.file(&format!("{SITE}/other.pth"), "import other_hook");
+    machine.wheel(SITE, "hooked", "1", &[], "[jax_plugins]\nhooked = hooked");
+    machine.file(
+        &format!("{SITE}/hooked-1.dist-info/direct_url.json"),
+        r#"{"url": "file:///src/hooked", "dir_info": {"editable": true}}"#,
+    );
+    // One manifest is beside the library, and one is in the metadata.
+    let manifest = |name: &str, path: &str| {
+        format!(r#"{{"format_version": "1.0", "name": "{name}", "priority": 7, "library": {{"path": "{path}"}}}}"#)
+    };
+    let (beside, within) = (manifest("acme", "libacme.so"), manifest("meta", "../meta/libmeta.so"));
+    let files = [
+        ("jax_plugins/acme_module/__init__.py", Text("register_plugin('guess', priority=1)")),
+        ("jax_plugins/acme_module/libacme.so", plugin()),
+        ("jax_plugins/acme_module/pjrt_plugin.json", Text(&beside)),
+    ];
+    machine.wheel(SITE, "acme", "1", &files, "[jax_plugins]\nm = jax_plugins.acme_module");
+    let files = [("meta/libmeta.so", plugin()), ("meta-1.dist-info/pjrt_plugin.json", Text(&within))];
+    machine.wheel(SITE, "meta", "1", &files, "");
+    let found = found(&machine);
+    assert!(named(&found, "old").is_usable() && named(&found, "dev").is_usable());
+    let hooked = named(&found, "hooked");
+    assert!(hooked.is_usable() && hooked.notes.iter().any(|note| note.contains("file:///src/hooked")), "{hooked:?}");
+    assert!(named(&found, "spaced").is_usable());
+    let note = found.notes.iter().find(|note| note.about.ends_with("other.pth")).unwrap();
+    assert_message!("python::editable", "note about other.pth", machine.relative(&note.message));
+    let acme = named(&found, "acme");
+    assert_eq!((acme.priority, acme.names[0].origin), (Some(7), NameOrigin::Manifest));
+    assert!(acme.is_named("guess") && acme.manifest_path.as_ref().unwrap().ends_with("acme_module/pjrt_plugin.json"));
+    let meta = named(&found, "meta");
+    assert!(meta.is_usable() && meta.manifest.is_some(), "{meta:?}");
+}
+
+/// A hostile package that is small on disk. Each entry point once required a scan of the whole record.
+#[test]
+fn limits_entry_points_per_distribution() {
+    let machine = venv("py-many");
+    let points: String = (0..500).map(|i| format!("p{i} = acme.m{i}\n")).collect();
+    let files = [("acme/__init__.py", Text("")), ("acme/libacme_pjrt.so", plugin())];
+    machine.wheel(SITE, "acme", "1.0", &files, &format!("[jax_plugins]\n{points}"));
+    let record = machine.path(&format!("{SITE}/acme-1.0.dist-info/RECORD"));
+    let lines: String = (0..50_000).map(|i| format!("acme/data/{i}.py,,\n")).collect();
+    std::fs::write(&record, std::fs::read_to_string(&record).unwrap() + &lines).unwrap();
+    let found = found(&machine);
+    let notes: Vec<_> = found.notes.iter().filter(|note| note.about.starts_with("acme 1.0")).collect();
+    assert_eq!(notes.len(), 1, "{:#?}", found.notes);
+    assert_message!("python::many_entry_points", "note", notes[0].message);
+    // There is one library, announced by every entry point that is read.
+    assert_eq!(found.candidates.len(), 1);
+    assert_eq!(found.candidates[0].provenances().count(), 256);
+}
