@@ -18,7 +18,7 @@ OURS = jax.devices("pjrt_cpu")[0]
 
 # Pallas lowers kernels over a mesh through its primitive `mpmd_map`, whose rule compares names of platforms. The
 # interpreter of kernels for GPUs supports one device. It starts a program for each thread and reads their state without
-# waiting for them, so the device must run brief programs with side effects within the call.
+# waiting for them, so the device must run programs with side effects within the call.
 MESH_OF_THREADS = """
 import jax, jax.numpy as jnp
 if {early}:

@@ -16,8 +16,6 @@ use super::memory::KINDS;
 
 /// Cost and size in bytes up to which a program finishes before another thread could start to run it.
 const QUICK: f64 = 262_144.0;
-/// Cost up to which a caller waits for a program with side effects.
-const BRIEF: f64 = 65_536.0;
 /// Cost of a transcendental function, in operations.
 const TRANSCENDENTAL: f64 = 16.0;
 
@@ -31,7 +29,6 @@ pub struct CpuExecutable {
     cost: Cost,
     memory: MemoryEstimate,
     is_quick: bool,
-    ends_with_call: bool,
     calls_handlers: bool,
     has_side_effects: bool,
 }
@@ -49,12 +46,6 @@ impl CpuExecutable {
         self.is_quick
     }
 
-    /// Whether a run has ended when the call that starts it returns, if its inputs are ready. XLA's CPU client runs such
-    /// programs on the caller's thread, and programs rely on the order of side effects.
-    pub(crate) fn ends_with_call(&self) -> bool {
-        self.ends_with_call
-    }
-
     /// Whether a run may call a handler of a custom call. A handler may depend on the thread that it runs on.
     #[inline]
     pub(crate) fn calls_handlers(&self) -> bool {
@@ -62,6 +53,9 @@ impl CpuExecutable {
     }
 
     /// Whether a run has effects other than its outputs.
+    ///
+    /// If its inputs are ready, such a run has ended when the call that starts it returns. XLA's CPU client does the same
+    /// for programs with host callbacks, and frameworks rely on the order of the callbacks.
     pub(crate) fn has_side_effects(&self) -> bool {
         self.has_side_effects
     }
@@ -146,14 +140,11 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
             readable(MOST_BYTES)
         )));
     }
-    let arithmetic = cost.flops + TRANSCENDENTAL * cost.transcendentals;
-    let work = arithmetic + bytes(memory.accessed);
+    let work = cost.flops + TRANSCENDENTAL * cost.transcendentals + bytes(memory.accessed);
     let executable = CpuExecutable {
         cost,
         memory,
         is_quick: !memory.loops && work <= QUICK,
-        // The cost counts one iteration of each loop, as XLA's does.
-        ends_with_call: compiled.has_side_effects() && arithmetic <= BRIEF,
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
         program: compiled,

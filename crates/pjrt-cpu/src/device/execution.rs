@@ -91,7 +91,7 @@ impl State {
         let is_within_handler = || self.workers.is_own_thread();
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
         let is_here =
-            is_quick || self.deterministic || (member.is_none() && executable.ends_with_call() && is_within_handler());
+            is_quick || self.deterministic || (member.is_none() && executable.has_side_effects() && is_within_handler());
         if is_here && is_ready(launch) {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,
@@ -180,7 +180,7 @@ impl State {
     ///
     /// A thread of the client does not wait, because the program may need this thread.
     fn is_awaited(&self, executable: &CpuExecutable) -> bool {
-        executable.ends_with_call() && !self.workers.is_own_thread()
+        executable.has_side_effects() && !self.workers.is_own_thread()
     }
 
     /// Waits until the devices may have another execution in flight.

@@ -1,6 +1,6 @@
 //! Programs whose custom calls have side effects: when they run, and on how many threads.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn count(client: &Client, n: i32) -> Buffer {
 }
 
 #[test]
-fn brief_program_has_ended_when_call_returns() {
+fn program_has_ended_when_call_returns() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     ffi::register("side_effects.slow", |_| {
         thread::sleep(SLOW);
@@ -53,9 +53,36 @@ fn brief_program_has_ended_when_call_returns() {
     }
 }
 
+/// The size of the program does not matter.
+#[test]
+fn large_program_has_ended_when_call_returns() {
+    static CALLED: AtomicBool = AtomicBool::new(false);
+    ffi::register("side_effects.last", |_| {
+        thread::sleep(SLOW);
+        CALLED.store(true, Ordering::Relaxed);
+        Ok(())
+    })
+    .unwrap();
+    let client = client(1);
+    let program = compile(
+        &client,
+        "func.func @main(%x: tensor<256x256xf32>) -> tensor<256x256xf32> {
+           %0 = stablehlo.dot_general %x, %x, contracting_dims = [1] x [0]
+             : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+           stablehlo.custom_call @side_effects.last(%0) {api_version = 4 : i32, has_side_effect = true}
+             : (tensor<256x256xf32>) -> ()
+           return %0 : tensor<256x256xf32>
+         }",
+    );
+    let x = client.buffer_from_host(&vec![1.0f32; 256 * 256], &[256, 256]).unwrap();
+    let outputs = program.execute(&[&x]).unwrap();
+    assert!(CALLED.load(Ordering::Relaxed));
+    assert_eq!(outputs[0].to_host::<f32>().unwrap(), [256.0; 256 * 256]);
+}
+
 /// A framework reads no event of a program without results.
 #[test]
-fn call_returns_error_of_brief_program() {
+fn call_returns_error_of_program() {
     ffi::register("side_effects.fails", |_| Err(device_plugin::Error::invalid_argument("the handler fails"))).unwrap();
     let client = client(1);
     let program = compile(&client, &effect_in_loop("side_effects.fails"));
@@ -65,7 +92,7 @@ fn call_returns_error_of_brief_program() {
 }
 
 #[test]
-fn handler_runs_brief_program_to_its_end() {
+fn handler_runs_program_to_its_end() {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     static INNER: OnceLock<(LoadedExecutable, Buffer)> = OnceLock::new();
     ffi::register("side_effects.inner", |_| {
