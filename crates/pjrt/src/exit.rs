@@ -9,7 +9,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use crate::api::{contain, in_callback};
@@ -17,6 +17,8 @@ use crate::in_flight::{InFlight, Ticket};
 
 /// Maximum delay of the process's end, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(5000);
+/// When the process's end stops waiting. The first exit handler sets it for all of them.
+static DEADLINE: OnceLock<Instant> = OnceLock::new();
 /// The process that registered the guard. A forked child has none of the threads that would end the operations.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// Pending operations of the clients of this process.
@@ -146,10 +148,11 @@ extern "C" fn at_exit() {
         return;
     }
     contain(|| {
-        let limit = Duration::from_millis(LIMIT.load(Relaxed));
-        let now = Instant::now();
-        // If the clock cannot represent the deadline, use one that is 34 years away.
-        let until = now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30));
+        let until = *DEADLINE.get_or_init(|| {
+            let (now, limit) = (Instant::now(), Duration::from_millis(LIMIT.load(Relaxed)));
+            // If the clock cannot represent the deadline, use one that is 34 years away.
+            now.checked_add(limit).unwrap_or(now + Duration::from_secs(1 << 30))
+        });
         let clients = std::mem::take(&mut *CLIENTS.lock().unwrap_or_else(PoisonError::into_inner));
         for client in &clients {
             if let Some(client) = client.upgrade() {

@@ -11,7 +11,7 @@ use recorded_messages::assert_message;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fake::{Fake, plugin_of, table};
 use pjrt::{Client, ClientOptions, CompileOptions, ErrorKind, LoadedExecutable, Placement, Plugin, Program};
@@ -236,6 +236,23 @@ mod process {
         let event = client.buffer_from_host(&[1u8], &[1]).unwrap().ready_event().unwrap();
         event.on_ready(|_| println!("the callback ran")).unwrap();
         std::process::exit(0);
+    }
+
+    /// Each client registers exit handlers. All of them together wait no longer than the limit.
+    #[test]
+    fn handlers_share_one_limit() {
+        const LIMIT: Duration = Duration::from_secs(1);
+        const CLIENTS: u32 = 40;
+        if std::env::var_os(CHILD).is_some() {
+            pjrt::set_exit_wait(LIMIT);
+            for _ in 0..CLIENTS {
+                start_operation();
+            }
+            std::process::exit(0);
+        }
+        let start = Instant::now();
+        let (success, text) = child("process::handlers_share_one_limit", "fake");
+        assert!(success && start.elapsed() < LIMIT * CLIENTS / 2, "{:?}: {text}", start.elapsed());
     }
 
     const WAYS: [&str; 6] = ["on_ready", "to_host_async", "static", "forget", "exit", "shutdown"];

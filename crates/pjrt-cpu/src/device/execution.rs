@@ -90,8 +90,9 @@ impl State {
         // the program.
         let is_within_handler = || self.workers.is_own_thread();
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
-        let is_here =
-            is_quick || self.deterministic || (member.is_none() && executable.has_side_effects() && is_within_handler());
+        let is_here = is_quick
+            || self.deterministic
+            || (member.is_none() && executable.has_side_effects() && is_within_handler());
         if is_here && is_ready(launch) {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,

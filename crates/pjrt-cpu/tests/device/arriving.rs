@@ -1,5 +1,4 @@
-//! Launches programs on data that has not arrived yet. Uses the C table directly. Frameworks can do this, but the
-//! caller's side of this SDK has no function for it.
+//! Launches programs on data that has not arrived yet. Uses the C table directly, as a C++ framework does.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

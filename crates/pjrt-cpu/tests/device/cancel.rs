@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use pjrt::{
-    Client, ClientOptions, CompileOptions, ErrorCode, ExecuteOptions, Execution, Input, LoadedExecutable, Program,
+    Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Execution, Input, LoadedExecutable,
+    Program, Shape,
 };
 use pjrt_cpu::ffi;
 
@@ -178,8 +179,14 @@ fn side_effects_outlive_the_client() {
     *GATE.lock().unwrap() = Some((begin, gate));
     let client = client(1);
     let program = compile(&client, EFFECTS);
-    let x = client.buffer_from_host(&[1.0f32], &[]).unwrap();
+    // A call waits for a program with side effects unless an input is still to come.
+    let memory = client.default_device().unwrap().default_memory().unwrap();
+    let scalar = Shape::new(ElementType::F32, []);
+    let arriving = client.create_buffers_for_async_host_to_device(&[scalar], &memory).unwrap();
+    let x = arriving.retrieve_buffer(0).unwrap();
     let execution = program.execute_with([Input::Donate(x)], &options(1)).unwrap();
+    arriving.transfer_last_data(0, 0, 1.0f32.to_ne_bytes()).unwrap().wait().unwrap();
+    drop(arriving);
     begun.recv().unwrap();
     std::thread::scope(|scope| {
         let ending = scope.spawn(move || drop((execution, program, client)));

@@ -127,7 +127,8 @@ fn unknown_names_and_files_are_errors() {
     };
     let missing = "/nonexistent/plugin.so";
     assert!(matches!(&refusals(missing)[..], [Refusal::Missing { path }] if path.to_str() == Some(missing)));
-    assert_eq!(plugin_registry::names(), ["pjrt_cpu", "cpu"]);
+    // Other tests register plugins.
+    assert_eq!(plugin_registry::names()[..2], ["pjrt_cpu", "cpu"]);
     let program = folder().join("axpy.mlir");
     assert!(matches!(refusals(program.to_str().unwrap())[..], [Refusal::NotALibrary { .. }]));
 }
