@@ -40,8 +40,19 @@ struct Context<'r, 'h> {
 
 impl Code {
     /// Verifies and compiles a program.
+    ///
+    /// # Errors
+    ///
+    /// A program that breaks a rule or that is too large, another processor than the supported ones, or an error or a
+    /// panic of the code generator.
     pub fn compile(program: &Program) -> Result<Code, Error> {
         verify(program)?;
+        #[expect(clippy::disallowed_methods, reason = "a caller can interpret the program instead")]
+        let code = catch_unwind(|| Code::generate(program));
+        code.unwrap_or_else(|panic| Err(Error::Generator(format!("it panicked: {}", message(panic.as_ref())))))
+    }
+
+    fn generate(program: &Program) -> Result<Code, Error> {
         let failed = |error: &dyn fmt::Display| Error::Generator(error.to_string());
         let mut flags = settings::builder();
         let verifier = if cfg!(debug_assertions) { "true" } else { "false" };
@@ -135,6 +146,12 @@ impl Drop for Code {
             unsafe { module.free_memory() };
         }
     }
+}
+
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
 impl fmt::Debug for Code {

@@ -10,6 +10,14 @@ pub enum Error {
     /// The program breaks a rule of its representation.
     #[error("the program is invalid: {0}")]
     Invalid(String),
+    /// The program has more values than the code generator translates in a reasonable time.
+    #[error("the program has {values} values, and the limit is {limit}")]
+    TooLarge {
+        /// The number of values.
+        values: usize,
+        /// The maximum number of values.
+        limit: usize,
+    },
     /// The code generator failed.
     #[error("the code generator failed: {0}")]
     Generator(String),

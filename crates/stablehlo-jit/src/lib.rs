@@ -9,7 +9,7 @@
 //! each run. Its statements load and store elements, compute, repeat, choose, and call the caller's [`Host`] for steps that it
 //! cannot express. The caller translates its own representation to a program; `stablehlo-cpu` does this after it has
 //! resolved shapes and inlined calls. [`Code::compile`] verifies a program, translates it, and returns [`Code`] to
-//! run.
+//! run. Larger programs than the code generator translates in a fraction of a second are errors.
 //!
 //! Ops have the semantics of StableHLO. Division by zero, shifts by more bits than there are, and conversions of numbers
 //! that do not fit are defined. Functions such as `sine` are [calls](Function) of the caller's functions, so that compiled and

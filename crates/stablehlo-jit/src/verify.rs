@@ -7,12 +7,17 @@ use crate::ir::{
 
 /// Maximum nesting of statements.
 const MAX_DEPTH: usize = 64;
+/// Maximum number of values. The time and the memory of the code generator grow faster than the program.
+const MAX_VALUES: usize = 16_384;
 
 /// Checks a program.
 ///
 /// Each value is defined once, before its uses and in a block around them, and operands have the right types. Each
 /// access lies in its array. Only arrays that can be written are written.
 pub(crate) fn verify(program: &Program) -> Result<(), Error> {
+    if program.values.len() > MAX_VALUES {
+        return Err(Error::TooLarge { values: program.values.len(), limit: MAX_VALUES });
+    }
     let mut verifier = Verifier {
         program,
         states: vec![State::Undefined; program.values.len()],

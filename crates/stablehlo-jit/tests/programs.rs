@@ -48,6 +48,29 @@ fn reader(count: usize, offset: usize, stride: isize) -> Program {
     program
 }
 
+/// A program that adds an element to itself, again and again, so that it has `count` values.
+fn doubler(count: usize) -> Program {
+    let mut program = Program::new();
+    let array = program.array(8, true);
+    let whole = access(array, 0, &[]);
+    let mut x = program.value(Element::I64);
+    program.body.statements.push(set(x, Expression::Load(whole.clone())));
+    for _ in 1..count {
+        let next = program.value(Element::I64);
+        program.body.statements.push(set(next, Expression::Binary(Binary::Add, x, x)));
+        x = next;
+    }
+    program.body.statements.push(Statement::Store { to: whole, value: x });
+    program
+}
+
+#[test]
+fn large_programs_are_left_to_the_interpreter() {
+    let compiled = Code::compile(&doubler(1000));
+    assert!(compiled.is_ok(), "{compiled:?}");
+    assert!(matches!(Code::compile(&doubler(1 << 20)), Err(Error::TooLarge { values: 0x10_0000, .. })));
+}
+
 #[test]
 fn accesses_must_lie_in_their_array() {
     for (count, offset, stride, fits) in [
