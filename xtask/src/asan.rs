@@ -70,17 +70,17 @@ impl Nightly {
         Ok(cargo)
     }
 
-    /// Runs the tests, and passes every line of their output to `seen`.
-    pub(crate) fn test(&self, mut seen: impl FnMut(&str)) -> Result<(), Error> {
+    /// Runs the tests. `shows` tells which lines of their output appear.
+    pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);
-        sh::run_watched(&mut protocol, &mut seen)?;
+        sh::run_filtered(&mut protocol, &mut shows)?;
         // Run the tests of the caller's side with separately built plugins. Without plugins, these tests print that
         // they are skipped.
         let plugins = package::PLUGINS.iter().filter_map(|plugin| plugin.path().ok());
         let mut pjrt = self.cargo(&["test", "-p", "pjrt-rs", "--tests"])?;
         pjrt.args(["--", "--show-output"]).env("PJRT_TEST_PLUGINS", std::env::join_paths(plugins)?);
-        sh::run_watched(&mut pjrt, &mut seen)
+        sh::run_filtered(&mut pjrt, &mut shows)
     }
 }
 

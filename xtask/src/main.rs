@@ -84,7 +84,7 @@ fn main() -> ExitCode {
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
-        ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| {})),
+        ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| true)),
         ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
         ["fuzz", args @ ..] => fuzz::arguments(args),
         ["book"] => tools::book(),
@@ -127,7 +127,7 @@ fn c_tests() -> Result<(), Error> {
 
 fn vendor() -> Result<(), Error> {
     let main = python::JAX.iter().find(|jax| jax.version == python::MAIN);
-    vendor::run(main.and_then(|jax| jax.python().ok()).as_deref(), |_| {})
+    vendor::run(main.and_then(|jax| jax.python().ok()).as_deref(), |_| true)
 }
 
 fn plugins(plugins: &[package::Plugin]) -> Result<(), Error> {

@@ -66,6 +66,14 @@ fn show(command: &Command) -> String {
 
 /// Runs a command, shows its output and passes every line of it to `seen`.
 pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> Result<(), Error> {
+    run_filtered(command, |line| {
+        seen(line);
+        true
+    })
+}
+
+/// Runs a command, and shows the lines of its output for which `shows` returns true.
+pub(crate) fn run_filtered(command: &mut Command, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -74,8 +82,9 @@ pub(crate) fn run_watched(command: &mut Command, mut seen: impl FnMut(&str)) -> 
     let stdout = child.stdout.take().ok_or("no pipe to the command")?;
     for line in BufReader::new(stdout).lines() {
         let line = line?;
-        println!("{line}");
-        seen(&line);
+        if shows(&line) {
+            println!("{line}");
+        }
     }
     let status = child.wait()?;
     if status.success() { Ok(()) } else { Err(format!("{} failed: {status}", show(command)).into()) }

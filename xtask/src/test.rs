@@ -19,8 +19,19 @@ struct Report {
     broken: Vec<String>,
     /// Outputs of failed Rust tests, without the frames of backtraces.
     failures: Vec<String>,
-    /// Whether the current line belongs to the output of a failed test.
-    in_failures: bool,
+    part: Part,
+}
+
+/// The part of a test program's output that the current line belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    /// The names of the tests and their results.
+    #[default]
+    Tests,
+    /// The output of the tests that passed.
+    Successes,
+    /// The output of the tests that failed.
+    Failures,
 }
 
 /// Runs the tests. With `all`, also those of every version of JAX, under sanitizers, and of plugins without their hardware.
@@ -142,7 +153,7 @@ impl Report {
         }
         // Passing tests list their skipped checks. Without this option, Cargo hides their output.
         tests.args(["--", "--show-output"]);
-        let outcome = sh::run_watched(&mut tests, |line| self.cargo_line(line));
+        let outcome = sh::run_filtered(&mut tests, |line| self.cargo_line(line));
         self.check("cargo test", outcome);
     }
 
@@ -288,13 +299,15 @@ impl Report {
         }
     }
 
-    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`, and keeps the output of failed tests.
-    fn cargo_line(&mut self, line: &str) {
+    /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`, and keeps the output of failed tests. Returns
+    /// whether to show the line: passing tests print thousands of lines, of which only skipped checks matter.
+    fn cargo_line(&mut self, line: &str) -> bool {
+        let is_result = line.starts_with("test result: ");
         match line {
-            "failures:" => self.in_failures = true,
-            "successes:" => self.in_failures = false,
-            _ if line.starts_with("test result: ") => self.in_failures = false,
-            _ if self.in_failures && !is_frame(line) => self.failures.push(line.to_owned()),
+            "failures:" => self.part = Part::Failures,
+            "successes:" => self.part = Part::Successes,
+            _ if is_result => self.part = Part::Tests,
+            _ if self.part == Part::Failures && !is_frame(line) => self.failures.push(line.to_owned()),
             _ => {}
         }
         if let Some(counts) = line.strip_prefix("test result: ") {
@@ -302,7 +315,9 @@ impl Report {
             self.failed += sh::number_before(counts, " failed");
         } else if let Some(what) = line.strip_prefix("SKIPPED ") {
             self.skipped.push(what.to_owned());
+            return true;
         }
+        self.part != Part::Successes && !line.is_empty() && !(line.starts_with("test ") && line.ends_with(" ... ok"))
     }
 
     /// Counts pytest's closing line, `5 passed, 1 skipped in 3.21s`.
@@ -357,7 +372,7 @@ mod tests {
     fn results_are_counted() {
         let mut report = Report::default();
         report.cargo_line("test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out");
-        report.cargo_line("SKIPPED layout: no headers");
+        assert!(report.cargo_line("SKIPPED layout: no headers"));
         report.pytest_line("1 failed, 7 passed in 3.21s");
         assert_eq!((report.passed, report.failed), (19, 4));
         assert_eq!(report.skipped, ["layout: no headers"]);
@@ -366,12 +381,24 @@ mod tests {
     }
 
     #[test]
+    fn passing_tests_show_only_what_they_skip() {
+        let output = "running 2 tests\ntest a ... ok\ntest b ... ok\n\nsuccesses:\n\n---- a stdout ----\nfine\n\
+                      SKIPPED c: no headers\n\nsuccesses:\n    a\n    b\n\ntest result: ok. 2 passed; 0 failed; 0 ignored";
+        let mut report = Report::default();
+        let shown: Vec<&str> = output.lines().filter(|line| report.cargo_line(line)).collect();
+        let result = "test result: ok. 2 passed; 0 failed; 0 ignored";
+        assert_eq!(shown, ["running 2 tests", "SKIPPED c: no headers", result]);
+    }
+
+    #[test]
     fn failed_output_without_frames() {
         let output = "successes:\n---- a stdout ----\nfine\nfailures:\n---- b stdout ----\nthread 'b' panicked\n  \
                       12: core::panic\n         at src/lib.rs:3:5\nfailures:\n    b\ntest result: FAILED. 1 passed; 1 \
                       failed; 0 ignored\nother";
         let mut report = Report::default();
-        output.lines().for_each(|line| report.cargo_line(line));
+        let shown: Vec<&str> = output.lines().filter(|line| report.cargo_line(line)).collect();
+        assert_eq!(shown[..2], ["failures:", "---- b stdout ----"]);
+        assert_eq!(shown.last(), Some(&"other"));
         assert_eq!(report.failures, ["---- b stdout ----", "thread 'b' panicked", "    b"]);
         assert_eq!((report.passed, report.failed), (1, 1));
     }
