@@ -88,6 +88,7 @@ mod per_type;
 mod plugin;
 pub mod profiler;
 mod program;
+mod rendezvous;
 mod serialized_format;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
@@ -125,6 +126,7 @@ pub use plugin_manifest::{
 };
 use plugin_manifest::{artifact, contain};
 pub use program::{Compiled, ExecutableInfo};
+pub use rendezvous::{Rendezvous, RendezvousStore};
 
 /// Defines the C functions of a shared library for a plugin of another crate, as `#[device_plugin(export)]` does for one
 /// of the same crate: `GetPjrtApi` and `DevicePlugin_GetDescriptor`.
