@@ -25,6 +25,7 @@ const SAFE: &[&str] = &[
     "crates/stablehlo-cpu",
     "crates/pjrt-cpu",
     "crates/pjrt-cpu-plugin",
+    "crates/process-transport",
     "crates/plugin-macros",
     "crates/pjrt-cli",
     "xtask",
@@ -43,6 +44,8 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo-jit", "pjrt-rs-sys"),
     ("stablehlo-jit", "pjrt-types"),
     ("stablehlo-jit", "stablehlo-cpu"),
+    ("process-transport", "pjrt-rs-sys"),
+    ("process-transport", "device-plugin"),
     // `pjrt-rs` depends on it only with the feature `hazards`.
     ("pjrt-rs", "stablehlo-rs"),
     ("pjrt-cpu", "libloading"),

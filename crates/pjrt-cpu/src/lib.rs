@@ -11,7 +11,8 @@
 //! next launch waits. The default is the variable `PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE`, or 32 if it is not
 //! set. `deterministic` runs each execution on the caller's thread. With `plain_platform_name`, the platform is called
 //! `pjrtcpu` in place of `pjrt_cpu`, as PyTorch/XLA prefers. Each device has the memories `device` and
-//! `pinned_host`. A small program runs before the call returns, and a larger one on the client's threads.
+//! `pinned_host`. With `node_id` and `num_nodes`, several processes run programs together, each with devices of its own
+//! (see the book's chapter "Many processes"). A small program runs before the call returns, and a larger one on the client's threads.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -35,6 +36,10 @@ pub mod engine {
 #[cfg(doctest)]
 #[doc = include_str!("../../../book/src/cpu.md")]
 struct Book;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../book/src/many-processes.md")]
+struct ManyProcesses;
 
 /// Tests the examples of the package's README.
 #[cfg(doctest)]

@@ -6,28 +6,29 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use device_plugin::features::{
-    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, DmaMappings, DynamicShapes, Features,
-    ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profiler,
+    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, Distributed, DmaMappings, DynamicShapes,
+    Features, ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profiler,
 };
 use device_plugin::{
     Backend, ClientOptions, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error,
-    Event, ExecutableInfo, ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement, Program,
-    Result, Shape, TopologyInfo,
+    Event, ExecutableInfo, ForeignMemory, HostArray, Launch, MemoryInfo, MemoryStats, NamedValue, Placement,
+    ProcessInfo, ProcessState, Program, Rendezvous, Result, Shape, TopologyInfo,
 };
 
 use super::buffer::{CpuBuffer, Lent};
 use super::compile::{CpuExecutable, compile};
 use super::config::Config;
 use super::execution::State;
+use super::job::Job;
 use super::memory::{self, Memories, run_error};
 use super::running::Running;
 use super::types;
 use super::workers::Workers;
 use stablehlo_cpu::Tensor;
 
-/// The devices of a client. All of them run on this machine.
+/// The devices of a client: those of this process, and in a run of several processes also those of the others.
 pub struct CpuBackend {
-    devices: usize,
+    devices: Vec<DeviceInfo>,
     platform_name: &'static str,
     state: Arc<State>,
 }
@@ -48,21 +49,29 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 impl CpuBackend {
-    fn new(config: &Config) -> Self {
+    fn new(config: &Config, options: &ClientOptions) -> Result<Self> {
         let threads = available_parallelism().map_or(1, usize::from);
+        let mut devices = device_infos(config.devices);
+        let mut job = None;
+        if let Some(rendezvous) = Rendezvous::from_options(options, config.platform_name)? {
+            let joined;
+            (joined, devices) = Job::join(rendezvous, config, &platform_version(), devices)?;
+            job = Some(Arc::new(joined));
+        }
         let state = State {
-            memories: Memories::new(config),
-            workers: Workers::new(threads, config.devices),
+            memories: Memories::new(config, devices.len()),
+            workers: Workers::new(threads, devices.len()),
             deterministic: config.deterministic,
             running: Arc::new(Running::new(config.in_flight)),
+            job,
         };
-        Self { devices: config.devices, platform_name: config.platform_name, state: Arc::new(state) }
+        Ok(Self { devices, platform_name: config.platform_name, state: Arc::new(state) })
     }
 }
 
 impl fmt::Debug for CpuBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CpuBackend").field("devices", &self.devices).finish_non_exhaustive()
+        f.debug_struct("CpuBackend").field("devices", &self.devices.len()).finish_non_exhaustive()
     }
 }
 
@@ -94,20 +103,21 @@ impl Backend for CpuBackend {
         .multi_device()
         .poisoning()
         .cost_analysis()
+        .distributed()
         .profiler()
         .ffi()
         .queued();
 
     fn create(options: &ClientOptions) -> Result<Self> {
-        Ok(Self::new(&Config::new(options, variable)?))
+        Self::new(&Config::new(options, variable)?, options)
     }
 
     fn devices(&self) -> Vec<DeviceInfo> {
-        device_infos(self.devices)
+        self.devices.clone()
     }
 
     fn memories(&self) -> Vec<MemoryInfo> {
-        memory::infos(self.devices().iter().map(|device| device.id))
+        memory::infos(self.devices.iter().filter(|device| device.addressable).map(|device| device.id))
     }
 
     fn buffer_from_host(&self, host: HostArray<'_>, to: Placement) -> Result<CpuBuffer> {
@@ -141,7 +151,7 @@ impl Backend for CpuBackend {
 
     fn compile(&self, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
         self.state.workers.check_process()?;
-        compile::<Self>(program, options)
+        compile::<Self>(program, options, self.state.job.as_deref())
     }
 
     fn execute(&self, executable: &Arc<CpuExecutable>, launch: &mut Launch<'_, Self>) -> Result<Event> {
@@ -173,6 +183,12 @@ impl Platform for CpuBackend {
 
 impl MemoryStatistics for CpuBackend {
     fn memory_stats(&self, device: usize) -> Result<MemoryStats> {
+        if let Some(info) = self.devices.get(device).filter(|info| !info.addressable) {
+            let (id, process) = (info.id, info.process_index);
+            return Err(Error::invalid_argument(format!(
+                "device {id} belongs to process {process}, which has its statistics"
+            )));
+        }
         self.state.memories.stats(device)
     }
 
@@ -262,7 +278,7 @@ impl NamedOptions for CpuBackend {
 
 impl AheadOfTime for CpuBackend {
     fn compile_for(_: &TopologyInfo, program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
-        compile::<Self>(program, options)
+        compile::<Self>(program, options, None)
     }
 
     /// Returns a machine with the number of devices in the options or in the name, such as `4` or `cpu:4`.
@@ -293,6 +309,23 @@ impl Poisoning for CpuBackend {
     /// within the call that launches it, so its execution has already ended.
     fn poison_execution(&self, device: usize, launch_id: i32, error: Error) -> Result<bool> {
         Ok(self.state.running.poison(device, launch_id, &error))
+    }
+}
+
+impl Distributed for CpuBackend {
+    fn process_index(&self) -> i32 {
+        self.state.job.as_ref().map_or(0, |job| i32::try_from(job.rank()).unwrap_or(i32::MAX))
+    }
+
+    /// Fails the launches that wait for a process that the framework knows to have failed.
+    fn update_global_process_info(&self, processes: &[ProcessInfo]) -> Result<()> {
+        let Some(job) = &self.state.job else { return Ok(()) };
+        for process in processes {
+            if let (Ok(rank), ProcessState::Failed(error)) = (usize::try_from(process.process_index), &process.state) {
+                job.lose(rank, &format!("the framework reports that it failed: {}", error.message()));
+            }
+        }
+        Ok(())
     }
 }
 

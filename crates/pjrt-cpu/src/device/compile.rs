@@ -1,5 +1,7 @@
 //! Compiles a framework's program for this device, and answers its queries about the result.
 
+use std::sync::Arc;
+
 use device_plugin::{
     Backend, CompileOptions, Compiled, CompiledMemoryStats, ElementType, Error, ExecutableInfo, NamedValue, Program,
     Result, Shape,
@@ -11,6 +13,7 @@ use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, Mem
 use super::config::readable;
 use super::custom_calls;
 use super::dump::dump;
+use super::job::{Job, Span};
 use super::layouts::Layouts;
 use super::memory::KINDS;
 
@@ -31,6 +34,7 @@ pub struct CpuExecutable {
     is_quick: bool,
     calls_handlers: bool,
     has_side_effects: bool,
+    span: Option<Arc<Span>>,
 }
 
 impl CpuExecutable {
@@ -58,6 +62,11 @@ impl CpuExecutable {
     /// for programs with host callbacks, and frameworks rely on the order of the callbacks.
     pub(crate) fn has_side_effects(&self) -> bool {
         self.has_side_effects
+    }
+
+    /// The devices of the program, if they belong to several processes.
+    pub(crate) fn span(&self) -> Option<&Arc<Span>> {
+        self.span.as_ref()
     }
 
     /// Costs under the names that XLA uses.
@@ -98,10 +107,21 @@ fn bytes(bytes: usize) -> f64 {
     bytes as f64
 }
 
-/// Compiles a program whose custom calls the backend `B` handles.
-pub(crate) fn compile<B: Backend>(program: &Program, options: &CompileOptions) -> Result<Compiled<CpuExecutable>> {
+/// Compiles a program whose custom calls the backend `B` handles. Its devices may belong to the processes of `job`.
+pub(crate) fn compile<B: Backend>(
+    program: &Program,
+    options: &CompileOptions,
+    job: Option<&Job>,
+) -> Result<Compiled<CpuExecutable>> {
     let module = device_plugin::stablehlo::parse(program, device_plugin::stablehlo::VerifyLevel::FULL)?;
-    compile_module::<B>(&module, options)
+    let mut compiled = compile_module::<B>(&module, options)?;
+    if let (Some(job), Some(assignment)) = (job, &options.device_assignment) {
+        let executable = &mut compiled.executable;
+        executable.span = job.span(assignment, || (compiled.info.name.clone(), module.to_string()))?.map(Arc::new);
+        // An execution as a member of a launch starts in one place only.
+        executable.is_quick &= executable.span.is_none();
+    }
+    Ok(compiled)
 }
 
 /// The engine's settings for these options, with row-major parameters and outputs.
@@ -147,6 +167,7 @@ pub(crate) fn compile_module<B: Backend>(module: &Module, options: &CompileOptio
         is_quick: !memory.loops && work <= QUICK,
         calls_handlers: compiled.calls_handlers(),
         has_side_effects: compiled.has_side_effects(),
+        span: None,
         program: compiled,
     };
     let info = info(&executable.program, entry, &parameters, &outputs)?;

@@ -1,6 +1,8 @@
 //! A client's configuration: its options, and environment variables for the options that are not given.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
+use std::time::Duration;
 
 use device_plugin::{ClientOptions, Error, OptionSchema, OptionSpec, OptionType, Result, Value};
 
@@ -28,6 +30,16 @@ const IN_FLIGHT_VARIABLE: &str = "PJRT_CPU_MAX_INFLIGHT_COMPUTATIONS_PER_DEVICE"
 /// Its default, which is XLA's.
 const DEFAULT_IN_FLIGHT: usize = 32;
 
+/// Rank of this process, and the number of processes.
+const NODE: &str = "node_id";
+const NODES: &str = "num_nodes";
+/// How long to wait for the other processes when the client is created, and in a collective.
+const RENDEZVOUS_TIMEOUT: &str = "rendezvous_timeout_ms";
+const COLLECTIVE_TIMEOUT: &str = "collective_timeout_ms";
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
+/// The address at which processes of other machines reach this one.
+const LISTEN: &str = "listen_address";
+
 /// Largest number of devices of a client.
 pub(crate) const MOST_DEVICES: i64 = 1024;
 
@@ -44,6 +56,12 @@ pub(crate) struct Config {
     pub(crate) deterministic: bool,
     /// Name of the platform that the client reports.
     pub(crate) platform_name: &'static str,
+    /// How long to wait for the other processes when the client is created.
+    pub(crate) rendezvous_timeout: Duration,
+    /// How long to wait for another process in a collective.
+    pub(crate) collective_timeout: Duration,
+    /// Where processes of other machines reach this one. Without it, all processes are on this machine.
+    pub(crate) listen_address: Option<IpAddr>,
 }
 
 /// The options, for frameworks that check them before they load the plugin.
@@ -83,13 +101,43 @@ pub(crate) fn schema() -> OptionSchema {
             OptionType::Bool,
             format!("report the platform name {PLAIN_NAME} in place of {NAME}, for PyTorch/XLA; by default false"),
         ),
+        OptionSpec::new(NODE, OptionType::Int64, format!("rank of this process, from 0 to {NODES} - 1")),
+        OptionSpec::new(NODES, OptionType::Int64, "number of processes that run programs together; by default 1"),
+        OptionSpec::new(
+            RENDEZVOUS_TIMEOUT,
+            OptionType::Int64,
+            "milliseconds to wait for the other processes when the client is created; by default 300000",
+        ),
+        OptionSpec::new(
+            COLLECTIVE_TIMEOUT,
+            OptionType::Int64,
+            "milliseconds to wait for another process in a collective operation; by default 300000",
+        ),
+        OptionSpec::new(
+            LISTEN,
+            OptionType::String,
+            "IP address of this machine at which processes of other machines reach this one, without encryption; by \
+             default all processes must be on this machine",
+        ),
     ])
 }
 
 impl Config {
     /// Reads the options, and the environment variables of options that are not given.
     pub(crate) fn new(options: &ClientOptions, variable: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
-        options.expect_only(&[DEVICES, DEVICES_ALIAS, LIMIT, IN_FLIGHT, DETERMINISTIC, PLAIN])?;
+        options.expect_only(&[
+            DEVICES,
+            DEVICES_ALIAS,
+            LIMIT,
+            IN_FLIGHT,
+            DETERMINISTIC,
+            PLAIN,
+            NODE,
+            NODES,
+            RENDEZVOUS_TIMEOUT,
+            COLLECTIVE_TIMEOUT,
+            LISTEN,
+        ])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
             if let Some(value) = options.get(name) {
                 return Ok(Some((format!("option {name}"), value.clone())));
@@ -119,7 +167,19 @@ impl Config {
         let deterministic = options.get(DETERMINISTIC).map_or(Ok(false), |value| truth(DETERMINISTIC, value))?;
         let is_plain = options.get(PLAIN).map_or(Ok(false), |value| truth(PLAIN, value))?;
         let platform_name = if is_plain { PLAIN_NAME } else { NAME };
-        Ok(Self { devices, memory_limit, in_flight, deterministic, platform_name })
+        let listen_address = options.get(LISTEN).map(address).transpose()?;
+        let timeout = |name| options.get(name).map_or(Ok(DEFAULT_TIMEOUT), |value| milliseconds(name, value));
+        let (rendezvous_timeout, collective_timeout) = (timeout(RENDEZVOUS_TIMEOUT)?, timeout(COLLECTIVE_TIMEOUT)?);
+        Ok(Self {
+            devices,
+            memory_limit,
+            in_flight,
+            deterministic,
+            platform_name,
+            rendezvous_timeout,
+            collective_timeout,
+            listen_address,
+        })
     }
 }
 
@@ -135,6 +195,21 @@ fn device_count(name: &str, value: &Value) -> Result<usize> {
 fn in_flight_count(name: &str, value: &Value) -> Result<usize> {
     let number = integer(value).filter(|number| *number >= 1).and_then(|number| usize::try_from(number).ok());
     number.ok_or_else(|| Error::invalid_argument(format!("{name} is {value}: it must be an integer of at least 1")))
+}
+
+fn milliseconds(name: &str, value: &Value) -> Result<Duration> {
+    let number = integer(value).and_then(|number| u64::try_from(number).ok());
+    let number = number.filter(|number| (1..=u64::from(u32::MAX)).contains(number)).ok_or_else(|| {
+        Error::invalid_argument(format!("option {name} is {value}: it must be a number of milliseconds above 0"))
+    })?;
+    Ok(Duration::from_millis(number))
+}
+
+fn address(value: &Value) -> Result<IpAddr> {
+    let address = if let Value::String(text) = value { text.trim().parse().ok() } else { None };
+    address.ok_or_else(|| {
+        Error::invalid_argument(format!("option {LISTEN} is {value}: it must be an IP address, such as 10.0.0.1"))
+    })
 }
 
 fn integer(value: &Value) -> Option<i64> {
@@ -225,8 +300,16 @@ mod tests {
 
     #[test]
     fn options_override_variables_and_defaults() {
-        let default =
-            Config { devices: 1, memory_limit: None, in_flight: 32, deterministic: false, platform_name: "pjrt_cpu" };
+        let default = Config {
+            devices: 1,
+            memory_limit: None,
+            in_flight: 32,
+            deterministic: false,
+            platform_name: "pjrt_cpu",
+            rendezvous_timeout: DEFAULT_TIMEOUT,
+            collective_timeout: DEFAULT_TIMEOUT,
+            listen_address: None,
+        };
         assert_eq!(config(&[], &[]).unwrap(), default);
         let variables = [
             ("PJRT_CPU_DEVICES", "3"),
@@ -241,6 +324,9 @@ mod tests {
             ("max_inflight_computations_per_device", 1.into()),
             ("deterministic", "1".into()),
             ("plain_platform_name", true.into()),
+            ("rendezvous_timeout_ms", 10.into()),
+            ("collective_timeout_ms", "20".into()),
+            ("listen_address", "::1".into()),
         ];
         let of_options = Config {
             devices: 8,
@@ -248,6 +334,9 @@ mod tests {
             in_flight: 1,
             deterministic: true,
             platform_name: "pjrtcpu",
+            rendezvous_timeout: Duration::from_millis(10),
+            collective_timeout: Duration::from_millis(20),
+            listen_address: Some(std::net::Ipv6Addr::LOCALHOST.into()),
         };
         assert_eq!(config(&given, &variables).unwrap(), of_options);
         assert_eq!(config(&[("memory_limit", 4096.into())], &[]).unwrap().memory_limit, Some(4096));
@@ -272,6 +361,10 @@ mod tests {
             assert!(text.ends_with("it must be an integer of at least 1"), "{text}");
         }
         assert!(message(&[("deterministic", 3.into())], &[]).contains("true or false"));
+        for (option, value) in [(RENDEZVOUS_TIMEOUT, "0"), (COLLECTIVE_TIMEOUT, "long"), (LISTEN, "localhost")] {
+            let text = message(&[(option, value.into())], &[]);
+            assert!(text.starts_with(&format!("option {option} is {value}")), "{text}");
+        }
         assert!(message(&[("devices", 3.into())], &[]).contains("known are device_count"));
     }
 

@@ -10,6 +10,7 @@ use device_plugin::{Backend, Error, ErrorCode, Event, Launch, Result};
 use super::buffer::{CpuBuffer, Promise};
 use super::compile::CpuExecutable;
 use super::custom_calls;
+use super::job::{Job as Processes, Turn};
 use super::memory::{Memories, is_host, run_error};
 use super::running::{Running, Target, Ticket};
 use super::workers::{Job, Workers};
@@ -22,6 +23,8 @@ pub(crate) struct State {
     pub(crate) deterministic: bool,
     /// Executions that may take long: those that run on another thread or contain a loop.
     pub(crate) running: Arc<Running>,
+    /// The processes that run programs together with this one.
+    pub(crate) job: Option<Arc<Processes>>,
 }
 
 /// An execution that was started.
@@ -67,6 +70,11 @@ impl State {
         executable: &Arc<CpuExecutable>,
         launch: &mut Launch<'_, B>,
     ) -> Result<Event> {
+        // This process may have only one of the devices of the program.
+        if !executable.is_quick() && executable.span().is_some() {
+            let events = self.execute_all(executable, std::slice::from_mut(launch))?;
+            return events.into_iter().next().ok_or_else(|| Error::internal("a launch without an event"));
+        }
         let started = self.start(executable, launch, None)?;
         started.wait_if_awaited()?;
         Ok(started.event)
@@ -134,12 +142,7 @@ impl State {
         executable: &Arc<CpuExecutable>,
         launches: &mut [Launch<'_, B>],
     ) -> Result<Vec<Event>> {
-        let settings = executable.program().settings();
-        let members = Communicator::new(settings.replicas, settings.partitions).members();
-        if members.len() != launches.len() {
-            let (wanted, found) = (members.len(), launches.len());
-            return Err(Error::invalid_argument(format!("{found} devices to run a program on that is for {wanted}")));
-        }
+        let (members, turn) = self.members(executable, launches)?;
         if !executable.program().has_collectives() {
             let each = launches.iter_mut().zip(members);
             let started = each.map(|(launch, member)| self.start(executable, launch, Some(member)));
@@ -163,7 +166,15 @@ impl State {
             jobs.push((launch.device, execution.job(ticket)));
             events.push(event);
         }
-        if inputs.is_empty() {
+        if let Some(turn) = turn {
+            let (workers, previous) = (Arc::clone(&self.workers), turn.previous.clone());
+            inputs.push(previous);
+            when_ready(inputs, move || {
+                // If the threads cannot be started, the jobs are dropped, which fails their events.
+                drop(workers.launch(jobs));
+                turn.end();
+            });
+        } else if inputs.is_empty() {
             let failed = |error| Error::resource_exhausted(format!("threads for {} devices: {error}", events.len()));
             self.workers.launch(jobs).map_err(failed)?;
         } else {
@@ -175,6 +186,35 @@ impl State {
             events.iter().map(Event::wait).fold(Ok(()), Result::and)?;
         }
         Ok(events)
+    }
+
+    /// The members of a launch that this process runs, in the order of `launches`. If members of other processes wait for
+    /// them, they have a turn.
+    fn members<B: Backend<Buffer = CpuBuffer>>(
+        &self,
+        executable: &CpuExecutable,
+        launches: &[Launch<'_, B>],
+    ) -> Result<(Vec<Member>, Option<Turn>)> {
+        let settings = executable.program().settings();
+        let (replicas, partitions) = (settings.replicas, settings.partitions);
+        let expect = |wanted: usize| match launches.len() {
+            found if found == wanted => Ok(()),
+            found => Err(Error::invalid_argument(format!("{found} devices to run a program on that is for {wanted}"))),
+        };
+        let (Some(span), Some(job)) = (executable.span(), &self.job) else {
+            expect(replicas.saturating_mul(partitions))?;
+            return Ok((Communicator::new(replicas, partitions).members(), None));
+        };
+        let (communicator, turn) = if executable.program().has_collectives() {
+            let (launch, turn) = job.begin(span)?;
+            (Communicator::across(replicas, partitions, Arc::new(launch)), Some(turn))
+        } else {
+            (Communicator::new(replicas, partitions), None)
+        };
+        let ids: Vec<_> = span.local_members(job.rank()).collect();
+        let members = ids.iter().map(|id| communicator.member(id / partitions, id % partitions)).collect();
+        expect(ids.len())?;
+        Ok((members, turn))
     }
 
     /// Whether a caller waits for the program if its inputs are ready.

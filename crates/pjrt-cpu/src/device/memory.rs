@@ -35,13 +35,15 @@ pub(crate) fn is_host(memory: usize) -> bool {
 }
 
 impl Memories {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Creates the memories of `listed` devices, of which this process has those of `config`. The pools of the others stay
+    /// empty.
+    pub(crate) fn new(config: &Config, listed: usize) -> Self {
         let kept = KEPT / config.devices;
         let pool = |_| Pool::limited(kept, config.memory_limit);
         let machine = machine_memory();
         let limit = config.memory_limit.or(machine);
         let reservable = config.memory_limit.or(machine.map(|bytes| bytes / config.devices));
-        Self { devices: (0..config.devices).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit, reservable }
+        Self { devices: (0..listed).map(pool).collect(), host: Pool::new(KEPT_ON_HOST), limit, reservable }
     }
 
     /// The pool of a device.

@@ -4,7 +4,8 @@
 //! `backend` (the devices), `compile` (programs, with `layouts`, `types` and `dump`) and `execution` (which chooses the thread
 //! and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for their
 //! arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls
-//! the handlers of the program's own custom calls, which `ffi` registers.
+//! the handlers of the program's own custom calls, which `ffi` registers. `job` connects the client to those of other
+//! processes.
 
 mod backend;
 mod buffer;
@@ -14,6 +15,7 @@ mod custom_calls;
 mod dump;
 mod execution;
 pub mod ffi;
+mod job;
 mod layouts;
 mod memory;
 mod plugin;

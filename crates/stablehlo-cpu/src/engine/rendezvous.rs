@@ -4,13 +4,17 @@
 //! of a group of members. The last member to arrive does the common work, while the others wait. No member waits
 //! forever. If a member fails, is dropped before its run ends, or ends without taking part, the others get an error.
 //! They also get an error if all members wait in different collectives.
+//!
+//! The members may run in several processes ([`RemoteMembers`]). Each process then has a communicator of its own, in which
+//! only its own members meet. The last one of a group to arrive fetches the contributions of the remote members.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::pool::Buffer;
+use super::pool::{Buffer, Pool};
+use super::remote::{Contribution, Received, RemoteMembers};
 use crate::error::RunError;
 
 /// The members of one launch. There are `replicas * partitions` of them. Flattened IDs are `replica * partitions +
@@ -20,6 +24,8 @@ pub struct Communicator {
     partitions: usize,
     state: Mutex<State>,
     changed: Condvar,
+    /// The members that other processes run.
+    remote: Option<Arc<dyn RemoteMembers>>,
 }
 
 /// The buffers that each member contributes to a rendezvous, in the order of the group.
@@ -36,7 +42,8 @@ type Outcome = Arc<OnceLock<Arc<CollectiveOutcome>>>;
 
 struct Rendezvous {
     contributions: Vec<Option<Vec<Buffer>>>,
-    arrived: usize,
+    /// Number of local members that have not arrived.
+    missing: usize,
     group: Arc<[usize]>,
     outcome: Outcome,
 }
@@ -47,6 +54,8 @@ enum Status {
     Busy,
     Waiting,
     Finished,
+    /// Another process runs the member.
+    Remote,
 }
 
 struct State {
@@ -59,10 +68,21 @@ struct State {
 impl Communicator {
     /// Creates a communicator whose members have not started. A count of zero is treated as one.
     pub fn new(replicas: usize, partitions: usize) -> Arc<Communicator> {
+        Self::create(replicas, partitions, None)
+    }
+
+    /// Creates a communicator some of whose members run in other processes. Take only the local members.
+    pub fn across(replicas: usize, partitions: usize, remote: Arc<dyn RemoteMembers>) -> Arc<Communicator> {
+        Self::create(replicas, partitions, Some(remote))
+    }
+
+    fn create(replicas: usize, partitions: usize, remote: Option<Arc<dyn RemoteMembers>>) -> Arc<Communicator> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
-        let members = vec![Status::Busy; replicas.saturating_mul(partitions)];
+        let is_local = |id: &usize| remote.as_ref().is_none_or(|remote| remote.is_local(*id));
+        let status = |id| if is_local(&id) { Status::Busy } else { Status::Remote };
+        let members = (0..replicas.saturating_mul(partitions)).map(status).collect();
         let state = State { open: HashMap::new(), members, failure: None };
-        Arc::new(Communicator { replicas, partitions, state: Mutex::new(state), changed: Condvar::new() })
+        Arc::new(Communicator { replicas, partitions, state: Mutex::new(state), changed: Condvar::new(), remote })
     }
 
     /// Number of replicas.
@@ -94,7 +114,11 @@ impl Communicator {
     /// Fails the launch and wakes all waiting members. Only the first failure is reported.
     fn fail(&self, state: &mut State, message: impl FnOnce() -> String) {
         if state.failure.is_none() {
-            state.failure = Some(message());
+            let message = message();
+            if let Some(remote) = &self.remote {
+                remote.fail(&message);
+            }
+            state.failure = Some(message);
             // Free the contributions now, because the last member may end much later.
             state.open.clear();
         }
@@ -118,7 +142,8 @@ impl State {
         self.failure.clone().map_or(Ok(()), |message| Err(RunError::Launch(message)))
     }
 
-    /// The reason why a rendezvous can never be completed: an absent member has ended, or all members wait.
+    /// The reason why a rendezvous can never be completed: an absent member has ended, or all members of this process
+    /// wait for one another.
     fn hopeless(&self) -> Option<String> {
         for rendezvous in self.open.values() {
             let absent = |(at, &id): (usize, &usize)| {
@@ -198,12 +223,13 @@ impl Member {
 
     /// Meets the other members of `group` for collective `collective` of the program. The group lists distinct
     /// flattened IDs, including this member's, and all its members must pass the same group. The last to arrive calls
-    /// `make` with all contributions, in the order of the group.
+    /// `make` with all contributions, in the order of the group. `pool` holds those of other processes.
     pub(crate) fn run_collective(
         &self,
         collective: u32,
         group: &Arc<[usize]>,
         contributions: Vec<Buffer>,
+        pool: &Pool,
         make: impl FnOnce(&[Vec<Buffer>]) -> Result<Vec<Buffer>, RunError>,
     ) -> Result<Arc<CollectiveOutcome>, RunError> {
         let id = self.id();
@@ -212,25 +238,30 @@ impl Member {
         let key = (collective, group[0]);
         let mut state = self.communicator.lock();
         state.failed()?;
-        let rendezvous = state.open.entry(key).or_insert_with(|| Rendezvous {
+        let State { open, members, .. } = &mut *state;
+        let rendezvous = open.entry(key).or_insert_with(|| Rendezvous {
             contributions: vec![None; group.len()],
-            arrived: 0,
+            missing: group.iter().filter(|&&member| members[member] != Status::Remote).count(),
             group: group.clone(),
             outcome: Outcome::default(),
         });
         rendezvous.contributions[place] = Some(contributions);
-        rendezvous.arrived += 1;
+        rendezvous.missing -= 1;
         let outcome = rendezvous.outcome.clone();
-        if rendezvous.arrived == group.len() {
+        if rendezvous.missing == 0 {
             let contributions = state.open.remove(&key).map(|m| m.contributions).unwrap_or_default();
             drop(state);
-            let contributions: Contributions = contributions.into_iter().flatten().collect();
+            let contributions = self.complete(collective, group, contributions, place, pool)?;
             let result = make(&contributions)?;
             let met = Arc::new(CollectiveOutcome { contributions, result });
             let mut state = self.communicator.lock();
             state.failed()?;
             // The other members count as busy from now on, even before they wake up.
-            group.iter().for_each(|&member| state.members[member] = Status::Busy);
+            for &member in group.iter() {
+                if state.members[member] != Status::Remote {
+                    state.members[member] = Status::Busy;
+                }
+            }
             let met = outcome.get_or_init(|| met).clone();
             self.communicator.changed.notify_all();
             return Ok(met);
@@ -246,6 +277,52 @@ impl Member {
             state.failed()?;
             state = self.communicator.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl Member {
+    /// Adds the contributions of remote members. Those of the member at `place` have the sizes that all must have.
+    fn complete(
+        &self,
+        collective: u32,
+        group: &[usize],
+        mut contributions: Vec<Option<Vec<Buffer>>>,
+        place: usize,
+        pool: &Pool,
+    ) -> Result<Contributions, RunError> {
+        if let Some(remote) = &self.communicator.remote
+            && contributions.iter().any(Option::is_none)
+        {
+            let own = contributions.iter().enumerate().filter_map(|(at, buffers)| {
+                let buffers = buffers.as_ref()?;
+                Some((at, buffers.iter().map(Buffer::bytes).collect()))
+            });
+            let own: Vec<Contribution<'_>> = own.collect();
+            let arrived = remote.exchange(collective, group, &own).map_err(RunError::Launch)?;
+            let sizes: Vec<usize> = contributions[place].iter().flatten().map(|buffer| buffer.bytes().len()).collect();
+            let size: usize = sizes.iter().sum();
+            for Received { places, bytes } in arrived {
+                if bytes.len() != size * places.len() {
+                    return Err(RunError::Launch(format!(
+                        "the process of {} sent {} bytes for {} members of a collective in which each sends {size}; the \
+                         processes run different programs",
+                        self.communicator.name(group[places[0]]),
+                        bytes.len(),
+                        places.len()
+                    )));
+                }
+                let mut left = &bytes[..];
+                for at in places {
+                    let cut = |size: &usize| {
+                        let (array, rest) = left.split_at(*size);
+                        left = rest;
+                        Buffer::copy_of(pool, array)
+                    };
+                    contributions[at] = Some(sizes.iter().map(cut).collect::<Result<_, _>>()?);
+                }
+            }
+        }
+        Ok(contributions.into_iter().flatten().collect())
     }
 }
 

@@ -122,8 +122,8 @@ impl Collective {
             }
             _ => vec![0; bytes.len()],
         };
-        let outcome =
-            member.run_collective(self.id, group, inputs, |contributions| self.common(contributions, bytes, cx))?;
+        let common = |contributions: &[Vec<Buffer>]| self.common(contributions, bytes, cx);
+        let outcome = member.run_collective(self.id, group, inputs, cx.pool, common)?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
         Exchange { outcome: &outcome, group, place, roots: &roots, bytes, cx }.results(&self.kind)
     }

@@ -15,6 +15,7 @@ mod narrow;
 mod products;
 mod quantized;
 mod regions;
+mod remote;
 mod row_fusion;
 mod semantics;
 mod simplify;

@@ -1,0 +1,110 @@
+//! Programs with collectives for any number of replicas.
+
+/// Number of elements of the argument.
+pub(crate) const LENGTH: i64 = 24;
+
+/// The argument of a device. Sums of these numbers depend on the order of the summands.
+pub(crate) fn inputs(device: i32) -> Vec<f32> {
+    let device = u32::try_from(device).unwrap();
+    let number = |at: u32| {
+        let bits = (device + 1).wrapping_mul(2_654_435_761).wrapping_add(at.wrapping_mul(40_503)) >> 9;
+        (f32::from_bits(0x3f80_0000 | bits) - 1.4) * if at.is_multiple_of(3) { 1e6 } else { 0.1 }
+    };
+    (0..u32::try_from(LENGTH).unwrap()).map(number).collect()
+}
+
+/// Replaces the words `ALL` (a group with all replicas), `COUNT` (their number), `EACH` (elements of a part), `WHOLE`
+/// (elements of all replicas) and `RING` (pairs of neighbours).
+pub(crate) fn sized(text: &str, replicas: i64) -> String {
+    let all: Vec<_> = (0..replicas).map(|replica| replica.to_string()).collect();
+    let ring: Vec<_> = (0..replicas).map(|replica| format!("[{replica}, {}]", (replica + 1) % replicas)).collect();
+    text.replace("ALL", &format!("dense<[[{}]]> : tensor<1x{replicas}xi64>", all.join(", ")))
+        .replace("RING", &format!("dense<[{}]> : tensor<{replicas}x2xi64>", ring.join(", ")))
+        .replace("COUNT", &replicas.to_string())
+        .replace("EACH", &(LENGTH / replicas).to_string())
+        .replace("WHOLE", &(LENGTH * replicas).to_string())
+}
+
+pub(crate) const ALL_REDUCE: &str = r#"
+func.func @sum(%x: tensor<24xf32>) -> tensor<24xf32> {
+  %0 = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {replica_groups = ALL} : (tensor<24xf32>) -> tensor<24xf32>
+  return %0 : tensor<24xf32>
+}"#;
+
+/// A sum of arrays of 2 MiB.
+pub(crate) const LARGE: &str = r#"
+func.func @large(%x: tensor<24xf32>) -> tensor<1x24xf32> {
+  %big = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<24xf32>) -> tensor<21846x24xf32>
+  %0 = "stablehlo.all_reduce"(%big) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {replica_groups = ALL} : (tensor<21846x24xf32>) -> tensor<21846x24xf32>
+  %1 = stablehlo.slice %0 [0:1, 0:24] : (tensor<21846x24xf32>) -> tensor<1x24xf32>
+  return %1 : tensor<1x24xf32>
+}"#;
+
+pub(crate) const MAXIMUM: &str = r#"
+func.func @maximum(%x: tensor<24xf32>) -> tensor<24xf32> {
+  %0 = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.maximum %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {replica_groups = ALL} : (tensor<24xf32>) -> tensor<24xf32>
+  return %0 : tensor<24xf32>
+}"#;
+
+/// Every kind of collective.
+pub(crate) const COLLECTIVES: &str = r#"
+func.func @collectives(%x: tensor<24xf32>) -> (tensor<24xf32>, tensor<WHOLExf32>, tensor<EACHxf32>, tensor<24xf32>,
+                                               tensor<24xf32>, tensor<24xf32>, tensor<ui32>) {
+  %sum = "stablehlo.all_reduce"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {replica_groups = ALL} : (tensor<24xf32>) -> tensor<24xf32>
+  %gathered = "stablehlo.all_gather"(%x) {all_gather_dim = 0 : i64, replica_groups = ALL}
+    : (tensor<24xf32>) -> tensor<WHOLExf32>
+  %scattered = "stablehlo.reduce_scatter"(%x) ({
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32>
+      stablehlo.return %s : tensor<f32>
+  }) {scatter_dimension = 0 : i64, replica_groups = ALL} : (tensor<24xf32>) -> tensor<EACHxf32>
+  %exchanged = "stablehlo.all_to_all"(%x) {split_dimension = 0 : i64, concat_dimension = 0 : i64,
+    split_count = COUNT : i64, replica_groups = ALL} : (tensor<24xf32>) -> tensor<24xf32>
+  %turned = "stablehlo.collective_permute"(%x) {source_target_pairs = RING} : (tensor<24xf32>) -> tensor<24xf32>
+  %first = "stablehlo.collective_broadcast"(%x) {replica_groups = ALL} : (tensor<24xf32>) -> tensor<24xf32>
+  %id = stablehlo.replica_id : tensor<ui32>
+  return %sum, %gathered, %scattered, %exchanged, %turned, %first, %id
+    : tensor<24xf32>, tensor<WHOLExf32>, tensor<EACHxf32>, tensor<24xf32>, tensor<24xf32>, tensor<24xf32>, tensor<ui32>
+}"#;
+
+/// A loop that sums over pairs of four replicas, in one dimension of a square and then in the other.
+pub(crate) const HYPERCUBE: &str = r#"
+func.func @hypercube(%x: tensor<24xf32>) -> tensor<24xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %count = stablehlo.constant dense<20> : tensor<i32>
+  %scale = stablehlo.constant dense<0.3> : tensor<24xf32>
+  %r:2 = stablehlo.while(%i = %zero, %a = %x) : tensor<i32>, tensor<24xf32>
+    cond { %p = stablehlo.compare LT, %i, %count : (tensor<i32>, tensor<i32>) -> tensor<i1>
+           stablehlo.return %p : tensor<i1> }
+    do { %b = "stablehlo.all_reduce"(%a) ({
+           ^bb0(%l: tensor<f32>, %m: tensor<f32>):
+             %s = stablehlo.add %l, %m : tensor<f32>
+             stablehlo.return %s : tensor<f32>
+         }) {replica_groups = dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>} : (tensor<24xf32>) -> tensor<24xf32>
+         %c = "stablehlo.all_reduce"(%b) ({
+           ^bb0(%l: tensor<f32>, %m: tensor<f32>):
+             %s = stablehlo.add %l, %m : tensor<f32>
+             stablehlo.return %s : tensor<f32>
+         }) {replica_groups = dense<[[2, 0], [1, 3]]> : tensor<2x2xi64>} : (tensor<24xf32>) -> tensor<24xf32>
+         %d = stablehlo.multiply %c, %scale : tensor<24xf32>
+         %j = stablehlo.add %i, %one : tensor<i32>
+         stablehlo.return %j, %d : tensor<i32>, tensor<24xf32> }
+  return %r#1 : tensor<24xf32>
+}"#;

@@ -1,0 +1,125 @@
+//! Starts the processes of a test, and reads what they print.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use pjrt::{Client, ClientOptions, KeyValueStore};
+
+use crate::file_store::{FileStore, Folder, temporary};
+use crate::{plugin, wait_for_end_of_input};
+
+/// The variable with the role of a started process: rank, number of processes, number of devices and folder of the store.
+const ROLE: &str = "PJRT_CPU_JOBS_TEST_ROLE";
+
+/// The part of a process that a test started.
+pub(crate) struct Role {
+    pub(crate) rank: u32,
+    size: u32,
+    devices: i64,
+    folder: String,
+}
+
+impl Role {
+    /// `None` in the process of the test itself.
+    pub(crate) fn of_this_process() -> Option<Self> {
+        let role = std::env::var(ROLE).ok()?;
+        let parts: Vec<&str> = role.splitn(4, ' ').collect();
+        let [rank, size, devices, folder] = parts[..] else { panic!("{ROLE} is {role}") };
+        Some(Self {
+            rank: rank.parse().unwrap(),
+            size: size.parse().unwrap(),
+            devices: devices.parse().unwrap(),
+            folder: folder.to_owned(),
+        })
+    }
+
+    /// Creates the client of the process.
+    pub(crate) fn client(&self, options: &[(&str, i64)]) -> Result<Client, pjrt::Error> {
+        let mut all = ClientOptions::new()
+            .with("device_count", self.devices)
+            .with("deterministic", true)
+            .with("node_id", i64::from(self.rank))
+            .with("num_nodes", i64::from(self.size));
+        for (name, value) in options {
+            all = all.with(*name, *value);
+        }
+        plugin().client(&all.with_key_value_store(FileStore::open(&self.folder)))
+    }
+
+    /// Waits until these processes have also come here, so that none ends while another one needs it.
+    pub(crate) fn meet(&self, ranks: &[u32]) {
+        let store = FileStore::open(&self.folder);
+        store.put(&format!("met/{}", self.rank), b"").unwrap();
+        for rank in ranks {
+            store.get(&format!("met/{rank}"), Duration::from_secs(100)).unwrap();
+        }
+    }
+
+    /// Waits until the test has seen enough of the other processes.
+    pub(crate) fn wait_for_parent(&self) {
+        wait_for_end_of_input();
+    }
+}
+
+/// The processes of a test. They are killed if the test ends before them.
+pub(crate) struct Started {
+    test: &'static str,
+    size: usize,
+    folder: Folder,
+    processes: Vec<Option<Child>>,
+}
+
+impl Started {
+    /// Starts no process yet.
+    pub(crate) fn new(test: &str, size: usize) -> Self {
+        let (folder, _) = temporary(test);
+        Self { test: test.to_owned().leak(), size, folder, processes: Vec::new() }
+    }
+
+    /// Starts one process for each number of devices.
+    pub(crate) fn all(test: &str, devices: &[i64]) -> Self {
+        let mut all = Self::new(test, devices.len());
+        devices.iter().enumerate().for_each(|(rank, devices)| all.start(rank, *devices));
+        all
+    }
+
+    pub(crate) fn start(&mut self, rank: usize, devices: i64) {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", self.test, "--nocapture"])
+            .env(ROLE, format!("{rank} {} {devices} {}", self.size, self.folder.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        self.processes.push(Some(child));
+    }
+
+    /// Waits for a process. Returns what it reported.
+    pub(crate) fn finish_one(&mut self, index: usize) -> Vec<String> {
+        let Some(child) = self.processes[index].take() else { return Vec::new() };
+        // This also ends its standard input.
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}");
+        // The harness prints the name of the test on the same line.
+        let said = text.lines().filter_map(|line| Some(&line[line.find("SAID ")? + 5..]));
+        said.map(str::to_owned).collect()
+    }
+
+    /// Waits for all processes. Returns what each reported.
+    pub(crate) fn finish(&mut self) -> Vec<Vec<String>> {
+        for child in self.processes.iter_mut().flatten() {
+            drop(child.stdin.take());
+        }
+        (0..self.processes.len()).map(|index| self.finish_one(index)).collect()
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for mut child in self.processes.drain(..).flatten() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

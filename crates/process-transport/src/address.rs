@@ -1,0 +1,95 @@
+//! The address of a process: the machine, where it listens, and a secret that only its peers know.
+
+use std::fmt;
+use std::net::SocketAddr;
+
+use crate::Error;
+
+/// Bytes of a secret.
+pub(crate) const SECRET: usize = 16;
+
+/// The data with which the others connect to a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// Identifies the running system, or is empty if that is not known.
+    pub(crate) machine: String,
+    pub(crate) socket: SocketAddr,
+    /// A connection that does not present the secret is closed.
+    pub(crate) secret: [u8; SECRET],
+}
+
+impl Address {
+    /// Creates an address with a new secret.
+    pub(crate) fn new(socket: SocketAddr) -> Result<Self, Error> {
+        let mut secret = [0; SECRET];
+        getrandom::fill(&mut secret).map_err(|error| Error::System(format!("random numbers: {error}")))?;
+        Ok(Self { machine: machine(), socket, secret })
+    }
+
+    /// Reads the address of the process with that rank.
+    pub(crate) fn parse(text: &str, rank: usize) -> Result<Self, Error> {
+        let fault = || Error::Invalid(format!("{text:?}, the address of process {rank}, is not one of this transport"));
+        let mut parts = text.strip_prefix("tcp1 ").ok_or_else(fault)?.split(' ');
+        let (Some(machine), Some(socket), Some(secret), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(fault());
+        };
+        let number = u128::from_str_radix(secret, 16).ok().filter(|_| secret.len() == 2 * SECRET);
+        Ok(Self {
+            machine: machine.to_owned(),
+            socket: socket.parse().map_err(|_| fault())?,
+            secret: number.ok_or_else(fault)?.to_be_bytes(),
+        })
+    }
+
+    /// Whether a process at this address can reach the other one.
+    pub(crate) fn can_reach(&self, other: &Self) -> bool {
+        let local = self.socket.ip().is_loopback() || other.socket.ip().is_loopback();
+        !local || self.machine == other.machine
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tcp1 {} {} {:032x}", self.machine, self.socket, u128::from_be_bytes(self.secret))
+    }
+}
+
+/// The system's identification of this boot, which differs between machines.
+fn machine() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-').collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips() {
+        let address = Address::new("127.0.0.1:80".parse().unwrap()).unwrap();
+        assert_eq!(Address::parse(&address.to_string(), 0), Ok(address));
+    }
+
+    #[test]
+    fn rejects_other_text() {
+        for text in ["", "tcp1 m 127.0.0.1:1 00", "tcp1 m here 00112233445566778899aabbccddeeff", "tcp2 a b c"] {
+            assert!(matches!(Address::parse(text, 3), Err(Error::Invalid(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn loopback_stays_on_one_machine() {
+        let at = |machine: &str, socket: &str| Address {
+            machine: machine.to_owned(),
+            socket: socket.parse().unwrap(),
+            secret: [0; SECRET],
+        };
+        let here = at("a", "127.0.0.1:1");
+        assert!(here.can_reach(&at("a", "127.0.0.1:2")));
+        assert!(!here.can_reach(&at("b", "127.0.0.1:2")));
+        assert!(!here.can_reach(&at("b", "10.0.0.2:2")), "the other one cannot answer");
+        assert!(at("a", "10.0.0.1:1").can_reach(&at("b", "10.0.0.2:2")));
+    }
+}

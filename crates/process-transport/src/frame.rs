@@ -1,0 +1,112 @@
+//! The frames of a connection: a header of five words, then the bytes of the message.
+
+use std::io::{self, Read, Write};
+
+use crate::transport::Stream;
+
+/// Meaning of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Message,
+    /// The sender cannot go on with the stream. The bytes are the reason.
+    Failure,
+    /// The sender ends the connection on purpose.
+    Goodbye,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) stream: Stream,
+    pub(crate) tag: u64,
+}
+
+const WORDS: usize = 5;
+const HEADER: usize = WORDS * 8;
+/// Messages up to this size are sent together with their header.
+const SMALL: usize = 64 << 10;
+
+impl Header {
+    fn encode(self, len: usize) -> [u8; HEADER] {
+        let kind = match self.kind {
+            Kind::Message => 0,
+            Kind::Failure => 1,
+            Kind::Goodbye => 2,
+        };
+        let words = [kind, self.stream.lane, self.stream.number, self.tag, len as u64];
+        let mut bytes = [0; HEADER];
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    fn decode(bytes: [u8; HEADER]) -> io::Result<(Self, u64)> {
+        let mut words = [0; WORDS];
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*place);
+        }
+        let [kind, lane, number, tag, len] = words;
+        let kind = match kind {
+            0 => Kind::Message,
+            1 => Kind::Failure,
+            2 => Kind::Goodbye,
+            other => return Err(io::Error::other(format!("it sent a frame of the unknown kind {other}"))),
+        };
+        Ok((Self { kind, stream: Stream { lane, number }, tag }, len))
+    }
+
+    /// Writes a frame whose bytes are `parts`, one after the other.
+    pub(crate) fn write(self, to: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
+        let len = parts.iter().map(|part| part.len()).sum();
+        let header = self.encode(len);
+        if len <= SMALL {
+            let mut all = Vec::with_capacity(HEADER + len);
+            all.extend_from_slice(&header);
+            parts.iter().for_each(|part| all.extend_from_slice(part));
+            return to.write_all(&all);
+        }
+        to.write_all(&header)?;
+        parts.iter().try_for_each(|part| to.write_all(part))
+    }
+
+    /// Reads a frame. Returns `None` at the end of the connection.
+    pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<(Self, Vec<u8>)>> {
+        let mut bytes = [0; HEADER];
+        if from.read(&mut bytes[..1])? == 0 {
+            return Ok(None);
+        }
+        from.read_exact(&mut bytes[1..])?;
+        let (header, len) = Self::decode(bytes)?;
+        let mut body = Vec::new();
+        let size = usize::try_from(len).map_err(io::Error::other)?;
+        body.try_reserve_exact(size).map_err(io::Error::other)?;
+        if from.take(len).read_to_end(&mut body)? != size {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(Some((header, body)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn round_trips_and_refuses_damage() {
+        let header = Header { kind: Kind::Failure, stream: Stream { lane: 1, number: 2 }, tag: u64::MAX };
+        for body in [&b""[..], b"abc", &[7; SMALL + 1]] {
+            let mut bytes = Vec::new();
+            let (first, second) = body.split_at(body.len() / 2);
+            header.write(&mut bytes, &[first, second]).unwrap();
+            assert_eq!(Header::read(&mut &bytes[..]).unwrap(), Some((header, body.to_vec())));
+            assert!(Header::read(&mut &bytes[..bytes.len() - 1]).is_err());
+        }
+        assert_eq!(Header::read(&mut &b""[..]).unwrap(), None);
+        assert!(Header::read(&mut &[9; HEADER][..]).is_err(), "unknown kind");
+        let mut huge = Vec::new();
+        header.write(&mut huge, &[]).unwrap();
+        huge[HEADER - 8..].fill(0xff);
+        assert!(Header::read(&mut &huge[..]).is_err(), "the size exceeds the address space");
+    }
+}

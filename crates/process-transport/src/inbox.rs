@@ -1,0 +1,214 @@
+//! Messages that have arrived, and what is known about the other processes.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::Error;
+use crate::transport::Stream;
+
+/// Filled by the threads that read from connections, and emptied by the callers of `receive`.
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    streams: HashMap<Stream, Arrived>,
+    closed: HashMap<u64, Closed>,
+    /// For each process, why no more messages arrive from it.
+    lost: Vec<Option<String>>,
+}
+
+#[derive(Default)]
+struct Arrived {
+    /// By sender and tag.
+    messages: HashMap<(usize, u64), VecDeque<Vec<u8>>>,
+    failure: Option<Error>,
+}
+
+/// The closed streams of a lane.
+#[derive(Default)]
+struct Closed {
+    /// All streams with smaller numbers are closed.
+    below: u64,
+    above: BTreeSet<u64>,
+}
+
+impl Closed {
+    fn contains(&self, number: u64) -> bool {
+        number < self.below || self.above.contains(&number)
+    }
+
+    fn insert(&mut self, number: u64) {
+        if number >= self.below {
+            self.above.insert(number);
+        }
+        while self.above.remove(&self.below) {
+            self.below += 1;
+        }
+    }
+}
+
+impl State {
+    /// The stream, or `None` if it is closed.
+    fn open(&mut self, stream: Stream) -> Option<&mut Arrived> {
+        if self.closed.get(&stream.lane).is_some_and(|closed| closed.contains(stream.number)) {
+            return None;
+        }
+        Some(self.streams.entry(stream).or_default())
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(size: usize) -> Self {
+        let state = State { streams: HashMap::new(), closed: HashMap::new(), lost: vec![None; size] };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A lock is never poisoned, because no code here panics while it holds one.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn deliver(&self, from: usize, stream: Stream, tag: u64, message: Vec<u8>) {
+        if let Some(arrived) = self.lock().open(stream) {
+            arrived.messages.entry((from, tag)).or_default().push_back(message);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Records the first failure of a stream.
+    pub(crate) fn fail(&self, stream: Stream, failure: Error) {
+        if let Some(arrived) = self.lock().open(stream) {
+            arrived.failure.get_or_insert(failure);
+        }
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn close(&self, stream: Stream) {
+        let mut state = self.lock();
+        state.streams.remove(&stream);
+        state.closed.entry(stream.lane).or_default().insert(stream.number);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Records the first reason why a process sends no more messages.
+    pub(crate) fn lose(&self, rank: usize, why: &str) {
+        if let Some(lost) = self.lock().lost.get_mut(rank) {
+            lost.get_or_insert_with(|| why.to_owned());
+        }
+        self.changed.notify_all();
+    }
+
+    /// Returns an error if no more messages arrive from that process.
+    pub(crate) fn expect_present(&self, rank: usize) -> Result<(), Error> {
+        present(&self.lock(), rank)
+    }
+
+    pub(crate) fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
+        let start = Instant::now();
+        let mut state = self.lock();
+        loop {
+            let Some(arrived) = state.open(stream) else {
+                return Err(Error::Stopped("the stream was closed".to_owned()));
+            };
+            if let Some(failure) = &arrived.failure {
+                return Err(failure.clone());
+            }
+            if let Some(queue) = arrived.messages.get_mut(&(from, tag))
+                && let Some(message) = queue.pop_front()
+            {
+                if queue.is_empty() {
+                    arrived.messages.remove(&(from, tag));
+                }
+                return Ok(message);
+            }
+            present(&state, from)?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Error::Timeout { rank: from, waited: start.elapsed() });
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+fn present(state: &State, rank: usize) -> Result<(), Error> {
+    match state.lost.get(rank) {
+        Some(None) => Ok(()),
+        Some(Some(why)) => Err(Error::Lost { rank, why: why.clone() }),
+        None => Err(Error::Invalid(format!("there is no process {rank} among {}", state.lost.len()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn stream(number: u64) -> Stream {
+        Stream { lane: 5, number }
+    }
+
+    fn now(inbox: &Inbox, number: u64) -> Result<Vec<u8>, Error> {
+        inbox.receive(1, stream(number), 0, Instant::now())
+    }
+
+    #[test]
+    fn messages_keep_their_order() {
+        let inbox = Inbox::new(2);
+        for byte in 0..3 {
+            inbox.deliver(1, stream(0), 0, vec![byte]);
+        }
+        inbox.deliver(1, stream(0), 9, vec![9]);
+        assert_eq!([now(&inbox, 0), now(&inbox, 0), now(&inbox, 0)], [0, 1, 2].map(|byte| Ok(vec![byte])));
+        assert!(matches!(now(&inbox, 0), Err(Error::Timeout { rank: 1, .. })));
+        assert_eq!(inbox.receive(1, stream(0), 9, Instant::now()), Ok(vec![9]));
+    }
+
+    #[test]
+    fn lost_process_leaves_its_messages() {
+        let inbox = Inbox::new(2);
+        inbox.deliver(1, stream(0), 0, vec![1]);
+        inbox.lose(1, "killed");
+        inbox.lose(1, "later");
+        assert_eq!(now(&inbox, 0), Ok(vec![1]));
+        assert_eq!(now(&inbox, 0), Err(Error::Lost { rank: 1, why: "killed".to_owned() }));
+    }
+
+    #[test]
+    fn failure_concerns_one_stream() {
+        let inbox = Inbox::new(2);
+        inbox.deliver(1, stream(1), 0, vec![1]);
+        inbox.fail(stream(0), Error::Stopped("a".to_owned()));
+        inbox.fail(stream(0), Error::Stopped("b".to_owned()));
+        assert_eq!(now(&inbox, 0), Err(Error::Stopped("a".to_owned())));
+        assert_eq!(now(&inbox, 1), Ok(vec![1]));
+    }
+
+    #[test]
+    fn closed_streams_leave_nothing() {
+        let inbox = Inbox::new(2);
+        for number in [1, 0, 3] {
+            inbox.close(stream(number));
+            inbox.deliver(1, stream(number), 0, vec![1]);
+            inbox.fail(stream(number), Error::Stopped(String::new()));
+        }
+        let state = inbox.lock();
+        assert!(state.streams.is_empty());
+        assert_eq!((state.closed[&5].below, state.closed[&5].above.len()), (2, 1));
+    }
+
+    #[test]
+    fn waiting_thread_learns_of_a_loss() {
+        let inbox = Inbox::new(2);
+        let got = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| inbox.receive(1, stream(0), 0, Instant::now() + Duration::from_secs(600)));
+            inbox.lose(1, "killed");
+            waiting.join().unwrap()
+        });
+        assert!(matches!(got, Err(Error::Lost { rank: 1, .. })));
+    }
+}

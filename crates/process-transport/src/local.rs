@@ -1,0 +1,498 @@
+//! TCP connections between all processes, by default over the loopback interface.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::address::{Address, SECRET};
+use crate::frame::{Header, Kind};
+use crate::inbox::Inbox;
+use crate::transport::{Stream, Transport};
+
+/// The first bytes of a connection. The digit is the version of the format.
+const MAGIC: &[u8; 8] = b"pjrtmsg1";
+/// Magic, secret, rank and number of processes.
+const GREETING: usize = 8 + SECRET + 8;
+/// How long a stranger may take to greet before its connection is closed.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to sleep between two looks for a connection.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How long a process may leave its messages unread before it counts as lost.
+const STALL: Duration = Duration::from_secs(60);
+
+/// A process that waits for connections of its peers.
+#[derive(Debug)]
+pub struct LocalListener {
+    listener: TcpListener,
+    own: Address,
+    address: String,
+    stall: Duration,
+}
+
+impl LocalListener {
+    /// Listens on the loopback interface. Processes on other machines cannot connect.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] if the system refuses.
+    pub fn bind() -> Result<Self, Error> {
+        Self::bind_to(Ipv4Addr::LOCALHOST.into())
+    }
+
+    /// Listens on an address of a network that connects several machines. Messages are neither encrypted nor protected
+    /// against changes on their way, so use a network that you trust.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] if this machine does not have the address, and [`Error::Invalid`] for an address that stands for
+    /// all interfaces, which other processes cannot connect to.
+    pub fn bind_to(ip: IpAddr) -> Result<Self, Error> {
+        if ip.is_unspecified() {
+            return Err(Error::Invalid(format!("{ip} is not the address of one interface; name one")));
+        }
+        let failed = |error: io::Error| Error::System(format!("cannot listen on {ip}: {error}"));
+        let listener = TcpListener::bind((ip, 0)).map_err(failed)?;
+        let own = Address::new(listener.local_addr().map_err(failed)?)?;
+        Ok(Self { listener, address: own.to_string(), own, stall: STALL })
+    }
+
+    /// Sets how long a process may leave its messages unread before it counts as lost. The default is 60 s.
+    #[must_use]
+    pub fn with_stall_timeout(mut self, timeout: Duration) -> Self {
+        self.stall = timeout;
+        self
+    }
+
+    /// The address, for the other processes. It contains a secret, so do not print it.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Connects this process to all others. `addresses` are those of all processes, by rank. Every process must call this,
+    /// because each waits for the processes of higher rank.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OtherMachine`], [`Error::Unreachable`] and [`Error::Timeout`] name the process that could not be
+    /// connected. [`Error::Invalid`] if the ranks or addresses contradict each other.
+    pub fn connect(self, rank: usize, addresses: &[String], timeout: Duration) -> Result<LocalTransport, Error> {
+        let deadline = Instant::now() + timeout;
+        let size = addresses.len();
+        if addresses.get(rank) != Some(&self.address) {
+            return Err(Error::Invalid(format!(
+                "the address of process {rank} is not that of this process; two processes have this rank, or the \
+                 addresses are not in the order of ranks"
+            )));
+        }
+        let all = (0..).zip(addresses).map(|(rank, text)| Address::parse(text, rank)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(far) = all.iter().position(|other| !self.own.can_reach(other)) {
+            return Err(Error::OtherMachine { rank: far });
+        }
+        let mut sockets: Vec<Option<TcpStream>> = (0..size).map(|_| None).collect();
+        for (peer, address) in all.iter().enumerate().take(rank) {
+            sockets[peer] = Some(self.dial((rank, size), peer, address, deadline)?);
+        }
+        self.accept((rank, size), &all, &mut sockets, deadline)?;
+        LocalTransport::start(rank, sockets, self.stall)
+    }
+
+    /// Connects to a process of lower rank.
+    fn dial(
+        &self,
+        (rank, size): (usize, usize),
+        peer: usize,
+        address: &Address,
+        deadline: Instant,
+    ) -> Result<TcpStream, Error> {
+        let failed = |why: String| Error::Unreachable { rank: peer, address: address.socket.to_string(), why };
+        let left = remaining(deadline).ok_or_else(|| failed("the time is over".to_owned()))?;
+        let talk = || {
+            let mut socket = TcpStream::connect_timeout(&address.socket, left)?;
+            socket.set_nodelay(true)?;
+            socket.write_all(&greeting(&address.secret, rank, size))?;
+            socket.set_read_timeout(remaining(deadline).or(Some(PAUSE)))?;
+            let mut answer = [0; GREETING];
+            socket.read_exact(&mut answer)?;
+            socket.set_read_timeout(None)?;
+            Ok::<_, io::Error>((socket, answer))
+        };
+        let (socket, answer) = talk().map_err(|error| {
+            failed(match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it did not answer in time".to_owned(),
+                io::ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+                _ => error.to_string(),
+            })
+        })?;
+        if answer != greeting(&self.own.secret, peer, size) {
+            return Err(failed("another program, or a process of another rank, listens there".to_owned()));
+        }
+        Ok(socket)
+    }
+
+    /// Waits for the connections of all processes of higher rank.
+    fn accept(
+        &self,
+        (rank, size): (usize, usize),
+        all: &[Address],
+        sockets: &mut [Option<TcpStream>],
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        let failed = |error: io::Error| Error::System(format!("waiting for connections: {error}"));
+        self.listener.set_nonblocking(true).map_err(failed)?;
+        while let Some(missing) = (rank + 1..size).find(|peer| sockets[*peer].is_none()) {
+            let socket = match self.listener.accept() {
+                Ok((socket, _)) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if remaining(deadline).is_none() {
+                        return Err(Error::Timeout { rank: missing, waited: start.elapsed() });
+                    }
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                // The other side ended the connection before it was accepted.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            // Anyone may connect. Only a peer knows the secret.
+            if let Ok((peer, socket)) = self.welcome((rank, size), socket, all, deadline) {
+                sockets[peer] = Some(socket);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the greeting of a connection and answers it. Returns the rank of the other side.
+    fn welcome(
+        &self,
+        (rank, size): (usize, usize),
+        mut socket: TcpStream,
+        all: &[Address],
+        deadline: Instant,
+    ) -> io::Result<(usize, TcpStream)> {
+        socket.set_nonblocking(false)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(remaining(deadline).unwrap_or(PAUSE).min(PATIENCE)))?;
+        let mut read = [0; GREETING];
+        socket.read_exact(&mut read)?;
+        let peer = (rank + 1..size).find(|peer| read == greeting(&self.own.secret, *peer, size));
+        let peer = peer.ok_or_else(|| io::Error::other("the greeting is wrong"))?;
+        socket.write_all(&greeting(&all[peer].secret, rank, size))?;
+        socket.set_read_timeout(None)?;
+        Ok((peer, socket))
+    }
+}
+
+/// The time until the deadline, or `None` if it has passed.
+fn remaining(deadline: Instant) -> Option<Duration> {
+    Some(deadline.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
+}
+
+/// The first bytes that the process with this rank sends to the one with this secret.
+fn greeting(secret: &[u8; SECRET], rank: usize, size: usize) -> [u8; GREETING] {
+    let mut bytes = [0; GREETING];
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes();
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..8 + SECRET].copy_from_slice(secret);
+    bytes[8 + SECRET..12 + SECRET].copy_from_slice(&number(rank));
+    bytes[12 + SECRET..].copy_from_slice(&number(size));
+    bytes
+}
+
+/// A [`Transport`] between processes of one machine: a TCP connection between each two of them.
+///
+/// A thread for each connection reads all messages as they arrive, so that no process waits for another to read. When
+/// the transport is dropped, the other processes learn that this one takes part no more.
+pub struct LocalTransport {
+    rank: usize,
+    inbox: Arc<Inbox>,
+    peers: Vec<Option<Peer>>,
+}
+
+struct Peer {
+    /// For writing. The thread has a clone for reading.
+    socket: Mutex<TcpStream>,
+    /// Whether a write failed, so that the connection ends in the middle of a frame.
+    is_broken: AtomicBool,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Peer {
+    fn lock(&self) -> MutexGuard<'_, TcpStream> {
+        self.socket.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, header: Header, parts: &[&[u8]]) -> io::Result<()> {
+        let mut socket = self.lock();
+        if self.is_broken.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        header.write(&mut *socket, parts).inspect_err(|_| {
+            self.is_broken.store(true, Ordering::Relaxed);
+            // Lets the reading threads of both sides notice it.
+            let _ = socket.shutdown(Shutdown::Both);
+        })
+    }
+}
+
+impl LocalTransport {
+    fn start(rank: usize, sockets: Vec<Option<TcpStream>>, stall: Duration) -> Result<Self, Error> {
+        let inbox = Arc::new(Inbox::new(sockets.len()));
+        let mut transport = Self { rank, inbox, peers: Vec::new() };
+        for (peer, socket) in sockets.into_iter().enumerate() {
+            let peer = socket.map(|socket| transport.open(peer, socket, stall)).transpose();
+            let peer = peer.map_err(|error| Error::System(format!("a thread or socket for messages: {error}")))?;
+            transport.peers.push(peer);
+        }
+        Ok(transport)
+    }
+
+    fn open(&self, peer: usize, socket: TcpStream, stall: Duration) -> io::Result<Peer> {
+        socket.set_write_timeout(Some(stall))?;
+        let mut read = socket.try_clone()?;
+        let inbox = Arc::clone(&self.inbox);
+        let thread = Builder::new().name(format!("from process {peer}")).spawn(move || {
+            let why = read_all(&mut read, peer, &inbox);
+            inbox.lose(peer, &why);
+        })?;
+        Ok(Peer { socket: Mutex::new(socket), is_broken: AtomicBool::new(false), thread: Some(thread) })
+    }
+
+    fn peer(&self, rank: usize) -> Result<&Peer, Error> {
+        self.peers.get(rank).and_then(Option::as_ref).ok_or_else(|| {
+            Error::Invalid(format!("process {} has no connection to process {rank} of {}", self.rank, self.peers.len()))
+        })
+    }
+
+    /// The addresses of both ends of a connection, for tests.
+    #[cfg(test)]
+    fn ends(&self, rank: usize) -> (std::net::SocketAddr, std::net::SocketAddr) {
+        let socket = self.peers[rank].as_ref().unwrap().lock();
+        (socket.local_addr().unwrap(), socket.peer_addr().unwrap())
+    }
+}
+
+/// Delivers all messages of a connection. Returns why no more arrive.
+fn read_all(socket: &mut TcpStream, from: usize, inbox: &Inbox) -> String {
+    loop {
+        match Header::read(socket) {
+            Ok(Some((Header { kind: Kind::Message, stream, tag }, body))) => inbox.deliver(from, stream, tag, body),
+            Ok(Some((Header { kind: Kind::Failure, stream, .. }, why))) => {
+                let why = String::from_utf8_lossy(&why).into_owned();
+                inbox.fail(stream, Error::Failed { rank: from, why });
+            }
+            Ok(Some((Header { kind: Kind::Goodbye, .. }, _))) => return "it has destroyed its client".to_owned(),
+            Ok(None) => return "its connection was closed; it ended or was killed".to_owned(),
+            Err(error) => return format!("its connection broke: {error}; it ended or was killed"),
+        }
+    }
+}
+
+impl Transport for LocalTransport {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn send(&self, to: usize, stream: Stream, tag: u64, parts: &[&[u8]]) -> Result<(), Error> {
+        let peer = self.peer(to)?;
+        self.inbox.expect_present(to)?;
+        peer.write(Header { kind: Kind::Message, stream, tag }, parts).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it does not read its messages".to_owned(),
+                _ => format!("its connection broke: {error}; it ended or was killed"),
+            };
+            self.inbox.lose(to, &why);
+            // The reading thread may have found the reason before.
+            self.inbox.expect_present(to).err().unwrap_or(Error::Lost { rank: to, why })
+        })
+    }
+
+    fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
+        self.inbox.receive(from, stream, tag, deadline)
+    }
+
+    fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
+        self.inbox.fail(stream, Error::Stopped(why.to_owned()));
+        for peer in peers.iter().filter_map(|rank| self.peer(*rank).ok()) {
+            // A process that cannot be told is lost, or notices that this one is.
+            let _ = peer.write(Header { kind: Kind::Failure, stream, tag: 0 }, &[why.as_bytes()]);
+        }
+    }
+
+    fn close(&self, stream: Stream) {
+        self.inbox.close(stream);
+    }
+
+    fn lose(&self, rank: usize, why: &str) {
+        self.inbox.lose(rank, why);
+    }
+}
+
+impl Drop for LocalTransport {
+    fn drop(&mut self) {
+        let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
+        for peer in self.peers.iter().flatten() {
+            let _ = peer.write(goodbye, &[]);
+            let _ = peer.lock().shutdown(Shutdown::Both);
+        }
+        for thread in self.peers.iter_mut().flatten().filter_map(|peer| peer.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for LocalTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalTransport").field("rank", &self.rank).field("size", &self.peers.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    /// Connected processes, each a thread.
+    fn connected(count: usize) -> Vec<LocalTransport> {
+        let listeners: Vec<_> = (0..count).map(|_| LocalListener::bind().unwrap()).collect();
+        let addresses: Vec<_> = listeners.iter().map(|listener| listener.address().to_owned()).collect();
+        std::thread::scope(|scope| {
+            let connect = |(rank, listener): (usize, LocalListener)| {
+                let addresses = &addresses;
+                scope.spawn(move || listener.connect(rank, addresses, TIMEOUT).unwrap())
+            };
+            let threads: Vec<_> = listeners.into_iter().enumerate().map(connect).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        })
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + TIMEOUT
+    }
+
+    #[test]
+    fn all_pairs_exchange_messages() {
+        let all = connected(4);
+        let stream = Stream { lane: 1, number: 0 };
+        let large: Vec<u8> = (0..3 << 20).map(|at: u32| at.to_le_bytes()[1]).collect();
+        std::thread::scope(|scope| {
+            for own in &all {
+                let large = &large;
+                scope.spawn(move || {
+                    assert_eq!(own.size(), 4);
+                    let others: Vec<_> = (0..4).filter(|rank| *rank != own.rank()).collect();
+                    let name = [u8::try_from(own.rank()).unwrap()];
+                    for to in &others {
+                        own.send(*to, stream, 1, &[&name, large]).unwrap();
+                    }
+                    for from in others {
+                        let got = own.receive(from, stream, 1, soon()).unwrap();
+                        assert_eq!(usize::from(got[0]), from);
+                        assert!(got[1..] == **large);
+                        let (here, there) = own.ends(from);
+                        assert!(here.ip().is_loopback() && there.ip().is_loopback());
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn dropped_process_is_lost() {
+        let mut all = connected(2);
+        drop(all.remove(0));
+        let lost = all[0].receive(0, Stream::default(), 0, soon());
+        assert!(matches!(lost, Err(Error::Lost { rank: 0, .. })), "{lost:?}");
+        assert!(matches!(all[0].send(0, Stream::default(), 0, &[]), Err(Error::Lost { rank: 0, .. })));
+    }
+
+    #[test]
+    fn failure_reaches_named_processes() {
+        let all = connected(3);
+        let stream = Stream { lane: 3, number: 8 };
+        all[2].fail(stream, &[0, 1], "out of memory");
+        let failed = Error::Failed { rank: 2, why: "out of memory".to_owned() };
+        assert_eq!(all[0].receive(2, stream, 0, soon()), Err(failed.clone()));
+        assert_eq!(all[0].receive(1, stream, 0, soon()), Err(failed.clone()), "the stream failed as a whole");
+        assert_eq!(all[1].receive(2, stream, 0, soon()), Err(failed));
+        assert_eq!(all[2].receive(0, stream, 0, soon()), Err(Error::Stopped("out of memory".to_owned())));
+        all[2].send(0, Stream { number: 9, ..stream }, 0, &[b"next"]).unwrap();
+        assert_eq!(all[0].receive(2, Stream { number: 9, ..stream }, 0, soon()).unwrap(), b"next");
+    }
+
+    #[test]
+    fn unread_messages_do_not_block_for_ever() {
+        let listeners = [0, 1].map(|_| LocalListener::bind().unwrap().with_stall_timeout(Duration::from_millis(100)));
+        let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
+        let [first, second] = listeners;
+        // The second one greets, and never reads again, like a stopped process.
+        let address = Address::parse(&addresses[0], 0).unwrap();
+        let (first, _silent) = std::thread::scope(|scope| {
+            let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
+            let silent = second.dial((1, 2), 0, &address, soon()).unwrap();
+            (first.join().unwrap(), silent)
+        });
+        let large = vec![0; 64 << 20];
+        let lost = first.send(1, Stream::default(), 0, &[&large]);
+        assert!(matches!(lost, Err(Error::Lost { rank: 1, .. })), "{lost:?}");
+    }
+
+    #[test]
+    fn stranger_is_refused() {
+        let listeners = [0, 1].map(|_| LocalListener::bind().unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.address().to_owned());
+        let [first, second] = listeners;
+        let socket = Address::parse(&addresses[0], 0).unwrap().socket;
+        std::thread::scope(|scope| {
+            let mut stranger = TcpStream::connect(socket).unwrap();
+            stranger.write_all(&greeting(&[0; SECRET], 1, 2)).unwrap();
+            let first = scope.spawn(|| first.connect(0, &addresses, TIMEOUT).unwrap());
+            let second = second.connect(1, &addresses, TIMEOUT).unwrap();
+            let first = first.join().unwrap();
+            second.send(0, Stream::default(), 0, &[b"peer"]).unwrap();
+            assert_eq!(first.receive(1, Stream::default(), 0, soon()).unwrap(), b"peer");
+            assert_eq!(stranger.read(&mut [0; 8]).unwrap_or(0), 0);
+        });
+    }
+
+    #[test]
+    fn missing_process_is_named() {
+        let listener = LocalListener::bind().unwrap();
+        let absent = LocalListener::bind().unwrap();
+        let addresses = [listener.address().to_owned(), absent.address().to_owned()];
+        let late = listener.connect(0, &addresses, Duration::from_millis(50)).unwrap_err();
+        assert!(matches!(late, Error::Timeout { rank: 1, .. }), "{late:?}");
+        let gone = LocalListener::bind().unwrap();
+        let addresses = [gone.address().to_owned(), absent.address().to_owned()];
+        drop(gone);
+        let refused = absent.connect(1, &addresses, TIMEOUT).unwrap_err();
+        assert!(matches!(refused, Error::Unreachable { rank: 0, .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn other_machines_are_refused() {
+        let listener = LocalListener::bind().unwrap();
+        let far = Address { machine: "elsewhere".to_owned(), ..listener.own.clone() };
+        let addresses = [listener.address().to_owned(), far.to_string()];
+        assert_eq!(listener.connect(0, &addresses, TIMEOUT).unwrap_err(), Error::OtherMachine { rank: 1 });
+    }
+
+    #[test]
+    fn wrong_rank_is_refused() {
+        let listener = LocalListener::bind().unwrap();
+        let other = LocalListener::bind().unwrap();
+        let addresses = [other.address().to_owned(), listener.address().to_owned()];
+        assert!(matches!(listener.connect(0, &addresses, TIMEOUT), Err(Error::Invalid(_))));
+        assert!(matches!(LocalListener::bind_to(Ipv4Addr::UNSPECIFIED.into()), Err(Error::Invalid(_))));
+    }
+}

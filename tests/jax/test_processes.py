@@ -1,0 +1,152 @@
+"""One computation over several processes, each started with `jax.distributed.initialize`."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from conftest import PLUGIN
+
+#: What every process runs first. `RANK`, `WORLD` and `COORDINATOR` are variables of this test.
+PROLOGUE = """
+import os
+import jax
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD"])
+if world > 1:
+    jax.distributed.initialize(os.environ["COORDINATOR"], num_processes=world, process_id=rank)
+import numpy as np
+import jax.numpy as jnp
+from functools import partial
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+try:
+    from jax import shard_map
+except ImportError:
+    from jax.experimental.shard_map import shard_map
+mesh = Mesh(np.array(jax.devices()), ("x",))
+
+def spread(array, *spec):
+    sharding = NamedSharding(mesh, P(*spec))
+    return jax.make_array_from_callback(array.shape, sharding, lambda index: array[index])
+
+def show(name, array):
+    for shard in array.addressable_shards:
+        print(name, shard.device.id, np.asarray(shard.data).tobytes().hex(), flush=True)
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def start(code, rank, world, devices, coordinator):
+    environment = {
+        **os.environ,
+        "PJRT_NAMES_AND_LIBRARY_PATHS": f"pjrt_cpu:{PLUGIN}",
+        "JAX_PLATFORMS": "pjrt_cpu",
+        "PJRT_CPU_DEVICES": str(devices),
+        "RANK": str(rank),
+        "WORLD": str(world),
+        "COORDINATOR": coordinator,
+    }
+    command = [sys.executable, "-c", PROLOGUE + textwrap.dedent(code)]
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def run(code, world, devices):
+    """Returns the lines that all processes print, sorted."""
+    coordinator = f"127.0.0.1:{free_port()}"
+    processes = [start(code, rank, world, devices, coordinator) for rank in range(world)]
+    try:
+        lines = []
+        for rank, process in enumerate(processes):
+            output, errors = process.communicate(timeout=300)
+            assert process.returncode == 0, f"process {rank}:\n{output}\n{errors}"
+            lines += output.splitlines()
+        return sorted(lines)
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def test_global_devices(world=2):
+    code = """
+    ids = [device.id for device in jax.devices()]
+    assert ids == list(range(2 * world)), ids
+    assert [device.id for device in jax.local_devices()] == [2 * rank, 2 * rank + 1]
+    assert [device.process_index for device in jax.devices()] == [id // 2 for id in ids]
+    assert (jax.process_index(), jax.process_count()) == (rank, world)
+    print("good")
+    """
+    assert run(code, world, 2) == ["good"] * world
+
+
+#: The collective operations of `shard_map`.
+COLLECTIVES = """
+values = np.random.default_rng(0).standard_normal((16, 8)).astype(np.float32)
+
+@jax.jit
+@partial(shard_map, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+def collectives(x):
+    n = jax.lax.psum(1, "x")
+    total = jax.lax.psum(x, "x")
+    everything = jax.lax.all_gather(x, "x", tiled=True)
+    part = jax.lax.psum_scatter(everything, "x", tiled=True)
+    swapped = jax.lax.all_to_all(x, "x", 1, 1, tiled=True)
+    turned = jax.lax.ppermute(x, "x", [(i, (i + 1) % n) for i in range(n)])
+    return total + part * swapped - turned * jax.lax.pmax(x, "x") + jax.lax.axis_index("x")
+
+show("collectives", collectives(spread(values, "x")))
+"""
+
+#: Programs that the compiler partitions.
+PARTITIONED = """
+x = spread(np.random.default_rng(1).standard_normal((16, 32)).astype(np.float32), "x")
+show("sum", jax.jit(lambda x: x.sum(axis=0), out_shardings=NamedSharding(mesh, P()))(x))
+show("product", jax.jit(lambda x: x @ x.T, out_shardings=NamedSharding(mesh, P("x")))(x))
+show("elementwise", jnp.tanh(x) * 2 + 1)
+"""
+
+#: A training loop over the mesh, first with the data sharded, then with the weights.
+TRAINING = """
+def train(batch, first, second):
+    rng = np.random.default_rng(2)
+    make = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+    inputs, targets = make(32, 16), make(32, 4)
+    weights = {"first": make(16, 64) / 4, "second": make(64, 4) / 8}
+    specs = {"first": first, "second": second}
+    inputs, targets = spread(inputs, *batch), spread(targets, *batch)
+    weights = {name: spread(array, *specs[name]) for name, array in weights.items()}
+    shardings = {name: NamedSharding(mesh, P(*spec)) for name, spec in specs.items()}
+
+    def loss(weights, inputs, targets):
+        hidden = jnp.tanh(inputs @ weights["first"])
+        return jnp.mean((hidden @ weights["second"] - targets) ** 2)
+
+    @partial(jax.jit, donate_argnums=0, out_shardings=(shardings, NamedSharding(mesh, P())))
+    def step(weights, inputs, targets):
+        value, gradient = jax.value_and_grad(loss)(weights, inputs, targets)
+        return jax.tree.map(lambda weight, change: weight - 0.1 * change, weights, gradient), value
+
+    for number in range(5):
+        weights, value = step(weights, inputs, targets)
+        show(f"loss {number} {batch}", value)
+    for name, array in weights.items():
+        show(f"{name} {batch}", array)
+
+train(batch=("x",), first=(), second=())
+train(batch=(), first=(None, "x"), second=("x",))
+"""
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_results_equal_those_of_one_process(world):
+    """Compares several processes with one process that has all devices, bit for bit."""
+    code = COLLECTIVES + PARTITIONED + TRAINING
+    together = run(code, world, 2)
+    assert together and together == run(code, 1, world * 2)
