@@ -2,12 +2,15 @@
 
 use pjrt_sys::{AbiStruct, PJRT_Extension_Type, Slot};
 
-/// A function of the main table or of an extension.
+/// A function of the main table, of an extension, or of an object's table.
 pub struct Function {
     /// Name in the header.
     pub name: &'static str,
     /// The extension whose table contains the function, or `None` for the main table.
     pub extension: Option<PJRT_Extension_Type>,
+    /// The type of the object whose own table contains the function, such as `PJRT_RawBuffer`. The name of such a function
+    /// is `PJRT_RawBuffer_FunctionTable.slice`, and its fields are its parameters and its `result`.
+    pub object: Option<&'static str>,
     /// First minor version of the API with this function, or 0 if that is older than 0.29.
     pub since: u32,
     /// Whether the function returns an error.
@@ -27,7 +30,17 @@ impl std::fmt::Debug for Function {
 impl Function {
     pub(crate) const fn of<S: Known>(fallible: bool, fields: &'static [Field]) -> Self {
         let layout = Layout::of::<S::Args>();
-        Self { name: S::NAME, extension: S::EXTENSION, since: S::SINCE, fallible, fields, layout }
+        Self { name: S::NAME, extension: S::EXTENSION, object: None, since: S::SINCE, fallible, fields, layout }
+    }
+
+    /// A function in the table of an object, with a struct for its parameters.
+    pub(crate) const fn of_object<T: AbiStruct>(
+        object: &'static str,
+        fallible: bool,
+        fields: &'static [Field],
+    ) -> Self {
+        let layout = Layout::of::<T>();
+        Self { name: T::NAME, extension: None, object: Some(object), since: 0, fallible, fields, layout }
     }
 
     /// Returns the argument of this name.
@@ -45,6 +58,9 @@ impl Function {
     /// The kind of object that the function destroys.
     #[must_use]
     pub fn destroys(&self) -> Option<&'static str> {
+        if self.object.is_some() {
+            return self.object.filter(|_| self.name.ends_with(".destroy"));
+        }
         let kind = self.name.strip_suffix("_Destroy")?;
         match self.subject()?.kind {
             Kind::Handle(name) if name == kind => Some(name),

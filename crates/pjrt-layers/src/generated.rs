@@ -4,9 +4,12 @@ use core::mem::offset_of;
 use pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};
 use pjrt_sys::Bool;
 use pjrt_sys::bindings::*;
+use crate::core::object_functions;
 use crate::function::{Field, Function, Kind, Known, Layout, PerFunction};
-/// Number of functions with a forwarder.
-pub(crate) const COUNT: usize = 268;
+/// Number of functions with a forwarder in the main table and in those of extensions.
+pub(crate) const SLOTS: usize = 268;
+/// Number of all functions with a forwarder.
+pub(crate) const COUNT: usize = 299;
 unsafe impl Known for slot::PJRT_Error_Destroy {
     const ID: usize = 0;
     const EXTENSION: Option<PJRT_Extension_Type> = None;
@@ -1343,7 +1346,7 @@ unsafe impl Known for extension_slot::PJRT_HostMemoryAllocator_Allocate {
         PJRT_Extension_Type::PJRT_Extension_Type_HostMemoryAllocator,
     );
 }
-/// Every function with a forwarder: those of the main table in its order, then those of the extensions.
+/// Every function with a forwarder: those of the main table in its order, then those of the extensions and of objects.
 pub(crate) static FUNCTIONS: [Function; COUNT] = [
     Function::of::<
         slot::PJRT_Error_Destroy,
@@ -8818,7 +8821,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "raw_buffer",
                 offset_of!(PJRT_RawBuffer_CreateRawAliasOfBuffer_Args, raw_buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 true,
             ),
         ],
@@ -8832,7 +8835,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_Destroy_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
         ],
@@ -8846,7 +8849,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_GetOnDeviceSizeInBytes_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
             Field::new(
@@ -8869,7 +8872,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_GetMemorySpace_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
             Field::new(
@@ -8890,7 +8893,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_CopyRawHostToDevice_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
             Field::new(
@@ -8932,7 +8935,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_CopyRawDeviceToHost_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
             Field::new(
@@ -8974,7 +8977,7 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
                 "buffer",
                 offset_of!(PJRT_RawBuffer_GetHostPointer_Args, buffer),
                 size_of::<*mut PJRT_RawBuffer>(),
-                Kind::Pointer,
+                Kind::Handle("PJRT_RawBuffer"),
                 false,
             ),
             Field::new(
@@ -11355,9 +11358,865 @@ pub(crate) static FUNCTIONS: [Function; COUNT] = [
             ),
         ],
     ),
+    Function::of_object::<
+        PJRT_Error_destroy_Args,
+    >(
+        "PJRT_Error",
+        false,
+        &[
+            Field::new(
+                "error",
+                offset_of!(PJRT_Error_destroy_Args, error),
+                size_of::<*mut PJRT_Error>(),
+                Kind::Handle("PJRT_Error"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_Error_message_Args,
+    >(
+        "PJRT_Error",
+        false,
+        &[
+            Field::new(
+                "error",
+                offset_of!(PJRT_Error_message_Args, error),
+                size_of::<*const PJRT_Error>(),
+                Kind::Handle("PJRT_Error"),
+                false,
+            ),
+            Field::new(
+                "message",
+                offset_of!(PJRT_Error_message_Args, message),
+                size_of::<*mut *const ::core::ffi::c_char>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "message_size",
+                offset_of!(PJRT_Error_message_Args, message_size),
+                size_of::<*mut usize>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_Error_get_code_Args,
+    >(
+        "PJRT_Error",
+        false,
+        &[
+            Field::new(
+                "error",
+                offset_of!(PJRT_Error_get_code_Args, error),
+                size_of::<*const PJRT_Error>(),
+                Kind::Handle("PJRT_Error"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_Error_get_code_Args, result),
+                size_of::<PJRT_Error_Code>(),
+                Kind::Integer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_Error_for_each_payload_Args,
+    >(
+        "PJRT_Error",
+        false,
+        &[
+            Field::new(
+                "error",
+                offset_of!(PJRT_Error_for_each_payload_Args, error),
+                size_of::<*const PJRT_Error>(),
+                Kind::Handle("PJRT_Error"),
+                false,
+            ),
+            Field::new(
+                "visitor",
+                offset_of!(PJRT_Error_for_each_payload_Args, visitor),
+                size_of::<PJRT_Error_PayloadVisitor>(),
+                Kind::Other,
+                false,
+            ),
+            Field::new(
+                "user_arg",
+                offset_of!(PJRT_Error_for_each_payload_Args, user_arg),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_Memory_get_user_data_Args,
+    >(
+        "PJRT_Memory",
+        false,
+        &[
+            Field::new(
+                "memory",
+                offset_of!(PJRT_Memory_get_user_data_Args, memory),
+                size_of::<*mut PJRT_Memory>(),
+                Kind::Handle("PJRT_Memory"),
+                false,
+            ),
+            Field::new(
+                "key",
+                offset_of!(PJRT_Memory_get_user_data_Args, key),
+                size_of::<*const ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_Memory_get_user_data_Args, result),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_Memory_set_user_data_Args,
+    >(
+        "PJRT_Memory",
+        false,
+        &[
+            Field::new(
+                "memory",
+                offset_of!(PJRT_Memory_set_user_data_Args, memory),
+                size_of::<*mut PJRT_Memory>(),
+                Kind::Handle("PJRT_Memory"),
+                false,
+            ),
+            Field::new(
+                "key",
+                offset_of!(PJRT_Memory_set_user_data_Args, key),
+                size_of::<*const ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "data",
+                offset_of!(PJRT_Memory_set_user_data_Args, data),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "dtor",
+                offset_of!(PJRT_Memory_set_user_data_Args, dtor),
+                size_of::<
+                    ::core::option::Option<
+                        unsafe extern "C" fn(arg1: *mut ::core::ffi::c_void),
+                    >,
+                >(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_inc_ref_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_inc_ref_Args, raw_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_dec_ref_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_dec_ref_Args, raw_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_get_on_device_size_in_bytes_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_get_on_device_size_in_bytes_Args, raw_buffer),
+                size_of::<*const PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_RawBuffer_get_on_device_size_in_bytes_Args, result),
+                size_of::<usize>(),
+                Kind::Size,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_get_memory_space_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_get_memory_space_Args, raw_buffer),
+                size_of::<*const PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_RawBuffer_get_memory_space_Args, result),
+                size_of::<*mut PJRT_Memory>(),
+                Kind::Handle("PJRT_Memory"),
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_get_host_pointer_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_get_host_pointer_Args, raw_buffer),
+                size_of::<*const PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_RawBuffer_get_host_pointer_Args, result),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args,
+    >(
+        "PJRT_RawBuffer",
+        true,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args,
+                    raw_buffer
+                ),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "src",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args, src
+                ),
+                size_of::<*const ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "offset",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args, offset
+                ),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "transfer_size",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args,
+                    transfer_size
+                ),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "dependencies",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args,
+                    dependencies
+                ),
+                size_of::<*mut PJRT_DeviceEventVector>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "event",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args, event
+                ),
+                size_of::<*mut PJRT_DeviceEvent>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args,
+    >(
+        "PJRT_RawBuffer",
+        true,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args,
+                    raw_buffer
+                ),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "dst",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args, dst
+                ),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "offset",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args, offset
+                ),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "transfer_size",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args,
+                    transfer_size
+                ),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "dependencies",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args,
+                    dependencies
+                ),
+                size_of::<*mut PJRT_DeviceEventVector>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "event",
+                offset_of!(
+                    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args, event
+                ),
+                size_of::<*mut PJRT_DeviceEvent>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_opaque_device_memory_data_pointer_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(
+                    PJRT_RawBuffer_opaque_device_memory_data_pointer_Args, raw_buffer
+                ),
+                size_of::<*const PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(
+                    PJRT_RawBuffer_opaque_device_memory_data_pointer_Args, result
+                ),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_make_allocation_ready_event_Args,
+    >(
+        "PJRT_RawBuffer",
+        true,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_make_allocation_ready_event_Args, raw_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "event",
+                offset_of!(PJRT_RawBuffer_make_allocation_ready_event_Args, event),
+                size_of::<*mut PJRT_DeviceEvent>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_get_raw_buffer_async_value_Args,
+    >(
+        "PJRT_RawBuffer",
+        true,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_get_raw_buffer_async_value_Args, raw_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "event",
+                offset_of!(PJRT_RawBuffer_get_raw_buffer_async_value_Args, event),
+                size_of::<*mut PJRT_DeviceEvent>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_is_mutable_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_is_mutable_Args, raw_buffer),
+                size_of::<*const PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_RawBuffer_is_mutable_Args, result),
+                size_of::<Bool>(),
+                Kind::Bool,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_slice_Args,
+    >(
+        "PJRT_RawBuffer",
+        true,
+        &[
+            Field::new(
+                "raw_buffer",
+                offset_of!(PJRT_RawBuffer_slice_Args, raw_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "offset",
+                offset_of!(PJRT_RawBuffer_slice_Args, offset),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "slice_size",
+                offset_of!(PJRT_RawBuffer_slice_Args, slice_size),
+                size_of::<i64>(),
+                Kind::Integer,
+                false,
+            ),
+            Field::new(
+                "sliced_buffer",
+                offset_of!(PJRT_RawBuffer_slice_Args, sliced_buffer),
+                size_of::<*mut *mut PJRT_RawBuffer>(),
+                Kind::Handles("PJRT_RawBuffer"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_RawBuffer_schedule_copy_to_Args,
+    >(
+        "PJRT_RawBuffer",
+        false,
+        &[
+            Field::new(
+                "src_buffer",
+                offset_of!(PJRT_RawBuffer_schedule_copy_to_Args, src_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "transfer_dependency_events",
+                offset_of!(
+                    PJRT_RawBuffer_schedule_copy_to_Args, transfer_dependency_events
+                ),
+                size_of::<*mut PJRT_DeviceEventVector>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "dst_buffer",
+                offset_of!(PJRT_RawBuffer_schedule_copy_to_Args, dst_buffer),
+                size_of::<*mut PJRT_RawBuffer>(),
+                Kind::Handle("PJRT_RawBuffer"),
+                false,
+            ),
+            Field::new(
+                "definition_event_promise",
+                offset_of!(
+                    PJRT_RawBuffer_schedule_copy_to_Args, definition_event_promise
+                ),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+            Field::new(
+                "src_usage_event_promise",
+                offset_of!(
+                    PJRT_RawBuffer_schedule_copy_to_Args, src_usage_event_promise
+                ),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+            Field::new(
+                "allocation_event_callback",
+                offset_of!(
+                    PJRT_RawBuffer_schedule_copy_to_Args, allocation_event_callback
+                ),
+                size_of::<
+                    ::core::option::Option<
+                        unsafe extern "C" fn(
+                            status: *mut PJRT_Error,
+                            user_data: *mut ::core::ffi::c_void,
+                        ),
+                    >,
+                >(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "allocation_event_user_data",
+                offset_of!(
+                    PJRT_RawBuffer_schedule_copy_to_Args, allocation_event_user_data
+                ),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_inc_ref_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_inc_ref_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_dec_ref_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_dec_ref_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_and_then_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_and_then_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+            Field::new(
+                "callback",
+                offset_of!(PJRT_DeviceEvent_and_then_Args, callback),
+                size_of::<PJRT_DeviceEvent_AndThen>(),
+                Kind::Other,
+                false,
+            ),
+            Field::new(
+                "user_arg",
+                offset_of!(PJRT_DeviceEvent_and_then_Args, user_arg),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Pointer,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_get_error_if_present_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_get_error_if_present_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+            Field::new(
+                "code",
+                offset_of!(PJRT_DeviceEvent_get_error_if_present_Args, code),
+                size_of::<*mut PJRT_Error_Code>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "message",
+                offset_of!(PJRT_DeviceEvent_get_error_if_present_Args, message),
+                size_of::<*mut *const ::core::ffi::c_char>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "message_size",
+                offset_of!(PJRT_DeviceEvent_get_error_if_present_Args, message_size),
+                size_of::<*mut usize>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_DeviceEvent_get_error_if_present_Args, result),
+                size_of::<::core::ffi::c_int>(),
+                Kind::Integer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_get_state_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_get_state_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_DeviceEvent_get_state_Args, result),
+                size_of::<PJRT_DeviceEvent_State>(),
+                Kind::Integer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEvent_get_definition_stream_Args,
+    >(
+        "PJRT_DeviceEvent",
+        false,
+        &[
+            Field::new(
+                "device_event",
+                offset_of!(PJRT_DeviceEvent_get_definition_stream_Args, device_event),
+                size_of::<*mut ::core::ffi::c_void>(),
+                Kind::Handle("PJRT_DeviceEvent"),
+                false,
+            ),
+            Field::new(
+                "sequence_number",
+                offset_of!(PJRT_DeviceEvent_get_definition_stream_Args, sequence_number),
+                size_of::<*mut u64>(),
+                Kind::Pointer,
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_DeviceEvent_get_definition_stream_Args, result),
+                size_of::<isize>(),
+                Kind::Integer,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_inc_ref_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_inc_ref_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_dec_ref_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_dec_ref_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_event_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_event_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+            Field::new(
+                "result",
+                offset_of!(PJRT_DeviceEventPromise_event_Args, result),
+                size_of::<PJRT_DeviceEvent>(),
+                Kind::Other,
+                true,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_set_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_set_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+            Field::new(
+                "event",
+                offset_of!(PJRT_DeviceEventPromise_set_Args, event),
+                size_of::<PJRT_DeviceEvent>(),
+                Kind::Other,
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_set_error_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_set_error_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+            Field::new(
+                "error",
+                offset_of!(PJRT_DeviceEventPromise_set_error_Args, error),
+                size_of::<*mut PJRT_Error>(),
+                Kind::Handle("PJRT_Error"),
+                false,
+            ),
+        ],
+    ),
+    Function::of_object::<
+        PJRT_DeviceEventPromise_set_ready_Args,
+    >(
+        "PJRT_DeviceEventPromise",
+        false,
+        &[
+            Field::new(
+                "promise",
+                offset_of!(PJRT_DeviceEventPromise_set_ready_Args, promise),
+                size_of::<*mut PJRT_DeviceEventPromise>(),
+                Kind::Handle("PJRT_DeviceEventPromise"),
+                false,
+            ),
+        ],
+    ),
 ];
-/// Creates an item for each function, in the order of [`FUNCTIONS`].
-pub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; COUNT] {
+/// Creates an item for each function of the main table and of extensions, in the order of [`FUNCTIONS`].
+pub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; SLOTS] {
     [
         P::item::<slot::PJRT_Error_Destroy>(),
         P::item::<slot::PJRT_Error_Message>(),
@@ -11634,4 +12493,113 @@ pub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; COUNT] {
         P::item::<extension_slot::PJRT_Transfers_PJRT_Client_CrossHostSendBuffers>(),
         P::item::<extension_slot::PJRT_HostMemoryAllocator_Allocate>(),
     ]
+}
+object_functions! {
+    268, "PJRT_Error_FunctionTable.destroy", PJRT_Error, PJRT_Error_FunctionTable,
+    PJRT_Error_destroy_Args : destroy(error : * mut PJRT_Error,) -> (); 269,
+    "PJRT_Error_FunctionTable.message", PJRT_Error, PJRT_Error_FunctionTable,
+    PJRT_Error_message_Args : message(error : * const PJRT_Error, message : * mut * const
+    ::core::ffi::c_char, message_size : * mut usize,) -> (); 270,
+    "PJRT_Error_FunctionTable.get_code", PJRT_Error, PJRT_Error_FunctionTable,
+    PJRT_Error_get_code_Args : get_code(error : * const PJRT_Error,) -> PJRT_Error_Code;
+    271, "PJRT_Error_FunctionTable.for_each_payload", PJRT_Error,
+    PJRT_Error_FunctionTable, PJRT_Error_for_each_payload_Args : for_each_payload(error :
+    * const PJRT_Error, visitor : PJRT_Error_PayloadVisitor, user_arg : * mut
+    ::core::ffi::c_void,) -> (); 272, "PJRT_Memory_FunctionTable.get_user_data",
+    PJRT_Memory, PJRT_Memory_FunctionTable, PJRT_Memory_get_user_data_Args :
+    get_user_data(memory : * mut PJRT_Memory, key : * const ::core::ffi::c_void,) -> *
+    mut ::core::ffi::c_void; 273, "PJRT_Memory_FunctionTable.set_user_data", PJRT_Memory,
+    PJRT_Memory_FunctionTable, PJRT_Memory_set_user_data_Args : set_user_data(memory : *
+    mut PJRT_Memory, key : * const ::core::ffi::c_void, data : * mut ::core::ffi::c_void,
+    dtor : ::core::option::Option < unsafe extern "C" fn (arg1 : * mut
+    ::core::ffi::c_void) >,) -> (); 274, "PJRT_RawBuffer_FunctionTable.inc_ref",
+    PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_inc_ref_Args :
+    inc_ref(raw_buffer : * mut PJRT_RawBuffer,) -> (); 275,
+    "PJRT_RawBuffer_FunctionTable.dec_ref", PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable,
+    PJRT_RawBuffer_dec_ref_Args : dec_ref(raw_buffer : * mut PJRT_RawBuffer,) -> (); 276,
+    "PJRT_RawBuffer_FunctionTable.get_on_device_size_in_bytes", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_get_on_device_size_in_bytes_Args :
+    get_on_device_size_in_bytes(raw_buffer : * const PJRT_RawBuffer,) -> usize; 277,
+    "PJRT_RawBuffer_FunctionTable.get_memory_space", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_get_memory_space_Args :
+    get_memory_space(raw_buffer : * const PJRT_RawBuffer,) -> * mut PJRT_Memory; 278,
+    "PJRT_RawBuffer_FunctionTable.get_host_pointer", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_get_host_pointer_Args :
+    get_host_pointer(raw_buffer : * const PJRT_RawBuffer,) -> * mut ::core::ffi::c_void;
+    279, "PJRT_RawBuffer_FunctionTable.copy_raw_host_to_device_and_return_event",
+    PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable,
+    PJRT_RawBuffer_copy_raw_host_to_device_and_return_event_Args :
+    copy_raw_host_to_device_and_return_event(raw_buffer : * mut PJRT_RawBuffer, src : *
+    const ::core::ffi::c_void, offset : i64, transfer_size : i64, dependencies : * mut
+    PJRT_DeviceEventVector, event : * mut PJRT_DeviceEvent,) -> * mut PJRT_Error; 280,
+    "PJRT_RawBuffer_FunctionTable.copy_raw_device_to_host_and_return_event",
+    PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable,
+    PJRT_RawBuffer_copy_raw_device_to_host_and_return_event_Args :
+    copy_raw_device_to_host_and_return_event(raw_buffer : * mut PJRT_RawBuffer, dst : *
+    mut ::core::ffi::c_void, offset : i64, transfer_size : i64, dependencies : * mut
+    PJRT_DeviceEventVector, event : * mut PJRT_DeviceEvent,) -> * mut PJRT_Error; 281,
+    "PJRT_RawBuffer_FunctionTable.opaque_device_memory_data_pointer", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_opaque_device_memory_data_pointer_Args :
+    opaque_device_memory_data_pointer(raw_buffer : * const PJRT_RawBuffer,) -> * mut
+    ::core::ffi::c_void; 282, "PJRT_RawBuffer_FunctionTable.make_allocation_ready_event",
+    PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable,
+    PJRT_RawBuffer_make_allocation_ready_event_Args :
+    make_allocation_ready_event(raw_buffer : * mut PJRT_RawBuffer, event : * mut
+    PJRT_DeviceEvent,) -> * mut PJRT_Error; 283,
+    "PJRT_RawBuffer_FunctionTable.get_raw_buffer_async_value", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_get_raw_buffer_async_value_Args :
+    get_raw_buffer_async_value(raw_buffer : * mut PJRT_RawBuffer, event : * mut
+    PJRT_DeviceEvent,) -> * mut PJRT_Error; 284,
+    "PJRT_RawBuffer_FunctionTable.is_mutable", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_is_mutable_Args : is_mutable(raw_buffer
+    : * const PJRT_RawBuffer,) -> Bool; 285, "PJRT_RawBuffer_FunctionTable.slice",
+    PJRT_RawBuffer, PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_slice_Args :
+    slice(raw_buffer : * mut PJRT_RawBuffer, offset : i64, slice_size : i64,
+    sliced_buffer : * mut * mut PJRT_RawBuffer,) -> * mut PJRT_Error; 286,
+    "PJRT_RawBuffer_FunctionTable.schedule_copy_to", PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable, PJRT_RawBuffer_schedule_copy_to_Args :
+    schedule_copy_to(src_buffer : * mut PJRT_RawBuffer, transfer_dependency_events : *
+    mut PJRT_DeviceEventVector, dst_buffer : * mut PJRT_RawBuffer,
+    definition_event_promise : * mut PJRT_DeviceEventPromise, src_usage_event_promise : *
+    mut PJRT_DeviceEventPromise, allocation_event_callback : ::core::option::Option <
+    unsafe extern "C" fn (status : * mut PJRT_Error, user_data : * mut
+    ::core::ffi::c_void) >, allocation_event_user_data : * mut ::core::ffi::c_void,) ->
+    (); 287, "PJRT_DeviceEvent_FunctionTable.inc_ref", PJRT_DeviceEvent,
+    PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_inc_ref_Args : inc_ref(device_event
+    : * mut ::core::ffi::c_void,) -> (); 288, "PJRT_DeviceEvent_FunctionTable.dec_ref",
+    PJRT_DeviceEvent, PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_dec_ref_Args :
+    dec_ref(device_event : * mut ::core::ffi::c_void,) -> (); 289,
+    "PJRT_DeviceEvent_FunctionTable.and_then", PJRT_DeviceEvent,
+    PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_and_then_Args :
+    and_then(device_event : * mut ::core::ffi::c_void, callback :
+    PJRT_DeviceEvent_AndThen, user_arg : * mut ::core::ffi::c_void,) -> (); 290,
+    "PJRT_DeviceEvent_FunctionTable.get_error_if_present", PJRT_DeviceEvent,
+    PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_get_error_if_present_Args :
+    get_error_if_present(device_event : * mut ::core::ffi::c_void, code : * mut
+    PJRT_Error_Code, message : * mut * const ::core::ffi::c_char, message_size : * mut
+    usize,) -> ::core::ffi::c_int; 291, "PJRT_DeviceEvent_FunctionTable.get_state",
+    PJRT_DeviceEvent, PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_get_state_Args :
+    get_state(device_event : * mut ::core::ffi::c_void,) -> PJRT_DeviceEvent_State; 292,
+    "PJRT_DeviceEvent_FunctionTable.get_definition_stream", PJRT_DeviceEvent,
+    PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEvent_get_definition_stream_Args :
+    get_definition_stream(device_event : * mut ::core::ffi::c_void, sequence_number : *
+    mut u64,) -> isize; 293, "PJRT_DeviceEventPromise_FunctionTable.inc_ref",
+    PJRT_DeviceEventPromise, PJRT_DeviceEventPromise_FunctionTable,
+    PJRT_DeviceEventPromise_inc_ref_Args : inc_ref(promise : * mut
+    PJRT_DeviceEventPromise,) -> (); 294,
+    "PJRT_DeviceEventPromise_FunctionTable.dec_ref", PJRT_DeviceEventPromise,
+    PJRT_DeviceEventPromise_FunctionTable, PJRT_DeviceEventPromise_dec_ref_Args :
+    dec_ref(promise : * mut PJRT_DeviceEventPromise,) -> (); 295,
+    "PJRT_DeviceEventPromise_FunctionTable.event", PJRT_DeviceEventPromise,
+    PJRT_DeviceEventPromise_FunctionTable, PJRT_DeviceEventPromise_event_Args :
+    event(promise : * mut PJRT_DeviceEventPromise,) -> PJRT_DeviceEvent; 296,
+    "PJRT_DeviceEventPromise_FunctionTable.set", PJRT_DeviceEventPromise,
+    PJRT_DeviceEventPromise_FunctionTable, PJRT_DeviceEventPromise_set_Args : set(promise
+    : * mut PJRT_DeviceEventPromise, event : PJRT_DeviceEvent,) -> (); 297,
+    "PJRT_DeviceEventPromise_FunctionTable.set_error", PJRT_DeviceEventPromise,
+    PJRT_DeviceEventPromise_FunctionTable, PJRT_DeviceEventPromise_set_error_Args :
+    set_error(promise : * mut PJRT_DeviceEventPromise, error : * mut PJRT_Error,) -> ();
+    298, "PJRT_DeviceEventPromise_FunctionTable.set_ready", PJRT_DeviceEventPromise,
+    PJRT_DeviceEventPromise_FunctionTable, PJRT_DeviceEventPromise_set_ready_Args :
+    set_ready(promise : * mut PJRT_DeviceEventPromise,) -> ();
 }

@@ -1,5 +1,7 @@
 //! `generated.rs` of `pjrt-layers`: a description of every function and its arguments, and its forwarder.
 
+mod objects;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
@@ -7,6 +9,7 @@ use std::path::Path;
 
 use syn::ItemStruct;
 
+use self::objects::ObjectFunction;
 use super::bindings::Bindings;
 use super::slots::{self, API, BASE, Function};
 use crate::Error;
@@ -61,15 +64,26 @@ pub(super) fn generate(bindings: &Bindings, headers: &Path) -> Result<String, Er
         }
     }
     let comments = Outputs::read(headers)?;
-    write(&described, &structs, &comments)
+    let objects = objects::functions(&structs)?;
+    write(&described, &objects, &structs, &comments)
 }
 
-fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs) -> Result<String, Error> {
+fn write(
+    described: &[Described<'_>],
+    objects: &[ObjectFunction],
+    structs: &[&ItemStruct],
+    outputs: &Outputs,
+) -> Result<String, Error> {
     let mut out = String::from(FIRST_LINES);
     out.push_str(
-        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::function::{Field, Function, Kind, Known, Layout, PerFunction};\n",
+        "use core::mem::offset_of;\nuse pjrt_sys::{PJRT_Extension_Type, extension_slot, slot};\nuse pjrt_sys::Bool;\nuse pjrt_sys::bindings::*;\nuse crate::core::object_functions;\nuse crate::function::{Field, Function, Kind, Known, Layout, PerFunction};\n",
     );
-    writeln!(out, "/// Number of functions with a forwarder.\npub(crate) const COUNT: usize = {};", described.len())?;
+    writeln!(
+        out,
+        "/// Number of functions with a forwarder in the main table and in those of extensions.\npub(crate) const SLOTS: usize = {};\n/// Number of all functions with a forwarder.\npub(crate) const COUNT: usize = {};",
+        described.len(),
+        described.len() + objects.len()
+    )?;
     for (id, function) in described.iter().enumerate() {
         let Described { marker, extension, .. } = function;
         let table = extension.as_ref().map_or("None".into(), |id| format!("Some(PJRT_Extension_Type::{id})"));
@@ -79,7 +93,7 @@ fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs
             unsafe impl Known for {marker} {{ const ID: usize = {id}; const EXTENSION: Option<PJRT_Extension_Type> = {table}; }}"
         )?;
     }
-    out.push_str("/// Every function with a forwarder: those of the main table in its order, then those of the extensions.\npub(crate) static FUNCTIONS: [Function; COUNT] = [\n");
+    out.push_str("/// Every function with a forwarder: those of the main table in its order, then those of the extensions and of objects.\npub(crate) static FUNCTIONS: [Function; COUNT] = [\n");
     for function in described {
         let Described { marker, args, fallible, .. } = function;
         let name = args.ident.to_string();
@@ -98,11 +112,15 @@ fn write(described: &[Described<'_>], structs: &[&ItemStruct], outputs: &Outputs
         }
         writeln!(out, "Function::of::<{marker}>({fallible}, &[{fields}]),")?;
     }
-    out.push_str("];\n/// Creates an item for each function, in the order of [`FUNCTIONS`].\npub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; COUNT] {\n[");
+    for function in objects {
+        function.describe(&mut out, structs)?;
+    }
+    out.push_str("];\n/// Creates an item for each function of the main table and of extensions, in the order of [`FUNCTIONS`].\npub(crate) fn for_each_function<P: PerFunction>() -> [P::Item; SLOTS] {\n[");
     for function in described {
         write!(out, "P::item::<{}>(),", function.marker)?;
     }
     out.push_str("]\n}\n");
+    objects::forwarders(&mut out, objects, described.len())?;
     let file = syn::parse_file(&out)?;
     Ok(format!("{FIRST_LINES}{}", prettyplease::unparse(&file)))
 }
@@ -113,10 +131,9 @@ fn kind(ty: &str, structs: &[&ItemStruct]) -> String {
     let target = ty.replace("* mut ", "").replace("* const ", "");
     let sized = slots::find(structs, &target)
         .is_some_and(|item| slots::fields(item).first().is_some_and(|f| f.0 == "struct_size"));
-    // The two structs whose first word is their function table are handles, too.
+    // The structs whose first word is their function table are handles, too.
     let handle = target.starts_with("PJRT_")
-        && (!target.ends_with("_Args") && slots::find(structs, &target).is_none()
-            || ["PJRT_Error", "PJRT_Memory"].contains(&target.as_str()));
+        && (!target.ends_with("_Args") && slots::find(structs, &target).is_none() || objects::has_table(&target));
     match (pointers, target.as_str()) {
         (0, "usize") => "Kind::Size".into(),
         (0, "i64" | "i32" | "u32" | "u64") => "Kind::Integer".into(),

@@ -1,20 +1,19 @@
 //! The functions in the table that the framework sees.
 
-use std::marker::PhantomData;
 use std::ptr::null_mut;
 use std::sync::OnceLock;
 
-use pjrt_sys::{PJRT_Error, StaticApi, slot};
+use pjrt_sys::{PJRT_Error, slot};
 use pjrt_types::ErrorCode;
 
 use super::call::Call;
 use super::contain::contain;
-use super::slot::Forwarder;
+use super::object_tables::ObjectKind;
+use super::quiet::Quiet;
 use super::state::{Hook, State};
-use super::{client_table, errors, exit, gates, ready};
-use crate::function::{Known, PerFunction};
-use crate::generated::for_each_function;
-use crate::layer::{Layer, Outcome, Step};
+use super::{client_table, errors, gates, ready};
+use crate::function::Known;
+use crate::layer::{Outcome, Step};
 use crate::layer_error::LayerError;
 
 /// A stack of layers in this process. The functions of a table have no argument for the stack, so each instance has
@@ -54,43 +53,12 @@ impl Answer for () {
     }
 }
 
-impl State {
-    /// Puts layers in front of a plugin. The first layer is next to the framework. Returns the table for the framework;
-    /// a second call with the same instance returns the same table.
-    ///
-    /// # Panics
-    ///
-    /// If there are more than 32 layers.
-    pub fn start<I: Instance>(plugin: StaticApi, layers: Vec<Box<dyn Layer>>) -> StaticApi {
-        assert!(layers.len() <= 32, "a stack has at most 32 layers");
-        let state =
-            I::cell().get_or_init(|| Self::build(plugin.as_raw(), layers, for_each_function::<Forwarders<I>>()));
-        exit::register(state.layers());
-        // SAFETY: L3 (tables): the table lives as long as the process, and its functions are those of the plugin or
-        // forward to them.
-        unsafe { StaticApi::new(state.table()) }
-    }
-}
-
-/// Creates the forwarders of an instance.
-struct Forwarders<I>(PhantomData<I>);
-
-impl<I: Instance> PerFunction for Forwarders<I> {
-    type Item = Forwarder;
-
-    fn item<S: Known>() -> Forwarder {
-        let function: unsafe extern "C" fn(*mut S::Args) -> S::Return = forward::<I, S>;
-        let table_size = size_of::<S::Table>();
-        Forwarder { function: function as *mut (), offset: S::OFFSET, extension: S::EXTENSION, table_size }
-    }
-}
-
 /// Calls the layers that ask for the function, then the plugin.
 ///
 /// # Safety
 ///
 /// L2 for `args`.
-unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Return {
+pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Return {
     let Some(state) = I::cell().get() else { return S::Return::from_error(null_mut()) };
     if errors::is_error_function::<S>()
         // SAFETY: L2 (arguments).
@@ -105,11 +73,17 @@ unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Re
                 // SAFETY: L2 (arguments).
                 unsafe { client_table::before::<S>(state, args) };
             }
+            let quiet = Quiet::new();
             // SAFETY: L1 (plugin) and L2 (arguments).
             let error = unsafe { function(args.cast()) }.into_error();
-            if !args.is_null() && error.is_null() {
+            drop(quiet);
+            if !error.is_null() {
+                state.show_object(ObjectKind::Error, error.expose_provenance());
+            } else if !args.is_null() {
                 // SAFETY: L2 (arguments).
                 unsafe { client_table::after::<S>(state, args) };
+                // SAFETY: L2 (arguments).
+                unsafe { state.show_outputs(S::ID, args) };
             }
             error
         }
@@ -126,7 +100,7 @@ unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Re
 }
 
 /// Calls the first layer, which is the one next to the framework, then those below it, then the plugin.
-fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
+pub(super) fn descend(hooks: &[Hook], call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let Some((hook, below)) = hooks.split_first() else { return reach(call, plugin) };
     if !call.state.is_active(hook.index) {
         return descend(below, call, plugin);

@@ -12,6 +12,21 @@ pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
     unsafe { ptr::read_unaligned(from.cast()) }
 }
 
+/// The word at an offset of the arguments of a call, or 0 if they end before it.
+///
+/// # Safety
+///
+/// L2: the arguments begin with their size, and are readable for it.
+pub(super) unsafe fn field(args: *const u8, offset: usize) -> usize {
+    // SAFETY: this function's contract.
+    let announced = unsafe { read::<usize>(args) };
+    if announced < offset + size_of::<usize>() {
+        return 0;
+    }
+    // SAFETY: this function's contract, and the field is within the size.
+    unsafe { read(args.wrapping_add(offset)) }
+}
+
 /// Copies bytes.
 ///
 /// # Safety

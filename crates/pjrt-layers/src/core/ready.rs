@@ -7,6 +7,8 @@ use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Event_OnReady_Args, PJRT_Event_OnRead
 
 use super::call::Call;
 use super::contain::contain;
+use super::object_tables::ObjectKind;
+use super::quiet::Quiet;
 use super::send::send;
 use super::state::State;
 
@@ -45,11 +47,12 @@ struct Registration {
     state: &'static State,
 }
 
-/// Registers a callback of this crate in place of the framework's, if a layer watches events.
+/// Registers a callback of this crate in place of the framework's, if a layer watches events or sees the functions of errors.
 pub(super) fn register(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> *mut PJRT_Error {
     let function = call.function;
     let args = call.args::<slot::PJRT_Event_OnReady>();
-    let watched = Some(call.state).filter(|state| state.watchers().next().is_some());
+    let is_watched = |state: &&State| state.watchers().next().is_some() || state.objects.is_active(ObjectKind::Error);
+    let watched = Some(call.state).filter(is_watched);
     let (Some(state), Some(args)) = (watched, args.filter(|args| args.callback.is_some())) else {
         return plugin(call.args);
     };
@@ -107,8 +110,9 @@ unsafe extern "C" fn run(error: *mut PJRT_Error, argument: *mut c_void) {
     for layer in registration.state.watchers() {
         contain(|| layer.ready(registration.event, !error.is_null()));
     }
+    registration.state.show_object(ObjectKind::Error, error.expose_provenance());
     if let Some(callback) = registration.callback {
-        let _inside = Inside::new();
+        let (_inside, _seen) = (Inside::new(), Quiet::suspended());
         // SAFETY: L5 (callbacks): the framework's callback with its argument, once.
         unsafe { callback(error, registration.argument) };
     }

@@ -2,6 +2,7 @@
 
 use pjrt_sys::{AbiStruct, PJRT_Error, PJRT_Error_Destroy_Args, slot};
 
+use super::quiet::Quiet;
 use super::table::Copies;
 use crate::function::Known;
 
@@ -17,6 +18,7 @@ pub(super) unsafe fn send<S: Known>(plugin: &Copies, args: &mut S::Args) -> Opti
     let args = std::ptr::from_mut(args);
     // SAFETY: L2 (arguments): each struct of the interface begins with its size.
     unsafe { args.cast::<usize>().write(size) };
+    let _quiet = Quiet::new();
     // SAFETY: L1 (plugin), and this function's contract.
     Some(unsafe { function(args) })
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use pjrt_sys::{PJRT_Api, PJRT_Error, slot};
 
 use super::gates::Gates;
+use super::object_tables::{ObjectForwarder, ObjectTables};
 use super::slot::Forwarder;
 use super::table::{Copies, Shown, TablePlan};
 use super::{errors, wait};
 use crate::function::{Function, Known};
-use crate::generated::{COUNT, FUNCTIONS};
+use crate::generated::{FUNCTIONS, SLOTS};
 use crate::layer::Layer;
 use crate::layer_error::LayerError;
 
@@ -31,7 +32,9 @@ pub struct State {
     active: AtomicU32,
     pub(super) plugin: Copies,
     shown: Shown,
-    forwarders: [Forwarder; COUNT],
+    forwarders: [Forwarder; SLOTS],
+    /// The tables of the plugin's objects.
+    pub(super) objects: ObjectTables,
     /// The events that become ready for the framework later than in the plugin.
     pub(super) gates: Gates,
     /// The version in the plugin's table.
@@ -52,7 +55,12 @@ impl fmt::Debug for State {
 
 impl State {
     /// Puts layers in front of a plugin. The first layer is next to the framework.
-    pub(super) fn build(plugin: *const PJRT_Api, layers: Vec<Box<dyn Layer>>, forwarders: [Forwarder; COUNT]) -> Self {
+    pub(super) fn build(
+        plugin: *const PJRT_Api,
+        layers: Vec<Box<dyn Layer>>,
+        forwarders: [Forwarder; SLOTS],
+        objects: Vec<ObjectForwarder>,
+    ) -> Self {
         let layers: Vec<&'static dyn Layer> = layers.into_iter().map(|layer| &*Box::leak(layer)).collect();
         // SAFETY: L1 (plugin): `StaticApi` promises the contract of the table.
         let copies = unsafe { Copies::of(plugin, &forwarders) };
@@ -66,11 +74,13 @@ impl State {
             all.map(|(index, layer)| Hook { index, layer: *layer }).collect()
         };
         let hooks: Vec<Vec<Hook>> = FUNCTIONS.iter().map(wanting).collect();
-        let wanted = |id: usize| !hooks[id].is_empty();
+        let objects = ObjectTables::new(objects, |id| !hooks[id].is_empty());
+        let wanted = |id: usize| !hooks[id].is_empty() || objects.needs(id);
         // SAFETY: L1 (plugin): the table was readable a moment ago, and stays so.
         let shown = unsafe { Shown::new(plugin, &copies, &plan, &forwarders, &wanted) };
         let active = AtomicU32::new(u32::MAX);
-        let state = Self { layers, hooks, active, plugin: copies, shown, forwarders, gates: Gates::default(), version };
+        let gates = Gates::default();
+        let state = Self { layers, hooks, active, plugin: copies, shown, forwarders, objects, gates, version };
         state.install();
         state
     }
@@ -78,14 +88,20 @@ impl State {
     /// Fills the slots of the tables: with a forwarder if an active layer asks for the function, and with the plugin's
     /// pointer otherwise.
     fn install(&self) {
+        self.install_objects();
         for (id, forwarder) in self.forwarders.iter().enumerate() {
             let Some(slot) = self.shown.slot(forwarder) else { continue };
             let real = self.plugin.pointer(forwarder);
-            let wanted = self.hooks[id].iter().any(|hook| self.is_active(hook.index));
+            let wanted = self.has_active_hook(id) || self.objects.needs(id);
             let answered = real.is_null() && self.shown.answers_missing && forwarder.extension.is_none();
             let forwards = (wanted || is_always_forwarded(id)) && !real.is_null() || answered;
             slot.store(if forwards { forwarder.function } else { real }, Ordering::Release);
         }
+    }
+
+    /// Whether an active layer asks for a function.
+    pub(super) fn has_active_hook(&self, id: usize) -> bool {
+        self.hooks[id].iter().any(|hook| self.is_active(hook.index))
     }
 
     /// Switches a layer on or off while the process runs. A function that no active layer asks for has the plugin's own

@@ -166,7 +166,7 @@ impl Shown {
         // A table that announces less than the plugin's still has all of the plugin's functions, because the plugin may call
         // itself through the table in a client.
         // SAFETY: L1 (plugin).
-        let main = unsafe { cells(plugin.cast(), copies.size, plan.size.max(copies.size)) };
+        let main = unsafe { cells(plugin.cast(), copies.size, plan.size.max(copies.size), &[]) };
         set(main, 0, plan.size);
         let minor =
             std::mem::offset_of!(PJRT_Api, pjrt_api_version) + std::mem::offset_of!(PJRT_Api_Version, major_version);
@@ -182,7 +182,7 @@ impl Shown {
             let mut link = 0;
             for node in copies.nodes.iter().rev().filter(|node| !plan.hidden.contains(&node.kind)) {
                 // SAFETY: L1 (plugin): a node is readable for its size.
-                let copy = unsafe { cells(node.address, node.size, node.size.next_multiple_of(WORD)) };
+                let copy = unsafe { cells(node.address, node.size, node.size.next_multiple_of(WORD), &[]) };
                 set(copy, std::mem::offset_of!(PJRT_Extension_Base, next), link);
                 link = copy.as_ptr().expose_provenance();
                 extensions.push((node.kind, copy));
@@ -211,23 +211,24 @@ impl Shown {
 /// # Safety
 ///
 /// `from` is readable for `known` bytes.
-unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
+pub(super) unsafe fn copy(from: *const u8, known: usize, size: usize) -> &'static [u64] {
     let words = Box::leak(vec![0_u64; size.div_ceil(WORD)].into_boxed_slice());
     // SAFETY: this function's contract, and the words have this size.
     unsafe { memory::copy(from, words.as_mut_ptr().cast(), known.min(size)) };
     words
 }
 
-/// Copies a table in the same way, to cells that may change while the framework reads them.
+/// Copies a table in the same way, to cells that may change while the framework reads them, behind other words.
 ///
 /// # Safety
 ///
 /// `from` is readable for `known` bytes.
-unsafe fn cells(from: *const u8, known: usize, size: usize) -> &'static [SlotCell] {
+pub(super) unsafe fn cells(from: *const u8, known: usize, size: usize, before: &[usize]) -> &'static [SlotCell] {
     // SAFETY: this function's contract.
     let words = unsafe { copy(from, known, size) };
-    let cell = |word: &u64| SlotCell::new(std::ptr::with_exposed_provenance_mut(usize::try_from(*word).unwrap_or(0)));
-    Box::leak(words.iter().map(cell).collect::<Vec<_>>().into_boxed_slice())
+    let words = words.iter().map(|word| usize::try_from(*word).unwrap_or(0));
+    let cell = |word: usize| SlotCell::new(std::ptr::with_exposed_provenance_mut(word));
+    Box::leak(before.iter().copied().chain(words).map(cell).collect::<Vec<_>>().into_boxed_slice())
 }
 
 fn set(cells: &[SlotCell], offset: usize, value: usize) {
@@ -236,7 +237,7 @@ fn set(cells: &[SlotCell], offset: usize, value: usize) {
     }
 }
 
-fn word(words: &[u64], offset: usize) -> usize {
+pub(super) fn word(words: &[u64], offset: usize) -> usize {
     words.get(offset / WORD).map_or(0, |word| usize::try_from(*word).unwrap_or(0))
 }
 

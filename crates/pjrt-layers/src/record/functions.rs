@@ -83,6 +83,9 @@ fn is_skipped(name: &str) -> bool {
         "PJRT_PhaseCompile_Run_Phase",
         "PJRT_RawBuffer_CopyRawHostToDevice",
         "PJRT_RawBuffer_CreateRawAliasOfBuffer",
+        "PJRT_RawBuffer_FunctionTable.copy_raw_host_to_device_and_return_event",
+        "PJRT_RawBuffer_FunctionTable.schedule_copy_to",
+        "PJRT_RawBuffer_FunctionTable.slice",
         "PJRT_Register_Batch_Partitionable",
         "PJRT_Register_Callback",
         "PJRT_Register_Custom_Partitioner",
@@ -101,6 +104,6 @@ mod tests {
     fn skipped_functions_exist() {
         let skipped = FUNCTIONS.iter().filter(|function| is_skipped(function.name)).count();
         let hooked = FUNCTIONS.iter().filter(|function| Action::of(function).is_some()).count();
-        assert_eq!((skipped, hooked), (19, 50));
+        assert_eq!((skipped, hooked), (22, 53));
     }
 }

@@ -3,14 +3,11 @@
 use std::cell::Cell;
 use std::ptr::{null_mut, with_exposed_provenance_mut};
 
-use device_plugin::raw;
-use pjrt_cpu::Cpu;
 use pjrt_layers::compat::Compat;
 use pjrt_layers::{Instance, Layer, State, instance};
-use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Error, PJRT_Error_Destroy_Args,
-    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, StaticApi,
-};
+use pjrt_sys::{AbiStruct, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Error, StaticApi};
+
+use crate::setup::{self, embedded, table};
 
 thread_local! {
     /// The client that the fake plugin creates next in this thread.
@@ -35,39 +32,16 @@ unsafe extern "C" fn destroy(args: *mut PJRT_Client_Destroy_Args) -> *mut PJRT_E
     null_mut()
 }
 
-// The fake plugin has no errors.
-unsafe extern "C" fn error_destroy(_: *mut PJRT_Error_Destroy_Args) {}
-unsafe extern "C" fn error_message(_: *mut PJRT_Error_Message_Args) {}
-unsafe extern "C" fn error_code(_: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Error {
-    null_mut()
-}
-
 fn fake() -> StaticApi {
-    let mut table = PJRT_Api::new();
-    table.pjrt_api_version.minor_version = 117;
-    table.PJRT_Error_Destroy = Some(error_destroy);
-    table.PJRT_Error_Message = Some(error_message);
-    table.PJRT_Error_GetCode = Some(error_code);
-    table.PJRT_Client_Create = Some(create);
-    table.PJRT_Client_Destroy = Some(destroy);
-    // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of the
-    // tests.
-    unsafe { StaticApi::new(Box::leak(Box::new(table))) }
-}
-
-fn embedded() -> StaticApi {
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    unsafe { StaticApi::new(raw::api::<Cpu>()) }
+    setup::fake(117, |table| {
+        table.PJRT_Client_Create = Some(create);
+        table.PJRT_Client_Destroy = Some(destroy);
+    })
 }
 
 fn first_word(client: usize) -> usize {
     // SAFETY: V2: the clients of these tests are words, except those that are not readable.
     unsafe { *std::ptr::with_exposed_provenance::<usize>(client) }
-}
-
-fn table(api: StaticApi) -> &'static PJRT_Api {
-    // SAFETY: C1: the table lives as long as the process, and is allocated with the size of this header.
-    unsafe { &*api.as_raw() }
 }
 
 fn address(api: StaticApi) -> usize {

@@ -6,10 +6,11 @@ use std::ptr::{null_mut, without_provenance_mut};
 use pjrt_layers::compat::Compat;
 use pjrt_layers::{Instance, State, instance};
 use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Client_PlatformName_Args, PJRT_Error, PJRT_Error_Destroy_Args,
-    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_Program, StaticApi,
+    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Client_PlatformName_Args, PJRT_Error, PJRT_Program,
 };
 use pjrt_types::{CompileOptions, DeviceAssignment};
+
+use crate::setup;
 
 thread_local! {
     /// The options of the last program that reached the fake plugin in this thread.
@@ -38,25 +39,12 @@ unsafe extern "C" fn platform_name(args: *mut PJRT_Client_PlatformName_Args) -> 
     null_mut()
 }
 
-// The fake plugin has no errors.
-unsafe extern "C" fn error_destroy(_: *mut PJRT_Error_Destroy_Args) {}
-unsafe extern "C" fn error_message(_: *mut PJRT_Error_Message_Args) {}
-unsafe extern "C" fn error_code(_: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Error {
-    null_mut()
-}
-
 /// Starts the layer in front of a fake plugin.
 fn start<I: Instance>(single_replica: Option<bool>) -> &'static PJRT_Api {
-    let mut table = PJRT_Api::new();
-    table.pjrt_api_version.minor_version = 115;
-    table.PJRT_Error_Destroy = Some(error_destroy);
-    table.PJRT_Error_Message = Some(error_message);
-    table.PJRT_Error_GetCode = Some(error_code);
-    table.PJRT_Client_PlatformName = Some(platform_name);
-    table.PJRT_Client_Compile = Some(compile);
-    // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of the
-    // tests.
-    let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+    let plugin = setup::fake(115, |table| {
+        table.PJRT_Client_PlatformName = Some(platform_name);
+        table.PJRT_Client_Compile = Some(compile);
+    });
     let layer = Compat { single_replica, ..Compat::default() };
     // SAFETY: the table lives as long as the process.
     unsafe { &*State::start::<I>(plugin, vec![Box::new(layer)]).as_raw() }

@@ -4,9 +4,7 @@ use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use device_plugin::raw;
 use pjrt::{ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
-use pjrt_cpu::Cpu;
 use pjrt_layers::compat::Compat;
 use pjrt_layers::fault::{Fault, Rules};
 use pjrt_layers::{Instance, Layer, State, instance};
@@ -14,6 +12,8 @@ use pjrt_sys::{
     AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_Delete_Args, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Error,
     PJRT_Error_Destroy_Args, PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, StaticApi,
 };
+
+use crate::setup::{self, embedded};
 
 /// Calls that reached the fake plugin in this thread.
 fn reached() -> u64 {
@@ -43,13 +43,6 @@ unsafe extern "C" fn delete(_: *mut PJRT_Buffer_Delete_Args) -> *mut PJRT_Error 
     null_mut()
 }
 
-// The fake plugin has no errors. The layers answer these functions for the errors that they make.
-unsafe extern "C" fn error_destroy(_: *mut PJRT_Error_Destroy_Args) {}
-unsafe extern "C" fn error_message(_: *mut PJRT_Error_Message_Args) {}
-unsafe extern "C" fn error_code(_: *mut PJRT_Error_GetCode_Args) -> *mut PJRT_Error {
-    null_mut()
-}
-
 /// A framework on the fake plugin.
 #[derive(Clone, Copy)]
 struct Framework(StaticApi);
@@ -60,22 +53,16 @@ fn fault(rules: &str, seed: u64) -> Box<dyn Layer> {
 
 impl Framework {
     fn new<I: Instance>(layers: Vec<Box<dyn Layer>>) -> Self {
-        let mut table = PJRT_Api::new();
-        table.pjrt_api_version.minor_version = 117;
-        table.PJRT_Error_Destroy = Some(error_destroy);
-        table.PJRT_Error_Message = Some(error_message);
-        table.PJRT_Error_GetCode = Some(error_code);
-        table.PJRT_Client_BufferFromHostBuffer = Some(upload);
-        table.PJRT_Buffer_Delete = Some(delete);
-        // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
-        // the tests.
-        let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+        // The layers answer the functions of errors for the errors that they make.
+        let plugin = setup::fake(117, |table| {
+            table.PJRT_Client_BufferFromHostBuffer = Some(upload);
+            table.PJRT_Buffer_Delete = Some(delete);
+        });
         Self(State::start::<I>(plugin, layers))
     }
 
     fn table(&self) -> &'static PJRT_Api {
-        // SAFETY: the table lives as long as the process.
-        unsafe { &*self.0.as_raw() }
+        setup::table(self.0)
     }
 
     /// Returns the outputs, and the error if the call fails.
@@ -295,8 +282,7 @@ mod outputs {
 #[test]
 fn framework_recovers() {
     instance!(Embedded);
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
+    let plugin = embedded();
     let rules = "PJRT_Client_Compile call=1 oom; PJRT_LoadedExecutable_Execute call=2 error=INTERNAL";
     let api = State::start::<Embedded>(plugin, vec![Box::new(Compat::default()), fault(rules, 0)]);
     let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
@@ -324,8 +310,7 @@ mod events {
 
     /// Uploads a buffer to the embedded device, of which the rules change the ready events.
     fn buffer<I: Instance>(rules: &str) -> pjrt::Buffer {
-        // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-        let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
+        let plugin = embedded();
         let api = State::start::<I>(plugin, vec![fault(rules, 0)]);
         let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
         client.buffer_from_host(&[1_f32, 2.0], &[2]).unwrap()

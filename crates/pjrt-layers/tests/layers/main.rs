@@ -6,7 +6,12 @@
 mod client_table;
 mod compat;
 mod fault;
+#[cfg(target_os = "linux")]
+mod object_plugin;
+#[cfg(target_os = "linux")]
+mod object_tables;
 mod overrides;
 mod record;
+mod setup;
 mod stack;
 mod validate;

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use device_plugin::raw;
 use pjrt::{Client, ClientOptions, CompileOptions, Plugin, Program};
-use pjrt_cpu::Cpu;
 use pjrt_layers::compat::Compat;
 use pjrt_layers::overrides::{Override, Programs};
 use pjrt_layers::{Instance, Layer, State, instance};
-use pjrt_sys::StaticApi;
+
+use crate::setup::{self, embedded};
 
 const DOUBLE: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
     %0 = stablehlo.add %x, %x : tensor<2xf32>
@@ -23,11 +22,9 @@ const SQUARE: &str = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 
 /// Starts layers in front of the embedded device.
 fn plugin<I: Instance>(layer: Override) -> Plugin {
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
     // The layer above also replaces arguments.
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Compat::default()), Box::new(layer)];
-    Plugin::from_static(State::start::<I>(plugin, layers)).unwrap()
+    Plugin::from_static(State::start::<I>(embedded(), layers)).unwrap()
 }
 
 fn client<I: Instance>(layer: Override, devices: i64) -> Client {
@@ -185,7 +182,7 @@ mod synchronous {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 
-    use pjrt_sys::{AbiStruct, PJRT_Api, PJRT_Buffer_CopyRawToHost_Args, PJRT_Error, PJRT_Event_OnReady_Args};
+    use pjrt_sys::{AbiStruct, PJRT_Buffer_CopyRawToHost_Args, PJRT_Error, PJRT_Event_OnReady_Args};
 
     use super::*;
 
@@ -215,19 +212,15 @@ mod synchronous {
 
     /// Starts a copy, and returns whether it has ended when the call returns.
     fn has_ended<I: Instance>(synchronous: bool) -> bool {
-        let mut table = PJRT_Api::new();
-        table.pjrt_api_version.minor_version = 117;
-        table.PJRT_Buffer_CopyRawToHost = Some(copy);
-        table.PJRT_Event_OnReady = Some(on_ready);
-        // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
-        // the test.
-        let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+        let plugin = setup::fake(117, |table| {
+            table.PJRT_Buffer_CopyRawToHost = Some(copy);
+            table.PJRT_Event_OnReady = Some(on_ready);
+        });
         let mut layer = Override::default();
         layer.synchronous = synchronous;
         let api = State::start::<I>(plugin, vec![Box::new(layer)]);
         let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
-        // SAFETY: the table lives as long as the process.
-        let function = unsafe { (*api.as_raw()).PJRT_Buffer_CopyRawToHost.unwrap() };
+        let function = setup::table(api).PJRT_Buffer_CopyRawToHost.unwrap();
         // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
         assert!(unsafe { function(&raw mut args) }.is_null());
         assert_eq!(args.event.addr(), 0x10);

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use device_plugin::raw;
 use pjrt::{Client, ClientOptions, CompileOptions, ErrorCode, Plugin, Program};
-use pjrt_cpu::Cpu;
 use pjrt_layers::{Call, Function, Layer, Outcome, State, Step, TablePlan, instance};
 use pjrt_sys::{AbiStruct, PJRT_Api, StaticApi};
+
+use crate::setup::{embedded, table};
 
 /// Counts calls by function, in order of the layers.
 #[derive(Clone, Debug, Default)]
@@ -44,16 +44,6 @@ impl Layer for Count {
         assert!(!failed);
         *self.ready.lock().unwrap() += 1;
     }
-}
-
-fn embedded() -> StaticApi {
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    unsafe { StaticApi::new(raw::api::<Cpu>()) }
-}
-
-fn table(api: StaticApi) -> &'static PJRT_Api {
-    // SAFETY: the table lives as long as the process and has the size of this header.
-    unsafe { &*api.as_raw() }
 }
 
 /// Runs `x + x` and returns the result.

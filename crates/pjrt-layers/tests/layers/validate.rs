@@ -5,9 +5,7 @@ use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use device_plugin::raw;
 use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
-use pjrt_cpu::Cpu;
 use pjrt_layers::validate::{RULES, Reports, Validate};
 use pjrt_layers::{Call, Function, Instance, Layer, Outcome, State, Step, instance};
 use pjrt_sys::{
@@ -19,6 +17,8 @@ use pjrt_sys::{
     PJRT_ExecuteOptions, PJRT_LoadedExecutable, PJRT_LoadedExecutable_AddressableDevices_Args,
     PJRT_LoadedExecutable_Execute_Args, PJRT_Program, StaticApi,
 };
+
+use crate::setup::{self, embedded};
 
 /// A handle that no object is behind.
 fn next<T>() -> *mut T {
@@ -161,29 +161,26 @@ macro_rules! call {
 
 impl Framework {
     fn new<I: Instance>() -> Self {
-        let mut table = PJRT_Api::new();
-        table.pjrt_api_version.minor_version = 117;
-        table.PJRT_Client_Create = Some(create);
-        table.PJRT_Client_Destroy = Some(destroy_client);
-        table.PJRT_Client_Compile = Some(compile);
-        table.PJRT_Client_BufferFromHostBuffer = Some(upload);
-        table.PJRT_Buffer_IsDeleted = Some(is_deleted);
-        table.PJRT_Buffer_IsOnCpu = Some(is_on_cpu);
-        table.PJRT_Buffer_ReadyEvent = Some(ready_event);
-        table.PJRT_Event_Destroy = Some(destroy_event);
-        table.PJRT_Buffer_Delete = Some(delete);
-        table.PJRT_Buffer_Destroy = Some(destroy);
-        table.PJRT_LoadedExecutable_Execute = Some(execute);
-        table.PJRT_LoadedExecutable_AddressableDevices = Some(executable_devices);
-        table.PJRT_Client_AddressableDevices = Some(devices);
-        table.PJRT_Buffer_CopyToDevice = Some(copy);
-        table.PJRT_Event_IsReady = Some(is_ready);
-        table.PJRT_Event_Error = Some(event_error);
-        table.PJRT_Event_OnReady = Some(on_ready);
-        table.PJRT_Event_Await = Some(wait);
-        // SAFETY: C1 to C9: the table lives as long as the process, and its functions keep the contract for the calls of
-        // the tests.
-        let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+        let plugin = setup::fake(117, |table| {
+            table.PJRT_Client_Create = Some(create);
+            table.PJRT_Client_Destroy = Some(destroy_client);
+            table.PJRT_Client_Compile = Some(compile);
+            table.PJRT_Client_BufferFromHostBuffer = Some(upload);
+            table.PJRT_Buffer_IsDeleted = Some(is_deleted);
+            table.PJRT_Buffer_IsOnCpu = Some(is_on_cpu);
+            table.PJRT_Buffer_ReadyEvent = Some(ready_event);
+            table.PJRT_Event_Destroy = Some(destroy_event);
+            table.PJRT_Buffer_Delete = Some(delete);
+            table.PJRT_Buffer_Destroy = Some(destroy);
+            table.PJRT_LoadedExecutable_Execute = Some(execute);
+            table.PJRT_LoadedExecutable_AddressableDevices = Some(executable_devices);
+            table.PJRT_Client_AddressableDevices = Some(devices);
+            table.PJRT_Buffer_CopyToDevice = Some(copy);
+            table.PJRT_Event_IsReady = Some(is_ready);
+            table.PJRT_Event_Error = Some(event_error);
+            table.PJRT_Event_OnReady = Some(on_ready);
+            table.PJRT_Event_Await = Some(wait);
+        });
         let reports = Reports::collected();
         let validate: &'static Validate = Box::leak(Box::new(Validate::new(reports.clone())));
         let api = State::start::<I>(plugin, vec![Box::new(Shared(validate))]);
@@ -191,8 +188,7 @@ impl Framework {
     }
 
     fn table(&self) -> &'static PJRT_Api {
-        // SAFETY: the table lives as long as the process.
-        unsafe { &*self.api.as_raw() }
+        setup::table(self.api)
     }
 
     fn client(&self) -> *mut PJRT_Client {
@@ -556,8 +552,7 @@ fn correct_program_has_no_reports() {
     instance!(Correct);
     let reports = Reports::collected();
     let layers: Vec<Box<dyn Layer>> = vec![Box::new(Validate::new(reports.clone()))];
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    let plugin = unsafe { StaticApi::new(raw::api::<Cpu>()) };
+    let plugin = embedded();
     let api = State::start::<Correct>(plugin, layers);
     let client = Plugin::from_static(api).unwrap().client(&ClientOptions::default()).unwrap();
     let program = Program::mlir(

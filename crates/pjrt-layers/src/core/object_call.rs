@@ -1,0 +1,241 @@
+//! Calls through the tables of objects. Their parameters are put into a struct, so that layers see them like other calls.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::null_mut;
+
+use pjrt_sys::{
+    Bool, PJRT_DeviceEvent, PJRT_DeviceEvent_AndThen, PJRT_DeviceEvent_State, PJRT_DeviceEventPromise,
+    PJRT_DeviceEventVector, PJRT_Error, PJRT_Error_Code, PJRT_Error_PayloadVisitor, PJRT_Memory, PJRT_RawBuffer,
+};
+
+use super::call::Call;
+use super::forward::{Instance, descend};
+use super::memory;
+use super::object_tables::ObjectKind;
+use super::state::State;
+
+/// The side to which a value passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    Framework,
+    Plugin,
+}
+
+impl To {
+    fn other(self) -> Self {
+        match self {
+            Self::Framework => Self::Plugin,
+            Self::Plugin => Self::Framework,
+        }
+    }
+}
+
+/// A parameter or a result. Objects refer to the layers' tables on the side of the framework. The plugin compares the tables of
+/// events with its own, so it receives events with their original tables.
+///
+/// The functions of the trait require the contract L13: the value is one of a call through the table of an object.
+pub(crate) trait Passed: Copy {
+    /// Runs before the call.
+    unsafe fn enter(&mut self, _state: &State, _to: To) {}
+
+    /// Runs on the parameters after a successful call, and on its result.
+    unsafe fn leave(&mut self, _state: &State, _to: To, _is_result: bool) {}
+}
+
+macro_rules! plain {
+    ($($ty:ty),* $(,)?) => {
+        $(impl Passed for $ty {})*
+    };
+}
+
+type AllocationCallback = Option<unsafe extern "C" fn(*mut PJRT_Error, *mut c_void)>;
+
+plain!(
+    (),
+    usize,
+    isize,
+    i64,
+    c_int,
+    Bool,
+    *mut usize,
+    *mut u64,
+    *mut c_void,
+    *const c_void,
+    *mut *const c_char,
+    *mut PJRT_Error_Code,
+    *const PJRT_Error,
+    *mut PJRT_RawBuffer,
+    *const PJRT_RawBuffer,
+    PJRT_Error_Code,
+    PJRT_Error_PayloadVisitor,
+    PJRT_DeviceEvent_State,
+    PJRT_DeviceEvent_AndThen,
+    AllocationCallback,
+);
+
+impl Passed for *mut PJRT_Error {
+    unsafe fn enter(&mut self, state: &State, to: To) {
+        // A promise of the framework receives an error of the plugin.
+        if to == To::Framework {
+            state.show_object(ObjectKind::Error, self.expose_provenance());
+        }
+    }
+
+    unsafe fn leave(&mut self, state: &State, to: To, is_result: bool) {
+        if is_result && to == To::Framework {
+            state.show_object(ObjectKind::Error, self.expose_provenance());
+        }
+    }
+}
+
+impl Passed for *mut PJRT_Memory {
+    unsafe fn leave(&mut self, state: &State, to: To, is_result: bool) {
+        if is_result && to == To::Framework {
+            state.show_object(ObjectKind::Memory, self.expose_provenance());
+        }
+    }
+}
+
+impl Passed for *mut *mut PJRT_RawBuffer {
+    unsafe fn leave(&mut self, state: &State, _: To, _: bool) {
+        if !self.is_null() {
+            // SAFETY: L13 (objects): the caller provides the place for the object.
+            let object = unsafe { memory::read::<usize>(self.cast_const().cast()) };
+            state.show_object(ObjectKind::RawBuffer, object);
+        }
+    }
+}
+
+impl Passed for *mut PJRT_DeviceEventPromise {
+    unsafe fn enter(&mut self, state: &State, to: To) {
+        // No function returns a promise: the framework makes it, and the plugin calls the functions of its table.
+        if to == To::Plugin {
+            state.show_object(ObjectKind::Promise, self.expose_provenance());
+        }
+    }
+}
+
+impl Passed for PJRT_DeviceEvent {
+    unsafe fn enter(&mut self, state: &State, to: To) {
+        translate(self, state, to);
+    }
+
+    unsafe fn leave(&mut self, state: &State, to: To, _: bool) {
+        translate(self, state, to);
+    }
+}
+
+impl Passed for *mut PJRT_DeviceEvent {
+    unsafe fn leave(&mut self, state: &State, to: To, _: bool) {
+        // SAFETY: L13 (objects): the caller provides the place for the event.
+        if let Some(event) = unsafe { self.as_mut() } {
+            translate(event, state, to);
+        }
+    }
+}
+
+impl Passed for *mut PJRT_DeviceEventVector {
+    unsafe fn enter(&mut self, state: &State, to: To) {
+        // SAFETY: L13 (objects): the vector is null or live during the call.
+        let Some(vector) = (unsafe { self.as_ref() }) else { return };
+        for at in 0..vector.size {
+            // SAFETY: L13 (objects): the array has this length, and the callee takes it over.
+            if let Some(event) = unsafe { vector.data.wrapping_add(at).as_mut() } {
+                translate(event, state, to);
+            }
+        }
+    }
+}
+
+/// Replaces the table in an event by the one for a side.
+fn translate(event: &mut PJRT_DeviceEvent, state: &State, to: To) {
+    let table = event.vtable.expose_provenance();
+    let other = match to {
+        _ if table == 0 => None,
+        To::Framework => state.copy_of_table(ObjectKind::DeviceEvent, table),
+        To::Plugin => state.objects.original(ObjectKind::DeviceEvent, table),
+    };
+    if let Some(other) = other {
+        event.vtable = std::ptr::with_exposed_provenance(other);
+    }
+}
+
+/// A function of a table, with the struct of its parameters.
+pub(crate) struct Target {
+    pub(crate) kind: ObjectKind,
+    /// Position of the function among all.
+    pub(crate) id: usize,
+    /// Which of the tables that were found.
+    pub(crate) table: usize,
+    /// Calls the function in a table with the parameters in a struct, and writes its result there. Returns the error, if that
+    /// is the result.
+    pub(crate) call: unsafe fn(*const u64, *mut u8, &State, To) -> *mut PJRT_Error,
+}
+
+/// Calls the layers that ask for the function, then the function of the original table. Returns the error.
+///
+/// # Safety
+///
+/// L13: `args` is the struct of the function with the parameters of a call.
+pub(crate) unsafe fn call<I: Instance>(target: &Target, args: *mut u8) -> *mut PJRT_Error {
+    let Some(state) = I::cell().get() else { return null_mut() };
+    let Some(table) = state.objects.functions(target.kind, target.table) else { return null_mut() };
+    // The framework makes promises. The other objects are the plugin's.
+    let to = if target.kind == ObjectKind::Promise { To::Framework } else { To::Plugin };
+    // SAFETY: L13 (objects): the table has the size of this crate's header, and the arguments are those of the call.
+    let plugin = |args: *mut u8| unsafe { (target.call)(table, args, state, to) };
+    if !state.sees_objects() {
+        return plugin(args);
+    }
+    // SAFETY: L2 (arguments): the struct begins with its size.
+    let mut call = unsafe { Call::new(state, target.id, args) };
+    descend(state.hooks(target.id), &mut call, &plugin)
+}
+
+/// The sides of a call: that of the callee, and that of the caller.
+pub(crate) fn back(to: To) -> To {
+    to.other()
+}
+
+/// The result of a function.
+pub(crate) trait Returned: Copy {
+    /// The error, or null.
+    fn error(self) -> *mut PJRT_Error {
+        null_mut()
+    }
+
+    /// The result of a call, whose error layers may have replaced.
+    fn from_call(result: Self, error: *mut PJRT_Error) -> Self {
+        super::errors::destroy_own(error);
+        result
+    }
+}
+
+macro_rules! infallible {
+    ($($ty:ty),* $(,)?) => {
+        $(impl Returned for $ty {})*
+    };
+}
+
+infallible!(
+    (),
+    usize,
+    isize,
+    c_int,
+    Bool,
+    *mut c_void,
+    *mut PJRT_Memory,
+    PJRT_Error_Code,
+    PJRT_DeviceEvent,
+    PJRT_DeviceEvent_State,
+);
+
+impl Returned for *mut PJRT_Error {
+    fn error(self) -> *mut PJRT_Error {
+        self
+    }
+
+    fn from_call(_: Self, error: *mut PJRT_Error) -> Self {
+        error
+    }
+}

@@ -1,0 +1,248 @@
+//! The tables of objects. An error, a memory, a raw buffer, a device event and the promise of one begin with the address of a
+//! table with functions for their type. While layers ask for one of these functions, the objects that the framework receives refer to
+//! a copy of this table with forwarders.
+//!
+//! The functions have no argument for the table, and those of device events receive only the second half of the event. So each
+//! table that was found has forwarders of its own, which know the original. A plugin has one or two tables for each type.
+//!
+//! Layers of other libraries may be between the framework and this stack, and replace the word again. Two words in front of each
+//! copy therefore mark it as a copy, and refer to its original. So this stack recognises its own copy under theirs.
+
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use pjrt_sys::{
+    PJRT_DeviceEvent, PJRT_DeviceEvent_FunctionTable, PJRT_DeviceEventPromise, PJRT_DeviceEventPromise_FunctionTable,
+    PJRT_Error, PJRT_Error_FunctionTable, PJRT_Memory, PJRT_Memory_FunctionTable, PJRT_RawBuffer,
+    PJRT_RawBuffer_FunctionTable,
+};
+
+use super::slot::SlotCell;
+use super::word as words;
+use crate::function::{Field, Function, Kind};
+use crate::generated::FUNCTIONS;
+
+pub(super) const WORD: usize = size_of::<usize>();
+/// Number of tables of one type that are forwarded. Objects with further tables keep them.
+pub(super) const TABLES: usize = 4;
+/// Words in front of a copy: the mark, and the address of the original.
+pub(super) const MARK_WORDS: usize = 2;
+pub(super) const MARK: usize = 0x9d5c_7a31_e8b2_46f7;
+/// Longest chain of copies of copies that is followed: the number of stacked libraries.
+const MAX_STACK: usize = 32;
+/// Largest size that a table or an object of a later version may plausibly have.
+const MAX_SIZE: usize = 4096;
+/// First minor version of the API in which an object has a table.
+pub(super) const FIRST_MINOR: u32 = 105;
+
+/// A type of objects with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Error,
+    Memory,
+    RawBuffer,
+    DeviceEvent,
+    Promise,
+}
+
+const KINDS: usize = 5;
+
+/// An object that begins with the address of its table.
+pub(crate) trait HasTable {
+    const KIND: ObjectKind;
+    const NAME: &'static str;
+    /// Offset of the first function in the table.
+    const FIRST: usize;
+    /// Offset of the size of the object, if the table has it.
+    const OBJECT_SIZE: Option<usize>;
+}
+
+macro_rules! objects {
+    ($($object:ident = $kind:ident, $table:ident, $first:ident, $size:expr;)*) => {
+        $(impl HasTable for $object {
+            const KIND: ObjectKind = ObjectKind::$kind;
+            const NAME: &'static str = stringify!($object);
+            const FIRST: usize = offset_of!($table, $first);
+            const OBJECT_SIZE: Option<usize> = $size;
+        })*
+
+        /// Names, offsets of the first function and of the object's size, by the number of the kind.
+        const LAYOUTS: [(&str, usize, Option<usize>); KINDS] =
+            [$((<$object as HasTable>::NAME, <$object as HasTable>::FIRST, <$object as HasTable>::OBJECT_SIZE)),*];
+        pub(super) const ALL: [ObjectKind; KINDS] = [$(ObjectKind::$kind),*];
+    };
+}
+
+objects! {
+    PJRT_Error = Error, PJRT_Error_FunctionTable, destroy, Some(offset_of!(PJRT_Error_FunctionTable, instance_size));
+    PJRT_Memory = Memory, PJRT_Memory_FunctionTable, get_user_data,
+        Some(offset_of!(PJRT_Memory_FunctionTable, instance_struct_size));
+    PJRT_RawBuffer = RawBuffer, PJRT_RawBuffer_FunctionTable, inc_ref,
+        Some(offset_of!(PJRT_RawBuffer_FunctionTable, instance_size));
+    PJRT_DeviceEvent = DeviceEvent, PJRT_DeviceEvent_FunctionTable, inc_ref, None;
+    PJRT_DeviceEventPromise = Promise, PJRT_DeviceEventPromise_FunctionTable, inc_ref,
+        Some(offset_of!(PJRT_DeviceEventPromise_FunctionTable, instance_size));
+}
+
+fn kind_of(name: &str) -> Option<ObjectKind> {
+    ALL.into_iter().zip(LAYOUTS).find(|(_, (known, ..))| *known == name).map(|(kind, _)| kind)
+}
+
+/// The forwarders of a function in the table of an object, one for each table.
+pub(crate) struct ObjectForwarder {
+    pub(super) kind: ObjectKind,
+    /// Position of the function among all.
+    pub(super) id: usize,
+    /// Offset of the slot in its table.
+    pub(super) offset: usize,
+    /// Size of the table in this crate's header.
+    pub(super) table_size: usize,
+    pub(super) functions: [*mut (); TABLES],
+}
+
+impl ObjectForwarder {
+    pub(crate) fn new(
+        kind: ObjectKind,
+        id: usize,
+        offset: usize,
+        table_size: usize,
+        functions: [*mut (); TABLES],
+    ) -> Self {
+        Self { kind, id, offset, table_size, functions }
+    }
+}
+
+/// A table that was found in an object, and its copy.
+pub(super) struct Pair {
+    pub(super) original: usize,
+    /// The original's functions, with the size of this crate's header.
+    pub(super) functions: &'static [u64],
+    /// The copy, behind the words that mark it.
+    pub(super) shown: &'static [SlotCell],
+}
+
+impl Pair {
+    pub(super) fn address(&self) -> usize {
+        self.shown[MARK_WORDS..].as_ptr().expose_provenance()
+    }
+
+    pub(super) fn slot(&self, offset: usize) -> Option<&SlotCell> {
+        self.shown.get(MARK_WORDS + offset / WORD)
+    }
+}
+
+/// The objects that a call of the main table or of an extension returns.
+#[derive(Default)]
+pub(super) struct Outputs {
+    /// Types, places, and for arrays, the places of their lengths.
+    pub(super) fields: Vec<(ObjectKind, &'static Field, Option<&'static Field>)>,
+    fallible: bool,
+}
+
+impl Outputs {
+    fn of(function: &'static Function) -> Self {
+        let mut outputs = Self { fields: Vec::new(), fallible: function.fallible };
+        let count = function.fields.iter().find(|field| field.output && matches!(field.kind, Kind::Size));
+        for field in function.fields.iter().filter(|field| field.output) {
+            match field.kind {
+                Kind::Handle(name) => outputs.fields.extend(kind_of(name).map(|kind| (kind, field, None))),
+                Kind::Handles(name) if count.is_some() => {
+                    outputs.fields.extend(kind_of(name).map(|kind| (kind, field, count)));
+                }
+                _ => {}
+            }
+        }
+        outputs
+    }
+}
+
+/// The tables of the objects that a stack has seen.
+pub(super) struct ObjectTables {
+    pub(super) forwarders: Vec<ObjectForwarder>,
+    pub(super) known: [[OnceLock<Pair>; TABLES]; KINDS],
+    /// Taken while a table is added.
+    pub(super) adding: Mutex<()>,
+    /// Whether an active layer asks for a function of the type.
+    active: [AtomicBool; KINDS],
+    /// The objects that each function of the main table and of extensions returns.
+    pub(super) outputs: Vec<Outputs>,
+    /// Memories whose word was checked since the last client was destroyed, at a place that depends on their address.
+    pub(super) memories: [AtomicUsize; 64],
+}
+
+impl ObjectTables {
+    pub(super) fn new(forwarders: Vec<ObjectForwarder>, is_wanted: impl Fn(usize) -> bool) -> Self {
+        let tables = Self {
+            forwarders,
+            known: Default::default(),
+            adding: Mutex::default(),
+            active: Default::default(),
+            outputs: FUNCTIONS.iter().map(Outputs::of).collect(),
+            memories: [const { AtomicUsize::new(0) }; 64],
+        };
+        tables.activate(is_wanted);
+        tables
+    }
+
+    /// Notes the types for which a layer asks for a function.
+    pub(super) fn activate(&self, is_wanted: impl Fn(usize) -> bool) {
+        for kind in ALL {
+            let mut of_kind = self.forwarders.iter().filter(|forwarder| forwarder.kind == kind);
+            self.active[kind as usize].store(of_kind.any(|forwarder| is_wanted(forwarder.id)), Ordering::Release);
+        }
+    }
+
+    pub(super) fn is_active(&self, kind: ObjectKind) -> bool {
+        self.active[kind as usize].load(Ordering::Acquire)
+    }
+
+    /// Whether a function must be forwarded because it returns objects whose tables are replaced.
+    pub(super) fn needs(&self, id: usize) -> bool {
+        let outputs = &self.outputs[id];
+        outputs.fallible && self.is_active(ObjectKind::Error)
+            || outputs.fields.iter().any(|(kind, ..)| self.is_active(*kind))
+    }
+
+    /// The functions of a table that was found.
+    pub(super) fn functions(&self, kind: ObjectKind, table: usize) -> Option<*const u64> {
+        self.known[kind as usize].get(table)?.get().map(|pair| pair.functions.as_ptr())
+    }
+
+    pub(super) fn pairs(&self, kind: ObjectKind) -> impl Iterator<Item = (usize, &Pair)> {
+        self.known[kind as usize].iter().enumerate().filter_map(|(at, pair)| Some((at, pair.get()?)))
+    }
+
+    /// Whether a table is a copy of this stack, or a copy that other libraries made of one.
+    pub(super) fn is_shown(&self, kind: ObjectKind, table: usize) -> bool {
+        let mut table = table;
+        for _ in 0..MAX_STACK {
+            if self.pairs(kind).any(|(_, pair)| pair.address() == table) {
+                return true;
+            }
+            match words::read(table.wrapping_sub(MARK_WORDS * WORD)) {
+                Some([MARK, original]) => table = original,
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// The original of a copy of this stack.
+    pub(super) fn original(&self, kind: ObjectKind, table: usize) -> Option<usize> {
+        self.pairs(kind).find(|(_, pair)| pair.address() == table).map(|(_, pair)| pair.original)
+    }
+}
+
+/// The size that a table announces, or `None` if the address is not that of a table of this kind.
+pub(super) fn size_of_table(kind: ObjectKind, table: usize) -> Option<usize> {
+    let (_, first, object_size) = LAYOUTS[kind as usize];
+    if table == 0 || !table.is_multiple_of(WORD) {
+        return None;
+    }
+    let [size, head @ ..] = words::read::<4>(table)?;
+    let is_size = |size: usize| (WORD..=MAX_SIZE).contains(&size);
+    let object_fits = object_size.is_none_or(|at| is_size(head[at / WORD - 1]));
+    let has_function = head[first / WORD - 1] != 0;
+    (is_size(size) && size.is_multiple_of(WORD) && size > first && object_fits && has_function).then_some(size)
+}

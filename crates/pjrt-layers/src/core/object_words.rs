@@ -1,0 +1,132 @@
+//! The first words of objects, which refer to copies of the objects' tables.
+
+use std::mem::offset_of;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use pjrt_sys::PJRT_DeviceEvent_FunctionTable;
+
+use super::object_tables::{ALL, FIRST_MINOR, MARK, ObjectKind, Pair, WORD, size_of_table};
+use super::state::State;
+use super::table::{cells, copy, word};
+use super::{memory, quiet, word as words};
+
+impl State {
+    /// Fills the slots of the copies: with a forwarder if an active layer asks for the function, and with the original's
+    /// pointer otherwise.
+    pub(super) fn install_objects(&self) {
+        self.objects.activate(|id| self.has_active_hook(id));
+        for kind in ALL {
+            for (at, pair) in self.objects.pairs(kind) {
+                self.fill(kind, at, pair);
+            }
+        }
+    }
+
+    fn fill(&self, kind: ObjectKind, table: usize, pair: &Pair) {
+        for forwarder in self.objects.forwarders.iter().filter(|forwarder| forwarder.kind == kind) {
+            let Some(slot) = pair.slot(forwarder.offset) else { continue };
+            let real: *mut () = std::ptr::with_exposed_provenance_mut(word(pair.functions, forwarder.offset));
+            let forwards = !real.is_null() && self.has_active_hook(forwarder.id);
+            slot.store(if forwards { forwarder.functions[table] } else { real }, Ordering::Release);
+        }
+    }
+
+    /// The copy of a table that an object refers to. `None` if the object must keep the table.
+    pub(super) fn copy_of_table(&self, kind: ObjectKind, table: usize) -> Option<usize> {
+        if !self.objects.is_active(kind) {
+            return None;
+        }
+        let known = |table: usize| self.objects.pairs(kind).find(|(_, pair)| pair.original == table);
+        if let Some((_, pair)) = known(table) {
+            return Some(pair.address());
+        }
+        if self.objects.is_shown(kind, table) {
+            return None;
+        }
+        let size = size_of_table(kind, table)?;
+        // The parent of the table of an event is another table, which is never that of another kind.
+        let parent_at = offset_of!(PJRT_DeviceEvent_FunctionTable, parent);
+        let parent = (kind == ObjectKind::DeviceEvent && size >= parent_at + WORD).then(|| {
+            let [parent] = words::read(table + parent_at)?;
+            (parent != 0 && parent != table).then(|| self.copy_of_table(kind, parent))?
+        });
+        let _adding = self.objects.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have added it.
+        if let Some((_, pair)) = known(table) {
+            return Some(pair.address());
+        }
+        let (at, place) =
+            self.objects.known[kind as usize].iter().enumerate().find(|(_, pair)| pair.get().is_none())?;
+        let own = self.objects.forwarders.iter().find(|forwarder| forwarder.kind == kind)?.table_size;
+        let from = std::ptr::with_exposed_provenance::<u8>(table);
+        // SAFETY: L13 (objects): the table is readable for the size that it announces.
+        let functions = unsafe { copy(from, size, own) };
+        // SAFETY: L13 (objects): as above.
+        let shown = unsafe { cells(from, size, size, &[MARK, table]) };
+        let pair = Pair { original: table, functions, shown };
+        if let (Some(Some(parent)), Some(slot)) = (parent, pair.slot(parent_at)) {
+            slot.store(std::ptr::with_exposed_provenance_mut(parent), Ordering::Release);
+        }
+        self.fill(kind, at, &pair);
+        Some(place.get_or_init(|| pair).address())
+    }
+
+    /// Makes an object, which the framework is about to receive, refer to the copy of its table.
+    pub(super) fn show_object(&self, kind: ObjectKind, object: usize) {
+        if object == 0 || !self.objects.is_active(kind) || self.plugin_version().1 < FIRST_MINOR {
+            return;
+        }
+        let checked = &self.objects.memories[(object >> 4) % self.objects.memories.len()];
+        if kind == ObjectKind::Memory && checked.load(Ordering::Relaxed) == object {
+            return;
+        }
+        if let Some([table]) = words::read(object)
+            && let Some(copy) = self.copy_of_table(kind, table)
+        {
+            // If the memory cannot be written, the object keeps its table.
+            words::write(object, copy);
+        }
+        if kind == ObjectKind::Memory {
+            checked.store(object, Ordering::Relaxed);
+        }
+    }
+
+    /// Shows the objects in the results of a call that succeeded.
+    ///
+    /// # Safety
+    ///
+    /// L2: `args` are those of a call of the function, and not null.
+    #[inline]
+    pub(super) unsafe fn show_outputs(&self, id: usize, args: *const u8) {
+        for (kind, field, count) in &self.objects.outputs[id].fields {
+            if !self.objects.is_active(*kind) {
+                continue;
+            }
+            // SAFETY: this function's contract.
+            let value = unsafe { memory::field(args, field.offset) };
+            let Some(count) = count else {
+                self.show_object(*kind, value);
+                continue;
+            };
+            // SAFETY: this function's contract.
+            let count = unsafe { memory::field(args, count.offset) };
+            // SAFETY: L2 (arguments): the array has this length.
+            for object in unsafe { memory::pointers(std::ptr::with_exposed_provenance(value), count) } {
+                self.show_object(*kind, object);
+            }
+        }
+    }
+
+    /// Forgets which memories were checked, because a client was destroyed, and another one may use their addresses.
+    pub(super) fn forget_memories(&self) {
+        for memory in &self.objects.memories {
+            memory.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether layers see calls through the tables of objects. They do not see those that the plugin itself makes.
+    pub(super) fn sees_objects(&self) -> bool {
+        !quiet::is_quiet()
+    }
+}
