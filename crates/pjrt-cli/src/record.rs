@@ -1,11 +1,11 @@
-//! `pjrt record`: describes the files of the layer `record`, and converts them to JSON.
+//! `pjrt record`: describes the files of the layer `record`, converts them to JSON, and cuts runs out of them.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use pjrt::ElementType;
-use pjrt_record::{ArrayType, Reader, State, Summary, line};
+use pjrt_record::{ArrayType, Reader, Selection, State, Summary, line, trim};
 use serde_json::json;
 
 use crate::{Report, escape};
@@ -15,6 +15,7 @@ use crate::{Report, escape};
   pjrt with -p acme --layers record --output calls -- python train.py
   pjrt record info calls/record-4711.pjrt             versions, calls, runs and sizes
   pjrt record json calls/record-4711.pjrt             one JSON object for each block
+  pjrt record trim calls/record-4711.pjrt --run 7 -o one.pjrt   one run with its inputs
   pjrt replay calls/record-4711.pjrt -p cpu           run it on another plugin")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -31,6 +32,31 @@ enum Command {
     #[command(after_help = "Example:
   pjrt record json calls/record-4711.pjrt | grep PJRT_LoadedExecutable_Execute")]
     Json(FileArgs),
+    /// Write a recording of one run, with its program, its inputs and its results.
+    ///
+    /// If an argument was computed by another run, the new recording contains its contents if the old one has them.
+    /// Otherwise, it contains that run, too.
+    #[command(after_help = "Examples:
+  pjrt record trim calls/record-4711.pjrt --run 7 -o one.pjrt            the seventh run
+  pjrt record trim calls/record-4711.pjrt --run jit_step:3 -o one.pjrt   the third run of the program jit_step
+  pjrt replay one.pjrt -p cpu")]
+    Trim(TrimArgs),
+}
+
+#[derive(clap::Args)]
+struct TrimArgs {
+    /// The recording.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The run: its number in `pjrt record info`, or the name of a program and the number among its runs.
+    #[arg(long, value_name = "N|PROGRAM:N")]
+    run: Selection,
+    /// The new recording.
+    #[arg(long, short, value_name = "FILE")]
+    output: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args)]
@@ -58,6 +84,7 @@ impl Args {
         match &self.command {
             Command::Info(args) => args.json,
             Command::Json(_) => true,
+            Command::Trim(args) => args.json,
         }
     }
 }
@@ -66,7 +93,43 @@ pub(crate) fn run(args: &Args) -> Result<Report, String> {
     match &args.command {
         Command::Info(args) => info(args),
         Command::Json(args) => convert(&args.file),
+        Command::Trim(args) => cut_out(args),
     }
+}
+
+/// Writes one run to a new file. A file that cannot be completed is removed.
+fn cut_out(args: &TrimArgs) -> Result<Report, String> {
+    let path = &args.output;
+    let fault = |reason: String| format!("{}: {reason}", path.display());
+    let mut reader = open(&args.file)?;
+    let file = File::create_new(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => fault("the file exists: remove it, or pass another path to --output".to_owned()),
+        _ => fault(error.to_string()),
+    })?;
+    let mut out = BufWriter::new(file);
+    let trimmed = trim(&mut reader, &args.run, &mut out).map_err(|error| format!("{}: {error}", args.file.display()));
+    let trimmed = trimmed.and_then(|trimmed| out.flush().map(|()| trimmed).map_err(|error| fault(error.to_string())));
+    let trimmed = trimmed.inspect_err(|_| {
+        // The first error is reported.
+        let _ = std::fs::remove_file(path);
+    })?;
+    let mut text = String::new();
+    if args.json {
+        let report = json!({ "file": path, "calls": trimmed.calls, "other_runs": trimmed.other_runs });
+        line!(text, "{report:#}");
+    } else {
+        line!(
+            text,
+            "{}: the run {} in {} calls",
+            escape::one_line(&path.display().to_string()),
+            args.run,
+            trimmed.calls
+        );
+        if trimmed.other_runs > 0 {
+            line!(text, "{} other runs compute its arguments, or belong to its launch", trimmed.other_runs);
+        }
+    }
+    Ok(Report::from(text))
 }
 
 /// Opens a recording.

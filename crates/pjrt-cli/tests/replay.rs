@@ -166,3 +166,24 @@ fn cut_and_foreign_files_are_reported() {
     assert_eq!(pjrt(&["record", "info"], &file).status.code(), Some(1));
     assert_eq!(replay(&file, &[]).0, Some(1));
 }
+
+#[test]
+fn trim_writes_one_run() {
+    let file = Recording::of([2.0, 4.0], 1).save("trim");
+    let one = file.with_extension("one.pjrt");
+    let _ = fs::remove_file(&one);
+    let output = one.to_str().unwrap();
+    let trimmed = pjrt(&["record", "trim", "--run", "twice:1", "--json", "--output", output], &file);
+    assert!(trimmed.status.success(), "{}", String::from_utf8_lossy(&trimmed.stderr));
+    let report: Value = serde_json::from_slice(&trimmed.stdout).unwrap();
+    // The client, the program, the upload, a call without arguments, the run and the download.
+    assert_eq!((&report["calls"], &report["other_runs"]), (&6.into(), &0.into()), "{report}");
+    let (code, report) = replay(&one, &[]);
+    assert_eq!((code, report["runs"].as_u64()), (Some(0), Some(1)), "{report}");
+    // An existing file and a missing run.
+    assert_eq!(pjrt(&["record", "trim", "--run", "1", "--output", output], &file).status.code(), Some(1));
+    assert!(one.exists());
+    let other = file.with_extension("other.pjrt");
+    let trimmed = pjrt(&["record", "trim", "--run", "2", "--output", other.to_str().unwrap()], &file);
+    assert_eq!((trimmed.status.code(), other.exists()), (Some(1), false));
+}

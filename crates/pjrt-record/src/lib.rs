@@ -33,7 +33,9 @@ mod message;
 mod reader;
 #[cfg(feature = "replay")]
 pub mod replay;
+mod selection;
 mod summary;
+mod trim;
 mod writer;
 
 #[doc(hidden)]
@@ -49,5 +51,7 @@ pub use message::{
     Upload, Value,
 };
 pub use reader::{Block, Body, Reader, State};
+pub use selection::{ParseSelectionError, Selection};
 pub use summary::{Run, Summary};
+pub use trim::{TrimError, Trimmed, trim};
 pub use writer::{Writer, encode_piece};

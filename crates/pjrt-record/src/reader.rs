@@ -182,24 +182,31 @@ impl<R: Read + Seek> Reader<R> {
         }
         let mut data = Vec::new();
         for hash in content.pieces() {
-            let missing = || ReadError::MissingData(hash.to_hex());
-            let offset = *self.pieces.get(&hash).ok_or_else(missing)?;
-            self.from.seek(SeekFrom::Start(offset))?;
-            let (_, payload) = self.block(offset)?.ok_or_else(missing)?;
-            let piece = payload.get(HASH..).unwrap_or_default();
-            if Hash::of(piece) != hash {
-                return Err(damaged(offset, "the data do not have the hash that the block names"));
-            }
+            let piece = self.piece(&hash)?;
             if (data.len() + piece.len()) as u64 > content.size {
-                return Err(damaged(offset, "the pieces are longer than the data"));
+                let reason = "the pieces are longer than the data".to_owned();
+                return Err(ReadError::Damaged { offset: self.offset, reason });
             }
-            data.extend_from_slice(piece);
+            data.extend_from_slice(&piece);
         }
         if data.len() as u64 != content.size {
             let reason = format!("the pieces have {} bytes, and the data {}", data.len(), content.size);
             return Err(ReadError::Damaged { offset: self.offset, reason });
         }
         Ok(data)
+    }
+
+    /// Returns a piece of data that precedes the current block.
+    pub(crate) fn piece(&mut self, hash: &Hash) -> Result<Vec<u8>, ReadError> {
+        let missing = || ReadError::MissingData(hash.to_hex());
+        let offset = *self.pieces.get(hash).ok_or_else(missing)?;
+        self.from.seek(SeekFrom::Start(offset))?;
+        let (_, mut payload) = self.block(offset)?.ok_or_else(missing)?;
+        let piece = payload.split_off(HASH.min(payload.len()));
+        if Hash::of(&piece) != *hash {
+            return Err(damaged(offset, "the data do not have the hash that the block names"));
+        }
+        Ok(piece)
     }
 
     /// Reads the block at an offset, from which the file is read. Returns `None` if it is not whole.

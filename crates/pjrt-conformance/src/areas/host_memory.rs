@@ -29,6 +29,11 @@ fn view(cx: &Context) -> Result<View, Stop> {
     view_of(cx.client()?, &cx.memory()?)
 }
 
+/// The results of a program that adds one to the numbers of a view.
+fn sums(numbers: &[f32]) -> Vec<f32> {
+    numbers.iter().map(|number| number + 1.0).collect()
+}
+
 fn views(suite: &mut Suite) {
     let clause = "pjrt_c_api.h, PJRT_Client_CreateViewOfDeviceBuffer: creates a non-owned buffer, and calls \
                   on_delete_callback when the buffer is done with the memory";
@@ -48,8 +53,7 @@ fn views(suite: &mut Suite) {
         .check(|cx| {
             let View { buffer, expected, .. } = view(cx)?;
             let outputs = cx.compile(&add_one(expected.len()))?.execute(&[&buffer])?;
-            let sums: Vec<f32> = expected.iter().map(|value| value + 1.0).collect();
-            ensure_eq!(floats(&outputs[0])?, sums, "results");
+            ensure_eq!(floats(&outputs[0])?, sums(&expected), "results");
             ensure_eq!(floats(&buffer)?, expected, "contents after the run");
             Ok(())
         });
@@ -77,8 +81,7 @@ fn views(suite: &mut Suite) {
             let executable = cx.compile(&add_one(expected.len()))?;
             let outputs = executable.execute(&[&buffer])?;
             drop(buffer);
-            let sums: Vec<f32> = expected.iter().map(|value| value + 1.0).collect();
-            ensure_eq!(floats(&outputs[0])?, sums, "results");
+            ensure_eq!(floats(&outputs[0])?, sums(&expected), "results");
             drop(outputs);
             ensure!(
                 given_back.recv_timeout(Duration::from_secs(10)).is_ok(),

@@ -10,10 +10,9 @@ mod functions;
 mod objects;
 mod outcomes;
 mod recorder;
-mod selection;
 mod sink;
 mod snapshots;
 
+pub use pjrt_record::{ParseSelectionError, Selection};
 pub use recorder::Record;
-pub use selection::{ParseSelectionError, Selection};
 pub use sink::Target;

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Stamp, Writer, encode_piece};
+use pjrt_record::{Body, Content, End, Hash, PIECE, Process, Selection, Stamp, Writer, encode_piece};
 
-use super::selection::Selection;
 use crate::core::State;
 use crate::thread_id::thread_id;
 

@@ -6,17 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use device_plugin::raw;
 use pjrt::{
     Buffer, Client, ClientOptions, CompileOptions, ElementType, ErrorCode, ExecuteOptions, Input, KeyValueStore,
     LoadedExecutable, Plugin, Program, Shape,
 };
-use pjrt_cpu::Cpu;
 use pjrt_layers::record::{Record, Target};
 use pjrt_layers::{Instance, Layer, State, instance};
 use pjrt_record::replay::{self, Report, Verdict};
-use pjrt_record::{Body, ReadError, Reader, Summary};
-use pjrt_sys::StaticApi;
+use pjrt_record::{Body, ReadError, Reader, Summary, TrimError, Trimmed, trim};
+
+use crate::setup::embedded;
 
 const ADD: &str = "module @add { func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
     %0 = stablehlo.add %x, %y : tensor<4xf32>
@@ -30,11 +29,6 @@ const DONATE: &str = "module @donate {
         return %0 : tensor<4xf32>
     }
 }";
-
-fn embedded() -> StaticApi {
-    // SAFETY: `device-plugin` keeps C1 to C9 for its tables.
-    unsafe { StaticApi::new(raw::api::<Cpu>()) }
-}
 
 /// A folder for the files of one test.
 struct Folder(PathBuf);
@@ -440,5 +434,106 @@ mod damage {
         bytes.extend([0; 24]);
         let error = Reader::new(Cursor::new(bytes)).unwrap().read().unwrap_err();
         assert!(matches!(error, ReadError::Damaged { offset: 16, .. }), "{error}");
+    }
+}
+
+mod trimmed {
+    use super::*;
+
+    const SQUARE: &str = "module @square { func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+        %0 = stablehlo.multiply %x, %x : tensor<4xf32>
+        %1 = stablehlo.add %x, %x : tensor<4xf32>
+        return %0, %1 : tensor<4xf32>, tensor<4xf32>
+    } }";
+
+    /// Cuts a run out of a recording.
+    fn cut(folder: &Folder, run: &str) -> Result<(Vec<u8>, Trimmed), TrimError> {
+        let mut reader = Reader::new(File::open(folder.file()).unwrap()).unwrap();
+        let mut out = Vec::new();
+        let trimmed = trim(&mut reader, &run.parse().unwrap(), &mut out)?;
+        Ok((out, trimmed))
+    }
+
+    fn summary(bytes: &[u8]) -> Summary {
+        Summary::of(&mut Reader::new(Cursor::new(bytes)).unwrap()).unwrap()
+    }
+
+    /// Three runs, each on the results of the one before. Returns the results of the last one.
+    fn chain<I: Instance>(folder: &Folder, reads: bool) -> Vec<f32> {
+        let client = folder.client::<I>(None);
+        let (square, add) = (compile(&client, SQUARE), compile(&client, ADD));
+        let other = upload(&client, [9.0; 4]);
+        assert_eq!(add.execute(&[&other, &other]).unwrap()[0].to_host::<f32>().unwrap(), [18.0; 4]);
+        let first = square.execute(&[&upload(&client, [1.0, 2.0, 3.0, 4.0])]).unwrap();
+        if reads {
+            first[0].to_host::<f32>().unwrap();
+            first[1].to_host::<f32>().unwrap();
+        }
+        let last = add.execute(&[&first[0], &first[1]]).unwrap();
+        last[0].to_host::<f32>().unwrap()
+    }
+
+    #[test]
+    fn contents_that_were_read_replace_a_run() {
+        instance!(Read);
+        let folder = Folder::new("trim-read");
+        assert_eq!(chain::<Read>(&folder, true), [3.0, 8.0, 15.0, 24.0]);
+        let (bytes, trimmed) = cut(&folder, "add:2").unwrap();
+        assert_eq!(trimmed.other_runs, 0);
+        let summary = summary(&bytes);
+        assert_eq!((summary.runs.len(), summary.runs[0].program.as_str()), (1, "add"), "{summary:?}");
+        assert_eq!((summary.state, summary.process.only_run.as_str()), (Some(pjrt_record::State::Complete), "add:2"));
+        assert_eq!(summary.functions["PJRT_Client_Compile"], (1, 0));
+        assert!(!summary.functions.contains_key("PJRT_Client_BufferFromHostBuffer"));
+        let report = replay_bytes(bytes, &replay::Options::default()).unwrap();
+        assert!(report.is_equal() && report.skipped.is_empty(), "{report:?}");
+        assert_eq!((report.runs, report.comparisons.len()), (1, 1));
+    }
+
+    #[test]
+    fn runs_that_compute_an_argument_are_kept() {
+        instance!(Kept);
+        let folder = Folder::new("trim-kept");
+        assert_eq!(chain::<Kept>(&folder, false), [3.0, 8.0, 15.0, 24.0]);
+        let (bytes, trimmed) = cut(&folder, "3").unwrap();
+        assert_eq!(trimmed.other_runs, 1);
+        let summary = summary(&bytes);
+        assert_eq!(summary.runs.iter().map(|run| run.program.as_str()).collect::<Vec<_>>(), ["square", "add"]);
+        assert_eq!(summary.functions["PJRT_Client_BufferFromHostBuffer"], (1, 0));
+        let report = replay_bytes(bytes, &replay::Options::default()).unwrap();
+        assert!(report.is_equal() && report.runs == 2, "{report:?}");
+    }
+
+    #[test]
+    fn contents_that_arrive_in_pieces_are_kept() {
+        instance!(Pieces);
+        let folder = Folder::new("trim-pieces");
+        {
+            let client = folder.client::<Pieces>(None);
+            let memory = client.default_device().unwrap().default_memory().unwrap();
+            let add = compile(&client, ADD);
+            let shape = || Shape::new(ElementType::F32, [4]);
+            let bytes = |values: [f32; 2]| values.iter().flat_map(|value| value.to_ne_bytes()).collect::<Vec<u8>>();
+            let manager = client.create_buffers_for_async_host_to_device(&[shape()], &memory).unwrap();
+            let pending = manager.retrieve_buffer(0).unwrap();
+            let (alias, fulfillment) = client.create_alias_buffer(&shape(), None, &memory).unwrap();
+            fulfillment.fulfill(&pending).unwrap();
+            manager.transfer_data(0, 0, bytes([1.0, 2.0])).unwrap().wait().unwrap();
+            manager.transfer_last_data(0, 8, bytes([3.0, 4.0])).unwrap().wait().unwrap();
+            let outputs = add.execute(&[&alias, &upload(&client, [1.0; 4])]).unwrap();
+            assert_eq!(outputs[0].to_host::<f32>().unwrap(), [2.0, 3.0, 4.0, 5.0]);
+        }
+        let (bytes, _) = cut(&folder, "add").unwrap();
+        let report = replay_bytes(bytes, &replay::Options::default()).unwrap();
+        assert!(report.is_equal() && report.runs == 1 && report.comparisons.len() == 1, "{report:?}");
+    }
+
+    #[test]
+    fn missing_run_is_an_error() {
+        instance!(Missing);
+        let folder = Folder::new("trim-missing");
+        add(folder.client::<Missing>(None));
+        assert!(matches!(cut(&folder, "2"), Err(TrimError::NoRun { runs: 1, .. })));
+        assert!(matches!(cut(&folder, "square"), Err(TrimError::NoRun { runs: 0, .. })));
     }
 }

@@ -1,9 +1,9 @@
-//! The run to which a recording is limited.
+//! One run of a recording.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The run to which a recording is limited: the n-th run of the process, or the n-th run of a program.
+/// A run: the n-th of the process, or the n-th of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The name of the program, or `None` for any.
