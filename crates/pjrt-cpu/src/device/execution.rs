@@ -93,14 +93,12 @@ impl State {
                 launch.inputs[index].tensor()?;
             }
         }
-        // A handler must not run on the caller's thread, because JAX's callbacks would see the context managers of that
-        // thread. If a handler runs such a program itself, it is already on a thread of the client and waits there for
-        // the program.
+        // XLA's CPU client runs a program with host callbacks on the caller's thread, where they see the context managers of
+        // JAX, but not if there are several devices. Other handlers run on the client's threads. If a handler runs such a
+        // program itself, it is already on one of them and waits there for the program.
         let is_within_handler = || self.workers.is_own_thread();
         let is_quick = executable.is_quick() && (!executable.calls_handlers() || is_within_handler());
-        let is_here = is_quick
-            || self.deterministic
-            || (member.is_none() && executable.has_side_effects() && is_within_handler());
+        let is_here = is_quick || self.deterministic || (member.is_none() && executable.has_side_effects());
         if is_here && is_ready(launch) {
             let outputs = match is_quick {
                 true => self.compute_here(executable, launch, member.as_ref(), None)?,

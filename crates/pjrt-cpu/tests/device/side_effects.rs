@@ -53,6 +53,20 @@ fn program_has_ended_when_call_returns() {
     }
 }
 
+/// XLA's CPU client does the same. Callbacks of JAX see the context managers of the thread.
+#[test]
+fn handler_runs_on_callers_thread() {
+    static SEEN: OnceLock<thread::ThreadId> = OnceLock::new();
+    ffi::register("side_effects.thread", |_| {
+        SEEN.get_or_init(|| thread::current().id());
+        Ok(())
+    })
+    .unwrap();
+    let client = client(1);
+    compile(&client, &effect_in_loop("side_effects.thread")).execute(&[&count(&client, 1)]).unwrap();
+    assert_eq!(SEEN.get(), Some(&thread::current().id()));
+}
+
 /// The size of the program does not matter.
 #[test]
 fn large_program_has_ended_when_call_returns() {
