@@ -74,7 +74,7 @@ impl Nightly {
         Ok(cargo)
     }
 
-    /// Runs the tests. `shows` tells which lines of their output appear.
+    /// Runs the tests. `shows` returns whether a line of their output appears.
     pub(crate) fn test(&self, mut shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
         let mut protocol = self.cargo(&["test", "-p", "device-plugin", "--lib", "--test", "protocol"])?;
         protocol.args(["--", "--show-output"]);

@@ -121,7 +121,7 @@ fn within(size: u64, crates: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks that a new plugin passes its own CI. `shows` tells which lines of the output appear.
+/// Checks that a new plugin passes its own CI. `shows` returns whether a line of the output appears.
 pub(crate) fn run(python: Option<&Path>, shows: impl FnMut(&str) -> bool) -> Result<(), Error> {
     let pjrt = Workspace::build()?.command("pjrt");
     let project = Project::new(&pjrt)?;
