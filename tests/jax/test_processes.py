@@ -7,7 +7,6 @@ import sys
 import textwrap
 
 import pytest
-from conftest import PLUGIN
 
 #: What every process runs first. `RANK`, `WORLD` and `COORDINATOR` are variables of this test.
 PROLOGUE = """
@@ -43,9 +42,9 @@ def free_port():
 
 
 def start(code, rank, world, devices, coordinator):
+    # The variables of this process make the plugin known to JAX.
     environment = {
         **os.environ,
-        "PJRT_NAMES_AND_LIBRARY_PATHS": f"pjrt_cpu:{PLUGIN}",
         "JAX_PLATFORMS": "pjrt_cpu",
         "PJRT_CPU_DEVICES": str(devices),
         "RANK": str(rank),
