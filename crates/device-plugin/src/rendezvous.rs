@@ -88,7 +88,7 @@ impl RendezvousStore for KeyValueStore {
 ///     }
 /// }
 ///
-/// /// What the backend of a device does in `create`.
+/// /// Joins the other process, and returns the devices of both. A backend calls this in `Backend::create`.
 /// fn join(store: &InMemory, rank: usize) -> Result<Vec<DeviceInfo>> {
 ///     let rendezvous = Rendezvous::new(store, "example", rank, 2)?.with_timeout(Duration::from_secs(60));
 ///     let version = b"driver 7";

@@ -73,8 +73,14 @@ impl Header {
     /// Reads a frame. Returns `None` at the end of the connection.
     pub(crate) fn read(from: &mut impl Read) -> io::Result<Option<(Self, Vec<u8>)>> {
         let mut bytes = [0; HEADER];
-        if from.read(&mut bytes[..1])? == 0 {
-            return Ok(None);
+        loop {
+            match from.read(&mut bytes[..1]) {
+                Ok(0) => return Ok(None),
+                Ok(_) => break,
+                // A signal handler ran.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
         from.read_exact(&mut bytes[1..])?;
         let (header, len) = Self::decode(bytes)?;
@@ -91,6 +97,26 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Interrupts every second read.
+    struct Interrupted<'b>(&'b [u8], bool);
+
+    impl Read for Interrupted<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 { Err(io::ErrorKind::Interrupted.into()) } else { self.0.read(to) }
+        }
+    }
+
+    #[test]
+    fn signals_do_not_end_a_connection() {
+        let header = Header { kind: Kind::Message, stream: Stream { lane: 1, number: 2 }, tag: 3 };
+        let mut bytes = Vec::new();
+        header.write(&mut bytes, &[b"abc"]).unwrap();
+        let mut connection = Interrupted(&bytes, false);
+        assert_eq!(Header::read(&mut connection).unwrap(), Some((header, b"abc".to_vec())));
+        assert_eq!(Header::read(&mut connection).unwrap(), None);
+    }
 
     #[test]
     fn round_trips_and_refuses_damage() {

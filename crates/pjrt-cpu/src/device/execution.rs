@@ -203,15 +203,16 @@ impl State {
             expect(replicas.saturating_mul(partitions))?;
             return Ok((Communicator::new(replicas, partitions).members(), None));
         };
+        let ids: Vec<_> = span.local_members(job.rank()).collect();
+        // The other processes learn of a launch when it begins, so a rejected one must not begin.
+        expect(ids.len())?;
         let (communicator, turn) = if executable.program().has_collectives() {
             let (launch, turn) = job.begin(span)?;
             (Communicator::across(replicas, partitions, Arc::new(launch)), Some(turn))
         } else {
             (Communicator::new(replicas, partitions), None)
         };
-        let ids: Vec<_> = span.local_members(job.rank()).collect();
         let members = ids.iter().map(|id| communicator.member(id / partitions, id % partitions)).collect();
-        expect(ids.len())?;
         Ok((members, turn))
     }
 

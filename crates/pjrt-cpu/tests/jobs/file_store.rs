@@ -43,7 +43,7 @@ impl KeyValueStore for FileStore {
     }
 
     fn put(&self, key: &str, value: &[u8]) -> Result<(), (ErrorCode, String)> {
-        // Readers see all of the value or none of it.
+        // Renaming is atomic, so no other process reads an incomplete value.
         let new = self.0.join(format!("new.{}.{:?}", std::process::id(), std::thread::current().id()));
         let written = fs::write(&new, value).and_then(|()| fs::rename(&new, self.path(key)));
         written.map_err(|error| (ErrorCode::INTERNAL, error.to_string()))

@@ -21,7 +21,7 @@ use crate::function::Known;
 #[inline]
 pub(super) unsafe fn before<S: Known>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Destroy::ID {
-        // SAFETY: this function's contract.
+        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Destroy_Args, client)) };
         exchange(client, state.table().addr(), state.plugin.address().addr());
     }
@@ -36,7 +36,7 @@ pub(super) unsafe fn before<S: Known>(state: &State, args: *const u8) {
 #[inline]
 pub(super) unsafe fn after<S: Known>(state: &State, args: *const u8) {
     if S::ID == slot::PJRT_Client_Create::ID {
-        // SAFETY: this function's contract.
+        // SAFETY: L2 (arguments): the struct is that of this function, and not null.
         let client = unsafe { memory::field(args, offset_of!(PJRT_Client_Create_Args, client)) };
         exchange(client, state.plugin.address().addr(), state.table().addr());
     }

@@ -2,6 +2,7 @@
 
 use std::ptr::null_mut;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 use pjrt_sys::{PJRT_Error, slot};
 use pjrt_types::ErrorCode;
@@ -73,7 +74,8 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Arg
                 // SAFETY: L2 (arguments).
                 unsafe { client_table::before::<S>(state, args) };
             }
-            let quiet = Quiet::new();
+            // Without copies of tables, layers see no calls through objects.
+            let quiet = state.objects.is_found.load(Ordering::Acquire).then(Quiet::new);
             // SAFETY: L1 (plugin) and L2 (arguments).
             let error = unsafe { function(args.cast()) }.into_error();
             drop(quiet);
@@ -82,7 +84,7 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Arg
             } else if !args.is_null() {
                 // SAFETY: L2 (arguments).
                 unsafe { client_table::after::<S>(state, args) };
-                // SAFETY: L2 (arguments).
+                // SAFETY: L2 (arguments): the struct is that of this function, and not null.
                 unsafe { state.show_outputs(S::ID, args) };
             }
             error

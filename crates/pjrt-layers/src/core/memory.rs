@@ -18,12 +18,12 @@ pub(super) unsafe fn read<T: Copy>(from: *const u8) -> T {
 ///
 /// L2: the arguments begin with their size, and are readable for it.
 pub(super) unsafe fn field(args: *const u8, offset: usize) -> usize {
-    // SAFETY: this function's contract.
+    // SAFETY: L2 (arguments): the struct begins with its size.
     let announced = unsafe { read::<usize>(args) };
     if announced < offset + size_of::<usize>() {
         return 0;
     }
-    // SAFETY: this function's contract, and the field is within the size.
+    // SAFETY: L2 (arguments): the field is within the size of the struct.
     unsafe { read(args.wrapping_add(offset)) }
 }
 

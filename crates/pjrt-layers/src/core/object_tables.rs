@@ -161,6 +161,8 @@ impl Outputs {
 pub(super) struct ObjectTables {
     pub(super) forwarders: Vec<ObjectForwarder>,
     pub(super) known: [[OnceLock<Pair>; TABLES]; KINDS],
+    /// Whether a table was found.
+    pub(super) is_found: AtomicBool,
     /// Taken while a table is added.
     pub(super) adding: Mutex<()>,
     /// Whether an active layer asks for a function of the type.
@@ -176,6 +178,7 @@ impl ObjectTables {
         let tables = Self {
             forwarders,
             known: Default::default(),
+            is_found: AtomicBool::new(false),
             adding: Mutex::default(),
             active: Default::default(),
             outputs: FUNCTIONS.iter().map(Outputs::of).collect(),

@@ -69,6 +69,7 @@ impl State {
             slot.store(std::ptr::with_exposed_provenance_mut(parent), Ordering::Release);
         }
         self.fill(kind, at, &pair);
+        self.objects.is_found.store(true, Ordering::Release);
         Some(place.get_or_init(|| pair).address())
     }
 
@@ -103,13 +104,13 @@ impl State {
             if !self.objects.is_active(*kind) {
                 continue;
             }
-            // SAFETY: this function's contract.
+            // SAFETY: L2 (arguments): the struct begins with its size.
             let value = unsafe { memory::field(args, field.offset) };
             let Some(count) = count else {
                 self.show_object(*kind, value);
                 continue;
             };
-            // SAFETY: this function's contract.
+            // SAFETY: L2 (arguments): the struct begins with its size.
             let count = unsafe { memory::field(args, count.offset) };
             // SAFETY: L2 (arguments): the array has this length.
             for object in unsafe { memory::pointers(std::ptr::with_exposed_provenance(value), count) } {

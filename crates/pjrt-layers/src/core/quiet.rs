@@ -3,40 +3,37 @@
 use std::cell::Cell;
 
 thread_local! {
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    static IS_QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A call of the plugin. While it lives, calls of this thread through the tables of objects are the plugin's own.
 pub(super) struct Quiet {
-    before: usize,
+    before: bool,
 }
 
 impl Quiet {
     pub(super) fn new() -> Self {
-        Self::set(is_quiet_at() + 1)
+        Self::set(true)
     }
 
     /// A callback of the framework within a call of the plugin.
     pub(super) fn suspended() -> Self {
-        Self::set(0)
+        Self::set(false)
     }
 
-    fn set(depth: usize) -> Self {
-        Self { before: DEPTH.try_with(|now| now.replace(depth)).unwrap_or(0) }
+    fn set(is_quiet: bool) -> Self {
+        Self { before: IS_QUIET.try_with(|now| now.replace(is_quiet)).unwrap_or(false) }
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        let _ = DEPTH.try_with(|now| now.set(self.before));
+        // The variable may already be destroyed if the thread is ending.
+        let _ = IS_QUIET.try_with(|now| now.set(self.before));
     }
-}
-
-fn is_quiet_at() -> usize {
-    DEPTH.try_with(Cell::get).unwrap_or(0)
 }
 
 /// Whether this thread is in such a call.
 pub(super) fn is_quiet() -> bool {
-    is_quiet_at() > 0
+    IS_QUIET.try_with(Cell::get).unwrap_or(false)
 }

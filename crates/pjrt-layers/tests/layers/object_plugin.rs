@@ -36,7 +36,7 @@ pub(crate) fn take_reached() -> Vec<String> {
     REACHED.take()
 }
 
-/// The functions in the tables of the fake plugin and of the fake framework. None of them uses what it does not get.
+/// The functions in the tables of the fake plugin and of the fake framework. Each uses only its arguments.
 macro_rules! functions {
     ($($name:ident($($argument:ident: $ty:ty),*) $(-> $result:ty)? $body:block)*) => {
         $(pub(crate) unsafe extern "C" fn $name($($argument: $ty),*) $(-> $result)? {
