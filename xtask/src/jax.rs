@@ -1,8 +1,12 @@
 //! Runs one library with every version of JAX.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::python::{JAX, Jax, MAIN};
 use crate::workspace::Workspace;
@@ -48,16 +52,28 @@ pub(crate) struct Libraries<'a> {
     pub(crate) layers: &'a Path,
 }
 
-/// Runs `tests/jax` with the requested versions. `package` is a folder with the content of the CPU plugin's wheel, for
-/// tests of its additions to JAX.
+/// Runs `tests/jax` with the requested versions, as many at a time as there are cores: most tests use one core. `package`
+/// is a folder with the content of the CPU plugin's wheel, for tests of its additions to JAX.
 pub(crate) fn run(libraries: &Libraries<'_>, package: &Path, all: bool) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
-    for jax in JAX.iter().rev() {
-        let outcome = if is_wanted(jax, all) { under(jax, libraries, package) } else { Outcome::Left };
-        rows.push(Row { version: jax.version, outcome });
-    }
-    rows.reverse();
-    rows
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let wanted: Vec<usize> = (0..JAX.len()).rev().filter(|version| is_wanted(&JAX[*version], all)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..cores.min(wanted.len()) {
+            scope.spawn(|| {
+                while let Some(version) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = under(&JAX[*version], libraries, package);
+                    outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(*version, outcome);
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let row = |(version, jax): (usize, &Jax)| Row {
+        version: jax.version,
+        outcome: outcomes.remove(&version).unwrap_or(Outcome::Left),
+    };
+    JAX.iter().enumerate().map(row).collect()
 }
 
 /// Unpacks the wheel of the CPU plugin from `pjrt package`, and returns the folder.
@@ -91,7 +107,6 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
         Ok(python) => python,
         Err(error) => return Outcome::Missing(sh::reason(&error)),
     };
-    println!("\n-- JAX {}", jax.version);
     let mut pytest = Command::new(&python);
     pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
     pytest.env("PJRT_CPU_PACKAGE", package);
@@ -99,12 +114,15 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
-    let result = sh::run_watched(&mut pytest, |line| {
+    let result = sh::run_filtered(&mut pytest, |line| {
+        // Several versions run at the same time.
+        println!("JAX {}: {line}", jax.version);
         if let Some(counts) = Counts::of(line) {
             (passed, failed) = (counts.passed, counts.failed);
         } else if line.starts_with("SKIPPED ") {
             skipped.push(format!("JAX {}: {line}", jax.version));
         }
+        false
     });
     Outcome::Ran { passed, failed, skipped, result }
 }

@@ -25,6 +25,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("process-transport", "process_transport"),
     ("pjrt-cpu", "pjrt_cpu"),
     ("pjrt-conformance", "pjrt_conformance"),
+    ("pjrt-bench", "pjrt_bench"),
 ];
 
 /// The compiler whose rustdoc writes the format that the crate `public-api` reads.

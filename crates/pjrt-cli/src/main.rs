@@ -11,6 +11,7 @@ macro_rules! line {
 }
 
 mod array;
+mod bench;
 mod child;
 mod completions;
 mod conform;
@@ -78,6 +79,8 @@ struct Cli {
 enum Command {
     /// Compile a program, run it on given inputs and print or save its outputs.
     Run(run::Args),
+    /// Measure plugins on the same programs, alternately, and compare their outputs.
+    Bench(bench::Args),
     /// Show the signature of a program, its ops, and the version of StableHLO it needs.
     Show(show::Args),
     /// Report whether a plugin supports a program, without creating a client.
@@ -141,6 +144,7 @@ impl Command {
     fn json(&self) -> bool {
         match self {
             Self::Run(args) => args.json,
+            Self::Bench(args) => args.json,
             Self::Show(args) => args.json,
             Self::Supports(args) => args.json,
             Self::Devices(args) => args.json,
@@ -199,6 +203,7 @@ fn main() -> ExitCode {
     let json = command.json();
     let result = match command {
         Command::Run(args) => run::run(&args),
+        Command::Bench(args) => bench::run(&args).map(Report::from),
         Command::Show(args) => show::run(&args).map(Report::from),
         Command::Supports(args) => supports::run(&args),
         Command::Devices(args) => devices::run(&args).map(Report::from),

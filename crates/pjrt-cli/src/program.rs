@@ -23,16 +23,7 @@ pub(crate) struct ProgramArgs {
 impl ProgramArgs {
     /// Reads the file.
     pub(crate) fn read(&self) -> Result<Program, String> {
-        let path = self.path.display();
-        let code = fs::read(&self.path).map_err(|error| format!("{path}: {error}"))?;
-        if let Some(reason) = suggest::not_a_program(&self.path, &code) {
-            return Err(format!("{path}: {reason}"));
-        }
-        let format = self.format.clone().unwrap_or_else(|| format_of(&self.path, &code).to_owned());
-        if format != "mlir" && code.starts_with(b"HloModule ") {
-            return Err(format!("{path}: HLO text is not supported; serialize the module as an `HloModuleProto`"));
-        }
-        Ok(Program::new(format, code))
+        read(&self.path, self.format.as_deref())
     }
 
     /// Formats a compiler's error about the program, with the file's name and the ops that seem misspelt.
@@ -40,6 +31,20 @@ impl ProgramArgs {
         let hint = if program.format() == "mlir" { suggest::ops(program.code()) } else { String::new() };
         format!("{}: {reason}{hint}", self.path.display())
     }
+}
+
+/// Reads a program in the given format, or in the format that its content and its file name show.
+pub(crate) fn read(path: &Path, format: Option<&str>) -> Result<Program, String> {
+    let shown = path.display();
+    let code = fs::read(path).map_err(|error| format!("{shown}: {error}"))?;
+    if let Some(reason) = suggest::not_a_program(path, &code) {
+        return Err(format!("{shown}: {reason}"));
+    }
+    let format = format.unwrap_or_else(|| format_of(path, &code));
+    if format != "mlir" && code.starts_with(b"HloModule ") {
+        return Err(format!("{shown}: HLO text is not supported; serialize the module as an `HloModuleProto`"));
+    }
+    Ok(Program::new(format.to_owned(), code))
 }
 
 /// The format of a program, from its content and its file name.

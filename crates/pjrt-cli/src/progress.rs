@@ -47,7 +47,8 @@ impl Progress {
         self.say(what);
     }
 
-    fn say(&self, what: impl Into<Cow<'static, str>>) {
+    /// Shows the current step.
+    pub(crate) fn say(&self, what: impl Into<Cow<'static, str>>) {
         self.0.set_message(what);
         self.0.enable_steady_tick(Duration::from_millis(100));
     }

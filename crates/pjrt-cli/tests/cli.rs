@@ -72,6 +72,42 @@ fn run_prints_and_saves_outputs() {
 }
 
 #[test]
+fn bench_compares_plugins() {
+    let chart = std::env::temp_dir().join(format!("pjrt-bench-{}.svg", std::process::id()));
+    for (plugin, _) in plugins() {
+        let programs = [AXPY, "examples/programs/axpy.mlirbc"];
+        let mut args = vec!["bench", "-p", "cpu", "-p", &plugin, "--seconds", "0.05"];
+        args.extend(programs);
+        args.extend(["--svg", chart.to_str().unwrap(), "--json"]);
+        let report = json(&args);
+        assert_eq!((report["version"].as_u64(), report["cases"].as_array().unwrap().len()), (Some(1), 2));
+        for side in report["cases"][1]["sides"].as_array().unwrap() {
+            assert!(side["execution"]["median"].as_f64().unwrap() > 0.0, "{plugin}: {side}");
+            assert!(side["compilation"]["repetitions"].as_u64().unwrap() >= 7, "{plugin}: {side}");
+        }
+        assert!(std::fs::read_to_string(&chart).unwrap().starts_with("<svg "));
+    }
+    std::fs::remove_file(&chart).unwrap();
+    let text = stdout(&["bench", AXPY, "--seconds", "0", "--input", "f32=2", "-i", "[0,1,2,3]", "-i", "f32[4]=10"]);
+    assert!(text.starts_with("program") && text.contains("axpy") && text.lines().count() == 2, "{text}");
+}
+
+#[test]
+fn bench_rejects_wrong_arguments() {
+    refused(&["bench"]);
+    refused(&["bench", "no such file"]);
+    refused(&["bench", "Cargo.toml"]);
+    refused(&["bench", AXPY, "--seconds", "-1"]);
+    refused(&["bench", AXPY, "--plugin", "no such plugin"]);
+    refused(&["bench", AXPY, "--tolerance", "x"]);
+    refused(&["bench", AXPY, "--tolerance", "1", "--no-compare"]);
+    refused(&["bench", AXPY, "-i", "f32=1"]);
+    refused(&["bench", AXPY, AXPY, "-i", "f32=1"]);
+    refused(&["bench", AXPY, "--svg", "chart.svg"]);
+    refused(&["bench", AXPY, "-p", "cpu", "-p", "cpu", "--seconds", "0", "--svg", "no/such/folder.svg"]);
+}
+
+#[test]
 fn run_takes_bytecode_and_repeats() {
     let text = stdout(&["run", "examples/programs/axpy.mlirbc", "f32=1", "f32[4]=1", "f32[4]=1", "--repeat", "5"]);
     assert!(text.contains("[2.0, 2.0, 2.0, 2.0]") && text.contains("median of 5 executions"), "{text}");

@@ -1,4 +1,5 @@
-//! Tests that wrong uses of the API do not compile, and that the compiler names the reason.
+//! Tests that wrong uses of `pjrt` and `device-plugin` do not compile, and that the message names the reason and, for
+//! `#[device_plugin]` and `export!`, a correction.
 //!
 //! `TRYBUILD=overwrite cargo test -p pjrt-misuse` regenerates the expected messages.
 
@@ -6,18 +7,22 @@
 
 use std::process::Command;
 
-/// The compiler version whose messages are in `tests/misuse`.
+/// The compiler version whose messages are in `tests/caller` and `tests/plugin_rustc`.
 const RUSTC: &str = "rustc 1.95.";
 
 #[test]
 fn misuse_does_not_compile() {
-    // Messages differ between versions of the compiler.
+    let cases = trybuild::TestCases::new();
+    // These messages are the macros' own.
+    cases.compile_fail("tests/plugin/*.rs");
+    // These are the compiler's, or contain some of its text, which differs between versions.
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = Command::new(rustc).arg("--version").output().unwrap();
     let version = String::from_utf8_lossy(&version.stdout);
     if version.starts_with(RUSTC) {
-        trybuild::TestCases::new().compile_fail("tests/misuse/*.rs");
+        cases.compile_fail("tests/plugin_rustc/*.rs");
+        cases.compile_fail("tests/caller/*.rs");
     } else {
-        println!("SKIPPED misuse_does_not_compile: tests/misuse is for {RUSTC}x, this is {version}");
+        println!("SKIPPED misuse_does_not_compile: the compiler's messages are those of {RUSTC}x, this is {version}");
     }
 }

@@ -85,7 +85,8 @@ pub struct Difference {
 }
 
 /// Compares row-major arrays of the same size. Returns `None` if they are equal within the tolerance.
-pub(super) fn compare(shape: &Shape, expected: &[u8], got: &[u8], tolerance: &Tolerance) -> Option<Difference> {
+#[must_use]
+pub fn compare(shape: &Shape, expected: &[u8], got: &[u8], tolerance: &Tolerance) -> Option<Difference> {
     if expected == got {
         return None;
     }

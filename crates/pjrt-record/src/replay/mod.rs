@@ -14,6 +14,6 @@ mod order;
 mod places;
 mod report;
 
-pub use compare::{Difference, ParseToleranceError, Tolerance};
+pub use compare::{Difference, ParseToleranceError, Tolerance, compare};
 pub use machine::{MakeClient, Options, replay};
 pub use report::{Comparison, Problem, Report, Verdict};

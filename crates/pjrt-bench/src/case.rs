@@ -1,0 +1,145 @@
+//! A program with its inputs.
+
+use half::{bf16, f16};
+use pjrt::{ElementType, HostArray, Program, Shape};
+
+use crate::Error;
+
+/// A program, and the inputs with which all sides run it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Case {
+    /// Its name in the report.
+    pub name: String,
+    /// The program, for one device.
+    pub program: Program,
+    /// Other forms of the program for the first sides, for instance for plugins that read different formats.
+    pub forms: Vec<Program>,
+    /// The inputs.
+    pub inputs: Vec<HostArray>,
+    /// The largest ratio of the first side's execution time to that of the second side that is intended.
+    pub target: Option<f64>,
+}
+
+impl Case {
+    /// A program with its inputs.
+    #[must_use]
+    pub fn new(name: impl Into<String>, program: Program, inputs: Vec<HostArray>) -> Self {
+        Self { name: name.into(), program, forms: Vec::new(), inputs, target: None }
+    }
+
+    /// A program with random inputs of the given shapes: floating-point numbers between -0.5 and 0.5, integers from 0 to
+    /// 3, and both values of `pred`. They are the same in each call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoRandomInput`] if an input has another type, such as a token or numbers of less than 8 bits.
+    pub fn with_random_inputs(name: impl Into<String>, program: Program, shapes: &[Shape]) -> Result<Self, Error> {
+        let inputs = shapes.iter().enumerate().map(|(index, shape)| {
+            let none = || Error::NoRandomInput { index, shape: shape.to_string() };
+            let bytes = random(shape, index).ok_or_else(none)?;
+            HostArray::new(shape.clone(), bytes).map_err(|_| none())
+        });
+        let inputs = inputs.collect::<Result<_, _>>()?;
+        Ok(Self::new(name, program, inputs))
+    }
+
+    /// Sets the form of the program for each side, in their order.
+    #[must_use]
+    pub fn with_forms(mut self, forms: Vec<Program>) -> Self {
+        self.forms = forms;
+        self
+    }
+
+    /// The form of the program for a side.
+    pub(crate) fn form(&self, side: usize) -> &Program {
+        self.forms.get(side).unwrap_or(&self.program)
+    }
+
+    /// Sets the largest intended ratio of the first side's execution time to that of the second side. The report marks a
+    /// larger ratio.
+    #[must_use]
+    pub fn with_target(mut self, ratio: f64) -> Self {
+        self.target = Some(ratio);
+        self
+    }
+}
+
+/// A generator of random numbers, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn bits(&mut self) -> u16 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        u16::try_from(self.0 >> 48).unwrap_or_default()
+    }
+
+    /// A number from -0.5 to 0.5, without 0.5.
+    fn float(&mut self) -> f32 {
+        f32::from(self.bits()) / 65536.0 - 0.5
+    }
+
+    /// A number from 0 to 3.
+    fn integer(&mut self) -> u8 {
+        u8::try_from(self.bits() >> 14).unwrap_or_default()
+    }
+}
+
+/// Random values in the bytes of the host, row-major.
+fn random(shape: &Shape, seed: usize) -> Option<Vec<u8>> {
+    let count = usize::try_from(shape.dimensions.iter().try_fold(1i64, |all, size| all.checked_mul(*size))?).ok()?;
+    let mut random = Random((seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let element = |random: &mut Random| -> Option<Vec<u8>> {
+        Some(match shape.element_type {
+            ElementType::Pred => vec![random.integer() & 1],
+            ElementType::S8 | ElementType::U8 => vec![random.integer()],
+            ElementType::S16 | ElementType::U16 => u16::from(random.integer()).to_ne_bytes().to_vec(),
+            ElementType::S32 | ElementType::U32 => u32::from(random.integer()).to_ne_bytes().to_vec(),
+            ElementType::S64 | ElementType::U64 => u64::from(random.integer()).to_ne_bytes().to_vec(),
+            ElementType::F16 => f16::from_f32(random.float()).to_ne_bytes().to_vec(),
+            ElementType::Bf16 => bf16::from_f32(random.float()).to_ne_bytes().to_vec(),
+            ElementType::F32 => random.float().to_ne_bytes().to_vec(),
+            ElementType::F64 => f64::from(random.float()).to_ne_bytes().to_vec(),
+            ElementType::C64 => [random.float().to_ne_bytes(), random.float().to_ne_bytes()].concat(),
+            ElementType::C128 => {
+                [f64::from(random.float()).to_ne_bytes(), f64::from(random.float()).to_ne_bytes()].concat()
+            }
+            _ => return None,
+        })
+    };
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        bytes.extend(element(&mut random)?);
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inputs(element_type: ElementType) -> Result<Case, Error> {
+        Case::with_random_inputs("x", Program::mlir(""), &[Shape::new(element_type, [2, 3])])
+    }
+
+    #[test]
+    fn random_inputs_repeat_and_are_small() {
+        let values = |case: Case| {
+            let bytes = case.inputs[0].bytes().to_vec();
+            bytes.chunks_exact(4).map(|b| f32::from_ne_bytes([b[0], b[1], b[2], b[3]])).collect::<Vec<f32>>()
+        };
+        let first = values(inputs(ElementType::F32).unwrap());
+        assert_eq!(first, values(inputs(ElementType::F32).unwrap()));
+        assert_eq!(first.len(), 6);
+        assert!(first.iter().all(|value| value.abs() <= 0.5));
+        assert!(first.iter().any(|value| *value != first[0]));
+        let integers = inputs(ElementType::U8).unwrap();
+        assert!(integers.inputs[0].bytes().iter().all(|value| *value < 4));
+        assert_eq!(inputs(ElementType::C128).unwrap().inputs[0].bytes().len(), 96);
+    }
+
+    #[test]
+    fn other_types_have_no_random_values() {
+        assert!(matches!(inputs(ElementType::Token), Err(Error::NoRandomInput { index: 0, .. })));
+    }
+}

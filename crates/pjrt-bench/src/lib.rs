@@ -1,0 +1,44 @@
+//! Measures PJRT plugins on the same programs.
+//!
+//! [`measure`] compiles a [`Case`] on each [`Side`], compares the outputs with those of the first side, and then runs
+//! all sides alternately until the time is over. It measures compilation in the same way. The results are medians and
+//! quartiles, and the processor time of all threads, which other work on the machine disturbs less than the time that
+//! passes. A [`Report`] contains the results of several cases, for JSON, as text and as a chart.
+//!
+//! All sides run in one process, so a plugin that keeps threads busy between executions slows down the others.
+//!
+//! ```
+//! use pjrt::{ClientOptions, ElementType, Program, Shape};
+//! use pjrt_bench::{Case, Report, Settings, Side, measure};
+//!
+//! let program = Program::mlir(
+//!     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+//!          %0 = stablehlo.add %x, %x : tensor<4xf32>
+//!          return %0 : tensor<4xf32>
+//!      }",
+//! );
+//! let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api());
+//! let sides = [Side::new("cpu", plugin.client(&ClientOptions::new())?)];
+//! let case = Case::with_random_inputs("double", program, &[Shape::new(ElementType::F32, [4])])?;
+//! let settings = Settings::default().with_seconds(0.01);
+//! let report = Report::new(&sides, vec![measure(&case, &sides, &settings)?]);
+//! println!("{report}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod case;
+mod chart;
+mod error;
+mod measure;
+mod report;
+mod side;
+mod statistics;
+
+pub use case::Case;
+pub use chart::chart;
+pub use error::Error;
+pub use measure::{Settings, measure};
+pub use report::{CaseReport, Machine, PluginReport, Report, SideReport};
+pub use side::Side;
+pub use statistics::Times;
