@@ -20,7 +20,7 @@ pub(crate) struct Row {
 
 pub(crate) enum Outcome {
     /// The numbers of passed and failed tests, the reasons of skipped ones, and pytest's error.
-    Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), Error> },
+    Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), String> },
     /// The environment is not available.
     Missing(String),
     /// The version was not requested.
@@ -124,7 +124,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
         }
         false
     });
-    Outcome::Ran { passed, failed, skipped, result }
+    Outcome::Ran { passed, failed, skipped, result: result.map_err(|error| error.to_string()) }
 }
 
 /// pytest's closing line, `1 failed, 5 passed, 1 skipped in 3.21s`.

@@ -288,7 +288,7 @@ impl Report {
                     self.passed += passed;
                     self.failed += failed;
                     self.skipped.extend(skipped);
-                    self.check(&format!("pytest tests/jax under JAX {version}"), result);
+                    self.check(&format!("pytest tests/jax under JAX {version}"), result.map_err(Error::from));
                 }
                 jax::Outcome::Missing(reason) => {
                     eprintln!("SKIPPED JAX {version}: {reason}");

@@ -1,5 +1,13 @@
 //! Valid uses of `#[device_plugin]` that look unusual.
 #![forbid(unsafe_code)]
+#![allow(
+    missing_docs,
+    missing_debug_implementations,
+    unused_qualifications,
+    clippy::non_minimal_cfg,
+    clippy::unwrap_used,
+    reason = "a test, which writes what plugins may contain"
+)]
 
 use device_plugin::{DevicePlugin, Library, NoBackend, device_plugin};
 

@@ -14,7 +14,7 @@ const BARS: f64 = 380.0;
 const TIMES: f64 = 190.0;
 /// The height above the first row.
 const HEAD: f64 = 58.0;
-/// The scale shows at least ratios from a tenth to ten times.
+/// The scale shows at least the ratios from 0.1 to 10.
 const WIDEST: f64 = 10.0;
 
 /// Draws a chart of the ratios of the first plugin's execution times to those of the second one, as SVG. The scale is

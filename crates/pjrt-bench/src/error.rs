@@ -27,7 +27,7 @@ pub enum Error {
         case: String,
         /// The side's name.
         side: String,
-        /// What failed: the upload, the compilation or the execution.
+        /// The step that failed: the upload, the compilation, the execution or the read of an output.
         step: &'static str,
         /// The plugin's error.
         #[source]

@@ -17,7 +17,7 @@
 //!          return %0 : tensor<4xf32>
 //!      }",
 //! );
-//! let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api());
+//! let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api())?;
 //! let sides = [Side::new("cpu", plugin.client(&ClientOptions::new())?)];
 //! let case = Case::with_random_inputs("double", program, &[Shape::new(ElementType::F32, [4])])?;
 //! let settings = Settings::default().with_seconds(0.01);

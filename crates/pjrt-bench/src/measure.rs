@@ -126,7 +126,7 @@ mod tests {
     use crate::{Report, chart};
 
     fn sides() -> Vec<Side> {
-        let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api());
+        let plugin = pjrt::Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap();
         let side = |name: &str| Side::new(name, plugin.client(&ClientOptions::new()).unwrap());
         vec![side("first"), side("<second>")]
     }
