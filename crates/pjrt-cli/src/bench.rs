@@ -8,6 +8,7 @@ use pjrt_bench::{Case, Report, Settings, Side, chart, measure};
 use pjrt_record::replay::Tolerance;
 
 use crate::array;
+use crate::paint::{Meaning, paint};
 use crate::program;
 use crate::progress::Progress;
 use crate::signature::Signature;
@@ -63,6 +64,16 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     }
     if args.svg.is_some() && args.plugins.len() < 2 {
         return Err("--svg: the chart compares two plugins; add a second --plugin".to_owned());
+    }
+    if let Some(path) = &args.svg {
+        // Fail before the measurement, not after it.
+        fs::File::create(path).map_err(|error| format!("--svg {}: {error}", path.display()))?;
+    }
+    if cfg!(debug_assertions) && args.plugins.iter().any(|plugin| plugin == "cpu") {
+        let name = paint(Meaning::Notable, "pjrt:");
+        anstream::eprintln!(
+            "{name} built without optimization, so the embedded device is slow; build with `--release`"
+        );
     }
     let sides = args.plugins.iter().zip(names(&args.plugins)).map(|(plugin, name)| side(plugin, &name));
     let sides = sides.collect::<Result<Vec<_>, _>>()?;
