@@ -6,7 +6,9 @@ import subprocess
 import sys
 import textwrap
 
+import jax
 import pytest
+from conftest import needs_package
 
 #: What every process runs first. `RANK`, `WORLD` and `COORDINATOR` are variables of this test.
 PROLOGUE = """
@@ -45,7 +47,7 @@ def start(code, rank, world, devices, coordinator):
     # The variables of this process make the plugin known to JAX.
     environment = {
         **os.environ,
-        "JAX_PLATFORMS": "pjrt_cpu",
+        "JAX_PLATFORMS": "pjrt_cpu,cpu",
         "PJRT_CPU_DEVICES": str(devices),
         "RANK": str(rank),
         "WORLD": str(world),
@@ -149,3 +151,43 @@ def test_results_equal_those_of_one_process(world):
     code = COLLECTIVES + PARTITIONED + TRAINING
     together = run(code, world, 2)
     assert together and together == run(code, 1, world * 2)
+
+
+@pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="older versions move arrays between processes on TPUs only")
+def test_arrays_move_between_processes(world=2):
+    """Moves an array to the other process, computes there, and moves the result back."""
+    code = """
+    first, last = jax.devices()[0], jax.devices()[-1]
+    values = np.random.default_rng(3).standard_normal((4, 4)).astype(np.float32)
+    there = jax.device_put(jax.device_put(values, first), last)
+    # Only the last process has a device of this program.
+    result = jax.jit(lambda x: x @ x.T)(there)
+    show("there", result)
+    show("here", jax.device_put(result, first))
+    """
+    together = run(code, world, 2)
+    assert len(together) == 2
+    # The numbers of the devices differ only if the numbers of processes do.
+    assert together == run(code, 1, world * 2)
+
+
+@needs_package
+def test_callbacks_run_in_their_processes(world=2):
+    """The programs of the processes differ in the data of their callbacks."""
+    code = """
+    calls = []
+    # Callbacks are numbered in each process, so the processes use different numbers.
+    for _ in range(rank):
+        jax.jit(lambda x: jax.pure_callback(lambda x: x, x, x))(1.0)
+
+    @jax.jit
+    def f(x):
+        jax.debug.callback(lambda value: calls.append(float(value)), jnp.sum(x))
+        return x * 2
+
+    f(spread(np.ones(8, np.float32), "x")).block_until_ready()
+    jax.effects_barrier()
+    print(set(calls))
+    """
+    # A callback on a value that all devices have runs on the first device only.
+    assert run(code, world, 2) == ["set()", "{8.0}"]

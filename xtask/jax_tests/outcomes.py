@@ -6,6 +6,8 @@ import pathlib
 FORMAT = 1
 #: Outcomes that count as failures.
 BAD = ("failed", "crashed", "timeout")
+#: All outcomes of a case that ran, from the best to the worst.
+RANKING = ("passed", "skipped", *BAD)
 #: The outcome of a case whose file reached its time limit first. A resumed run runs it.
 NOT_RUN = "not_run"
 

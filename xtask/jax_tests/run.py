@@ -4,7 +4,8 @@ Each file runs in a worker process. If the worker crashes or a case takes too lo
 or `timeout`, and a new worker runs the remaining cases. The outcomes are written as JSON. A later run compares its
 outcomes with them (`--baseline`). With `--reference`, the cases that did not pass run again on JAX's own CPU or on
 another plugin. With `--file-timeout`, the cases that a file has left when its time is over get the outcome `not_run`,
-and a run with `--resume` runs them.
+and a run with `--resume` runs them. With `--processes`, each file runs in several workers at once, which form one job
+of `jax.distributed`. A case has passed if it passed in all of them.
 
 `cargo xtask jax-tests` creates the environment and calls this program, which only needs the standard library.
 """
@@ -19,6 +20,7 @@ import pathlib
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -47,7 +49,7 @@ class Target:
 class Worker:
     """A process that runs the cases of a file, and the pipe for its reports."""
 
-    def __init__(self, target, file, names, options, log_path, log):
+    def __init__(self, target, file, names, options, log_path, log, member=None):
         reports, writer = os.pipe()
         given = {
             "file": str(file),
@@ -56,6 +58,7 @@ class Worker:
             "pattern": options.filter,
             "device_under_test": target.device_under_test,
             "reports": writer,
+            "member": member,
         }
         # The names of a large file are longer than an argument may be.
         settings = log_path.with_suffix(".json")
@@ -71,17 +74,8 @@ class Worker:
 
     def report(self, seconds):
         """The next report, or `None` if the worker has ended. Raises `TimeoutError` if neither happens in time."""
-        deadline = time.monotonic() + seconds
-        while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.reports], [], [], max(0, deadline - time.monotonic()))
-            if not ready:
-                raise TimeoutError
-            part = os.read(self.reports, 1 << 16)
-            if not part:
-                return None
-            self.buffer += part
-        line, self.buffer = self.buffer.split(b"\n", 1)
-        return json.loads(line)
+        reports = reports_of([self], seconds)
+        return reports and reports[0]
 
     def end(self, seconds=0.0):
         """Waits for the worker and kills its remaining processes after that time. Returns how it ended, or `None` if it
@@ -107,6 +101,78 @@ class Worker:
             return f"signal {-status} ({signal.Signals(-status).name})"
         return None if status == 0 else f"exit status {status}"
 
+    def has_ended(self):
+        return self.process.poll() is not None
+
+
+def reports_of(workers, seconds):
+    """The next report of each worker, or `None` if one of them has ended. Raises `TimeoutError` if neither happens in time.
+    """
+    deadline = time.monotonic() + seconds
+    while waiting := {worker.reports: worker for worker in workers if b"\n" not in worker.buffer}:
+        ready, _, _ = select.select(list(waiting), [], [], max(0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        for pipe in ready:
+            part = os.read(pipe, 1 << 16)
+            if not part:
+                return None
+            waiting[pipe].buffer += part
+    reports = []
+    for worker in workers:
+        line, worker.buffer = worker.buffer.split(b"\n", 1)
+        reports.append(json.loads(line))
+    return reports
+
+
+class Team:
+    """The workers of one job of several processes, which run the same cases in the same order. It has the methods of a
+    worker.
+    """
+
+    def __init__(self, target, file, names, options, log_path):
+        address = f"127.0.0.1:{free_port()}"
+        self.logs, self.workers = [], []
+        for rank in range(options.processes):
+            path = log_path.with_name(f"{log_path.stem}.{rank}.log")
+            self.logs.append(path.open("ab"))
+            member = {"rank": rank, "count": options.processes, "address": address}
+            self.workers.append(Worker(target, file, names, options, path, self.logs[-1], member))
+
+    def report(self, seconds):
+        """The next report, which all workers agree on, or `None` if one of them has ended."""
+        reports = reports_of(self.workers, seconds)
+        if reports is None:
+            return None
+        if "stop" not in reports[0]:
+            return next((report for report in reports if "skipped_file" in report or "broken_file" in report), reports[0])
+        # The outcome of a case is the worst one. Its reason names the process.
+        worst = max(range(len(reports)), key=lambda rank: (outcomes.RANKING.index(reports[rank]["outcome"]), -rank))
+        report = dict(reports[worst])
+        if report["outcome"] != "passed":
+            report["reason"] = f"process {worst}: {report['reason']}"
+        return report
+
+    def end(self, seconds=0.0):
+        """Ends all workers. Returns how the first one that did not succeed ended."""
+        deadline = time.monotonic() + seconds
+        # The others wait for a process that has crashed, so it is the one to name.
+        order = sorted(range(len(self.workers)), key=lambda rank: not self.workers[rank].process.poll())
+        fates = [(rank, self.workers[rank].end(max(0.0, deadline - time.monotonic()))) for rank in order]
+        for log in self.logs:
+            log.close()
+        return next((f"process {rank}: {fate}" for rank, fate in fates if fate is not None), None)
+
+    def has_ended(self):
+        # Workers that have run all cases do not stop the others.
+        return any(worker.process.poll() for worker in self.workers)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
 
 def run_file(target, file, options, names=None):
     """Runs the cases of a file, all or those of the given names, and returns the record of each."""
@@ -116,7 +182,10 @@ def run_file(target, file, options, names=None):
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("wb") as log:
         while True:
-            worker = Worker(target, file, remaining, options, log_path, log)
+            if options.processes > 1:
+                worker = Team(target, file, remaining, options, log_path)
+            else:
+                worker = Worker(target, file, remaining, options, log_path, log)
             listed, fault = follow(worker, records, options, deadline)
             if listed is None:
                 if fault is not None:
@@ -159,14 +228,14 @@ def follow(worker, records, options, deadline):
         try:
             report = worker.report(IMPORT_SECONDS if listed is None else options.timeout)
         except TimeoutError:
-            if worker.process.poll() is not None:
+            if worker.has_ended():
                 # The worker has ended. A process that it started still has the pipe open.
                 report = None
             else:
                 worker.end()
                 return listed, overdue(listed, current, records, options)
         if report is None:
-            how = worker.end(options.timeout)
+            how = worker.end(options.timeout if options.processes == 1 else 0.0)
             record = {"outcome": "crashed", "reason": how or "the process ended by itself", "seconds": 0}
             if current is not None:
                 records[current] = record
@@ -215,7 +284,8 @@ def tests_of(options):
     if not folder.is_dir():
         raise SystemExit(f"--jax-checkout {options.jax_checkout}: no folder `tests`; give a checkout of JAX's repository")
     if not options.files:
-        return sorted(folder.glob("*_test.py"))
+        # The files for several processes have a folder of their own.
+        return sorted((folder / "multiprocess" if options.processes > 1 else folder).glob("*_test.py"))
     files = []
     for name in options.files:
         file = folder / (name if name.endswith(".py") else f"{name}.py")
@@ -274,6 +344,7 @@ def parse(arguments):
     parser.add_argument("--name", default="pjrt_cpu", help="the plugin's platform name (default: %(default)s)")
     parser.add_argument("--package", type=pathlib.Path, help="a folder with the content of the plugin's wheel")
     parser.add_argument("--devices", type=int, default=1, help="number of devices (default: %(default)s)")
+    parser.add_argument("--processes", type=int, default=1, help="number of processes that run each case together (default: %(default)s)")
     parser.add_argument("--env", type=variable, action="append", default=[], metavar="VARIABLE=VALUE", help="set for the tests")
     parser.add_argument("--device-under-test", metavar="NAME", help="the platform whose tests JAX selects, such as cpu")
     parser.add_argument("--filter", metavar="REGEX", help="run the cases whose `Class.method` matches")
@@ -374,6 +445,8 @@ def main(arguments):
         "devices": options.devices,
         "cases": options.cases,
     }
+    if options.processes > 1:
+        settings["processes"] = options.processes
     result = resumed(options, settings)
     now = result["files"]
     save = lambda: outcomes.write(options.output, result)

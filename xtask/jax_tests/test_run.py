@@ -59,6 +59,28 @@ class RunTest(unittest.TestCase):
     def test_helpers_come_from_the_checkout(self):
         self.assertEqual(self.records("helper_test.py"), {"HelperTest.test_passes": ("passed", "")})
 
+    def test_processes_run_each_case_together(self):
+        arguments = ["--processes", "3", "--env", f"PYTHONPATH={FAKE}", "--timeout", "4"]
+        status, printed, found = self.run_it("team", *arguments)
+        self.assertEqual(status, 1, printed)
+        (records,) = found["files"].values()
+        self.assertEqual(list(found["files"]), ["multiprocess/team_test.py"])
+        self.assertEqual(
+            {case.split(".")[1]: (record["outcome"], record["reason"]) for case, record in records.items()},
+            {
+                "test_01_passes": ("passed", ""),
+                "test_02_fails_in_one": ("failed", "process 1: AssertionError: 1 == 1"),
+                "test_03_is_skipped": ("skipped", "process 0: not on this device"),
+                "test_04_crashes_in_one": ("crashed", "process 2: signal 11 (SIGSEGV)"),
+                "test_05_hangs_in_one": ("timeout", "longer than 4 s"),
+                "test_06_passes_after_all": ("passed", ""),
+            },
+        )
+        self.assertEqual(found["processes"], 3)
+        logs = pathlib.Path(self.folder.name) / "team.logs" / "pjrt_cpu" / "multiprocess"
+        for rank in range(3):
+            self.assertIn(f"process {rank} of 3 at 127.0.0.1:", (logs / f"team_test.{rank}.log").read_text(errors="replace"))
+
     def test_a_file_out_of_time_is_resumed(self):
         # The limit has passed before the first case, and a case that has started runs to its end.
         limits = ["--file-timeout", "0.000001", "odd_test", "--filter", "test_(01|02|04|10)"]

@@ -2,8 +2,9 @@
 it crashes.
 
 The only argument is a file of JSON: the test file, the names of the cases to run (all if null), a regular expression
-that names must match, the value that `jax._src.test_util.device_under_test` returns (JAX's own value if null), and the
-file descriptor for reports. Each report is a line of JSON.
+that names must match, the value that `jax._src.test_util.device_under_test` returns (JAX's own value if null), the
+file descriptor for reports, and the place of this process among several that run the cases together (null if it runs them
+alone). Each report is a line of JSON.
 """
 
 import faulthandler
@@ -13,9 +14,11 @@ import json
 import os
 import pathlib
 import re
+import socket
 import sys
 import time
 import traceback
+import types
 import unittest
 
 
@@ -93,6 +96,12 @@ def flatten(suite):
             yield item
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
 class TestHelpers(importlib.abc.MetaPathFinder):
     """Finds modules for tests in the checkout that the package of JAX lacks, such as `jax._src.hypothesis_test_util`."""
 
@@ -110,23 +119,42 @@ class TestHelpers(importlib.abc.MetaPathFinder):
         return None
 
 
-def load(path, checkout, device_under_test):
+def load(path, checkout, device_under_test, member):
     """Imports the file as `python FILE` would, without running it."""
     sys.argv = [str(path)]
     sys.path.insert(0, str(path.parent))
     # It is the last finder, so the modules of the package come first.
     sys.meta_path.append(TestHelpers(checkout))
+    name = path.stem
+    if member is not None:
+        # Without this package, some files use one port for all processes.
+        if importlib.util.find_spec("portpicker") is None:
+            sys.modules["portpicker"] = types.ModuleType("portpicker")
+            sys.modules["portpicker"].pick_unused_port = free_port
+        from jax._src import test_multiprocess
+
+        # Files for several processes set options before they call this function, which would start the processes.
+        test_multiprocess.main = lambda *_: None
+        name = "__main__"
+        sys.argv += [f"--num_processes={member['count']}", f"--multiprocess_test_worker_id={member['rank']}"]
     if device_under_test is not None:
         from jax._src import test_util
 
         test_util.device_under_test = lambda: device_under_test
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     flags = sys.modules.get("absl.flags")
     if flags is not None and not flags.FLAGS.is_parsed():
         flags.FLAGS(sys.argv)
+    if member is not None:
+        from jax._src import distributed
+
+        seconds = {"initialization_timeout": 120, "heartbeat_timeout_seconds": 60, "shutdown_timeout_seconds": 60}
+        distributed.initialize(
+            member["address"], num_processes=member["count"], process_id=member["rank"], **seconds
+        )
     return module
 
 
@@ -141,7 +169,7 @@ def main():
 
     try:
         file, checkout = (pathlib.Path(given[name]).resolve() for name in ("file", "checkout"))
-        module = load(file, checkout, given["device_under_test"])
+        module = load(file, checkout, given["device_under_test"], given["member"])
         cases = list(flatten(unittest.TestLoader().loadTestsFromModule(module)))
     except unittest.SkipTest as skip:
         send({"skipped_file": str(skip)[:400]})

@@ -21,7 +21,9 @@ Runs test files of JAX case by case, and survives cases that crash or hang. FILE
   --manifest FILE       the plugin's manifest, for its wheel (default: the library's own description)
   --name NAME           the plugin's platform name (default: pjrt_cpu)
   --bare                without the wheel's package, by PJRT_NAMES_AND_LIBRARY_PATHS
-  --devices N           number of devices, for the CPU plugin and the references (default: 1)
+  --devices N           number of devices of each process, for the CPU plugin and the references (default: 1)
+  --processes N         number of processes that run each case together, for files such as multiprocess/array_test; without
+                        a FILE, all files of that folder run (default: 1)
   --env VARIABLE=VALUE  set for the tests, for instance to select another plugin's devices; may be repeated
   --device-under-test NAME
                         the platform whose tests JAX selects: with `cpu`, those it skips on platforms it does not know

@@ -9,8 +9,12 @@
 mod file_store;
 #[path = "jobs/programs.rs"]
 mod programs;
+#[path = "jobs/services.rs"]
+mod services;
 #[path = "jobs/started.rs"]
 mod started;
+#[path = "jobs/transfers.rs"]
+mod transfers;
 
 use std::io::Read;
 use std::time::{Duration, Instant};

@@ -131,12 +131,7 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
         ],
     },
     NotWanted {
-        side: Side::Vendor,
-        reason: "The networks of GPUs and TPUs transfer this data. Other devices exchange it within programs.",
-        items: &["PJRT_CrossHostTransfers_Extension"],
-    },
-    NotWanted {
-        side: Side::Both,
+        side: Side::Caller,
         reason: "The older of two interfaces for transfers between processes. `CrossHostSendBuffers` and \
                  `CrossHostReceiveBuffers` do the same without an exchange of descriptors.",
         items: &[
@@ -144,6 +139,27 @@ pub(super) const NOT_WANTED: &[NotWanted] = &[
             "PJRT_Buffer_CopyToRemoteDevice",
             "PJRT_Transfers_CrossHostRecvNotifierInfo",
             "PJRT_Transfers_CrossHostRemoteSendCallbackInfo",
+        ],
+    },
+    NotWanted {
+        side: Side::Vendor,
+        reason: "The older of two interfaces for transfers between processes. Its functions report `UNIMPLEMENTED`, and \
+                 frameworks then use the newer one.",
+        items: &[
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::client",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::num_shapes",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::shape_num_dims",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::num_dims",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::element_types",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::layouts",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::device",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::notifier",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::buffers",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::num_buffers",
+            "PJRT_Transfers_PJRT_Client_MakeCrossHostReceiveBuffers_Args::allow_cancel_notifier",
+            "PJRT_Transfers_PJRT_Buffer_CopyToRemoteDevice_Args::buffer",
+            "PJRT_Transfers_CrossHostRecvNotifierInfo::user_arg",
+            "PJRT_Transfers_CrossHostRecvNotifierInfo::notifier",
         ],
     },
     NotWanted {

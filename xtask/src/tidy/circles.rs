@@ -26,6 +26,7 @@ const KEPT: &[(&str, &[&str])] = &[
             "abi/objects/topology.rs",
             "backend.rs",
             "features/calls.rs",
+            "features/cross_host.rs",
             "features/streams.rs",
             "features/table.rs",
             "launch.rs",

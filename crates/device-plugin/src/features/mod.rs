@@ -51,6 +51,7 @@
 //! |---|---|---|
 //! | names its platform and version | [`platform`](Features::platform) | [`Platform`] |
 //! | works with other processes | [`distributed`](Features::distributed) | [`Distributed`] |
+//! | exchanges arrays with other processes | [`cross_host_transfers`](Features::cross_host_transfers) | [`CrossHostTransfers`] |
 //! | ends its own work at exit | [`at_exit`](Features::at_exit) | [`AtExit`] |
 //! | stores arrays in other orders than row-major | [`storage_layouts`](Features::storage_layouts) | [`StorageLayouts`] |
 //! | counts its memory | [`memory_statistics`](Features::memory_statistics) | [`MemoryStatistics`] |
@@ -90,7 +91,7 @@
 //! | 8 | RawBuffer | [`Features::raw_buffers`] |
 //! | 9 | PhaseCompile | not offered: runs phases of XLA's own compiler one by one; [`AheadOfTime::compile_for`] compiles ahead of time |
 //! | 10, 11 | Example, Unknown | not offered: no functions |
-//! | 12 | CrossHostTransfers | not offered: frameworks use it on CUDA and TPUs only, where the device's own network transfers the data |
+//! | 12 | CrossHostTransfers | [`Features::cross_host_transfers`] |
 //! | 13 | ExecutableMetadata | [`Features::executable_metadata`] |
 //! | 14 | Callback | [`Features::failure_reports`] |
 //! | 15 | HostAllocator | not offered: no struct declared |
@@ -108,6 +109,7 @@ use crate::Backend;
 
 pub(crate) mod calls;
 mod compilation;
+mod cross_host;
 mod execution;
 mod failures;
 mod host_memory;
@@ -122,6 +124,7 @@ mod versions;
 
 pub(crate) use calls::FeatureCalls;
 pub use compilation::{AheadOfTime, CostAnalysis, NamedOptions, Serialization};
+pub use cross_host::{CrossHostTransfer, CrossHostTransfers};
 pub use execution::{MultiDevice, Poisoning, Tracking};
 pub use failures::{Failure, FailureCallbacks, FailureReports};
 pub use host_memory::{HostAllocation, HostMemoryAllocator};

@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::features::cross_host::CrossHostTransfer;
 use crate::features::streams::Stream;
 use crate::{
     Backend, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, Error, Event, ExecutableInfo,
@@ -140,6 +141,13 @@ features! {
     distributed: Distributed {
         process_index: fn(&B) -> i32,
         update_global_process_info: fn(&B, &[ProcessInfo]) -> Result<()>,
+    }
+
+    /// Arrays move between devices of different processes (`PJRT_CrossHostTransfers_Extension`).
+    cross_host_transfers: CrossHostTransfers {
+        send_buffer: fn(&B, &B::Buffer, &CrossHostTransfer<'_>) -> Result<Event>,
+        send_error: fn(&B, &Error, &CrossHostTransfer<'_>),
+        receive_buffers: fn(&B, &[CrossHostTransfer<'_>]) -> Result<Vec<(B::Buffer, Event)>>,
     }
 
     /// The backend ends its own work when the process ends before its client.

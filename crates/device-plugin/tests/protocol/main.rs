@@ -19,6 +19,7 @@ mod arriving;
 mod buffers;
 mod clients;
 mod control;
+mod cross_host_transfers;
 mod deferred;
 mod deferred_launch;
 mod donation;

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use device_plugin::features::{
-    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, DeviceCopies, Distributed, DmaMappings, DynamicShapes,
-    Features, ForeignViews, MemoryStatistics, MultiDevice, NamedOptions, Platform, Poisoning, Profiler,
+    AheadOfTime, AtExit, BufferAddresses, CostAnalysis, CrossHostTransfer, CrossHostTransfers, DeviceCopies,
+    Distributed, DmaMappings, DynamicShapes, Features, ForeignViews, MemoryStatistics, MultiDevice, NamedOptions,
+    Platform, Poisoning, Profiler,
 };
 use device_plugin::{
     Backend, ClientOptions, CompileOptionSchema, CompileOptions, Compiled, CompiledMemoryStats, DeviceInfo, Error,
@@ -22,6 +23,7 @@ use super::execution::State;
 use super::job::Job;
 use super::memory::{self, Memories, run_error};
 use super::running::Running;
+use super::transfers::Transfers;
 use super::types;
 use super::workers::Workers;
 use stablehlo_cpu::Tensor;
@@ -58,11 +60,13 @@ impl CpuBackend {
             (joined, devices) = Job::join(rendezvous, config, &platform_version(), devices)?;
             job = Some(Arc::new(joined));
         }
+        let (workers, running) = (Workers::new(threads, devices.len()), Arc::new(Running::new(config.in_flight)));
         let state = State {
             memories: Memories::new(config, devices.len()),
-            workers: Workers::new(threads, devices.len()),
             deterministic: config.deterministic,
-            running: Arc::new(Running::new(config.in_flight)),
+            transfers: Transfers::new(job.clone(), &running, &workers),
+            workers,
+            running,
             job,
         };
         Ok(Self { devices, platform_name: config.platform_name, state: Arc::new(state) })
@@ -104,6 +108,7 @@ impl Backend for CpuBackend {
         .poisoning()
         .cost_analysis()
         .distributed()
+        .cross_host_transfers()
         .profiler()
         .ffi()
         .queued();
@@ -326,6 +331,21 @@ impl Distributed for CpuBackend {
             }
         }
         Ok(())
+    }
+}
+
+impl CrossHostTransfers for CpuBackend {
+    fn send_buffer(&self, buffer: &CpuBuffer, transfer: &CrossHostTransfer<'_>) -> Result<Event> {
+        self.state.transfers.send(Ok(buffer), transfer)
+    }
+
+    fn send_error(&self, error: &Error, transfer: &CrossHostTransfer<'_>) {
+        // The caller reports the error of the array. A process that cannot be told notices that this one fails.
+        let _ = self.state.transfers.send(Err(error.clone()), transfer);
+    }
+
+    fn receive_buffers(&self, transfers: &[CrossHostTransfer<'_>]) -> Result<Vec<(CpuBuffer, Event)>> {
+        self.state.transfers.receive(transfers, &self.state.memories)
     }
 }
 

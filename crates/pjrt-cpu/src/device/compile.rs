@@ -6,7 +6,7 @@ use device_plugin::{
     Backend, CompileOptions, Compiled, CompiledMemoryStats, ElementType, Error, ExecutableInfo, NamedValue, Program,
     Result, Shape,
 };
-use stablehlo::ir::{Attribute, Attributes, Func, Module, Type};
+use stablehlo::ir::{Attribute, Attributes, Func, Module, OpKind, Region, Type};
 use stablehlo_cpu::spmd::OpSharding;
 use stablehlo_cpu::{self as engine, CompileErrorKind, CompileSettings, Cost, MemoryEstimate, Parameter, Pool, cost};
 
@@ -117,11 +117,28 @@ pub(crate) fn compile<B: Backend>(
     let mut compiled = compile_module::<B>(&module, options)?;
     if let (Some(job), Some(assignment)) = (job, &options.device_assignment) {
         let executable = &mut compiled.executable;
-        executable.span = job.span(assignment, || (compiled.info.name.clone(), module.to_string()))?.map(Arc::new);
+        executable.span = job.span(assignment, || (compiled.info.name.clone(), common(&module)))?.map(Arc::new);
         // An execution as a member of a launch starts in one place only.
         executable.is_quick &= executable.span.is_none();
     }
     Ok(compiled)
+}
+
+/// The text of a program without the parts that may differ between processes. Those are the data of custom calls, such
+/// as the numbers by which JAX finds the Python functions of callbacks.
+fn common(module: &Module) -> String {
+    fn strip(region: &mut Region) {
+        for op in &mut region.ops {
+            if let OpKind::CustomCall { backend_config, .. } = &mut op.kind {
+                *backend_config = Attribute::String(Vec::new().into());
+                op.attributes.clear();
+            }
+            op.regions.iter_mut().for_each(strip);
+        }
+    }
+    let mut module = module.clone();
+    module.funcs.iter_mut().for_each(|func| strip(&mut func.body));
+    module.to_string()
 }
 
 /// The engine's settings for these options, with row-major parameters and outputs.

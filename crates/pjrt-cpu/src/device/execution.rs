@@ -13,6 +13,7 @@ use super::custom_calls;
 use super::job::{Job as Processes, Turn};
 use super::memory::{Memories, is_host, run_error};
 use super::running::{Running, Target, Ticket};
+use super::transfers::Transfers;
 use super::workers::{Job, Workers};
 use stablehlo_cpu::{Communicator, Member, Stop, Tensor, alone};
 
@@ -25,6 +26,8 @@ pub(crate) struct State {
     pub(crate) running: Arc<Running>,
     /// The processes that run programs together with this one.
     pub(crate) job: Option<Arc<Processes>>,
+    /// Exchanges arrays with them.
+    pub(crate) transfers: Arc<Transfers>,
 }
 
 /// An execution that was started.
@@ -264,11 +267,13 @@ impl State {
         }
         let gone = |what: &str| Error::new(ErrorCode::CANCELLED, format!("the client was destroyed {what}"));
         self.running.stop_all(false, &gone("while the program ran"));
+        self.transfers.stop_receiving();
         // A thread of the client cannot wait for the execution that it runs.
         if !self.workers.is_own_thread() && !self.running.wait_until_none(GRACE) {
             let patience = GRACE.as_secs();
             self.running.stop_all(true, &gone(&format!("{patience} s ago, and the program still ran")));
         }
+        self.transfers.join();
         self.workers.close();
     }
 
@@ -400,7 +405,7 @@ fn target<B: Backend<Buffer = CpuBuffer>>(
 ) -> Target {
     Target {
         device: launch.device,
-        launch_id: launch.options.launch_id,
+        launch_id: Some(launch.options.launch_id),
         is_awaited: false,
         has_side_effects: executable.has_side_effects(),
         communicator: member.map(|member| Arc::clone(member.communicator())),

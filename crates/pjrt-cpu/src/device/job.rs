@@ -117,6 +117,20 @@ impl Job {
         self.transport.rank()
     }
 
+    pub(crate) fn transport(&self) -> &dyn Transport {
+        &*self.transport
+    }
+
+    /// How long this process waits for another one.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The process of a device, by the device's ID.
+    pub(crate) fn process_of(&self, device: usize) -> Option<usize> {
+        self.processes.get(device).copied()
+    }
+
     /// Fails the launches that wait for a process.
     pub(crate) fn lose(&self, rank: usize, why: &str) {
         if rank != self.rank() {
@@ -186,7 +200,7 @@ impl Job {
     }
 }
 
-fn hash(value: &(impl Hash + ?Sized)) -> u64 {
+pub(crate) fn hash(value: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -5,7 +5,7 @@
 //! and the time of a run). `running` tracks the executions that have not ended. Executions use `buffer` for their
 //! arrays, `memory` for allocations and `workers` for threads. `custom_calls` calls
 //! the handlers of the program's own custom calls, which `ffi` registers. `job` connects the client to those of other
-//! processes.
+//! processes, and `transfers` moves arrays between them.
 
 mod backend;
 mod buffer;
@@ -21,6 +21,7 @@ mod memory;
 mod plugin;
 mod running;
 mod support;
+mod transfers;
 mod types;
 mod workers;
 

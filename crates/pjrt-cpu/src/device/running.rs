@@ -36,10 +36,12 @@ struct Executions {
 #[derive(Default)]
 pub(crate) struct Target {
     pub(crate) device: usize,
-    pub(crate) launch_id: i32,
+    /// The framework's number of the launch. `None` for transfers.
+    pub(crate) launch_id: Option<i32>,
     /// Whether the execution has effects other than its outputs.
     pub(crate) has_side_effects: bool,
     /// Whether the call that starts the execution waits for its end. Such an execution does not count towards the limit.
+    /// Transfers do not count either, because their end may depend on later launches.
     pub(crate) is_awaited: bool,
     /// The communicator in which the execution may wait for other members.
     pub(crate) communicator: Option<Arc<Communicator>>,
@@ -179,7 +181,7 @@ impl Running {
         let stopped = {
             let mut executions = self.lock();
             let is_it = |entry: &&mut Entry| {
-                (entry.target.device, entry.target.launch_id) == (device, launch_id) && entry.can_fail()
+                (entry.target.device, entry.target.launch_id) == (device, Some(launch_id)) && entry.can_fail()
             };
             executions.all.values_mut().find(is_it).map(|entry| entry.stop(error))
         };
@@ -321,7 +323,7 @@ mod tests {
     }
 
     fn on(device: usize, launch_id: i32) -> Target {
-        Target { device, launch_id, ..Target::default() }
+        Target { device, launch_id: Some(launch_id), ..Target::default() }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Starts the processes of a test, and reads what they print.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pjrt::{Client, ClientOptions, KeyValueStore};
@@ -35,6 +36,15 @@ impl Role {
 
     /// Creates the client of the process.
     pub(crate) fn client(&self, options: &[(&str, i64)]) -> Result<Client, pjrt::Error> {
+        self.client_with(options, self.store())
+    }
+
+    /// Creates the client of the process, which meets the others in that store.
+    pub(crate) fn client_with(
+        &self,
+        options: &[(&str, i64)],
+        store: Arc<impl KeyValueStore + 'static>,
+    ) -> Result<Client, pjrt::Error> {
         let mut all = ClientOptions::new()
             .with("device_count", self.devices)
             .with("deterministic", true)
@@ -43,12 +53,21 @@ impl Role {
         for (name, value) in options {
             all = all.with(*name, *value);
         }
-        plugin().client(&all.with_key_value_store(FileStore::open(&self.folder)))
+        plugin().client(&all.with_key_value_store(store))
+    }
+
+    pub(crate) fn store(&self) -> Arc<FileStore> {
+        FileStore::open(&self.folder)
+    }
+
+    /// Removes the store for all processes.
+    pub(crate) fn remove_store(&self) {
+        std::fs::remove_dir_all(&self.folder).unwrap();
     }
 
     /// Waits until these processes have also come here, so that none ends while another one needs it.
     pub(crate) fn meet(&self, ranks: &[u32]) {
-        let store = FileStore::open(&self.folder);
+        let store = self.store();
         store.put(&format!("met/{}", self.rank), b"").unwrap();
         for rank in ranks {
             store.get(&format!("met/{rank}"), Duration::from_secs(100)).unwrap();

@@ -5,6 +5,7 @@
 
 use crate::abi::extensions::abi_version::AbiVersions;
 use crate::abi::extensions::callbacks::Callbacks;
+use crate::abi::extensions::cross_host_transfers::CrossHostTransfers;
 use crate::abi::extensions::executable_metadata::ExecutableMetadata;
 use crate::abi::extensions::ffi::Ffi;
 use crate::abi::extensions::host_memory_allocator::HostMemoryAllocator;
@@ -23,4 +24,5 @@ pub(crate) type Chain<P> = Layouts<
 >;
 
 /// The extensions that few devices offer.
-type Optional<P> = AbiVersions<P, ExecutableMetadata<P, HostMemoryAllocator<P, Callbacks<P, End>>>>;
+type Optional<P> =
+    AbiVersions<P, ExecutableMetadata<P, HostMemoryAllocator<P, Callbacks<P, CrossHostTransfers<P, End>>>>>;

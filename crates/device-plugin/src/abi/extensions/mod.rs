@@ -2,6 +2,7 @@
 
 pub(crate) mod abi_version;
 pub(crate) mod callbacks;
+pub(crate) mod cross_host_transfers;
 pub(crate) mod executable_metadata;
 pub(crate) mod execute_context;
 pub(crate) mod extension_chain;

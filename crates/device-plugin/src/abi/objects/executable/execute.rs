@@ -285,6 +285,10 @@ entries! {
         }
         // SAFETY: V1 (argument structs) and V3 (arrays and text).
         let Options { launch_id, kept, talks, has_more } = unsafe { read_options(args.options.cast_const()) }?;
+        if executable.devices.is_empty() && args.execute_device.is_null() && args.num_devices == 0 {
+            // The other processes run the program. Frameworks launch it here, too, and have no list of arguments.
+            return Ok(());
+        }
         if args.num_args != executable.parameter_forms.len() {
             return Err(Error::argument(format!(
                 "{} arguments were passed, but the program has {} parameters",

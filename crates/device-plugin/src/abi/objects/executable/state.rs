@@ -61,7 +61,7 @@ pub(crate) struct LoadedExecutable<B: Backend> {
     pub(crate) compiled: Arc<B::Executable>,
     pub(crate) assignment: DeviceAssignment,
     pub(crate) portable: bool,
-    /// Indices of the addressable devices of the assignment, in its order.
+    /// Indices of the addressable devices of the assignment, in its order. Empty if all belong to other processes.
     pub(crate) devices: Vec<usize>,
     pub(crate) device_handles: Pointers<PJRT_Device>,
     pub(crate) logical_ids: Vec<PJRT_LogicalDeviceIds>,
@@ -144,9 +144,10 @@ impl<B: Backend> Executable<B> {
             return Err(Error::invalid_argument(format!("the device assignment names device {} twice", ids[twice])));
         }
         let indices = ids.iter().map(|id| topology.device_of_id(*id)).collect::<Result<Vec<_>>>()?;
-        // The memories of devices of other processes are unknown here.
-        let device = indices.iter().find(|index| client.is_none() || topology.descriptions[**index].info.addressable);
-        let device = *device.ok_or_else(not_here)?;
+        // The memories of devices of other processes are unknown here. They have the same kinds as those of this process.
+        let is_known = |index: &usize| client.is_none() || topology.descriptions[*index].info.addressable;
+        let device = indices.into_iter().find(is_known).or_else(|| (0..topology.descriptions.len()).find(is_known));
+        let device = device.ok_or_else(|| Error::invalid_argument("this process has no addressable device"))?;
         let output_kinds = kinds(topology, device, &info.output_memory_kinds, info.outputs.len(), "output")?;
         let parameter_kinds =
             kinds(topology, device, &info.parameter_memory_kinds, info.parameters.len(), "parameter")?;
@@ -240,9 +241,6 @@ impl<B: Backend> LoadedExecutable<B> {
                 }
             }
         }
-        if devices.is_empty() {
-            return Err(not_here());
-        }
         let info = &executable.info;
         let place = |device: &usize| place(client, *device, info);
         let all = client.device_handles.as_slice();
@@ -281,10 +279,6 @@ impl<B: Backend> LoadedExecutable<B> {
     pub(crate) fn is_deleted(&self) -> bool {
         self.deleted.load(Ordering::Acquire)
     }
-}
-
-fn not_here() -> Error {
-    Error::invalid_argument("no device of the assignment is addressable by this process")
 }
 
 fn broken(what: String) -> Error {
