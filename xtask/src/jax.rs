@@ -1,6 +1,7 @@
 //! Runs one library with every version of JAX.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub(crate) struct Libraries<'a> {
     pub(crate) dlpack: &'a Path,
     /// The layers, which record a program.
     pub(crate) layers: &'a Path,
+    /// Real plugins, as `PJRT_TEST_PLUGINS` lists them. Empty if there are none.
+    pub(crate) plugins: &'a OsStr,
 }
 
 /// Runs `tests/jax` with the requested versions, as many at a time as there are cores: most tests use one core. `package`
@@ -112,6 +115,7 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
+    pytest.env("PJRT_TEST_PLUGINS", libraries.plugins);
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
     let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
     let result = sh::run_filtered(&mut pytest, |line| {

@@ -65,7 +65,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
     if all {
         report.sanitizers();
     }
-    let matrix = report.jax(workspace, &cpu, all)?;
+    let matrix = report.jax(workspace, &cpu, &plugins, all)?;
 
     step("a vendor's first plugin: `pjrt new`, and its own CI");
     let outcome = vendor::run(python.as_deref(), |line| report.cargo_line(line));
@@ -211,7 +211,7 @@ impl Report {
     }
 
     /// Runs the tests with JAX. Returns the table of its versions.
-    fn jax(&mut self, workspace: Workspace, cpu: &Path, all: bool) -> Result<String, Error> {
+    fn jax(&mut self, workspace: Workspace, cpu: &Path, plugins: &OsStr, all: bool) -> Result<String, Error> {
         step("JAX on the CPU plugin");
         let libraries = jax::Libraries {
             command: &workspace.command("pjrt"),
@@ -219,6 +219,7 @@ impl Report {
             traced: &workspace.example_library("traced_plugin"),
             dlpack: &workspace.example_library("dlpack_exchange"),
             layers: &workspace.example_library("layers_plugin"),
+            plugins,
         };
         let package = jax::package(cpu)?;
         let rows = jax::run(&libraries, &package, all);

@@ -8,6 +8,7 @@
 mod element;
 mod error_code;
 mod handler_traits;
+pub mod hlo;
 mod layout;
 mod memory_stats;
 mod named_value;

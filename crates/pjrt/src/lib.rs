@@ -80,7 +80,6 @@ mod function;
 mod handle;
 #[cfg(feature = "hazards")]
 mod hazards;
-mod hlo;
 mod host_array;
 mod host_memory;
 mod in_flight;

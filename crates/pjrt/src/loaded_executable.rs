@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pjrt_sys::*;
-use pjrt_types::DeviceAssignment;
+use pjrt_types::{DeviceAssignment, hlo};
 
 use crate::client::{Client, ClientInner};
 use crate::device::Device;
@@ -15,7 +15,6 @@ use crate::executable::Executable;
 use crate::exit;
 use crate::extensions::Layouts;
 use crate::handle::{Handle, Owned};
-use crate::hlo;
 use crate::parameter::Parameter;
 #[cfg(feature = "stablehlo")]
 use crate::parameter_shapes;
@@ -229,8 +228,9 @@ fn parameters(client: &Client, executable: &Executable) -> Option<Vec<Parameter>
     let layouts = extension.and_then(|layouts| layouts.parameter_layouts(executable).ok());
     let parsed = |index: usize| layouts.as_ref()?.get(index).and_then(|text| text.parse().ok());
     if let Ok(Some(program)) = executable.optimized_program_if(hlo::is_readable)
-        && let Some(mut parameters) = hlo::parameters(program.format(), program.code())
+        && let Some(read) = hlo::parameters(program.format(), program.code())
     {
+        let mut parameters: Vec<_> = read.all.into_iter().map(|one| Parameter::new(one.shape, one.layout)).collect();
         // Layouts of the extension take precedence, if it reports the same number of parameters.
         if layouts.as_ref().is_some_and(|layouts| layouts.len() == parameters.len()) {
             for (index, parameter) in parameters.iter_mut().enumerate() {

@@ -4,7 +4,7 @@ use std::ffi::c_char;
 use std::sync::Arc;
 
 use pjrt_sys::*;
-use pjrt_types::{CompileOptions, Layout, NamedValue, Program, Shape};
+use pjrt_types::{CompileOptions, Layout, NamedValue, Program, Shape, hlo};
 
 use crate::api::Api;
 use crate::client::ClientInner;
@@ -13,7 +13,6 @@ use crate::element;
 use crate::error::Error;
 use crate::executable::Executable;
 use crate::handle::{Handle, Owned, Owner};
-use crate::hlo;
 use crate::layout::MemoryLayout;
 use crate::named_value;
 use crate::options::encode;

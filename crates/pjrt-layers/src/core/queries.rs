@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use pjrt_sys::{
     AbiStruct, PJRT_Buffer_MemoryLayout, PJRT_Buffer_MemoryLayout__bindgen_ty_1, PJRT_Buffer_MemoryLayout_Tiled,
-    PJRT_Buffer_MemoryLayout_Type,
+    PJRT_Buffer_MemoryLayout_Type, PJRT_Program,
 };
-use pjrt_types::ErrorCode;
+use pjrt_types::{ErrorCode, hlo};
 
 use super::ask::ask;
 use super::decode::{BufferLayout, layout_of};
@@ -104,6 +104,34 @@ impl State {
         Some(unsafe { memory::pointers(args.addressable_devices.cast(), args.num_addressable_devices) })
     }
 
+    /// The parameters of a loaded executable, if the plugin returns the optimized program in a format that this crate
+    /// reads.
+    pub(crate) fn parameters(&self, loaded: usize) -> Option<hlo::HloParameters> {
+        self.with_executable(loaded, |executable| {
+            let mut program = PJRT_Program::new();
+            // Without memory for the code, the plugin returns the program's format and size.
+            self.optimized_program(executable, &mut program)?;
+            // SAFETY: L10 (queries): the text is readable for its length while the executable lives.
+            let format = unsafe { memory::text(program.format.cast(), program.format_size) };
+            if !hlo::is_readable(&format) {
+                return None;
+            }
+            let mut code = vec![0_u8; program.code_size];
+            program.code = code.as_mut_ptr().cast();
+            self.optimized_program(executable, &mut program)?;
+            hlo::parameters(&format, code.get(..program.code_size)?)
+        })
+        .flatten()
+    }
+
+    /// Fills a program with the optimized one of an executable.
+    fn optimized_program(&self, executable: usize, program: &mut PJRT_Program) -> Option<()> {
+        let program = &raw mut *program;
+        ask!(&self.plugin, PJRT_Executable_OptimizedProgram { executable: handle(executable), program: program })
+            .ok()
+            .map(drop)
+    }
+
     fn output_shapes(&self, executable: usize) -> Option<Vec<(u32, Vec<i64>)>> {
         let types = ask!(&self.plugin, PJRT_Executable_OutputElementTypes { executable: handle(executable) }).ok()?;
         let shapes = ask!(&self.plugin, PJRT_Executable_OutputDimensions { executable: handle(executable) }).ok()?;
@@ -195,15 +223,22 @@ impl State {
         })
     }
 
+    /// The element type and the extents of a buffer.
+    pub(crate) fn buffer_shape(&self, buffer: usize) -> Result<(u32, Vec<i64>), LayerError> {
+        let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
+        let element_type = ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0;
+        // SAFETY: L10 (queries): the array has this length.
+        Ok((element_type, unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) }))
+    }
+
     /// The type, the shape, the layout and the place of a buffer.
     pub(crate) fn buffer_info(&self, buffer: usize) -> Result<BufferInfo, LayerError> {
-        let dimensions = ask!(&self.plugin, PJRT_Buffer_Dimensions { buffer: handle(buffer) })?;
+        let (element_type, dimensions) = self.buffer_shape(buffer)?;
         let device = ask!(&self.plugin, PJRT_Buffer_Device { buffer: handle(buffer) });
         let memory = ask!(&self.plugin, PJRT_Buffer_Memory { buffer: handle(buffer) });
         Ok(BufferInfo {
-            element_type: ask!(&self.plugin, PJRT_Buffer_ElementType { buffer: handle(buffer) })?.type_.0,
-            // SAFETY: L10 (queries): the array has this length.
-            dimensions: unsafe { memory::numbers(dimensions.dims, dimensions.num_dims) },
+            element_type,
+            dimensions,
             layout: self.buffer_layout(buffer),
             device: device.map_or(0, |args| args.device.expose_provenance()),
             memory: memory.map_or(0, |args| args.memory.expose_provenance()),

@@ -84,6 +84,16 @@ rules! {
         "a run has one list for each device of the executable that the process can use, or one list with \
          `execute_device`",
         "set `num_devices` to the number of `PJRT_LoadedExecutable_AddressableDevices`";
+    /// The number of a run's arguments differs from the number of the program's parameters.
+    WRONG_ARGUMENT_COUNT = "execute.wrong-argument-count",
+        "the list of a device has one argument for each parameter of the program \
+         (`PJRT_LoadedExecutable_Execute_Args`)",
+        "set `num_args` to the number of parameters, and pass the elements of a tuple one by one";
+    /// An argument of a run has another shape or element type than the program's parameter.
+    WRONG_SHAPE = "execute.wrong-shape",
+        "an argument has the element type and the dimensions of the program's parameter on each device (StableHLO: \
+         the types of a function's inputs)",
+        "pass a buffer with this element type and these dimensions, or compile the program for those of the buffer";
     /// The error of an event is asked for too early.
     ERROR_BEFORE_READY = "event.error-before-ready",
         "`PJRT_Event_Error` should only be called if `PJRT_Event_IsReady` returns true",

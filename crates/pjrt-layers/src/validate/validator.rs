@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use pjrt_sys::slot;
+use pjrt_types::{ElementType, Shape};
 
 use super::arguments::Checks;
 use super::objects::{Key, Object, Objects};
@@ -29,7 +30,7 @@ pub struct Validate {
     reports: Reports,
     /// The arguments to read, by function.
     plans: Vec<Plan>,
-    /// The number of outputs of each loaded executable, and its devices.
+    /// The loaded executables.
     executables: RwLock<HashMap<usize, Arc<Executable>>>,
     places: Places,
     waits: Waits,
@@ -43,6 +44,8 @@ struct Executable {
     outputs: usize,
     /// Empty if they are unknown.
     devices: Vec<usize>,
+    /// The shapes of the parameters on each device, as far as they are known. `None` if their number is unknown.
+    parameters: Option<Vec<Option<Shape>>>,
 }
 
 /// The arguments of a function that the layer reads.
@@ -145,6 +148,15 @@ impl Validate {
         }
         let arguments = run.arguments();
         let of_each = arguments.len() / run.devices();
+        // After a wrong number, it is unknown which argument is for which parameter.
+        let parameters = facts.parameters.as_deref().filter(|parameters| {
+            let is_right = parameters.len() == of_each;
+            if !is_right {
+                let what = format!("`num_args` is {of_each}, but the program has {} parameters", parameters.len());
+                self.report(&rules::WRONG_ARGUMENT_COUNT, call, what, None);
+            }
+            is_right
+        });
         for (at, address) in arguments.into_iter().enumerate() {
             let name = format!("argument {at}");
             if address == 0 {
@@ -170,6 +182,14 @@ impl Validate {
                     buffer.device
                 );
                 self.report(&rules::WRONG_DEVICE, call, what, Some(&buffer));
+            }
+            if let Some(Some(expected)) = parameters.and_then(|parameters| parameters.get(at % of_each))
+                && !buffer.destroyed
+                && let Some(shape) = shape_of(call, address)
+                && shape != *expected
+            {
+                let what = format!("{name} has the shape {shape}, but the program's parameter has {expected}");
+                self.report(&rules::WRONG_SHAPE, call, what, Some(&buffer));
             }
         }
         deleted
@@ -230,7 +250,10 @@ impl Validate {
         known.unwrap_or_else(|| {
             let outputs = call.state().output_count(executable).unwrap_or(0);
             let devices = call.state().executable_devices(executable).unwrap_or_default();
-            let facts = Arc::new(Executable { outputs, devices });
+            // Optimizations may have split the only parameter into a tuple.
+            let parameters = call.state().parameters(executable).filter(|parameters| !parameters.is_tuple);
+            let parameters = parameters.map(|read| read.all.into_iter().map(|parameter| parameter.shape).collect());
+            let facts = Arc::new(Executable { outputs, devices, parameters });
             let mut all = self.executables.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(executable, Arc::clone(&facts));
             facts
@@ -438,6 +461,12 @@ impl Plan {
             may_lose_objects,
         }
     }
+}
+
+/// The shape of a live buffer, if its element type is known.
+fn shape_of(call: &Call, buffer: usize) -> Option<Shape> {
+    let (element_type, dimensions) = call.state().buffer_shape(buffer).ok()?;
+    Some(Shape::new(ElementType::from_raw(element_type)?, dimensions))
 }
 
 /// The types of objects that the caller destroys.

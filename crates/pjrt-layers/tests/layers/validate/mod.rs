@@ -1,278 +1,27 @@
 //! The layer `validate`: calls that break a rule are reported, and a correct program is not.
 
+mod framework;
+mod real_plugins;
+
 use std::fs;
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use pjrt::{ClientOptions, CompileOptions, Plugin, Program};
 use pjrt_layers::validate::{RULES, Reports, Validate};
-use pjrt_layers::{Call, Function, Instance, Layer, Outcome, State, Step, instance};
+use pjrt_layers::{Layer, State, instance};
 use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
-    PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_Type, PJRT_Client,
-    PJRT_Client_AddressableDevices_Args, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args,
-    PJRT_Client_Create_Args, PJRT_Client_Destroy_Args, PJRT_Device, PJRT_Error, PJRT_Event, PJRT_Event_Await_Args,
-    PJRT_Event_Destroy_Args, PJRT_Event_Error_Args, PJRT_Event_IsReady_Args, PJRT_Event_OnReady_Args,
-    PJRT_ExecuteOptions, PJRT_LoadedExecutable, PJRT_LoadedExecutable_AddressableDevices_Args,
-    PJRT_LoadedExecutable_Execute_Args, PJRT_Program, StaticApi,
+    AbiStruct, PJRT_Buffer_CopyToDevice_Args, PJRT_Buffer_Delete_Args, PJRT_Buffer_Destroy_Args,
+    PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args, PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_Type,
+    PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args, PJRT_Client_Destroy_Args, PJRT_Error, PJRT_Event,
+    PJRT_Event_Await_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args, PJRT_Event_IsReady_Args,
+    PJRT_Event_OnReady_Args, PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args, PJRT_Program,
 };
 
-use crate::setup::{self, embedded};
+use crate::setup::embedded;
 
-/// A handle that no object is behind.
-fn next<T>() -> *mut T {
-    static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
-    std::ptr::without_provenance_mut(NEXT.fetch_add(0x40, Ordering::Relaxed))
-}
-
-/// Functions of a plugin that never reads through a handle, so that tests may pass any.
-macro_rules! fakes {
-    ($($name:ident($args:ident: $type:ident) $body:block)*) => {
-        $(unsafe extern "C" fn $name(args: *mut $type) -> *mut PJRT_Error {
-            // SAFETY: V1: the test passes arguments of this size, which only this call uses.
-            let $args = unsafe { &mut *args };
-            $body
-            null_mut()
-        })*
-    };
-}
-
-fakes! {
-    create(args: PJRT_Client_Create_Args) { args.client = next(); }
-    destroy_client(_args: PJRT_Client_Destroy_Args){}
-    compile(args: PJRT_Client_Compile_Args) { args.executable = next(); }
-    upload(args: PJRT_Client_BufferFromHostBuffer_Args) { args.buffer = next(); }
-    ready_event(args: PJRT_Buffer_ReadyEvent_Args) { args.event = std::ptr::without_provenance_mut(0x10); }
-    destroy_event(_args: PJRT_Event_Destroy_Args) {}
-    is_deleted(_args: PJRT_Buffer_IsDeleted_Args){}
-    is_on_cpu(_args: PJRT_Buffer_IsOnCpu_Args) {
-        while SLOW.load(Ordering::Acquire) {
-            STARTED.store(true, Ordering::Release);
-            std::thread::yield_now();
-        }
-    }
-    delete(_args: PJRT_Buffer_Delete_Args){}
-    destroy(_args: PJRT_Buffer_Destroy_Args){}
-    execute(args: PJRT_LoadedExecutable_Execute_Args) {
-        if !args.device_complete_events.is_null() {
-            // SAFETY: V1: the test passes one place for the event of its only device.
-            unsafe { args.device_complete_events.write(next()) };
-        }
-    }
-    copy(args: PJRT_Buffer_CopyToDevice_Args) { args.dst_buffer = next(); }
-    is_ready(args: PJRT_Event_IsReady_Args) { args.is_ready = (args.event.addr() == 0x10).into(); }
-    event_error(_args: PJRT_Event_Error_Args) {}
-    on_ready(args: PJRT_Event_OnReady_Args) {
-        if let Some(callback) = args.callback {
-            // SAFETY: C6: the registered callback with its argument, once.
-            unsafe { callback(null_mut(), args.user_arg) };
-        }
-    }
-    wait(_args: PJRT_Event_Await_Args) {
-        // Another test's thread opens the gate after it has seen that this thread waits.
-        while GATE.load(Ordering::Acquire) { std::thread::yield_now(); }
-    }
-    devices(args: PJRT_Client_AddressableDevices_Args) {
-        args.addressable_devices = std::ptr::from_ref(DEVICES.leak(args.client.addr())).cast();
-        args.num_addressable_devices = 2;
-    }
-    executable_devices(args: PJRT_LoadedExecutable_AddressableDevices_Args) {
-        args.addressable_devices = (&raw const ONE_DEVICE.0).cast();
-        args.num_addressable_devices = 1;
-    }
-}
-
-/// Whether the fake plugin's `PJRT_Buffer_IsOnCpu` blocks, and whether a call of it has begun.
-static SLOW: AtomicBool = AtomicBool::new(false);
-static STARTED: AtomicBool = AtomicBool::new(false);
-
-/// Whether the fake plugin's `PJRT_Event_Await` blocks.
-static GATE: AtomicBool = AtomicBool::new(false);
-
-/// Two devices of each client, derived from its handle.
-struct Devices;
-
-static DEVICES: Devices = Devices;
-
-impl Devices {
-    fn leak(&self, client: usize) -> &'static [usize; 2] {
-        Box::leak(Box::new([client + 1, client + 2]))
-    }
-}
-
-/// The device of each executable.
-struct OneDevice([usize; 1]);
-
-static ONE_DEVICE: OneDevice = OneDevice([0x20]);
-
-/// A layer that a test can also ask.
-#[derive(Debug)]
-struct Shared(&'static Validate);
-
-impl Layer for Shared {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn wants(&self, function: &Function) -> bool {
-        self.0.wants(function)
-    }
-
-    fn before(&self, call: &mut Call) -> Step {
-        self.0.before(call)
-    }
-
-    fn after(&self, call: &mut Call, token: u64, outcome: Outcome) {
-        self.0.after(call, token, outcome);
-    }
-
-    fn watches_events(&self) -> bool {
-        self.0.watches_events()
-    }
-}
-
-/// The data of uploads.
-static BYTES: [u8; 8] = [0; 8];
-
-/// A program that the fake plugin does not read.
-fn program() -> *const PJRT_Program {
-    Box::leak(Box::new(PJRT_Program::new()))
-}
-
-/// A framework on the fake plugin.
-struct Framework {
-    api: StaticApi,
-    reports: Reports,
-    validate: &'static Validate,
-}
-
-/// Calls a function of the table.
-macro_rules! call {
-    ($framework:expr, $function:ident, $args:ident { $($field:ident: $value:expr),* }) => {{
-        let mut args = $args::new();
-        $(args.$field = $value;)*
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
-        let error = unsafe { $framework.table().$function.unwrap()(&raw mut args) };
-        assert!(error.is_null());
-        args
-    }};
-}
-
-impl Framework {
-    fn new<I: Instance>() -> Self {
-        let plugin = setup::fake(117, |table| {
-            table.PJRT_Client_Create = Some(create);
-            table.PJRT_Client_Destroy = Some(destroy_client);
-            table.PJRT_Client_Compile = Some(compile);
-            table.PJRT_Client_BufferFromHostBuffer = Some(upload);
-            table.PJRT_Buffer_IsDeleted = Some(is_deleted);
-            table.PJRT_Buffer_IsOnCpu = Some(is_on_cpu);
-            table.PJRT_Buffer_ReadyEvent = Some(ready_event);
-            table.PJRT_Event_Destroy = Some(destroy_event);
-            table.PJRT_Buffer_Delete = Some(delete);
-            table.PJRT_Buffer_Destroy = Some(destroy);
-            table.PJRT_LoadedExecutable_Execute = Some(execute);
-            table.PJRT_LoadedExecutable_AddressableDevices = Some(executable_devices);
-            table.PJRT_Client_AddressableDevices = Some(devices);
-            table.PJRT_Buffer_CopyToDevice = Some(copy);
-            table.PJRT_Event_IsReady = Some(is_ready);
-            table.PJRT_Event_Error = Some(event_error);
-            table.PJRT_Event_OnReady = Some(on_ready);
-            table.PJRT_Event_Await = Some(wait);
-        });
-        let reports = Reports::collected();
-        let validate: &'static Validate = Box::leak(Box::new(Validate::new(reports.clone())));
-        let api = State::start::<I>(plugin, vec![Box::new(Shared(validate))]);
-        Self { api, reports, validate }
-    }
-
-    fn table(&self) -> &'static PJRT_Api {
-        setup::table(self.api)
-    }
-
-    fn client(&self) -> *mut PJRT_Client {
-        call!(self, PJRT_Client_Create, PJRT_Client_Create_Args {}).client
-    }
-
-    fn buffer(&self, client: *mut PJRT_Client) -> *mut PJRT_Buffer {
-        call!(
-            self,
-            PJRT_Client_BufferFromHostBuffer,
-            PJRT_Client_BufferFromHostBuffer_Args { client: client, data: (&raw const BYTES).cast() }
-        )
-        .buffer
-    }
-
-    fn executable(&self, client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
-        call!(self, PJRT_Client_Compile, PJRT_Client_Compile_Args { client: client, program: program() }).executable
-    }
-
-    /// The devices of a client.
-    fn devices(&self, client: *mut PJRT_Client) -> [*mut PJRT_Device; 2] {
-        call!(self, PJRT_Client_AddressableDevices, PJRT_Client_AddressableDevices_Args { client: client });
-        [client.addr() + 1, client.addr() + 2].map(std::ptr::without_provenance_mut)
-    }
-
-    /// A buffer on a device.
-    fn buffer_on(&self, client: *mut PJRT_Client, device: *mut PJRT_Device) -> *mut PJRT_Buffer {
-        let args = call!(
-            self,
-            PJRT_Client_BufferFromHostBuffer,
-            PJRT_Client_BufferFromHostBuffer_Args { client: client, device: device, data: (&raw const BYTES).cast() }
-        );
-        args.buffer
-    }
-
-    /// An event of a run, which is not ready.
-    fn event(&self) -> *mut PJRT_Event {
-        let client = self.client();
-        let (mut options, mut event) = (PJRT_ExecuteOptions::new(), null_mut());
-        let (arguments, outputs): ([*mut PJRT_Buffer; 0], _) = ([], [null_mut()]);
-        let lists = [arguments.as_ptr()];
-        call!(
-            self,
-            PJRT_LoadedExecutable_Execute,
-            PJRT_LoadedExecutable_Execute_Args {
-                executable: self.executable(client),
-                options: &raw mut options,
-                argument_lists: lists.as_ptr(),
-                num_devices: 1,
-                output_lists: outputs.as_ptr(),
-                device_complete_events: &raw mut event
-            }
-        );
-        event
-    }
-
-    fn execute(&self, executable: *mut PJRT_LoadedExecutable, buffer: *mut PJRT_Buffer) {
-        let mut options = PJRT_ExecuteOptions::new();
-        let arguments = [buffer];
-        let lists = [arguments.as_ptr()];
-        let outputs = [null_mut()];
-        call!(
-            self,
-            PJRT_LoadedExecutable_Execute,
-            PJRT_LoadedExecutable_Execute_Args {
-                executable: executable,
-                options: &raw mut options,
-                argument_lists: lists.as_ptr(),
-                num_devices: 1,
-                num_args: 1,
-                output_lists: outputs.as_ptr()
-            }
-        );
-    }
-
-    /// Runs the layer's end of the process.
-    fn exit(&self) {
-        self.validate.exit();
-    }
-
-    fn ids(&self) -> Vec<&'static str> {
-        self.reports.all().iter().map(|report| report.rule.id).collect()
-    }
-}
+use self::framework::{BYTES, F32, Framework, GATE, ONE_DEVICE, S32, SLOW, STARTED, call, next, program};
 
 /// Declares a test with a framework of its own.
 macro_rules! tests {
@@ -373,6 +122,30 @@ mod runs {
                 num_devices: 2,
                 output_lists: outputs.as_ptr()
             });
+        }
+        arguments_like_the_parameters(f) [""; 0], {
+            let client = f.client();
+            let dynamic = f.typed(client, S32, &[4]);
+            f.run(f.with_parameters(client), &[f.typed(client, F32, &[2, 3]), dynamic]);
+        }
+        argument_of_other_shape(f) ["execute.wrong-shape"; 3], {
+            let client = f.client();
+            let executable = f.with_parameters(client);
+            let dynamic = f.typed(client, S32, &[4]);
+            for dims in [&[3_i64, 2] as &[i64], &[6], &[]] {
+                f.run(executable, &[f.typed(client, F32, dims), dynamic]);
+            }
+            let what = &f.reports.all()[0].what;
+            assert!(what.contains("f32[3,2]") && what.contains("f32[2,3]"), "{what}");
+        }
+        argument_of_other_type(f) ["execute.wrong-shape"], {
+            let client = f.client();
+            let dynamic = f.typed(client, S32, &[4]);
+            f.run(f.with_parameters(client), &[f.typed(client, S32, &[2, 3]), dynamic]);
+        }
+        wrong_number_of_arguments(f) ["execute.wrong-argument-count"], {
+            let client = f.client();
+            f.run(f.with_parameters(client), &[f.typed(client, F32, &[6])]);
         }
         copy_to_device_of_other_client(f) ["client.mixed"], {
             let (client, other) = (f.client(), f.client());

@@ -3,20 +3,41 @@
 //! The C interface does not report the number and the shapes of a program's parameters. This module reads the relevant
 //! fields of the protobuf and skips the others.
 
-use pjrt_types::{ElementType, Layout, Shape};
-
-use crate::parameter::Parameter;
+use crate::{ElementType, Layout, Shape};
 
 /// XLA's number of the tuple type.
 const TUPLE: u64 = 13;
 
+/// A parameter of a program, as its `ShapeProto` describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HloParameter {
+    /// Shape on each device. `None` if a dimension is dynamic, or if this crate does not know the element type.
+    pub shape: Option<Shape>,
+    /// Layout in the device's memory. `None` if the program does not contain it; row-major is then assumed.
+    pub layout: Option<Layout>,
+}
+
+/// The parameters of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HloParameters {
+    /// The parameters in the order of the program.
+    pub all: Vec<HloParameter>,
+    /// Whether they are the elements of a tuple, which is the program's only parameter. Callers of PJRT pass the elements
+    /// one by one.
+    pub is_tuple: bool,
+}
+
 /// Whether [`parameters`] reads programs in this format.
-pub(crate) fn is_readable(format: &str) -> bool {
+#[must_use]
+pub fn is_readable(format: &str) -> bool {
     matches!(format, "hlo" | "hlo_with_config")
 }
 
 /// Reads the parameters of a program in the format `hlo` or `hlo_with_config`. Returns `None` for other bytes.
-pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
+#[must_use]
+pub fn parameters(format: &str, code: &[u8]) -> Option<HloParameters> {
     let module = match format {
         "hlo" => code,
         // HloModuleProtoWithConfig.hlo_module.
@@ -32,17 +53,19 @@ pub(crate) fn parameters(format: &str, code: &[u8]) -> Option<Vec<Parameter>> {
             shapes.push(shape);
         }
     }
-    // The caller passes the elements of a tuple argument one by one.
+    let mut is_tuple = false;
     if let [only] = shapes[..]
         && element_type(only)? == TUPLE
     {
+        is_tuple = true;
         shapes = fields(only).filter_map(|message| tuple_element(message.as_ref())).collect();
     }
-    shapes.into_iter().map(parameter).collect()
+    Some(HloParameters { all: shapes.into_iter().map(parameter).collect::<Option<_>>()?, is_tuple })
 }
 
 /// Reads the `ShapeProto` of an array. Returns `None` for other bytes.
-pub(crate) fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
+#[must_use]
+pub fn shape(proto: &[u8]) -> Option<(Shape, Layout)> {
     let mut read = parameter(proto)?;
     let shape = read.shape.take()?;
     let layout = read.layout.take().unwrap_or_else(|| Layout::row_major(shape.dimensions.len()));
@@ -68,7 +91,7 @@ fn element_type(shape: &[u8]) -> Option<u64> {
     Some(found)
 }
 
-fn parameter(shape: &[u8]) -> Option<Parameter> {
+fn parameter(shape: &[u8]) -> Option<HloParameter> {
     let mut dimensions = Vec::new();
     let mut dynamic = false;
     let mut layout = None;
@@ -86,7 +109,7 @@ fn parameter(shape: &[u8]) -> Option<Parameter> {
         }
     }
     let known = element_type_of_xla(element_type(shape)?).filter(|_| !dynamic);
-    Some(Parameter::new(known.map(|element_type| Shape::new(element_type, dimensions)), layout))
+    Some(HloParameter { shape: known.map(|element_type| Shape::new(element_type, dimensions)), layout })
 }
 
 fn read_layout(message: &[u8]) -> Option<Layout> {
@@ -245,8 +268,8 @@ mod tests {
     const S32: &[u8] = &[0x10, 4];
 
     fn shapes(code: &[u8]) -> Option<Vec<String>> {
-        let show = |p: &Parameter| p.shape().map_or("?".to_owned(), ToString::to_string);
-        Some(parameters("hlo", code)?.iter().map(show).collect())
+        let show = |p: &HloParameter| p.shape.as_ref().map_or("?".to_owned(), ToString::to_string);
+        Some(parameters("hlo", code)?.all.iter().map(show).collect())
     }
 
     #[test]
@@ -254,7 +277,7 @@ mod tests {
         assert_eq!(shapes(&module(&[F32_2_300, S32])).unwrap(), ["f32[2,300]", "s32[]"]);
         assert_eq!(shapes(&module(&[])).unwrap(), [""; 0]);
         let with_config = message(1, &module(&[S32]));
-        assert_eq!(parameters("hlo_with_config", &with_config).unwrap().len(), 1);
+        assert_eq!(parameters("hlo_with_config", &with_config).unwrap().all.len(), 1);
         // Unpacked dimensions, and a dynamic one.
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x18, 3]])).unwrap(), ["f32[2,3]"]);
         assert_eq!(shapes(&module(&[&[0x10, 11, 0x18, 2, 0x32, 1, 1]])).unwrap(), ["?"]);
@@ -267,12 +290,12 @@ mod tests {
         let layout = |bytes: &[u8]| {
             let mut shape = F32_2_300.to_vec();
             shape.extend(message(5, bytes));
-            parameters("hlo", &module(&[&shape])).unwrap()[0].layout().map(ToString::to_string)
+            parameters("hlo", &module(&[&shape])).unwrap().all[0].layout.as_ref().map(ToString::to_string)
         };
         assert_eq!(layout(&[0x0a, 2, 0, 1]).unwrap(), "{0,1}");
         assert_eq!(layout(&[0x08, 1, 0x08, 0]).unwrap(), "{1,0}");
         assert_eq!(layout(&[0x0a, 2, 1, 0, 0x32, 5, 0x0a, 3, 8, 0x80, 1]).unwrap(), "{1,0:T(8,128)}");
-        assert!(parameters("hlo", &module(&[F32_2_300])).unwrap()[0].layout().is_none());
+        assert!(parameters("hlo", &module(&[F32_2_300])).unwrap().all[0].layout.is_none());
     }
 
     #[test]
@@ -281,6 +304,8 @@ mod tests {
         tuple.extend(message(4, F32_2_300));
         tuple.extend(message(4, S32));
         assert_eq!(shapes(&module(&[&tuple])).unwrap(), ["f32[2,300]", "s32[]"]);
+        assert!(parameters("hlo", &module(&[&tuple])).unwrap().is_tuple);
+        assert!(!parameters("hlo", &module(&[S32])).unwrap().is_tuple);
     }
 
     #[test]
