@@ -22,6 +22,7 @@ const LIBRARIES: &[(&str, &str)] = &[
     ("stablehlo-rs", "stablehlo"),
     ("stablehlo-cpu", "stablehlo_cpu"),
     ("stablehlo-jit", "stablehlo_jit"),
+    ("process-privileges", "process_privileges"),
     ("process-transport", "process_transport"),
     ("pjrt-cpu", "pjrt_cpu"),
     ("pjrt-conformance", "pjrt_conformance"),

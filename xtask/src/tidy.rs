@@ -44,6 +44,8 @@ const WALLS: &[(&str, &str)] = &[
     ("stablehlo-jit", "pjrt-rs-sys"),
     ("stablehlo-jit", "pjrt-types"),
     ("stablehlo-jit", "stablehlo-cpu"),
+    ("process-privileges", "pjrt-rs-sys"),
+    ("process-privileges", "pjrt-types"),
     ("process-transport", "pjrt-rs-sys"),
     ("process-transport", "device-plugin"),
     // `pjrt-rs` depends on it only with the feature `hazards`.

@@ -9,7 +9,7 @@ use pjrt_sys::StaticApi;
 
 use crate::beside::Beside;
 use crate::compat::Compat;
-use crate::core::{elevated, load, refusal};
+use crate::core::{load, refusal};
 use crate::fault::{Fault, Rules};
 use crate::layer::Layer;
 use crate::overrides::{Override, Programs};
@@ -135,7 +135,7 @@ fn parse<T: FromStr>(name: &str, text: &str) -> Result<T, String> {
 pub(crate) fn start(own: Vec<Box<dyn Layer>>) -> (StaticApi, Vec<Box<dyn Layer>>) {
     let start = || match Beside::read()? {
         Some(file) => load_with(&|name| file.get(name), own),
-        None if elevated() => Err(format!(
+        None if process_privileges::elevated() => Err(format!(
             "this process has elevated privileges, so {PLUGIN} and {LAYERS} have no effect: give the framework the \
              plugin itself"
         )),

@@ -14,7 +14,6 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use plugin_manifest::Ownership;
 
-use crate::discovery::privileges;
 use crate::variables::{LOCK_DIR, OLD_LOCK_DIR};
 
 /// The client that holds a lease.
@@ -98,7 +97,7 @@ impl LockFolder {
         if std::env::var_os(OLD_LOCK_DIR).is_some() {
             tracing::warn!("ignored {OLD_LOCK_DIR}: this variable is now called {LOCK_DIR}");
         }
-        Self::chosen(privileges::elevated(), |name| std::env::var_os(name))
+        Self::chosen(process_privileges::elevated(), |name| std::env::var_os(name))
     }
 
     fn chosen(elevated: bool, variable: impl Fn(&str) -> Option<OsString>) -> Self {

@@ -5,7 +5,6 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::library::LibrarySearch;
-use super::privileges;
 use super::target::Target;
 
 /// The machine to search, and the options of the search.
@@ -27,7 +26,7 @@ impl Discovery {
     pub fn from_environment() -> Self {
         let environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let home = std::env::home_dir();
-        Self { environment, home, elevated: privileges::elevated(), ..Self::isolated("/") }
+        Self { environment, home, elevated: process_privileges::elevated(), ..Self::isolated("/") }
     }
 
     /// Searches a machine whose file system is below `root`, with an empty environment, no home folder and no elevated

@@ -67,7 +67,6 @@ mod library;
 mod manifest_file;
 mod manifests;
 mod names_and_paths;
-pub(crate) mod privileges;
 mod provenance;
 mod python;
 mod refusal;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use super::candidate::Candidate;
 use super::config::Discovery;
 use super::folder;
-use super::privileges;
 use super::refusal::Refusal;
 use super::sha256::{sha256, verify_sha256};
 use crate::variables::ALLOWLIST;
@@ -120,7 +119,7 @@ impl Discovery {
 ///
 /// [`Refusal::InsecureLocation`].
 pub fn check_trusted(path: &Path) -> Result<(), Refusal> {
-    if !privileges::elevated() {
+    if !process_privileges::elevated() {
         return Ok(());
     }
     insecure(path).map_or(Ok(()), Err)

@@ -1,10 +1,13 @@
 //! Detects whether this process has more privileges than the user who started it.
+//!
+//! Such a process must not trust the environment or the folders of its user. [`elevated`] is the only function.
 
 /// Returns whether the kernel marked this process for secure execution, or its real and effective ids differ.
 ///
 /// A process is marked when it runs a set-user-ID or set-group-ID program, or one with file capabilities. If the system
 /// cannot report this, the process counts as elevated, because that error costs only convenience.
-pub(crate) fn elevated() -> bool {
+#[must_use]
+pub fn elevated() -> bool {
     ids_differ() || marked_secure()
 }
 
@@ -31,7 +34,7 @@ fn marked_secure() -> bool {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
-    // SAFETY: L8 (system): `getauxval` takes any number and only reads memory that the C library owns.
+    // SAFETY: S1: `getauxval` takes any number and only reads memory that the C library owns.
     unsafe { libc::getauxval(entry) }
 }
 
@@ -43,7 +46,7 @@ fn auxiliary(entry: libc::c_ulong) -> libc::c_ulong {
     target_os = "dragonfly"
 ))]
 fn marked_secure() -> bool {
-    // SAFETY: L8 (system): `issetugid` takes nothing and cannot fail.
+    // SAFETY: S1: `issetugid` takes nothing and cannot fail.
     unsafe { libc::issetugid() != 0 }
 }
 
@@ -67,3 +70,30 @@ fn marked_secure() -> bool {
 fn marked_secure() -> bool {
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordinary_process_is_not_elevated() {
+        assert!(!elevated());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn matches_kernel() {
+        const WORD: usize = size_of::<usize>();
+        // A test process may read its own vector, so both ways must agree.
+        let vector = std::fs::read("/proc/self/auxv").unwrap();
+        let word = |bytes: &[u8]| usize::from_ne_bytes(bytes.try_into().unwrap());
+        let mut pairs = vector.chunks_exact(2 * WORD).map(|pair| (word(&pair[..WORD]), word(&pair[WORD..])));
+        let secure = pairs.find(|(key, _)| *key == usize::try_from(libc::AT_SECURE).unwrap());
+        assert_eq!(secure.map(|(_, value)| value != 0), Some(marked_secure()));
+    }
+}
+
+/// Tests the examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct PackageReadme;
