@@ -128,11 +128,20 @@ fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
 
 /// Packages plugins, installs the wheels and runs JAX on them.
 fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
-    let mut pytest = Command::new(python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/package"));
-    pytest.env("PJRT_COMMAND", workspace.command("pjrt"));
-    pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
-    sh::run_watched(&mut pytest, |line| report.pytest_line(line))
+    let mut run = |python: &Path, tests: &str| {
+        let mut pytest = Command::new(python);
+        pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join(tests));
+        pytest.env("PJRT_COMMAND", workspace.command("pjrt"));
+        pytest.env("PJRT_LAYERS_LIBRARY", workspace.example_library("layers_plugin"));
+        pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
+        sh::run_watched(&mut pytest, |line| report.pytest_line(line))
+    };
+    run(python, "tests/package")?;
+    // The newest version of JAX on the oldest plugin.
+    match python::JAX.last().map(python::Jax::python) {
+        Some(Ok(newest)) => run(&newest, "tests/package/test_compat.py"),
+        _ => Ok(()),
+    }
 }
 
 impl Report {
