@@ -32,13 +32,18 @@ pub struct Call {
 impl Call {
     /// # Safety
     ///
-    /// L2: the arguments are those of a call of this function.
+    /// L2: the arguments are those of a call of this function, and `size_behind` is that of their struct.
     #[inline]
-    pub(super) unsafe fn new(state: &'static State, id: usize, args: *mut u8) -> Self {
+    pub(super) unsafe fn new(
+        state: &'static State,
+        id: usize,
+        args: *mut u8,
+        size_behind: impl FnOnce(usize) -> usize,
+    ) -> Self {
         let function = &FUNCTIONS[id];
         // SAFETY: L2 (arguments): the struct begins with its size.
         let announced = unsafe { memory::read::<usize>(args) };
-        let size = (function.layout.size_behind)(announced).min(function.layout.size);
+        let size = size_behind(announced).min(function.layout.size);
         Self { function, id, args, size, state, frame: None, clears_error: false }
     }
 

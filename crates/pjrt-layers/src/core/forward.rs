@@ -4,7 +4,7 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use pjrt_sys::{PJRT_Error, slot};
+use pjrt_sys::{AbiStruct, PJRT_Error, slot};
 use pjrt_types::ErrorCode;
 
 use super::call::Call;
@@ -97,7 +97,7 @@ pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Arg
         return S::Return::from_error(plugin(args.cast()));
     }
     // SAFETY: L2 (arguments).
-    let mut call = unsafe { Call::new(state, S::ID, args.cast()) };
+    let mut call = unsafe { Call::new(state, S::ID, args.cast(), S::Args::size_behind) };
     S::Return::from_error(descend(state.hooks(S::ID), &mut call, &plugin))
 }
 

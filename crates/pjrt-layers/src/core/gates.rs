@@ -85,11 +85,16 @@ fn event_field(call: &Call) -> Option<&'static Field> {
 }
 
 /// Answers a call for an event with a gate. Returns `None` for other calls.
+#[inline]
 pub(super) fn answer(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
+    let has_gates = call.state().gates.count.load(Ordering::Acquire) > 0;
+    if has_gates { answer_gated(call, plugin) } else { None }
+}
+
+/// As [`answer`], while events have gates.
+#[cold]
+fn answer_gated(call: &mut Call, plugin: &dyn Fn(*mut u8) -> *mut PJRT_Error) -> Option<*mut PJRT_Error> {
     let gates = &call.state().gates;
-    if gates.count.load(Ordering::Acquire) == 0 {
-        return None;
-    }
     let field = event_field(call)?;
     let handle = call.address(field);
     let mut all = gates.lock();

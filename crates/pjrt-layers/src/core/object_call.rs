@@ -13,6 +13,7 @@ use super::forward::{Instance, descend};
 use super::memory;
 use super::object_tables::ObjectKind;
 use super::state::State;
+use crate::generated::FUNCTIONS;
 
 /// The side to which a value passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,7 +189,7 @@ pub(crate) unsafe fn call<I: Instance>(target: &Target, args: *mut u8) -> *mut P
         return plugin(args);
     }
     // SAFETY: L2 (arguments): the struct begins with its size.
-    let mut call = unsafe { Call::new(state, target.id, args) };
+    let mut call = unsafe { Call::new(state, target.id, args, FUNCTIONS[target.id].layout.size_behind) };
     descend(state.hooks(target.id), &mut call, &plugin)
 }
 

@@ -132,11 +132,13 @@ impl Pair {
     }
 }
 
+/// An output with objects: their type, its place, and for an array, the place of its length.
+pub(super) type OutputField = (ObjectKind, &'static Field, Option<&'static Field>);
+
 /// The objects that a call of the main table or of an extension returns.
 #[derive(Default)]
 pub(super) struct Outputs {
-    /// Types, places, and for arrays, the places of their lengths.
-    pub(super) fields: Vec<(ObjectKind, &'static Field, Option<&'static Field>)>,
+    pub(super) fields: Vec<OutputField>,
     fallible: bool,
 }
 

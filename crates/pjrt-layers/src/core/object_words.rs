@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use pjrt_sys::PJRT_DeviceEvent_FunctionTable;
 
-use super::object_tables::{ALL, FIRST_MINOR, MARK, ObjectKind, Pair, WORD, size_of_table};
+use super::object_tables::{ALL, FIRST_MINOR, MARK, ObjectKind, OutputField, Pair, WORD, size_of_table};
 use super::state::State;
 use super::table::{cells, copy, word};
 use super::{memory, quiet, word as words};
@@ -100,7 +100,18 @@ impl State {
     /// L2: `args` are those of a call of the function, and not null.
     #[inline]
     pub(super) unsafe fn show_outputs(&self, id: usize, args: *const u8) {
-        for (kind, field, count) in &self.objects.outputs[id].fields {
+        let fields = &self.objects.outputs[id].fields;
+        if !fields.is_empty() {
+            // SAFETY: this function's contract.
+            unsafe { self.show_fields(fields, args) };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// L2: `args` are those of a call of the function with these outputs, and not null.
+    unsafe fn show_fields(&self, fields: &[OutputField], args: *const u8) {
+        for (kind, field, count) in fields {
             if !self.objects.is_active(*kind) {
                 continue;
             }

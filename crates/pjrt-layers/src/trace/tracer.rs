@@ -48,18 +48,18 @@ impl Trace {
     fn with_log(&self, run: impl FnOnce(&Log)) {
         // While a thread ends, its logs may already be freed. Its last calls are then not recorded.
         let _ = LOGS.try_with(|logs| {
-            if let Some((number, log)) = logs.borrow().first()
-                && *number == self.number
-            {
-                return run(log);
+            if logs.borrow().first().is_none_or(|(number, _)| *number != self.number) {
+                self.find_log(logs);
             }
-            run(&self.log(logs));
+            if let Some((_, log)) = logs.borrow().first() {
+                run(log);
+            }
         });
     }
 
     /// Finds or creates the log of this thread, and makes it the first one.
     #[cold]
-    fn log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) -> Arc<Log> {
+    fn find_log(&self, logs: &RefCell<Vec<(u64, Arc<Log>)>>) {
         let mut logs = logs.borrow_mut();
         let at = logs.iter().position(|(number, _)| *number == self.number).unwrap_or_else(|| {
             let capacity = if self.recording.outputs.calls_per_thread == 0 {
@@ -73,7 +73,6 @@ impl Trace {
             logs.len() - 1
         });
         logs.swap(0, at);
-        Arc::clone(&logs[0].1)
     }
 
     /// Records the events and outputs of a run, with which later calls are connected to it.
