@@ -44,7 +44,7 @@ struct Executable {
     outputs: usize,
     /// Empty if they are unknown.
     devices: Vec<usize>,
-    /// The shapes of the parameters on each device, as far as they are known. `None` if their number is unknown.
+    /// The shapes of the parameters on each device, or `None` for an unknown one. `None` if their number is unknown.
     parameters: Option<Vec<Option<Shape>>>,
 }
 
