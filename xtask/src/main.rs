@@ -15,6 +15,7 @@ mod jax_tests;
 mod layers;
 mod mutants;
 mod package;
+mod pictures;
 mod plugin_header;
 mod public_api;
 mod python;
@@ -40,8 +41,8 @@ const USAGE: &str = "usage: cargo xtask TASK
                       instead
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   exports             build the shared libraries and check their exports, dependencies and constructors
-  book                run the conformance suite on the embedded CPU device, and build the book with its report into
-                      target/book
+  book                run the conformance suite on the embedded CPU device, and a program with the layer `trace`; build
+                      the book with the report and pictures of both into target/book
   burn [--suite BURN_CHECKOUT [--plugin PATH]]
                       build and test the Burn backend in examples/burn-pjrt on the embedded device and XLA's plugin;
                       --suite runs Burn's own backend tests from a checkout of Burn

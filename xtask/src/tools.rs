@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::package::{Form, Package};
 use crate::workspace::Workspace;
-use crate::{Error, sh};
+use crate::{Error, pictures, sh};
 
 /// A tool, and the package that contains it for Linux on x86-64.
 struct Tool {
@@ -56,8 +56,8 @@ pub(crate) fn deny(checks: &[&str]) -> Result<(), Error> {
     sh::run(&mut deny)
 }
 
-/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device. mdBook
-/// reports a chapter of `SUMMARY.md` that is missing.
+/// Builds the book into `target/book`, with the reports of the conformance suite on the embedded CPU device, and pictures of
+/// a report and of a trace. mdBook reports a chapter of `SUMMARY.md` that is missing.
 pub(crate) fn book() -> Result<(), Error> {
     let reports = sh::target().join("conformance");
     let names = conformance_reports(&reports)?;
@@ -76,17 +76,40 @@ pub(crate) fn book() -> Result<(), Error> {
     Ok(())
 }
 
-/// Runs the conformance suite on the embedded CPU device. Writes reports to the folder and returns their names.
-fn conformance_reports(folder: &Path) -> Result<[&'static str; 2], Error> {
+/// Runs the conformance suite on the embedded CPU device. Writes reports and pictures to the folder and returns their names.
+fn conformance_reports(folder: &Path) -> Result<[&'static str; 4], Error> {
     let [page, report] = ["embedded-cpu.html", "embedded-cpu.json"];
+    let [bars, timeline] = ["embedded-cpu.svg", "timeline.svg"];
     fs::create_dir_all(folder)?;
-    let mut pjrt = Command::new(Workspace::build()?.command("pjrt"));
+    let workspace = Workspace::build()?;
+    let mut pjrt = Command::new(workspace.command("pjrt"));
     pjrt.current_dir(sh::root()).args(["conform", "cpu", "--jobs", "2"]);
     pjrt.args(["--option", "device_count=4", "--expectations"]);
     pjrt.arg("crates/pjrt-conformance/expectations/embedded-cpu.toml");
     pjrt.arg("--html").arg(folder.join(page)).arg("--report").arg(folder.join(report));
     sh::run(&mut pjrt)?;
-    Ok([page, report])
+    let read = serde_json::from_str(&fs::read_to_string(folder.join(report))?)?;
+    fs::write(folder.join(bars), pictures::conformance(&read)?)?;
+    fs::write(folder.join(timeline), pictures::timeline(&trace(workspace, &folder.join("trace"))?)?)?;
+    Ok([page, report, bars, timeline])
+}
+
+/// Runs a program with several threads on the embedded device, behind the layer `trace`. Returns the JSON lines.
+fn trace(workspace: Workspace, folder: &Path) -> Result<String, Error> {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    let mut program = Command::new(workspace.example("serve_threads"));
+    program.current_dir(sh::root()).env("PJRT_PLUGIN", workspace.example_library("layers_plugin"));
+    program.env("PJRT_LAYERS_PLUGIN", workspace.library("pjrt_plugin_cpu")).env("PJRT_LAYERS", "trace");
+    sh::output(program.env("PJRT_LAYERS_OUTPUT", folder))?;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "jsonl") {
+            return Ok(fs::read_to_string(path)?);
+        }
+    }
+    Err(format!("the layer `trace` wrote no lines to {}", folder.display()).into())
 }
 
 impl Tool {
