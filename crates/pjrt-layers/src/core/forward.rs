@@ -54,13 +54,27 @@ impl Answer for () {
     }
 }
 
-/// Calls the layers that ask for the function, then the plugin.
+/// The function of an instance's table: calls the layers that ask for it, then the plugin.
 ///
 /// # Safety
 ///
 /// L2 for `args`.
 pub(super) unsafe extern "C" fn forward<I: Instance, S: Known>(args: *mut S::Args) -> S::Return {
-    let Some(state) = I::cell().get() else { return S::Return::from_error(null_mut()) };
+    match I::cell().get() {
+        // SAFETY: L2 (arguments).
+        Some(state) => unsafe { forward_in::<S>(state, args) },
+        None => S::Return::from_error(null_mut()),
+    }
+}
+
+/// Calls the layers that ask for the function, then the plugin. Compiled once for each function, not for each instance:
+/// tests have many instances. A library has one, and its functions contain this one.
+///
+/// # Safety
+///
+/// L2 for `args`.
+#[inline]
+unsafe fn forward_in<S: Known>(state: &'static State, args: *mut S::Args) -> S::Return {
     if errors::is_error_function::<S>()
         // SAFETY: L2 (arguments).
         && let Some(error) = unsafe { errors::answer::<S>(args.cast()) }

@@ -179,7 +179,17 @@ pub(crate) struct Target {
 ///
 /// L13: `args` is the struct of the function with the parameters of a call.
 pub(crate) unsafe fn call<I: Instance>(target: &Target, args: *mut u8) -> *mut PJRT_Error {
-    let Some(state) = I::cell().get() else { return null_mut() };
+    match I::cell().get() {
+        // SAFETY: L13 (objects): `args` is the struct of the function.
+        Some(state) => unsafe { call_in(state, target, args) },
+        None => null_mut(),
+    }
+}
+
+/// # Safety
+///
+/// L13: `args` is the struct of the function with the parameters of a call.
+unsafe fn call_in(state: &'static State, target: &Target, args: *mut u8) -> *mut PJRT_Error {
     let Some(table) = state.objects.functions(target.kind, target.table) else { return null_mut() };
     // The framework makes promises. The other objects are the plugin's.
     let to = if target.kind == ObjectKind::Promise { To::Framework } else { To::Plugin };
