@@ -7,6 +7,7 @@ mod c;
 mod c_library;
 mod codegen;
 mod coverage;
+mod cross;
 mod exports;
 mod fuzz;
 mod header;
@@ -39,6 +40,7 @@ const USAGE: &str = "usage: cargo xtask TASK
                       library; --check as above
   coverage [--check]  write docs/coverage.md: the functions and fields of the C API that each side uses; --check compares
                       instead
+  cross PLATFORM ...  build and test the vendor's side for other platforms, in an emulator: aarch64
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   exports             build the shared libraries and check their exports, dependencies and constructors
   book                run the conformance suite on the embedded CPU device, and a program with the layer `trace`; build
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         ["codegen", "--check"] => codegen::run(true),
         ["coverage"] => coverage::run(false),
         ["coverage", "--check"] => coverage::run(true),
+        ["cross", platforms @ ..] => cross::arguments(platforms),
         ["header"] => header::run(false).and_then(|()| plugin_header::run(false)),
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),

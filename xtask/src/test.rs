@@ -12,7 +12,7 @@ use crate::{Error, asan, c, codegen, exports, fuzz, jax, python, sh, vendor};
 
 /// Number of tests that ran, and number of skipped tests.
 #[derive(Default)]
-struct Report {
+pub(crate) struct Report {
     passed: u64,
     failed: u64,
     skipped: Vec<String>,
@@ -283,11 +283,18 @@ impl Report {
         .ok()
     }
 
-    fn check(&mut self, name: &str, outcome: Result<(), Error>) {
+    /// Records a failure of a step.
+    pub(crate) fn check(&mut self, name: &str, outcome: Result<(), Error>) {
         if let Err(error) = outcome {
             eprintln!("{error}");
             self.broken.push(name.to_owned());
         }
+    }
+
+    /// Counts a skipped check.
+    pub(crate) fn skip(&mut self, what: String) {
+        println!("SKIPPED {what}");
+        self.skipped.push(what);
     }
 
     /// Counts the tests under each version of JAX.
@@ -311,7 +318,7 @@ impl Report {
 
     /// Counts `test result: ok. 3 passed; 0 failed; …` and `SKIPPED …`, and keeps the output of failed tests. Returns
     /// whether to show the line: passing tests print thousands of lines, of which only skipped checks matter.
-    fn cargo_line(&mut self, line: &str) -> bool {
+    pub(crate) fn cargo_line(&mut self, line: &str) -> bool {
         let is_result = line.starts_with("test result: ");
         match line {
             "failures:" => self.part = Part::Failures,
@@ -340,7 +347,8 @@ impl Report {
         }
     }
 
-    fn close(&self) -> Result<(), Error> {
+    /// Prints the counts. Returns an error if anything failed.
+    pub(crate) fn close(&self) -> Result<(), Error> {
         println!();
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
