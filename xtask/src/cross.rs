@@ -15,20 +15,25 @@ const PACKAGES: &[&str] = &["pjrt-types", "stablehlo-rs", "plugin-manifest", "de
 /// The integration tests, in addition to the tests within each library.
 const TESTS: &[&str] = &["protocol"];
 
-/// Builds and tests for the platforms with these names.
-pub(crate) fn arguments(names: &[&str]) -> Result<(), Error> {
+/// The arguments of the task: `[--skip-missing] PLATFORM ...`. With the option, a platform whose tools are missing is a
+/// skipped check.
+pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
+    let (options, names): (Vec<&str>, Vec<&str>) = args.iter().partition(|arg| arg.starts_with('-'));
+    if let Some(unknown) = options.iter().find(|option| **option != "--skip-missing") {
+        return Err(format!("cross: unknown option {unknown}; the option is --skip-missing").into());
+    }
     if names.is_empty() {
         let names: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
         return Err(format!("name one or more platforms: {}", names.join(", ")).into());
     }
     let platforms = names.iter().map(|name| Platform::named(name)).collect::<Result<Vec<_>, _>>()?;
-    for platform in &platforms {
-        platform.check_installed()?;
-    }
-    let toolchain = Toolchain::fetch()?;
     let mut report = Report::default();
     for platform in platforms {
-        test(platform, &toolchain, &mut report);
+        match platform.check_installed().and_then(|()| Toolchain::fetch()) {
+            Ok(toolchain) => test(platform, &toolchain, &mut report),
+            Err(error) if options.is_empty() => return Err(error),
+            Err(error) => report.skip(format!("{}: {}", platform.name, sh::reason(&error))),
+        }
     }
     report.close()
 }
