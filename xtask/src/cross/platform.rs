@@ -14,7 +14,7 @@ pub(super) struct Platform {
     linker: &'static str,
     /// The words of a command that runs a program.
     emulator: &'static [&'static str],
-    /// What the linker and the emulator need.
+    /// The files that the linker and the emulator need.
     needs: &'static [Need],
     /// The tests that cannot pass here, by a part of their path, and the reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
