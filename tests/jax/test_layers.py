@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from conftest import PLUGIN
@@ -102,6 +103,9 @@ def test_training_breaks_no_rule(tmp_path):
 def test_programs_break_no_rule(plugin, tmp_path):
     if plugin is None:
         pytest.skip("SKIPPED: PJRT_TEST_PLUGINS names no plugin")
+    if jax.__version_info__ < (0, 10):
+        # jaxlib reads the layout of a sharded result from the plugin's optimized program.
+        pytest.skip("SKIPPED: jaxlib 0.5.3 cannot read the optimized programs of these plugins, which are newer")
     # The layer next to the plugin adapts it to the version of JAX.
     command = [COMMAND, "with", "--plugin", plugin, "--layers", "validate,compat", "--output", tmp_path, "--"]
     run = subprocess.run([*command, sys.executable, "-c", PROGRAMS], check=True, stdout=subprocess.PIPE)
