@@ -89,27 +89,24 @@ impl Random {
 fn random(shape: &Shape, seed: usize) -> Option<Vec<u8>> {
     let count = usize::try_from(shape.dimensions.iter().try_fold(1i64, |all, size| all.checked_mul(*size))?).ok()?;
     let mut random = Random((seed as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-    let element = |random: &mut Random| -> Option<Vec<u8>> {
-        Some(match shape.element_type {
-            ElementType::Pred => vec![random.integer() & 1],
-            ElementType::S8 | ElementType::U8 => vec![random.integer()],
-            ElementType::S16 | ElementType::U16 => u16::from(random.integer()).to_ne_bytes().to_vec(),
-            ElementType::S32 | ElementType::U32 => u32::from(random.integer()).to_ne_bytes().to_vec(),
-            ElementType::S64 | ElementType::U64 => u64::from(random.integer()).to_ne_bytes().to_vec(),
-            ElementType::F16 => f16::from_f32(random.float()).to_ne_bytes().to_vec(),
-            ElementType::Bf16 => bf16::from_f32(random.float()).to_ne_bytes().to_vec(),
-            ElementType::F32 => random.float().to_ne_bytes().to_vec(),
-            ElementType::F64 => f64::from(random.float()).to_ne_bytes().to_vec(),
-            ElementType::C64 => [random.float().to_ne_bytes(), random.float().to_ne_bytes()].concat(),
-            ElementType::C128 => {
-                [f64::from(random.float()).to_ne_bytes(), f64::from(random.float()).to_ne_bytes()].concat()
-            }
-            _ => return None,
-        })
-    };
     let mut bytes = Vec::new();
+    bytes.try_reserve_exact(count.checked_mul(shape.element_type.host_size())?).ok()?;
+    let mut add = |element: &[u8]| bytes.extend_from_slice(element);
     for _ in 0..count {
-        bytes.extend(element(&mut random)?);
+        match shape.element_type {
+            ElementType::Pred => add(&[random.integer() & 1]),
+            ElementType::S8 | ElementType::U8 => add(&[random.integer()]),
+            ElementType::S16 | ElementType::U16 => add(&u16::from(random.integer()).to_ne_bytes()),
+            ElementType::S32 | ElementType::U32 => add(&u32::from(random.integer()).to_ne_bytes()),
+            ElementType::S64 | ElementType::U64 => add(&u64::from(random.integer()).to_ne_bytes()),
+            ElementType::F16 => add(&f16::from_f32(random.float()).to_ne_bytes()),
+            ElementType::Bf16 => add(&bf16::from_f32(random.float()).to_ne_bytes()),
+            ElementType::F32 => add(&random.float().to_ne_bytes()),
+            ElementType::F64 => add(&f64::from(random.float()).to_ne_bytes()),
+            ElementType::C64 => (0..2).for_each(|_| add(&random.float().to_ne_bytes())),
+            ElementType::C128 => (0..2).for_each(|_| add(&f64::from(random.float()).to_ne_bytes())),
+            _ => return None,
+        }
     }
     Some(bytes)
 }

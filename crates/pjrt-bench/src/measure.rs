@@ -17,10 +17,9 @@ const FEWEST_SAMPLES: usize = 7;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
-    /// How long to execute a case on all sides together.
+    /// How long to execute a case on all sides together. Unless this is zero, each side takes at least seven samples.
     pub execution: Duration,
-    /// How long to compile a case on all sides together. Each side compiles at least seven times, unless this is zero: in
-    /// that case each side compiles once.
+    /// How long to compile a case on all sides together. Zero compiles a few times and takes one sample.
     pub compilation: Duration,
     /// How much the outputs of the sides may differ from those of the first side. `None` does not compare them.
     pub tolerance: Option<Tolerance>,

@@ -124,12 +124,17 @@ pub(crate) fn compile<B: Backend>(
     Ok(compiled)
 }
 
-/// The text of a program without the parts that may differ between processes. Those are the data of custom calls, such
-/// as the numbers by which JAX finds the Python functions of callbacks.
+/// The target of the custom calls by which the plugin's Python package calls functions of Python.
+const PYTHON_CALLBACK: &str = "pjrt_plugin_python_callback";
+
+/// The text of a program without the parts that differ between processes: the numbers by which each process finds the
+/// Python functions of its callbacks. The data of other custom calls must agree.
 fn common(module: &Module) -> String {
     fn strip(region: &mut Region) {
         for op in &mut region.ops {
-            if let OpKind::CustomCall { backend_config, .. } = &mut op.kind {
+            if let OpKind::CustomCall { call_target_name, backend_config, .. } = &mut op.kind
+                && call_target_name == PYTHON_CALLBACK
+            {
                 *backend_config = Attribute::String(Vec::new().into());
                 op.attributes.clear();
             }
@@ -293,6 +298,22 @@ mod tests {
         );
         let module = stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap();
         compile_module::<crate::device::CpuBackend>(&module, &CompileOptions::default()).unwrap().info.donated
+    }
+
+    /// The numbers of callbacks differ between processes. The data of any other custom call is a part of the program.
+    #[test]
+    fn only_numbers_of_callbacks_may_differ() {
+        let program = |target: &str, number: u32| {
+            let text = format!(
+                "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{ %0 = stablehlo.custom_call @{target}(%x) \
+                 {{api_version = 4 : i32, backend_config = {{callback = {number} : ui64}}}} : (tensor<4xf32>) -> \
+                 tensor<4xf32> return %0 : tensor<4xf32> }}"
+            );
+            common(&stablehlo::parse(text, stablehlo::VerifyLevel::FULL).unwrap())
+        };
+        assert_eq!(program("pjrt_plugin_python_callback", 1), program("pjrt_plugin_python_callback", 2));
+        assert_ne!(program("scale", 1), program("scale", 2));
+        assert_ne!(program("scale", 1), program("pjrt_plugin_python_callback", 1));
     }
 
     #[test]
