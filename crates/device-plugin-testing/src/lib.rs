@@ -2,7 +2,7 @@
 //!
 //! The macros implement the methods of a [`Backend`](device_plugin::Backend) that are irrelevant to a test. A test uses
 //! them within its `impl Backend` and writes the other methods itself. [`Exclusive`] makes tests that share statics run
-//! one after another. [`library`] returns the plugin libraries of the folder `plugins`, which tests load.
+//! one after another. [`ServerKind`] starts servers of key-value stores. [`library`] returns the plugin libraries of the folder `plugins`, which tests load.
 //!
 //! ```
 //! use device_plugin::Backend;
@@ -17,6 +17,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod servers;
+
 use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,6 +26,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 #[doc(hidden)]
 pub use device_plugin;
+pub use servers::{Server, ServerKind, free_port};
 
 /// Implements `create` without options and declares one device of the given kind, for a backend that is a unit struct.
 #[macro_export]

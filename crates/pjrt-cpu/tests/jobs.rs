@@ -1,6 +1,6 @@
 //! One computation over several processes. Each test starts this program several times, once for each process.
 //!
-//! The processes find each other through a store of files. Their results must equal those of one process with as many
+//! The processes find each other through a store of files, or on a server. Their results must equal those of one process with as many
 //! devices, bit for bit.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
@@ -9,6 +9,8 @@
 mod file_store;
 #[path = "jobs/programs.rs"]
 mod programs;
+#[path = "jobs/servers.rs"]
+mod servers;
 #[path = "jobs/services.rs"]
 mod services;
 #[path = "jobs/started.rs"]
@@ -19,6 +21,7 @@ mod transfers;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
+use device_plugin_testing::Server;
 use pjrt::{Client, ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, LoadedExecutable, Plugin, Program};
 use pjrt_cpu::Cpu;
 use programs::{ALL_REDUCE, COLLECTIVES, HYPERCUBE, LARGE, MAXIMUM, inputs};
@@ -80,6 +83,11 @@ fn expect_error(said: &str, codes: &[ErrorCode], process: u32) {
 
 /// Runs a program in processes with these numbers of devices, and compares the results with those of one process.
 fn compare(test: &str, devices: &[i64], text: &str) {
+    compare_through(test, None, devices, text);
+}
+
+/// Does the same with processes that find each other on a server.
+fn compare_through(test: &str, server: Option<&Server>, devices: &[i64], text: &str) {
     if let Some(role) = Role::of_this_process() {
         let client = role.client(&[]).unwrap();
         let program = compile(&client, text);
@@ -89,7 +97,7 @@ fn compare(test: &str, devices: &[i64], text: &str) {
         return;
     }
     let expected = alone(devices.iter().sum(), text);
-    let said = Started::all(test, devices).finish();
+    let said = Started::all_through(test, server, devices).finish();
     let mut expected = expected.iter();
     for (said, devices) in said.iter().zip(devices) {
         let own: Vec<_> = expected.by_ref().take(usize::try_from(*devices).unwrap()).collect();

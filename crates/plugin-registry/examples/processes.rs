@@ -1,7 +1,8 @@
 //! One of several processes: detects its position, configures a plugin for it, and creates a client that finds the
 //! others.
 //!
-//! Arguments: the plugin's library, the address of a Redis server, and a name for this run that no other run has.
+//! Arguments: the plugin's library, the address of a Redis server (`redis://host:port`) or of an etcd cluster
+//! (`http://host:port`), and a name for this run that no other run has.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use device_plugin::OptionType;
 use device_plugin::process::{
     Before, CoordinatorNeed, Detection, Environment, OptionRule, ProcessPlan, ThisHost, When,
 };
-use pjrt::ClientOptions;
-use plugin_registry::key_value::{Prefixed, Redis};
+use pjrt::{ClientOptions, KeyValueStore};
+use plugin_registry::key_value::{Etcd, Prefixed, Redis};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -35,7 +36,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut options = ClientOptions::new();
     options.extend(needs.create_options());
     if needs.coordinator().is_some() {
-        let store = Arc::new(Redis::open(address)?);
+        let store: Arc<dyn KeyValueStore> =
+            if address.starts_with("http") { Arc::new(Etcd::open(address)?) } else { Arc::new(Redis::open(address)?) };
         options = options.with_key_value_store(Arc::new(Prefixed::new(store, run, "rendezvous")));
     }
     let client = plugin.client(&options)?;

@@ -38,6 +38,7 @@
 //! | `stablehlo` | yes | `PluginEntry::supports`, which reads StableHLO and HLO programs |
 //! | `hazards` | yes | a check that refuses programs known to crash XLA's plugins |
 //! | `redis` | no | key-value stores on a Redis server |
+//! | `etcd` | no | key-value stores in an etcd cluster |
 //!
 //! # Trust
 //!

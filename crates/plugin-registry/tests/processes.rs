@@ -1,12 +1,9 @@
-//! Tests two processes whose clients find each other through a store on a Redis server.
+//! Tests two processes whose clients find each other through a store on a Redis server, or in an etcd cluster.
 //!
 //! The parent starts this program twice. Each child detects its position from its environment, like a program under
 //! torchrun, and creates a client of the plugin `plugins/rendezvous.rs` of `device-plugin-testing`.
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
-
-#[path = "common/redis_server.rs"]
-mod redis_server;
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -14,9 +11,9 @@ use std::sync::Arc;
 
 use device_plugin::process::{CoordinatorNeed, Environment, OptionRule, ProcessPlan, ProcessTopology, When};
 use device_plugin::{OptionType, Value};
+use device_plugin_testing::{Server, ServerKind};
 use pjrt::{ClientOptions, ErrorCode, KeyValueStore, Plugin};
-use plugin_registry::key_value::{InProcess, Prefixed, Redis};
-use redis_server::RedisServer;
+use plugin_registry::key_value::{Etcd, InProcess, Prefixed, Redis};
 
 fn library() -> PathBuf {
     device_plugin_testing::library("rendezvous_plugin")
@@ -68,7 +65,11 @@ fn is_a_started_process() -> bool {
     let environment = Environment::of_this_process();
     let (Some(address), Some(timeout)) = (environment.get(ADDRESS), environment.get(TIMEOUT)) else { return false };
     let rank = environment.get("RANK").unwrap();
-    let store: Arc<dyn KeyValueStore> = Arc::new(Redis::open(address).unwrap());
+    let store: Arc<dyn KeyValueStore> = if address.starts_with("redis://") {
+        Arc::new(Redis::open(address).unwrap())
+    } else {
+        Arc::new(Etcd::open(address).unwrap())
+    };
     // Two plugins use the same keys.
     for plugin in ["red", "blue"] {
         let part = Arc::new(Prefixed::new(store.clone(), "run1", plugin));
@@ -81,7 +82,7 @@ fn is_a_started_process() -> bool {
 }
 
 /// Starts this test again as one of several processes.
-fn start(test: &str, server: &RedisServer, rank: u32, world: u32, timeout_ms: u32) -> Child {
+fn start(test: &str, server: &Server, rank: u32, world: u32, timeout_ms: u32) -> Child {
     let (rank, world) = (rank.to_string(), world.to_string());
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
@@ -103,13 +104,12 @@ fn finish(child: Child) -> Vec<String> {
     said.map(str::to_owned).collect()
 }
 
-#[test]
-fn two_processes_see_each_other() {
-    let test = "two_processes_see_each_other";
+/// Runs a test of two processes that see each other.
+fn two_processes(test: &str, kind: ServerKind) {
     if is_a_started_process() {
         return;
     }
-    let Some(server) = RedisServer::start(test) else { return };
+    let Some(server) = kind.start(test) else { return };
     library();
     let children = [start(test, &server, 0, 2, 60_000), start(test, &server, 1, 2, 60_000)];
     let [first, second] = children.map(finish);
@@ -118,12 +118,21 @@ fn two_processes_see_each_other() {
 }
 
 #[test]
-fn names_missing_process() {
-    let test = "names_missing_process";
+fn two_processes_meet_through_redis() {
+    two_processes("two_processes_meet_through_redis", ServerKind::Redis);
+}
+
+#[test]
+fn two_processes_meet_through_etcd() {
+    two_processes("two_processes_meet_through_etcd", ServerKind::Etcd);
+}
+
+/// Runs a test of a process that waits for another one, which never starts.
+fn one_of_two_processes(test: &str, kind: ServerKind) {
     if is_a_started_process() {
         return;
     }
-    let Some(server) = RedisServer::start(test) else { return };
+    let Some(server) = kind.start(test) else { return };
     library();
     let said = finish(start(test, &server, 0, 2, 200));
     assert_eq!(said.len(), 2, "{said:?}");
@@ -131,6 +140,16 @@ fn names_missing_process() {
         let code = format!(" {} ", ErrorCode::DEADLINE_EXCEEDED.as_raw());
         assert!(line.contains(&code) && line.contains(key), "{line}");
     }
+}
+
+#[test]
+fn missing_process_is_named_through_redis() {
+    one_of_two_processes("missing_process_is_named_through_redis", ServerKind::Redis);
+}
+
+#[test]
+fn missing_process_is_named_through_etcd() {
+    one_of_two_processes("missing_process_is_named_through_etcd", ServerKind::Etcd);
 }
 
 #[test]

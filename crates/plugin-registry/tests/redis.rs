@@ -2,20 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
-#[path = "common/redis_server.rs"]
-mod redis_server;
-
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use device_plugin_testing::{ServerKind, free_port};
 use pjrt::{ErrorCode, KeyValueStore};
 use plugin_registry::key_value::{Prefixed, Redis};
-use redis_server::RedisServer;
 
 #[test]
 fn values_are_kept_and_found() {
-    let Some(server) = RedisServer::start("values_are_kept_and_found") else { return };
+    let Some(server) = ServerKind::Redis.start("values_are_kept_and_found") else { return };
     let (one, other) = (Redis::open(&server.address()).unwrap(), Redis::open(&server.address()).unwrap());
     let value: Vec<u8> = (0..=255).collect();
     one.put("key", &value).unwrap();
@@ -28,7 +24,7 @@ fn values_are_kept_and_found() {
 
 #[test]
 fn get_awaits_put_only() {
-    let Some(server) = RedisServer::start("get_waits_for_put") else { return };
+    let Some(server) = ServerKind::Redis.start("get_waits_for_put") else { return };
     let store = Redis::open(&server.address()).unwrap();
     let other = Redis::open(&server.address()).unwrap();
     std::thread::scope(|scope| {
@@ -59,7 +55,7 @@ fn get_awaits_put_only() {
 
 #[test]
 fn waiting_process_sends_one_request() {
-    let Some(server) = RedisServer::start("a_waiting_process_asks_only_once") else { return };
+    let Some(server) = ServerKind::Redis.start("a_waiting_process_asks_only_once") else { return };
     let store = Redis::open(&server.address()).unwrap();
     let (code, _) = store.get("never", Duration::from_millis(700)).unwrap_err();
     assert_eq!(code, ErrorCode::DEADLINE_EXCEEDED);
@@ -72,7 +68,7 @@ fn waiting_process_sends_one_request() {
 
 #[test]
 fn broken_connections_are_made_anew() {
-    let Some(server) = RedisServer::start("broken_connections_are_made_anew") else { return };
+    let Some(server) = ServerKind::Redis.start("broken_connections_are_made_anew") else { return };
     let address = server.address();
     let port = server.port();
     let store = Redis::open(&address).unwrap();
@@ -80,7 +76,7 @@ fn broken_connections_are_made_anew() {
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.get("new", Duration::from_secs(60)));
         drop(server);
-        let server = RedisServer::start_on(port, &[]).unwrap();
+        let server = ServerKind::Redis.start_on(port, &[]).unwrap();
         // The first command after the connection broke.
         store.put("new", b"value").unwrap();
         assert_eq!(waiting.join().unwrap().unwrap(), b"value");
@@ -99,20 +95,14 @@ fn broken_connections_are_made_anew() {
 
 #[test]
 fn silent_server_times_out() {
-    let Some(server) = RedisServer::start("silent_server_times_out") else { return };
+    let Some(server) = ServerKind::Redis.start("silent_server_times_out") else { return };
     let store = Redis::open(&server.address()).unwrap().with_operation_timeout(Duration::from_millis(300));
-    // Sends SIGSTOP and SIGCONT with the shell's own kill.
-    let signal = |name: &str| {
-        let status =
-            std::process::Command::new("sh").args(["-c", &format!("kill -{name} {}", server.process_id())]).status();
-        assert!(status.unwrap().success());
-    };
-    signal("STOP");
+    server.signal("STOP");
     let start = Instant::now();
     assert_eq!(store.try_get("key").unwrap_err().0, ErrorCode::UNAVAILABLE);
     assert_eq!(store.get("key", Duration::from_millis(300)).unwrap_err().0, ErrorCode::UNAVAILABLE);
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
-    signal("CONT");
+    server.signal("CONT");
     assert_eq!(store.try_get("key").unwrap(), None);
 }
 
@@ -122,7 +112,7 @@ fn addresses_that_lead_nowhere_are_named() {
         let error = Redis::open(address).unwrap_err();
         assert_eq!(error.code(), ErrorCode::INVALID_ARGUMENT, "{error}");
     }
-    let port = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let error = Redis::open(&format!("redis://user:secret@127.0.0.1:{port}")).unwrap_err();
     assert_eq!(error.code(), ErrorCode::UNAVAILABLE);
     let text = error.to_string();
@@ -131,10 +121,10 @@ fn addresses_that_lead_nowhere_are_named() {
 
 #[test]
 fn passwords_are_used() {
-    let Some(open) = RedisServer::start("passwords_are_used") else { return };
+    let Some(open) = ServerKind::Redis.start("passwords_are_used") else { return };
     let port = open.port();
     drop(open);
-    let _server = RedisServer::start_on(port, &["--requirepass", "secret"]).unwrap();
+    let _server = ServerKind::Redis.start_on(port, &["--requirepass", "secret"]).unwrap();
     let store = Redis::open(&format!("redis://:secret@127.0.0.1:{port}")).unwrap();
     store.put("key", b"value").unwrap();
     for address in [format!("redis://127.0.0.1:{port}"), format!("redis://:wrong@127.0.0.1:{port}")] {
@@ -146,7 +136,7 @@ fn passwords_are_used() {
 
 #[test]
 fn keys_expire_when_told_to() {
-    let Some(server) = RedisServer::start("keys_expire_when_told_to") else { return };
+    let Some(server) = ServerKind::Redis.start("keys_expire_when_told_to") else { return };
     let store = Redis::open(&server.address()).unwrap().with_expiry(Duration::from_secs(100));
     store.put("key", b"value").unwrap();
     let mut connection = redis::Client::open(server.address()).unwrap().get_connection().unwrap();
@@ -156,7 +146,7 @@ fn keys_expire_when_told_to() {
 
 #[test]
 fn parts_of_one_server_stay_apart() {
-    let Some(server) = RedisServer::start("parts_of_one_server_stay_apart") else { return };
+    let Some(server) = ServerKind::Redis.start("parts_of_one_server_stay_apart") else { return };
     let store = Arc::new(Redis::open(&server.address()).unwrap());
     let (one, other) = (Prefixed::new(store.clone(), "run", "one"), Prefixed::new(store, "run", "other"));
     one.put("key", b"1").unwrap();

@@ -4,13 +4,17 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use device_plugin_testing::Server;
 use pjrt::{Client, ClientOptions, KeyValueStore};
 
 use crate::file_store::{FileStore, Folder, temporary};
-use crate::{plugin, wait_for_end_of_input};
+use crate::{plugin, servers, wait_for_end_of_input};
 
 /// The variable with the role of a started process: rank, number of processes, number of devices and folder of the store.
 const ROLE: &str = "PJRT_CPU_JOBS_TEST_ROLE";
+
+/// The variable with the address of a server. Without it, the processes find each other through files.
+const SERVER: &str = "PJRT_CPU_JOBS_TEST_SERVER";
 
 /// The part of a process that a test started.
 pub(crate) struct Role {
@@ -36,14 +40,17 @@ impl Role {
 
     /// Creates the client of the process.
     pub(crate) fn client(&self, options: &[(&str, i64)]) -> Result<Client, pjrt::Error> {
-        self.client_with(options, self.store())
+        match std::env::var(SERVER) {
+            Ok(address) => self.client_with(options, servers::open(&address)),
+            Err(_) => self.client_with(options, self.store()),
+        }
     }
 
     /// Creates the client of the process, which meets the others in that store.
     pub(crate) fn client_with(
         &self,
         options: &[(&str, i64)],
-        store: Arc<impl KeyValueStore + 'static>,
+        store: Arc<dyn KeyValueStore>,
     ) -> Result<Client, pjrt::Error> {
         let mut all = ClientOptions::new()
             .with("device_count", self.devices)
@@ -85,6 +92,7 @@ pub(crate) struct Started {
     test: &'static str,
     size: usize,
     folder: Folder,
+    server: Option<String>,
     processes: Vec<Option<Child>>,
 }
 
@@ -92,12 +100,18 @@ impl Started {
     /// Starts no process yet.
     pub(crate) fn new(test: &str, size: usize) -> Self {
         let (folder, _) = temporary(test);
-        Self { test: test.to_owned().leak(), size, folder, processes: Vec::new() }
+        Self { test: test.to_owned().leak(), size, folder, server: None, processes: Vec::new() }
     }
 
     /// Starts one process for each number of devices.
     pub(crate) fn all(test: &str, devices: &[i64]) -> Self {
+        Self::all_through(test, None, devices)
+    }
+
+    /// Starts one process for each number of devices. They find each other on the server, if there is one.
+    pub(crate) fn all_through(test: &str, server: Option<&Server>, devices: &[i64]) -> Self {
         let mut all = Self::new(test, devices.len());
+        all.server = server.map(Server::address);
         devices.iter().enumerate().for_each(|(rank, devices)| all.start(rank, *devices));
         all
     }
@@ -105,6 +119,7 @@ impl Started {
     pub(crate) fn start(&mut self, rank: usize, devices: i64) {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", self.test, "--nocapture"])
+            .envs(self.server.iter().map(|address| (SERVER, address)))
             .env(ROLE, format!("{rank} {} {devices} {}", self.size, self.folder.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

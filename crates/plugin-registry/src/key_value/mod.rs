@@ -2,8 +2,8 @@
 //!
 //! A plugin that drives devices of several processes at once requests a store from the framework
 //! ([`pjrt::KeyValueStore`]). One process sets the keys that the others wait for. [`InProcess`] serves clients within
-//! one process. `Redis`, of the feature `redis`, serves processes on any hosts. [`Prefixed`] separates the keys of
-//! plugins, and of runs of a program, that share a store.
+//! one process. `Redis`, of the feature `redis`, and `Etcd`, of the feature `etcd`, serve processes on any hosts.
+//! [`Prefixed`] separates the keys of plugins, and of runs of a program, that share a store.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,11 +20,19 @@
 //! ```
 
 mod answer;
+#[cfg(any(feature = "etcd", feature = "redis"))]
+mod deadline;
+#[cfg(feature = "etcd")]
+mod etcd;
+#[cfg(feature = "etcd")]
+mod etcd_gateway;
 mod in_process;
 mod prefixed;
 #[cfg(feature = "redis")]
 mod redis;
 
+#[cfg(feature = "etcd")]
+pub use self::etcd::{Etcd, EtcdError};
 #[cfg(feature = "redis")]
 pub use self::redis::{Redis, RedisError};
 pub use in_process::InProcess;

@@ -2,21 +2,16 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pjrt::{ErrorCode, KeyValueStore};
 use redis::{Client, Connection, IntoConnectionInfo};
 
 use super::answer::{Answer, late};
+use super::deadline::{Deadline, Pauses};
 
 /// The default timeout of operations that take no timeout.
 const OPERATION: Duration = Duration::from_secs(10);
-
-/// The shortest timeout for an answer, so that a fast server can still answer an operation whose time is almost up.
-const LEAST: Duration = Duration::from_millis(250);
-
-/// Pauses between attempts to reach a server: the first, and the longest.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// The error of opening a store.
 #[derive(Debug, thiserror::Error)]
@@ -132,7 +127,7 @@ impl Redis {
         deadline: Deadline,
         command: impl Fn(&mut Connection) -> redis::RedisResult<T>,
     ) -> Answer<T> {
-        let mut pause = PAUSES.0;
+        let mut pauses = Pauses::new();
         loop {
             let left = deadline.left_to_answer(self.operation);
             let attempt = {
@@ -157,8 +152,7 @@ impl Redis {
                 Ok(value) => return Ok(value),
                 Err(error) if error.is_io_error() && !deadline.is_over() => {
                     tracing::debug!(store = %self.name, %error, "trying the key-value store again");
-                    std::thread::sleep(pause.min(deadline.left(pause)));
-                    pause = (pause * 2).min(PAUSES.1);
+                    pauses.sleep(deadline);
                 }
                 Err(error) => return Err(self.fault(operation, &error)),
             }
@@ -205,38 +199,13 @@ fn channel_of(key: &str) -> String {
     format!("pjrt-put:{key}")
 }
 
-/// The deadline of an operation. `None` if the clock cannot represent it.
-#[derive(Clone, Copy)]
-struct Deadline(Option<Instant>);
-
-impl Deadline {
-    fn after(timeout: Duration) -> Self {
-        Self(Instant::now().checked_add(timeout))
-    }
-
-    fn is_over(self) -> bool {
-        self.0.is_some_and(|deadline| Instant::now() >= deadline)
-    }
-
-    /// Returns the time left, at most `limit`. Never zero, which sockets reject.
-    fn left(self, limit: Duration) -> Duration {
-        let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
-        left.min(limit).max(Duration::from_millis(1))
-    }
-
-    /// Returns the time left for an answer of the server.
-    fn left_to_answer(self, limit: Duration) -> Duration {
-        self.left(limit).max(LEAST)
-    }
-}
-
 impl KeyValueStore for Redis {
     fn get(&self, key: &str, timeout: Duration) -> Answer<Vec<u8>> {
         let deadline = Deadline::after(timeout);
         if let Some(value) = self.fetch(key, deadline)? {
             return Ok(value);
         }
-        let mut pause = PAUSES.0;
+        let mut pauses = Pauses::new();
         while !deadline.is_over() {
             match self.listen(key, deadline) {
                 Ok(Some(value)) => return Ok(value),
@@ -244,8 +213,7 @@ impl KeyValueStore for Redis {
                 Err(Wait::Failed(fault)) => return Err(fault),
                 Err(Wait::Broken(error)) if error.is_io_error() => {
                     tracing::debug!(store = %self.name, %error, "listening to the key-value store again");
-                    std::thread::sleep(pause.min(deadline.left(pause)));
-                    pause = (pause * 2).min(PAUSES.1);
+                    pauses.sleep(deadline);
                     if deadline.is_over() {
                         return Err(self.fault(&format!("SUBSCRIBE {key:?}"), &error));
                     }

@@ -1,0 +1,152 @@
+//! Servers of key-value stores, each for a single test.
+
+use std::io::{self, BufRead, BufReader, ErrorKind};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The programs that a test can start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerKind {
+    /// A Redis server, which stores no files.
+    Redis,
+    /// A cluster of one etcd server.
+    Etcd,
+}
+
+/// A server on a free port of this host. It ends when this value is dropped.
+#[derive(Debug)]
+pub struct Server {
+    kind: ServerKind,
+    process: Child,
+    port: u16,
+    folder: PathBuf,
+}
+
+static STARTED: AtomicU32 = AtomicU32::new(0);
+
+impl ServerKind {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Redis => "redis-server",
+            Self::Etcd => "etcd",
+        }
+    }
+
+    /// Starts a server. Returns `None` and prints a line if the program is not installed.
+    ///
+    /// # Panics
+    ///
+    /// If the server does not start.
+    pub fn start(self, test: &str) -> Option<Server> {
+        // Another program may take the port before the server does.
+        for _ in 0..5 {
+            let port = free_port();
+            match self.start_on(port, &[]) {
+                Ok(server) => return Some(server),
+                Err(error) if error.kind() == ErrorKind::NotFound => {
+                    println!("SKIPPED {test}: no program {}", self.program());
+                    return None;
+                }
+                Err(error) => println!("{} on port {port}: {error}", self.program()),
+            }
+        }
+        panic!("{} does not start", self.program());
+    }
+
+    /// Starts a server on that port, with further arguments.
+    ///
+    /// # Errors
+    ///
+    /// If the program is not installed, or ends.
+    pub fn start_on(self, port: u16, arguments: &[&str]) -> io::Result<Server> {
+        let count = STARTED.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pjrt-{}-{}-{count}", self.program(), std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&folder)?;
+        let (output, input) = io::pipe()?;
+        let mut command = Command::new(self.program());
+        match self {
+            Self::Redis => {
+                command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+                command.arg("--dir");
+            }
+            Self::Etcd => {
+                let client = format!("http://127.0.0.1:{port}");
+                command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+                command.args(["--listen-peer-urls", "http://127.0.0.1:0", "--logger", "zap", "--data-dir"]);
+            }
+        }
+        command.arg(&folder).args(arguments).stdin(Stdio::null()).stdout(input.try_clone()?).stderr(input);
+        let process = command.spawn();
+        // The command has the ends of the pipe to which the server writes.
+        drop(command);
+        let mut server = match process {
+            Ok(process) => Server { kind: self, process, port, folder },
+            Err(error) => {
+                std::fs::remove_dir_all(&folder)?;
+                return Err(error);
+            }
+        };
+        let mut lines = BufReader::new(output).lines();
+        let ready = match self {
+            Self::Redis => "Ready to accept connections",
+            Self::Etcd => "serving client traffic",
+        };
+        let is_ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains(ready));
+        // The server would block if its pipe were full.
+        std::thread::spawn(move || lines.for_each(drop));
+        if is_ready {
+            Ok(server)
+        } else {
+            let status = server.process.wait()?;
+            Err(io::Error::other(format!("it ended: {status}")))
+        }
+    }
+}
+
+impl Server {
+    /// The port of the server's clients.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The address of the server for its clients.
+    pub fn address(&self) -> String {
+        let scheme = match self.kind {
+            ServerKind::Redis => "redis",
+            ServerKind::Etcd => "http",
+        };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// Sends a signal, such as `STOP`, to the server.
+    ///
+    /// # Panics
+    ///
+    /// If the signal cannot be sent.
+    pub fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.process.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().expect("there is a shell");
+        assert!(status.success(), "{kill}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A port of this host that no program uses at the time of the call.
+///
+/// # Panics
+///
+/// If the host has none.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a free port");
+    listener.local_addr().expect("the listener has an address").port()
+}

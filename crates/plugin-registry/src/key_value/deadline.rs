@@ -1,0 +1,49 @@
+//! Deadlines of operations on a server, and pauses between attempts to reach it.
+
+use std::time::{Duration, Instant};
+
+/// The shortest timeout for an answer, so that a fast server can still answer an operation whose time is almost up.
+const LEAST: Duration = Duration::from_millis(250);
+
+/// The first pause, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// The deadline of an operation. `None` if the clock cannot represent it.
+#[derive(Clone, Copy)]
+pub(super) struct Deadline(Option<Instant>);
+
+impl Deadline {
+    pub(super) fn after(timeout: Duration) -> Self {
+        Self(Instant::now().checked_add(timeout))
+    }
+
+    pub(super) fn is_over(self) -> bool {
+        self.0.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Returns the time left, at most `limit`. Never zero, which sockets reject.
+    pub(super) fn left(self, limit: Duration) -> Duration {
+        let left = self.0.map_or(limit, |deadline| deadline.saturating_duration_since(Instant::now()));
+        left.min(limit).max(Duration::from_millis(1))
+    }
+
+    /// Returns the time left for an answer of the server.
+    pub(super) fn left_to_answer(self, limit: Duration) -> Duration {
+        self.left(limit).max(LEAST)
+    }
+}
+
+/// The growing pauses between attempts.
+pub(super) struct Pauses(Duration);
+
+impl Pauses {
+    pub(super) fn new() -> Self {
+        Self(PAUSES.0)
+    }
+
+    /// Sleeps for the next pause, at most until the deadline.
+    pub(super) fn sleep(&mut self, deadline: Deadline) {
+        std::thread::sleep(deadline.left(self.0));
+        self.0 = (self.0 * 2).min(PAUSES.1);
+    }
+}

@@ -1,0 +1,335 @@
+//! Requests to the JSON gateway that each etcd server has beside gRPC, over HTTP without TLS.
+
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use pjrt::ErrorCode;
+use serde_json::{Value, json};
+use ureq::http::Uri;
+use ureq::{Agent, Body};
+
+/// The port of etcd's clients.
+const PORT: u16 = 2379;
+
+/// The largest answer that is read. By default, etcd limits requests to 1.5 MiB.
+const LARGEST_ANSWER: u64 = 256 << 20;
+
+/// The error of a request.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub(super) code: ErrorCode,
+    pub(super) message: String,
+    pub(super) cause: Option<ureq::Error>,
+}
+
+impl Fault {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), cause: None }
+    }
+
+    /// Whether a later attempt, or an attempt at another server, may succeed.
+    pub(super) fn is_transient(&self) -> bool {
+        self.code == ErrorCode::UNAVAILABLE
+    }
+
+    fn connection(error: ureq::Error) -> Self {
+        let message = format!("{error}; check that the server is running and that the address is right");
+        Self { code: ErrorCode::UNAVAILABLE, message, cause: Some(error) }
+    }
+
+    /// Reads an answer with an HTTP status that is not a success.
+    fn answer(status: u16, text: &str) -> Self {
+        match serde_json::from_str::<Value>(text) {
+            Ok(error) if error["code"].is_u64() => Self::status(&error, "code"),
+            _ if status == 404 => Self::new(
+                ErrorCode::UNIMPLEMENTED,
+                "the server does not have etcd's JSON gateway; use the client address of etcd 3.4 or newer",
+            ),
+            _ => {
+                let code = if status >= 500 { ErrorCode::UNAVAILABLE } else { ErrorCode::INTERNAL };
+                Self::new(code, format!("HTTP status {status}: {}", text.trim()))
+            }
+        }
+    }
+
+    /// Reads an error of gRPC, whose codes are those of PJRT.
+    fn status(error: &Value, code: &str) -> Self {
+        let message = error["message"].as_str().or_else(|| error["error"].as_str()).unwrap_or("unknown error");
+        let raw = error[code].as_u64().and_then(|raw| u32::try_from(raw).ok());
+        let code = match raw.map_or(ErrorCode::UNKNOWN, ErrorCode::from_raw) {
+            ErrorCode::INVALID_ARGUMENT if is_about_credentials(message) => ErrorCode::UNAUTHENTICATED,
+            code => code,
+        };
+        let remedy = match code {
+            ErrorCode::UNAUTHENTICATED => "; write http://user:password@host:port",
+            _ if message.contains("authentication is not enabled") => "; write the address without user and password",
+            _ => "",
+        };
+        Self::new(code, format!("{message}{remedy}"))
+    }
+}
+
+/// Whether an error that etcd calls an invalid argument is about a missing or wrong user or password.
+fn is_about_credentials(message: &str) -> bool {
+    ["user name is empty", "authentication failed"].iter().any(|text| message.contains(text))
+}
+
+/// The value of a key, if it is set, and the revision of the store at which it was read.
+pub(super) struct Found {
+    pub(super) value: Option<Vec<u8>>,
+    pub(super) revision: i64,
+}
+
+#[derive(PartialEq, Eq)]
+struct Credentials {
+    user: String,
+    password: String,
+}
+
+/// The servers of a cluster.
+pub(super) struct Gateway {
+    agent: Agent,
+    /// The servers' addresses, without credentials: `http://host:port`.
+    endpoints: Vec<String>,
+    /// The index of the server that takes requests. The next server takes over when a request fails.
+    current: AtomicUsize,
+    credentials: Option<Credentials>,
+    token: Mutex<Option<String>>,
+}
+
+impl Gateway {
+    /// Reads addresses that are separated by commas.
+    pub(super) fn new(addresses: &str) -> Result<Self, String> {
+        let (mut endpoints, mut credentials) = (Vec::new(), None);
+        for address in addresses.split(',') {
+            let (endpoint, own) = endpoint(address.trim())?;
+            if own.is_some() && credentials.is_some() && own != credentials {
+                return Err("addresses of one cluster have different users or passwords".to_owned());
+            }
+            credentials = credentials.or(own);
+            endpoints.push(endpoint);
+        }
+        // Addresses within a cluster need no proxy.
+        let agent = Agent::config_builder().http_status_as_error(false).proxy(None).build().new_agent();
+        Ok(Self { agent, endpoints, current: AtomicUsize::new(0), credentials, token: Mutex::new(None) })
+    }
+
+    pub(super) fn endpoints(&self) -> &[String] {
+        &self.endpoints
+    }
+
+    /// Reads a key.
+    pub(super) fn range(&self, key: &str, timeout: Duration) -> Result<Found, Fault> {
+        let answer = self.call("/v3/kv/range", &json!({ "key": encode(key.as_bytes()) }), timeout)?;
+        let value = answer["kvs"].get(0).map(value_of).transpose()?;
+        let revision = number(&answer["header"]["revision"])?;
+        Ok(Found { value, revision })
+    }
+
+    /// Sets a key, which the server deletes with the lease.
+    pub(super) fn put(&self, key: &str, value: &[u8], lease: Option<&str>, timeout: Duration) -> Result<(), Fault> {
+        let mut request = json!({ "key": encode(key.as_bytes()), "value": encode(value) });
+        if let Some(lease) = lease {
+            request["lease"] = json!(lease);
+        }
+        self.call("/v3/kv/put", &request, timeout).map(drop)
+    }
+
+    /// Requests a lease. Returns its id.
+    pub(super) fn grant(&self, seconds: u64, timeout: Duration) -> Result<String, Fault> {
+        let answer = self.call("/v3/lease/grant", &json!({ "TTL": seconds.to_string() }), timeout)?;
+        answer["ID"].as_str().map(str::to_owned).ok_or_else(|| unreadable("/v3/lease/grant"))
+    }
+
+    /// Waits until a key is set at a revision or later. Returns `None` if the time is up, or if the server no longer
+    /// keeps the revision.
+    pub(super) fn watch(&self, key: &str, revision: i64, timeout: Duration) -> Result<Option<Vec<u8>>, Fault> {
+        let request = json!({
+            "create_request": { "key": encode(key.as_bytes()), "start_revision": revision.to_string() }
+        });
+        let body = self.send("/v3/watch", &request, timeout)?;
+        // The answer is one JSON document in each line, until the client closes the connection.
+        for line in BufReader::new(body.into_reader()).lines() {
+            let line = match line.map_err(ureq::Error::from) {
+                Ok(line) => line,
+                Err(ureq::Error::Timeout(_)) => return Ok(None),
+                Err(error) => return Err(self.fail(error)),
+            };
+            let message: Value = serde_json::from_str(&line).map_err(|_| unreadable("/v3/watch"))?;
+            if message["error"].is_object() {
+                return Err(Fault::status(&message["error"], "grpc_code"));
+            }
+            let result = &message["result"];
+            let put = result["events"].as_array().into_iter().flatten().find(|event| event["type"] != "DELETE");
+            if let Some(event) = put {
+                return value_of(&event["kv"]).map(Some);
+            }
+            if result["canceled"] == true {
+                return match result["cancel_reason"].as_str() {
+                    Some(reason) if result["compact_revision"].is_null() => {
+                        Err(Fault::new(ErrorCode::PERMISSION_DENIED, format!("the server ended the watch: {reason}")))
+                    }
+                    _ => Ok(None),
+                };
+            }
+        }
+        Err(Fault::new(ErrorCode::UNAVAILABLE, "the server closed the connection"))
+    }
+
+    /// Sends a request whose answer is one JSON document.
+    fn call(&self, path: &str, request: &Value, timeout: Duration) -> Result<Value, Fault> {
+        let text = read(self.send(path, request, timeout)?).map_err(|error| self.fail(error))?;
+        serde_json::from_str(&text).map_err(|_| unreadable(path))
+    }
+
+    /// Sends a request, with a token if the server requires one. Requests a new token once if the old one has expired.
+    fn send(&self, path: &str, request: &Value, timeout: Duration) -> Result<Body, Fault> {
+        let (token, is_old) = self.token(timeout)?;
+        match self.post(path, request, token.as_deref(), timeout) {
+            Err(fault) if is_old && fault.code == ErrorCode::UNAUTHENTICATED => {
+                *self.token.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                let (token, _) = self.token(timeout)?;
+                self.post(path, request, token.as_deref(), timeout)
+            }
+            answer => answer,
+        }
+    }
+
+    /// Returns the token of the user, if there is one, and whether it was requested earlier.
+    fn token(&self, timeout: Duration) -> Result<(Option<String>, bool), Fault> {
+        let Some(Credentials { user, password }) = &self.credentials else { return Ok((None, false)) };
+        let known = self.token.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.is_some() {
+            return Ok((known, true));
+        }
+        let path = "/v3/auth/authenticate";
+        let body = self.post(path, &json!({ "name": user, "password": password }), None, timeout)?;
+        let text = read(body).map_err(|error| self.fail(error))?;
+        let answer: Value = serde_json::from_str(&text).map_err(|_| unreadable(path))?;
+        let token = answer["token"].as_str().ok_or_else(|| unreadable(path))?.to_owned();
+        *self.token.lock().unwrap_or_else(PoisonError::into_inner) = Some(token.clone());
+        Ok((Some(token), false))
+    }
+
+    /// Sends a request to the current server.
+    fn post(&self, path: &str, request: &Value, token: Option<&str>, timeout: Duration) -> Result<Body, Fault> {
+        let endpoint = &self.endpoints[self.current.load(Ordering::Relaxed) % self.endpoints.len()];
+        let mut builder = self.agent.post(format!("{endpoint}{path}")).content_type("application/json");
+        if let Some(token) = token {
+            builder = builder.header("Authorization", token);
+        }
+        let sent = builder.config().timeout_global(Some(timeout)).build().send(request.to_string());
+        let (status, body) = match sent {
+            Ok(response) => (response.status(), response.into_body()),
+            Err(error) => return Err(self.fail(error)),
+        };
+        if status.is_success() {
+            return Ok(body);
+        }
+        let fault = Fault::answer(status.as_u16(), &read(body).map_err(|error| self.fail(error))?);
+        if fault.is_transient() {
+            self.next_server();
+        }
+        Err(fault)
+    }
+
+    /// Records that the connection to the current server failed.
+    fn fail(&self, error: ureq::Error) -> Fault {
+        self.next_server();
+        Fault::connection(error)
+    }
+
+    fn next_server(&self) {
+        self.current.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads an address. Returns it without credentials, and the credentials.
+fn endpoint(address: &str) -> Result<(String, Option<Credentials>), String> {
+    let form = "write http://host:port, or several addresses with commas between them";
+    // The address may contain a password, so the messages do not repeat it.
+    let uri: Uri = address.parse().map_err(|error| format!("the address is malformed ({error}); {form}"))?;
+    match uri.scheme_str() {
+        Some("http") => {}
+        Some("https") => {
+            return Err("connections with TLS are not supported; \
+                        write the http address of a proxy on this host, such as `etcd grpc-proxy`"
+                .to_owned());
+        }
+        _ => return Err(format!("the address does not begin with http://; {form}")),
+    }
+    let (Some(authority), Some(host)) = (uri.authority(), uri.host()) else {
+        return Err(format!("the address has no host; {form}"));
+    };
+    if host.is_empty() || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
+        return Err(format!("the address has more or less than a host and a port; {form}"));
+    }
+    let credentials = match authority.as_str().rsplit_once('@') {
+        Some((own, _)) => {
+            let (user, password) = own.split_once(':').unwrap_or((own, ""));
+            let decode = |text| percent_decode_str(text).decode_utf8().map(String::from);
+            match (decode(user), decode(password)) {
+                (Ok(user), Ok(password)) => Some(Credentials { user, password }),
+                _ => return Err("the user or password in the address is not UTF-8".to_owned()),
+            }
+        }
+        None => None,
+    };
+    Ok((format!("http://{host}:{}", uri.port_u16().unwrap_or(PORT)), credentials))
+}
+
+fn read(body: Body) -> Result<String, ureq::Error> {
+    body.into_with_config().limit(LARGEST_ANSWER).read_to_string()
+}
+
+fn encode(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// The value of a pair. JSON omits an empty one.
+fn value_of(pair: &Value) -> Result<Vec<u8>, Fault> {
+    let text = pair["value"].as_str().unwrap_or("");
+    STANDARD.decode(text).map_err(|error| Fault::new(ErrorCode::DATA_LOSS, format!("the value is not base64: {error}")))
+}
+
+/// A 64-bit number, which JSON writes as a string.
+fn number(value: &Value) -> Result<i64, Fault> {
+    value.as_str().and_then(|text| text.parse().ok()).ok_or_else(|| unreadable("a number"))
+}
+
+fn unreadable(what: &str) -> Fault {
+    Fault::new(ErrorCode::INTERNAL, format!("the answer to {what} is not what etcd's gateway answers"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let gateway = Gateway::new("http://a:1, http://u%40:p%3a@b,http://[::1]:7/").map_err(drop);
+        let gateway = gateway.unwrap_or_else(|()| panic!("not read"));
+        assert_eq!(gateway.endpoints(), ["http://a:1", "http://b:2379", "http://[::1]:7"]);
+        let own = gateway.credentials.as_ref().map(|own| (own.user.as_str(), own.password.as_str()));
+        assert_eq!(own, Some(("u@", "p:")));
+        let two_users = "http://a:b@c,http://d:e@f";
+        for wrong in ["", "a", "a:1", "https://a", "http://", "http://a/b", "http://a?b", "http://a:x", two_users] {
+            assert!(Gateway::new(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_not_from_etcd() {
+        let code = |status, text| Fault::answer(status, text).code;
+        assert_eq!(code(404, "not found"), ErrorCode::UNIMPLEMENTED);
+        assert_eq!(code(502, "<html>"), ErrorCode::UNAVAILABLE);
+        assert_eq!(code(400, "[]"), ErrorCode::INTERNAL);
+        assert_eq!(code(503, r#"{"code": 14, "message": "no leader"}"#), ErrorCode::UNAVAILABLE);
+        assert_eq!(code(400, r#"{"code": 3, "error": "etcdserver: user name is empty"}"#), ErrorCode::UNAUTHENTICATED);
+    }
+}
