@@ -4,6 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::{Error, sh};
 
@@ -27,13 +29,24 @@ const COVERAGE: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-l
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// The arguments of the task: `[--seconds N] [TARGET ...]`.
+/// When a target ends.
+#[derive(Clone, Copy)]
+pub(crate) enum Limit {
+    /// After that many seconds.
+    Seconds(u32),
+    /// After that many inputs.
+    Runs(u64),
+}
+
+/// The arguments of the task: `[--seconds N | --runs N] [TARGET ...]`.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
-    let (mut seconds, mut only) = (SECONDS, Vec::new());
+    let (mut limit, mut only) = (Limit::Seconds(SECONDS), Vec::new());
     let mut args = args.iter();
     while let Some(&arg) = args.next() {
         if arg == "--seconds" {
-            seconds = args.next().ok_or("--seconds needs a number")?.parse()?;
+            limit = Limit::Seconds(args.next().ok_or("--seconds needs a number")?.parse()?);
+        } else if arg == "--runs" {
+            limit = Limit::Runs(args.next().ok_or("--runs needs a number")?.parse()?);
         } else if TARGETS.iter().any(|(name, _)| *name == arg) {
             only.push(arg);
         } else {
@@ -41,7 +54,7 @@ pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
             return Err(format!("fuzz: unknown argument {arg}; the targets are {}", names.join(", ")).into());
         }
     }
-    run(seconds, &only).map(|passed| println!("{passed} fuzz targets without a finding"))
+    run(limit, &only).map(|passed| println!("{passed} fuzz targets without a finding"))
 }
 
 /// Checks that the targets can be built on this system.
@@ -54,8 +67,8 @@ pub(crate) fn available() -> Result<(), Error> {
         .map_err(|_| "there is no `c++` to build libFuzzer; install a C++ compiler".into())
 }
 
-/// Builds all targets and runs the named ones, or all, for some seconds each. Returns how many targets it ran.
-pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
+/// Builds all targets and runs the named ones, or all, each until the limit. Returns how many targets it ran.
+pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     available()?;
     let target = sh::target().join("fuzz");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -72,41 +85,66 @@ pub(crate) fn run(seconds: u32, only: &[&str]) -> Result<u64, Error> {
     ]);
     build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
     sh::run(&mut build)?;
-    let mut passed = 0;
-    for (name, extensions) in TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)) {
-        let folder = target.join("run").join(name);
-        let (seeds, found) = (folder.join("seeds"), folder.join("found"));
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
-        }
-        fs::create_dir_all(&found)?;
-        let count = copy_seeds(extensions, &seeds)?;
-        if count == 0 {
-            return Err(format!("fuzz target {name}: there is no file to start from").into());
-        }
-        let mut fuzz = Command::new(target.join(&triple).join("release").join(name));
-        // New inputs are stored in the first folder. Findings have a separate folder.
-        fuzz.arg(&seeds).arg(format!("-max_total_time={seconds}")).args(["-seed=1", "-timeout=60"]);
-        fuzz.arg(format!("-artifact_prefix={}/", found.display()));
-        // The fuzzer's output is only needed for a finding.
-        let said = sh::stderr(&mut fuzz).map_err(|error| finding(name, &found, &error))?;
-        let done = said.lines().rfind(|line| line.starts_with("Done ")).unwrap_or("Done 0 runs");
-        println!("fuzz target {name}: {count} seeds, {}", done.trim_start_matches("Done "));
-        if sh::number_before(done.trim_start_matches("Done "), " runs") == 0 {
-            return Err(format!("fuzz target {name} ran no input:\n{said}").into());
-        }
-        passed += 1;
+    let programs = target.join(&triple).join("release");
+    let targets = Mutex::new(TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)));
+    let passed = AtomicU64::new(0);
+    // A target uses one thread.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let work = || -> Result<(), String> {
+            loop {
+                let next = targets.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((name, extensions)) = next else { return Ok(()) };
+                let folder = target.join("run").join(name);
+                let said = fuzz(&programs.join(name), &folder, extensions, limit)
+                    .map_err(|error| format!("fuzz target {name} {error}"))?;
+                println!("fuzz target {name}: {said}");
+                passed.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let outcomes =
+            threads.into_iter().map(|thread| thread.join().map_err(|_| "a fuzz target: panic".to_owned())?);
+        outcomes.fold(Ok(()), Result::and)
+    })?;
+    Ok(passed.into_inner())
+}
+
+/// Runs a target in a new folder. Returns how many inputs it ran.
+fn fuzz(program: &Path, folder: &Path, extensions: &[&str], limit: Limit) -> Result<String, Error> {
+    let (seeds, found) = (folder.join("seeds"), folder.join("found"));
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
     }
-    Ok(passed)
+    fs::create_dir_all(&found)?;
+    let count = copy_seeds(extensions, &seeds)?;
+    if count == 0 {
+        return Err("has no file to start from".into());
+    }
+    let mut fuzz = Command::new(program);
+    // New inputs are stored in the first folder. Findings have a separate folder.
+    fuzz.arg(&seeds).args(["-seed=1", "-timeout=60"]).arg(match limit {
+        Limit::Seconds(seconds) => format!("-max_total_time={seconds}"),
+        Limit::Runs(runs) => format!("-runs={runs}"),
+    });
+    fuzz.arg(format!("-artifact_prefix={}/", found.display()));
+    // The fuzzer's output is only needed for a finding.
+    let said = sh::stderr(&mut fuzz).map_err(|error| finding(&found, &error))?;
+    let done =
+        said.lines().rfind(|line| line.starts_with("Done ")).unwrap_or("Done 0 runs").trim_start_matches("Done ");
+    if sh::number_before(done, " runs") == 0 {
+        return Err(format!("ran no input:\n{said}").into());
+    }
+    Ok(format!("{count} seeds, {done}"))
 }
 
 /// Creates the error for a finding.
-fn finding(name: &str, found: &Path, error: &Error) -> Error {
+fn finding(found: &Path, error: &Error) -> Error {
     let text = error.to_string();
     let start = text.find("panicked at").or_else(|| text.find("ERROR: libFuzzer")).unwrap_or(0);
     let excerpt: Vec<&str> = text[start..].lines().take(12).collect();
     format!(
-        "fuzz target {name} found an input, saved in {}:\n{}\nadd it to the tests of the reader's crate when it is fixed",
+        "found an input, saved in {}:\n{}\nadd it to the tests of the reader's crate when it is fixed",
         found.display(),
         excerpt.join("\n")
     )

@@ -196,7 +196,7 @@ impl Report {
     fn fuzz_targets(&mut self) {
         step("fuzz targets of the program readers");
         if self.part("fuzz targets under libFuzzer", fuzz::available()).is_some() {
-            let outcome = fuzz::run(10, &[]).map(|targets| self.passed += targets);
+            let outcome = fuzz::run(fuzz::Limit::Seconds(10), &[]).map(|targets| self.passed += targets);
             self.check("cargo xtask fuzz", outcome);
         }
     }

@@ -362,6 +362,16 @@ fn rejects_library_of_another_system() {
     let refused = machine.run(&["inspect", "-p", library.to_str().unwrap()]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("aarch64") && said.contains("x86_64"), "{said}");
+    let machine = machine.with("PJRT_PLUGIN_PATH", library.to_str().unwrap());
+    let listed = machine.json(&["list", "--json"]);
+    let names = |listed: &Value| -> Vec<String> {
+        let plugins = listed["plugins"].as_array().unwrap();
+        plugins.iter().map(|plugin| plugin["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!((names(&listed).len(), &listed["refused"]), (1, &Value::from(1)), "{listed:#}");
+    let all = machine.json(&["list", "--all", "--json"]);
+    let foreign = names(&all).iter().position(|name| name == "foreign").unwrap();
+    assert_eq!(all["plugins"][foreign]["usable"], false, "{all:#}");
 }
 
 #[test]

@@ -85,6 +85,11 @@ impl ClientInner {
         &self.parts.raw
     }
 
+    /// Whether the client was created here, not adopted.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.parts.raw.is_owned()
+    }
+
     pub(crate) fn in_flight(&self) -> &Arc<InFlight> {
         self.parts.in_flight()
     }
@@ -157,6 +162,10 @@ impl Client {
         &self.0
     }
 
+    pub(crate) fn into_inner(self) -> Arc<ClientInner> {
+        self.0
+    }
+
     pub(crate) fn from_inner(inner: Arc<ClientInner>) -> Self {
         Self(inner)
     }
@@ -203,7 +212,7 @@ impl Client {
         }
     }
 
-    fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
+    pub(crate) fn wait_for_operations(&self, until: Instant, timeout: Duration) -> Result<(), Error> {
         refuse_in_callback()?;
         match self.0.in_flight().wait(until) {
             0 => Ok(()),
@@ -211,45 +220,6 @@ impl Client {
                 "{left} operations of the client are still pending after {timeout:?}; wait longer, or check what \
                  blocks them"
             ))),
-        }
-    }
-
-    /// Waits as [`Client::synchronize`] does, then destroys the client. XLA's plugins wait for their runs when a client
-    /// is destroyed, so this also waits for untracked runs.
-    ///
-    /// Drop the client's buffers, executables, devices, events and other clones first. Call this before the process
-    /// ends, so that the plugin has no pending operations then.
-    ///
-    /// # Errors
-    ///
-    /// - Of kind [`Timeout`](crate::ErrorKind::Timeout) if operations are still pending after `timeout`, or if the
-    ///   plugin is still destroying the client. The destruction continues.
-    /// - Of kind [`InvalidArgument`](crate::ErrorKind::InvalidArgument) if other handles keep the client alive, and for
-    ///   calls from within a callback.
-    pub fn shutdown(self, timeout: Duration) -> Result<(), Error> {
-        let until = deadline(timeout);
-        self.wait_for_operations(until, timeout)?;
-        let in_flight = self.0.in_flight().clone();
-        let others = Arc::strong_count(&self.0).saturating_sub(1);
-        let Some(inner) = Arc::into_inner(self.0) else {
-            return Err(Error::invalid(format!(
-                "the client is kept alive by {others} other handles; drop its buffers, executables, devices and clones \
-                 first"
-            )));
-        };
-        // The destruction has no time limit, so it runs on another thread.
-        let ticket = in_flight.ticket();
-        let destroy = move || {
-            drop(inner);
-            drop(ticket);
-        };
-        if let Err(error) = std::thread::Builder::new().name("pjrt-destroy".to_owned()).spawn(destroy) {
-            // The closure, and with it the client, was dropped on this thread.
-            tracing::debug!(%error, "a client was destroyed without a thread of its own");
-        }
-        match in_flight.wait(until) {
-            0 => Ok(()),
-            _ => Err(Error::timeout(format!("the plugin is still destroying the client after {timeout:?}"))),
         }
     }
 
@@ -489,7 +459,8 @@ fn refuse_in_callback() -> Result<(), Error> {
     Ok(())
 }
 
-fn deadline(timeout: Duration) -> Instant {
+/// The time after `timeout`.
+pub(crate) fn deadline(timeout: Duration) -> Instant {
     let now = Instant::now();
     // If the clock cannot represent the deadline, use one that is 34 years away.
     now.checked_add(timeout).unwrap_or(now + Duration::from_secs(1 << 30))

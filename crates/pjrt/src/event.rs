@@ -150,14 +150,16 @@ impl Event {
     }
 
     /// Counts the run as pending until it has ended.
-    pub(crate) fn track(&self) {
+    pub(crate) fn track(&self, launch_id: i32) {
         let in_flight = self.raw.owner().in_flight().clone();
+        in_flight.began_run(launch_id);
         let ended = move |_| {
-            if in_flight.ended_run() {
+            if in_flight.ended_run(launch_id) {
                 exit::guard();
             }
         };
         if let Err((error, _)) = self.register(Box::new(ended), Count::Operation) {
+            self.raw.owner().in_flight().ended_run(launch_id);
             tracing::debug!(%error, "a run is not tracked");
         }
     }

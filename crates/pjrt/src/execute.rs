@@ -245,7 +245,7 @@ impl LoadedExecutable {
         // SAFETY: C3: the plugin created the event for this caller.
         let done = NonNull::new(event[0]).map(|raw| unsafe { Event::new(raw, self.handle().owner().clone()) });
         if tracked && let Some(done) = &done {
-            done.track();
+            done.track(options.map_or(0, |options| options.launch_id));
         }
         if let Some(options) = options {
             // The run may use the context and the callbacks even if the plugin returned invalid outputs.
@@ -302,7 +302,7 @@ impl LoadedExecutable {
         }
         execution.done.iter().for_each(|run| options.keep(callbacks.clone(), Some(run)));
         if self.handle().owner().tracks_runs() {
-            execution.done.iter().for_each(Event::track);
+            execution.done.iter().for_each(|run| run.track(options.launch_id));
         }
         for (list, device) in outputs.iter().zip(devices) {
             // SAFETY: the call succeeded, so the plugin filled the list.

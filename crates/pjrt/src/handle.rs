@@ -195,6 +195,10 @@ impl<T: Destroy<O>, O: Owner> MaybeOwned<T, O> {
         let handle = Handle { raw: SendPtr(raw), owner };
         Self { object: ManuallyDrop::new(Owned(handle)), is_owned: false }
     }
+
+    pub(crate) fn is_owned(&self) -> bool {
+        self.is_owned
+    }
 }
 
 impl<T: Destroy<O>, O: Owner> std::ops::Deref for MaybeOwned<T, O> {

@@ -1,5 +1,7 @@
 //! Counts the pending operations of a client, so that callers can wait for their end.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{
     AtomicBool, AtomicUsize,
     Ordering::{Relaxed, SeqCst},
@@ -20,6 +22,8 @@ pub(crate) struct InFlight {
     pub(crate) compiled: AtomicBool,
     /// Number of tracked runs that have ended.
     runs: AtomicUsize,
+    /// The number of pending tracked runs of each launch id except 0.
+    launches: Mutex<BTreeMap<i32, usize>>,
 }
 
 /// Counts one operation as pending until it is dropped.
@@ -32,9 +36,30 @@ impl InFlight {
         Ticket(self.clone())
     }
 
+    /// Records a tracked run before it ends.
+    pub(crate) fn began_run(&self, launch_id: i32) {
+        if launch_id != 0 {
+            *self.launches.lock().unwrap_or_else(PoisonError::into_inner).entry(launch_id).or_default() += 1;
+        }
+    }
+
+    /// The launch ids of the pending tracked runs, except 0.
+    pub(crate) fn launch_ids(&self) -> Vec<i32> {
+        self.launches.lock().unwrap_or_else(PoisonError::into_inner).keys().copied().collect()
+    }
+
     /// Counts a tracked run that has ended. Returns true for the first, second, fourth and so on. The caller then
     /// registers the exit guard again, because plugins create static objects at the first run of a program.
-    pub(crate) fn ended_run(&self) -> bool {
+    pub(crate) fn ended_run(&self, launch_id: i32) -> bool {
+        if launch_id != 0 {
+            let mut launches = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Entry::Occupied(mut pending) = launches.entry(launch_id) {
+                *pending.get_mut() -= 1;
+                if *pending.get() == 0 {
+                    pending.remove();
+                }
+            }
+        }
         (self.runs.fetch_add(1, Relaxed) + 1).is_power_of_two()
     }
 
@@ -86,6 +111,16 @@ mod tests {
     #[test]
     fn idle_wait_returns_at_once() {
         assert_eq!(Arc::new(InFlight::default()).wait(Instant::now()), 0);
+    }
+
+    #[test]
+    fn launch_ids_of_pending_runs() {
+        let in_flight = InFlight::default();
+        [0, 7, 7, -1].map(|id| in_flight.began_run(id));
+        in_flight.ended_run(7);
+        assert_eq!(in_flight.launch_ids(), [-1, 7]);
+        [0, 7, -1].map(|id| in_flight.ended_run(id));
+        assert_eq!(in_flight.launch_ids(), []);
     }
 
     #[test]

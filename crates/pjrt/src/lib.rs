@@ -115,6 +115,7 @@ mod run_callbacks;
 mod send_ptr;
 mod serialized;
 mod settable_event;
+mod shutdown;
 #[cfg(feature = "stablehlo")]
 pub mod stablehlo;
 mod topology;

@@ -27,9 +27,14 @@ fn ids_differ() -> bool {
 /// but a process with file capabilities may not open it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn marked_secure() -> bool {
-    // The C library returns 0 for a missing entry. The kernel writes both entries or neither.
-    let vector_is_readable = auxiliary(libc::AT_PAGESZ) != 0;
-    auxiliary(libc::AT_SECURE) != 0 || !vector_is_readable
+    is_secure(auxiliary(libc::AT_PAGESZ), auxiliary(libc::AT_SECURE))
+}
+
+/// Whether these entries of the auxiliary vector mark a process. The C library returns 0 for a missing entry. The kernel
+/// writes both entries or neither, and the size of a page is not 0.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn is_secure(page_size: libc::c_ulong, secure: libc::c_ulong) -> bool {
+    secure != 0 || page_size == 0
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -78,6 +83,12 @@ mod tests {
     #[test]
     fn ordinary_process_is_not_elevated() {
         assert!(!elevated());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn missing_vector_counts_as_elevated() {
+        assert!(is_secure(0, 0) && is_secure(4096, 1) && !is_secure(4096, 0));
     }
 
     #[cfg(target_os = "linux")]

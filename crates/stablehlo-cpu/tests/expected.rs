@@ -103,3 +103,18 @@ fn results_match_jax() {
     }
     assert!(failed == 0, "{failed} of {} programs failed:\n{failures}", programs.len());
 }
+
+/// XLA's CPU plugins end the process when they compile this call (`stablehlo::hazards`).
+#[test]
+fn top_k_without_a_comparator() {
+    let program = "func.func @main(%x: tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>) {
+  %0:2 = stablehlo.custom_call @TopK(%x) {api_version = 1 : i32} : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi32>)
+  return %0#0, %0#1 : tensor<2xf32>, tensor<2xi32>
+}";
+    let module = stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap();
+    let bytes = [1.0f32, 4.0, 2.0, 3.0].map(f32::to_ne_bytes).concat();
+    let x = Tensor::from_bytes(Pool::global(), DType::F32, &[4], &bytes).unwrap();
+    let results = compile(&module).unwrap().run(vec![x]).unwrap();
+    assert_eq!(results[0].bytes(), [4.0f32, 3.0].map(f32::to_ne_bytes).concat());
+    assert_eq!(results[1].bytes(), [1i32, 3].map(i32::to_ne_bytes).concat());
+}

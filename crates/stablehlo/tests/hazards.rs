@@ -17,8 +17,24 @@ fn of(program: &str) -> Vec<Hazard> {
         "text and artifact differ"
     );
     assert_eq!(may_have_hazards(program.as_bytes()), may_have_hazards(&artifact));
+    assert_eq!(found, of_hlo(program), "text and HLO differ");
     assert!(found.is_empty() || may_have_hazards(&artifact));
     found
+}
+
+#[cfg(feature = "hlo")]
+fn of_hlo(program: &str) -> Vec<Hazard> {
+    let module = stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap();
+    let hlo = stablehlo::write_hlo(&module).unwrap();
+    let found = hazards(&stablehlo::parse_hlo(hlo.clone(), stablehlo::VerifyLevel::FULL).unwrap());
+    assert!(found.is_empty() || may_have_hazards(&hlo));
+    found
+}
+
+#[cfg(not(feature = "hlo"))]
+fn of_hlo(program: &str) -> Vec<Hazard> {
+    println!("SKIPPED hazards in HLO: stablehlo is built without the feature hlo");
+    hazards(&stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap())
 }
 
 fn dimension_size(size: i64) -> Vec<Hazard> {

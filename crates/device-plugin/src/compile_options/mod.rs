@@ -10,6 +10,9 @@ use crate::{Error, Result};
 /// option per line, after its type. The fields are from the protocol descriptors in jaxlib 0.5.3, 0.10.2 and 0.12.0.1.
 const XLA: &str = include_str!("xla.txt");
 
+/// Options for TPUs that PyTorch/XLA 2.9 passes to every device if `ENABLE_COLLECTIVE_MATMUL_IN_MP` is set.
+const PYTORCH_XLA: [&str; 2] = ["xla_tpu_decompose_all_gather_einsum", "xla_tpu_decompose_einsum_reduce_scatter"];
+
 /// The named options that a backend takes, for
 /// [`NamedOptions::compile_options`](crate::features::NamedOptions::compile_options).
 ///
@@ -107,10 +110,12 @@ impl CompileOptionSchema {
 
     /// The options that XLA's own CPU and GPU plugins take: the fields of `DebugOptions`, such as
     /// `xla_embed_ir_in_executable`, and `exec_time_optimization_effort`, `memory_fitting_effort`, `optimization_level`
-    /// and `memory_fitting_level`. JAX users pass these on every platform.
+    /// and `memory_fitting_level`. JAX users pass these on every platform. It also has two options for TPUs that
+    /// PyTorch/XLA can pass to every device.
     pub fn xla() -> Self {
         let options = XLA.lines().filter_map(|line| line.split_once(' '));
-        Self::only(options.map(|(ty, name)| (name, CompileOptionType::of_name(ty))))
+        let options = options.map(|(ty, name)| (name, CompileOptionType::of_name(ty)));
+        Self::only(options.chain(PYTORCH_XLA.map(|name| (name, CompileOptionType::Bool))))
     }
 
     /// Adds an option.
@@ -189,6 +194,10 @@ mod tests {
             ("xla_gpu_auto_spmd_partitioning_memory_budget_ratio", Int64(1)),
             ("xla_dump_to", Text("/tmp".to_owned())),
             ("xla_gpu_enable_command_buffer", Text("FUSION".to_owned())),
+            // JAX passes this while it collects profiles.
+            ("xla_gpu_enable_command_buffer", Text(String::new())),
+            ("xla_tpu_decompose_all_gather_einsum", Bool(true)),
+            ("xla_tpu_decompose_einsum_reduce_scatter", Bool(true)),
             ("exec_time_optimization_effort", Double(0.0)),
             ("optimization_level", Int64(19)),
             ("optimization_level", Text("O1".to_owned())),

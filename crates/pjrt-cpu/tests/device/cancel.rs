@@ -91,6 +91,50 @@ fn client_ends_during_endless_loop() {
     }
 }
 
+#[test]
+fn shutdown_ends_endless_loop() {
+    let client = client(2);
+    let endless = compile(&client, ENDLESS);
+    let execution = launch(&client, &endless, 1);
+    drop((execution, endless));
+    client.shutdown(Duration::from_secs(60)).unwrap();
+}
+
+/// Shuts a client down while an endless loop is pending. `observe` sends the error of the run.
+fn shut_down(options: ClientOptions, launch_id: i32, observe: impl FnOnce(Execution, Sender<pjrt::Error>)) {
+    let client = plugin().client(&options.with("device_count", 2)).unwrap();
+    let endless = compile(&client, ENDLESS);
+    let execution = launch(&client, &endless, launch_id);
+    let (said, seen) = channel();
+    observe(execution, said);
+    drop(endless);
+    let error = client.shutdown(Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.kind(), pjrt::ErrorKind::Timeout, "{error}");
+    assert_eq!(seen.recv().unwrap().code(), ErrorCode::CANCELLED);
+}
+
+#[test]
+fn shutdown_cancels_run_with_callback() {
+    shut_down(ClientOptions::new(), 0, |execution, said| {
+        execution.done.on_ready(move |result| said.send(result.unwrap_err()).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn shutdown_cancels_run_with_pending_download() {
+    shut_down(ClientOptions::new(), 0, |execution, said| {
+        drop(execution.outputs[0].to_host_async::<i32>().unwrap());
+        execution.done.on_ready(move |result| said.send(result.unwrap_err()).unwrap()).unwrap();
+    });
+}
+
+#[test]
+fn shutdown_cancels_tracked_run() {
+    shut_down(ClientOptions::new().with_tracked_runs(), 7, |execution, said| {
+        execution.done.on_ready(move |result| said.send(result.unwrap_err()).unwrap()).unwrap();
+    });
+}
+
 /// The second replica counts forever, and the first waits for it in a collective.
 const DEADLOCK: &str = r#"
 func.func @main(%x: tensor<i32>) -> tensor<i32> {

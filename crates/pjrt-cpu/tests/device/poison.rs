@@ -3,10 +3,10 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, channel};
 
-use pjrt::{ErrorCode, ExecuteOptions, Input};
+use pjrt::{ElementType, ErrorCode, ExecuteOptions, Input, Shape};
 use pjrt_cpu::ffi;
 
-use crate::{LOOP, client, compile};
+use crate::{INCREMENT, LOOP, client, compile};
 
 /// The execution runs when the test allows it.
 const GATED: &str = "
@@ -72,7 +72,17 @@ fn poison_fails_execution_and_dependents() {
 fn poison_ends_wait_for_data() {
     let client = client(1);
     let device = client.default_device().unwrap();
-    let tracked: Vec<_> = (0..3).map(|index| device.track(&format!("transfer {index}")).unwrap().unwrap()).collect();
-    drop((client, device));
-    drop(tracked);
+    let increment = compile(&client, INCREMENT);
+    let shape = Shape::new(ElementType::F32, [4]);
+    let transfer = client.create_buffers_for_async_host_to_device(&[shape], &device.default_memory().unwrap()).unwrap();
+    let missing = transfer.retrieve_buffer(0).unwrap();
+    let options = ExecuteOptions::new().with_launch_id(4);
+    let execution = increment.execute_with([Input::from(&missing)], &options).unwrap();
+    assert!(!execution.done.is_ready().unwrap());
+    assert!(device.poison_execution(4, ErrorCode::UNAVAILABLE, "the sender is lost").unwrap());
+    assert_eq!(execution.done.wait().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    assert_eq!(execution.outputs[0].to_host::<f32>().unwrap_err().code(), ErrorCode::UNAVAILABLE);
+    // The argument is not affected.
+    transfer.transfer_last_data(0, 0, [1.0f32; 4].map(f32::to_ne_bytes).concat()).unwrap().wait().unwrap();
+    assert_eq!(increment.execute(&[&missing]).unwrap()[0].to_host::<f32>().unwrap(), [2.0; 4]);
 }

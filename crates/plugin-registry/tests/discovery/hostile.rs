@@ -17,7 +17,7 @@ fn processor_time() -> i64 {
 }
 
 /// Runs work that must take little processor time.
-fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
+pub(crate) fn soon<T>(what: &str, work: impl FnOnce() -> T) -> T {
     let start = processor_time();
     let done = work();
     let seconds = processor_time() - start;
