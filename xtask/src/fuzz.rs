@@ -72,11 +72,14 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     available()?;
     let target = sh::target().join("fuzz");
     let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    // Short runs do not make up for the time of an optimized build.
+    let profile = if matches!(limit, Limit::Seconds(..=SECONDS)) { "brief" } else { "release" };
     let mut build = sh::cargo();
     build.args([
         "build",
         "--quiet",
-        "--release",
+        "--profile",
+        profile,
         "--locked",
         "--manifest-path",
         "fuzz/Cargo.toml",
@@ -85,7 +88,7 @@ pub(crate) fn run(limit: Limit, only: &[&str]) -> Result<u64, Error> {
     ]);
     build.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", COVERAGE).env_remove("CARGO_ENCODED_RUSTFLAGS");
     sh::run(&mut build)?;
-    let programs = target.join(&triple).join("release");
+    let programs = target.join(&triple).join(profile);
     let targets = Mutex::new(TARGETS.iter().filter(|(name, _)| only.is_empty() || only.contains(name)));
     let passed = AtomicU64::new(0);
     // A target uses one thread.

@@ -91,7 +91,9 @@ fn main() -> ExitCode {
         ["header", "--check"] => header::run(true).and_then(|()| plugin_header::run(true)),
         ["c-library", args @ ..] => c_library::run(args),
         ["asan"] => asan::Nightly::find().and_then(|nightly| nightly.test(|_| true)),
-        ["exports"] => exports::elf().and_then(exports::run).map(|checked| println!("{checked} libraries")),
+        ["exports"] => exports::elf()
+            .and_then(|libraries| exports::run(libraries, workspace::Workspace::build()?))
+            .map(|checked| println!("{checked} libraries")),
         ["fuzz", args @ ..] => fuzz::arguments(args),
         ["book"] => tools::book(),
         ["burn", args @ ..] => burn::arguments(args),

@@ -61,7 +61,7 @@ pub(crate) fn run(all: bool) -> Result<(), Error> {
 
     report.c_and_cpp(headers.as_deref(), &plugin_files);
     report.fuzz_targets();
-    report.library_exports();
+    report.library_exports(workspace);
     if all {
         report.sanitizers();
     }
@@ -202,10 +202,10 @@ impl Report {
     }
 
     /// Checks the symbols of the shared libraries.
-    fn library_exports(&mut self) {
+    fn library_exports(&mut self, workspace: Workspace) {
         step("exports of the shared libraries");
         if let Some(libraries) = self.part("symbols of the shared libraries", exports::elf()) {
-            let outcome = exports::run(libraries).map(|checked| self.passed += checked);
+            let outcome = exports::run(libraries, workspace).map(|checked| self.passed += checked);
             self.check("cargo xtask exports", outcome);
         }
     }

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pjrt_types::ErrorCode;
+
 use crate::client::{Client, deadline};
-use crate::error::{Error, ErrorCode, ErrorKind};
+use crate::error::{Error, ErrorKind};
 
 /// How long cancelled runs may take to end. The embedded CPU device ends a run after its current step.
 const GRACE: Duration = Duration::from_secs(2);

@@ -10,8 +10,9 @@ use std::sync::Mutex;
 
 use crate::plain::Plain;
 use crate::real::refused;
+use device_plugin_testing::Exclusive;
 use pjrt::extensions::{CrossHostTransfers, Receive, Send, TaskIncarnation};
-use pjrt::{Client, ClientOptions, ElementType, Plugin, Shape};
+use pjrt::{Client, ClientOptions, ElementType, ErrorCode, ErrorKind, Plugin, Shape};
 use pjrt_sys::*;
 
 /// Bytes on their way, by receiver and key.
@@ -19,9 +20,17 @@ static MAILBOX: Mutex<BTreeMap<(i32, i64), Vec<u8>>> = Mutex::new(BTreeMap::new(
 /// The live processes of each call.
 static ALIVE: Mutex<Vec<Vec<(i32, i64)>>> = Mutex::new(Vec::new());
 
+/// The key of a transfer whose sender is lost.
+const LOST: i64 = -1;
+/// The key of a transfer for which the plugin creates no buffer.
+const FORGOTTEN: i64 = -2;
+
 unsafe fn list<'a, T>(data: *const T, len: usize) -> &'a [T] {
     if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(data, len) } }
 }
+
+/// The tests share the mailbox.
+static EXCLUSIVE: Exclusive = Exclusive::new();
 
 fn table() -> &'static PJRT_Api {
     unsafe { &*Plain::api().as_raw() }
@@ -77,7 +86,15 @@ unsafe extern "C" fn receive(args: *mut PJRT_Transfers_PJRT_Client_CrossHostRece
     unsafe { note(args.task_ids, args.incarnation_ids, args.num_tasks) };
     let (senders, keys) =
         unsafe { (list(args.src_global_device_ids, args.num_shapes), list(args.transfer_keys, args.num_shapes)) };
+    if keys.contains(&LOST) {
+        // An error that the device makes.
+        let mut name = PJRT_Client_PlatformName_Args::new();
+        return unsafe { table().PJRT_Client_PlatformName.unwrap()(&raw mut name) };
+    }
     for index in 0..args.num_shapes {
+        if keys[index] == FORGOTTEN {
+            continue;
+        }
         // Each process of this test sends to the other one: the receiver of device 0's data is device 1.
         let bytes = MAILBOX.lock().unwrap().remove(&(1 - senders[index], keys[index])).unwrap();
         let mut upload = PJRT_Client_BufferFromHostBuffer_Args::new();
@@ -112,6 +129,8 @@ fn client(plugin: &Plugin) -> Client {
 
 #[test]
 fn buffers_arrive_by_their_keys() {
+    let _turn = EXCLUSIVE.turn();
+    ALIVE.lock().unwrap().clear();
     let plugin = plugin();
     let (here, there) = (client(&plugin), client(&plugin));
     let transfers = plugin.extension::<CrossHostTransfers>().unwrap();
@@ -154,4 +173,23 @@ fn buffers_arrive_by_their_keys() {
     let device = other.default_device().unwrap();
     refused(transfers.receive(&device, &[], &[]), "cross_host_transfers", "a device of another plugin");
     assert!(MAILBOX.lock().unwrap().is_empty(), "refused transfers never reach the plugin");
+}
+
+#[test]
+fn failed_receives_are_errors() {
+    let _turn = EXCLUSIVE.turn();
+    let plugin = plugin();
+    let client = client(&plugin);
+    let transfers = plugin.extension::<CrossHostTransfers>().unwrap();
+    let device = client.default_device().unwrap();
+    let shape = Shape::new(ElementType::S32, []);
+    let receive = |key| Receive { shape: shape.clone(), from: 0, key };
+    let error = transfers.receive(&device, &[receive(LOST)], &[]).unwrap_err();
+    assert_eq!((error.kind(), error.code()), (ErrorKind::Plugin, ErrorCode::INVALID_ARGUMENT), "{error}");
+    // The buffer that arrived is destroyed with the error.
+    MAILBOX.lock().unwrap().insert((1, 50), 3i32.to_ne_bytes().to_vec());
+    let error = transfers.receive(&device, &[receive(50), receive(FORGOTTEN)], &[]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Malformed, "{error}");
+    MAILBOX.lock().unwrap().insert((1, 51), 4i32.to_ne_bytes().to_vec());
+    assert_eq!(transfers.receive(&device, &[receive(51)], &[]).unwrap()[0].to_host::<i32>().unwrap(), [4]);
 }
