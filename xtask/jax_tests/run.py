@@ -143,6 +143,10 @@ class Team:
         """The next report, which all workers agree on, or `None` if one of them has ended."""
         reports = reports_of(self.workers, seconds)
         if reports is None:
+            # A process closes its pipe a moment before the system reports its end.
+            patience = time.monotonic() + 10
+            while all(worker.process.poll() is None for worker in self.workers) and time.monotonic() < patience:
+                time.sleep(0.01)
             return None
         if "stop" not in reports[0]:
             return next((report for report in reports if "skipped_file" in report or "broken_file" in report), reports[0])

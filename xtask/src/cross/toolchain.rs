@@ -68,9 +68,9 @@ impl Toolchain {
 
     /// Writes a script that starts the compiler with its libraries.
     fn write_rustc(&self) -> Result<(), Error> {
-        let usr = self.folder.join("usr");
-        let usr = usr.to_str().ok_or("the path of the repository is not UTF-8")?;
-        let script = format!("#!/bin/sh\nLD_LIBRARY_PATH='{usr}/lib/x86_64-linux-gnu' exec '{usr}/bin/rustc' \"$@\"\n");
+        // The folder may be moved.
+        let script = "#!/bin/sh\nusr=$(dirname \"$0\")/usr\n\
+                      LD_LIBRARY_PATH=$usr/lib/x86_64-linux-gnu exec \"$usr/bin/rustc\" \"$@\"\n";
         fs::write(self.rustc(), script)?;
         sh::output(Command::new("chmod").arg("+x").arg(self.rustc()))?;
         let said = sh::output(Command::new(self.rustc()).arg("--version"))?;
