@@ -1,6 +1,7 @@
 //! Python environments, one for each supported version of JAX.
 
 use std::fs;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -55,6 +56,9 @@ impl Jax {
         sh::output(Command::new(base).args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--disable-pip-version-check", "--require-hashes"]);
+        if !std::io::stderr().is_terminal() {
+            pip.arg("--quiet");
+        }
         for file in requirements {
             pip.arg("-r").arg(sh::root().join(file));
         }
