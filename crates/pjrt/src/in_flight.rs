@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn launch_ids_of_pending_runs() {
         let in_flight = InFlight::default();
-        [0, 7, 7, -1].map(|id| in_flight.began_run(id));
+        [0, 7, 7, -1].into_iter().for_each(|id| in_flight.began_run(id));
         in_flight.ended_run(7);
         assert_eq!(in_flight.launch_ids(), [-1, 7]);
-        [0, 7, -1].map(|id| in_flight.ended_run(id));
+        [0, 7, -1].into_iter().for_each(|id| _ = in_flight.ended_run(id));
         assert_eq!(in_flight.launch_ids(), []);
     }
 
