@@ -368,7 +368,8 @@ fn rejects_library_of_another_system() {
         let plugins = listed["plugins"].as_array().unwrap();
         plugins.iter().map(|plugin| plugin["name"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!((names(&listed).len(), &listed["refused"]), (1, &Value::from(1)), "{listed:#}");
+    assert!(!names(&listed).contains(&"foreign".to_owned()), "{listed:#}");
+    assert!(listed["refused"].as_u64().unwrap() > 0, "{listed:#}");
     let all = machine.json(&["list", "--all", "--json"]);
     let foreign = names(&all).iter().position(|name| name == "foreign").unwrap();
     assert_eq!(all["plugins"][foreign]["usable"], false, "{all:#}");

@@ -17,24 +17,27 @@ fn of(program: &str) -> Vec<Hazard> {
         "text and artifact differ"
     );
     assert_eq!(may_have_hazards(program.as_bytes()), may_have_hazards(&artifact));
-    assert_eq!(found, of_hlo(program), "text and HLO differ");
+    if let Some(of_hlo) = of_hlo(program) {
+        assert_eq!(found, of_hlo, "text and HLO differ");
+    }
     assert!(found.is_empty() || may_have_hazards(&artifact));
     found
 }
 
+/// The hazards of the program in HLO. `None` if it cannot be written as HLO, as `set_dimension_size` cannot.
 #[cfg(feature = "hlo")]
-fn of_hlo(program: &str) -> Vec<Hazard> {
+fn of_hlo(program: &str) -> Option<Vec<Hazard>> {
     let module = stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap();
-    let hlo = stablehlo::write_hlo(&module).unwrap();
+    let hlo = stablehlo::write_hlo(&module).ok()?;
     let found = hazards(&stablehlo::parse_hlo(hlo.clone(), stablehlo::VerifyLevel::FULL).unwrap());
     assert!(found.is_empty() || may_have_hazards(&hlo));
-    found
+    Some(found)
 }
 
 #[cfg(not(feature = "hlo"))]
-fn of_hlo(program: &str) -> Vec<Hazard> {
+fn of_hlo(_: &str) -> Option<Vec<Hazard>> {
     println!("SKIPPED hazards in HLO: stablehlo is built without the feature hlo");
-    hazards(&stablehlo::parse(program.to_owned(), stablehlo::VerifyLevel::FULL).unwrap())
+    None
 }
 
 fn dimension_size(size: i64) -> Vec<Hazard> {
@@ -61,14 +64,17 @@ fn sizes_outside_the_dimension() {
 
 #[test]
 fn top_k_without_a_comparator() {
-    let call = |version: u32| {
-        of(&format!(
+    let top_k = |version: u32| {
+        format!(
             "func.func @main(%x: tensor<8xf32>) -> tensor<2xf32> {{
   %0 = stablehlo.custom_call @TopK(%x) {{api_version = {version} : i32}} : (tensor<8xf32>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }}"
-        ))
+        )
     };
+    let call = |version| of(&top_k(version));
+    #[cfg(feature = "hlo")]
+    assert!(of_hlo(&top_k(1)).is_some());
     assert_eq!(call(1), [Hazard::TopK { func: "main".to_owned() }]);
     assert_eq!(call(2), []);
 }

@@ -266,11 +266,19 @@ fn endpoint(address: &str) -> Result<(String, Option<Credentials>), String> {
     let (Some(authority), Some(host)) = (uri.authority(), uri.host()) else {
         return Err(format!("the address has no host; {form}"));
     };
+    let (own, place) = match authority.as_str().rsplit_once('@') {
+        Some((own, place)) => (Some(own), place),
+        None => (None, authority.as_str()),
+    };
     if host.is_empty() || !matches!(uri.path(), "" | "/") || uri.query().is_some() {
         return Err(format!("the address has more or less than a host and a port; {form}"));
     }
-    let credentials = match authority.as_str().rsplit_once('@') {
-        Some((own, _)) => {
+    let port = uri.port_u16();
+    if place != host && port.is_none() {
+        return Err(format!("the port is not a number; {form}"));
+    }
+    let credentials = match own {
+        Some(own) => {
             let (user, password) = own.split_once(':').unwrap_or((own, ""));
             let decode = |text| percent_decode_str(text).decode_utf8().map(String::from);
             match (decode(user), decode(password)) {
@@ -280,7 +288,7 @@ fn endpoint(address: &str) -> Result<(String, Option<Credentials>), String> {
         }
         None => None,
     };
-    Ok((format!("http://{host}:{}", uri.port_u16().unwrap_or(PORT)), credentials))
+    Ok((format!("http://{host}:{}", port.unwrap_or(PORT)), credentials))
 }
 
 fn read(body: Body) -> Result<String, ureq::Error> {
