@@ -362,7 +362,7 @@ fn rejects_library_of_another_system() {
     let refused = machine.run(&["inspect", "-p", library.to_str().unwrap()]);
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("aarch64") && said.contains("x86_64"), "{said}");
-    let machine = machine.with("PJRT_PLUGIN_PATH", library.to_str().unwrap());
+    machine.install("foreign", &library, |_| ());
     let listed = machine.json(&["list", "--json"]);
     let names = |listed: &Value| -> Vec<String> {
         let plugins = listed["plugins"].as_array().unwrap();
