@@ -429,13 +429,17 @@ def cut(x, *spec):
     return jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
 
 
-SHARDY = [False] if jax.__version_info__ < (0, 6) else [False, True]
-
-
-@pytest.mark.parametrize("shardy", SHARDY)
-def test_a_program_for_several_devices_calls_once(shardy):
+@pytest.fixture(params=["shardy", "gspmd"])
+def partitioner(request):
     before = jax.config.jax_use_shardy_partitioner
-    jax.config.update("jax_use_shardy_partitioner", shardy)
+    jax.config.update("jax_use_shardy_partitioner", request.param == "shardy")
+    jax.clear_caches()
+    yield request.param
+    jax.config.update("jax_use_shardy_partitioner", before)
+    jax.clear_caches()
+
+
+def test_a_program_for_several_devices_calls_once(partitioner):
     log = []
 
     @jax.jit
@@ -445,17 +449,63 @@ def test_a_program_for_several_devices_calls_once(shardy):
         z = jax.pure_callback(lambda x: np.asarray(x).T.copy(), jax.ShapeDtypeStruct((8, 4), np.float32), x)
         return y, z + 1
 
-    try:
-        x = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
-        y, z = f(cut(x, "x", "y"))
+    x = np.arange(1, 33, dtype=np.float32).reshape(4, 8)
+    y, z = f(cut(x, "x", "y"))
+    jax.effects_barrier()
+    np.testing.assert_array_equal(np.asarray(z), x.T + 1)
+    # Also compares the sign of zero.
+    assert np.signbit(np.asarray(y)).all()
+    assert len(log) == 1
+    np.testing.assert_array_equal(log[0], x)
+
+
+#: A partitioned program without results whose only effect is the call.
+EFFECTS = {
+    "print": lambda x: jax.debug.print("value {}", x.sum()),
+    "print of a part": lambda x: jax.debug.print("value {}", x[1, 2:4]),
+    "io_callback": lambda x: io_callback(lambda x: print("value", x), None, x.sum()),
+    "ordered io_callback": lambda x: io_callback(lambda x: print("value", x), None, x.sum(), ordered=True),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_a_program_with_effects_and_no_results(effect, partitioner, capsys):
+    x = np.arange(32, dtype=np.float32).reshape(4, 8)
+    f = jax.jit(EFFECTS[effect])
+    for run in range(2):
+        assert f(cut(x + run, "x", "y")) is None
         jax.effects_barrier()
-        np.testing.assert_array_equal(np.asarray(z), x.T + 1)
-        # Also compares the sign of zero.
-        assert np.signbit(np.asarray(y)).all()
-        assert len(log) == 1
-        np.testing.assert_array_equal(log[0], x)
-    finally:
-        jax.config.update("jax_use_shardy_partitioner", before)
+        value = x[1, 2:4] + run if effect == "print of a part" else (x + run).sum()
+        # One device makes the call for all devices.
+        assert capsys.readouterr().out == f"value {value}\n"
+
+
+#: JAX supports ordered prints only on one device.
+EFFECTS_OF_PARTS = {
+    "print": lambda x: jax.debug.print("value {}", x),
+    "io_callback": lambda x: io_callback(lambda x: print("value", x), None, x),
+    "ordered io_callback": lambda x: io_callback(lambda x: print("value", x), None, x, ordered=True),
+}
+
+
+@pytest.mark.parametrize("effect", EFFECTS_OF_PARTS)
+def test_effects_and_no_results_in_shard_map(effect, partitioner, capsys):
+    if jax.__version_info__ < (0, 6) and partitioner == "shardy":
+        pytest.skip(f"SKIPPED: JAX {jax.__version__} cannot lower a callback without results in shard_map with Shardy")
+    mesh = jax.sharding.Mesh(np.array(jax.devices("pjrt_cpu")[:4]), ("x",))
+    parts = jax.sharding.PartitionSpec("x")
+
+    def local(x):
+        assert EFFECTS_OF_PARTS[effect](x) is None
+        return ()
+
+    f = jax.jit(shard_map(local, mesh=mesh, in_specs=parts, out_specs=()))
+    x = np.arange(8, dtype=np.int32)
+    for run in range(2):
+        assert f(jax.device_put(x + run, jax.sharding.NamedSharding(mesh, parts))) == ()
+        jax.effects_barrier()
+        # Every device makes the call with its part, in any order.
+        assert sorted(capsys.readouterr().out.splitlines()) == sorted(f"value {part}" for part in np.split(x + run, 4))
 
 
 #: Solves a sparse system. The matrix has the rows [4, 1, 0], [0, 3, 0] and [1, 0, 2].

@@ -245,6 +245,59 @@ def test_outputs_have_memory_of_their_own():
     assert kept[0] == 7
 
 
+@pytest.mark.parametrize("spec", [("x", "y"), ("x",), (None, ("y", "x")), ()])
+def test_copies_of_arrays_on_several_devices_have_memory_of_their_own(spec):
+    mesh = jax.sharding.Mesh(np.array(DEVICES[:4]).reshape(2, 2), ("x", "y"))
+    x = np.arange(64.0).reshape(8, 8)
+    array = jax.device_put(x, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+    copies = [jnp.array(array, copy=True), jnp.copy(array), jax.jit(lambda x: x)(array)]
+
+    def pointers(array):
+        return {shard.data.unsafe_buffer_pointer() for shard in array.addressable_shards}
+
+    # Devices that received the same part from the host may use its memory in place. Copies share no memory.
+    assert len(set.union(*map(pointers, copies)) - pointers(array)) == 4 * len(copies)
+    array.delete()
+    for copy in copies:
+        assert copy.sharding.is_equivalent_to(array.sharding, 2)
+        np.testing.assert_array_equal(copy, x)
+
+
+def test_indexing_arrays_on_eight_devices():
+    code = """
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    x = np.arange(192, dtype=np.float32).reshape(8, 4, 6)
+    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+    specs = [P("x", "y"), P(("x", "y")), P(None, "x", "y")]
+    # The shapes of the parts, for each of the specifications.
+    cases = [
+        (np.s_[0], [(2, 6), (4, 6), (1, 3)]),
+        (np.s_[-1], [(2, 6), (4, 6), (1, 3)]),
+        (np.s_[2:6], [(4, 2, 6), (4, 4, 6), (4, 1, 3)]),
+        (np.s_[::2], [(4, 2, 6), (4, 4, 6), (4, 1, 3)]),
+        (np.s_[::-1], [(2, 2, 6), (1, 4, 6), (8, 1, 3)]),
+        (np.s_[:, 1], [(2, 6), (1, 6), (8, 3)]),
+        (np.s_[1, :, 2:4], [(2, 2), (4, 2), (1, 2)]),
+        (np.s_[..., -1], [(2, 2), (1, 4), (8, 1)]),
+        (np.s_[3, 2, 1], [(), (), ()]),
+    ]
+    for shardy in (True, False):
+        jax.config.update("jax_use_shardy_partitioner", shardy)
+        for index, shapes in cases:
+            for spec, shape in zip(specs, shapes):
+                part = jax.device_put(x, NamedSharding(mesh, spec))[index]
+                assert len(part.addressable_shards) == 8
+                assert part.sharding.shard_shape(part.shape) == shape, (index, spec, part.sharding)
+                np.testing.assert_array_equal(part, x[index])
+                for shard in part.addressable_shards:
+                    assert shard.data.shape == shape, (index, spec, shard)
+                    np.testing.assert_array_equal(shard.data, x[index][shard.index])
+    print("checked")
+    """
+    status, printed, errors = fresh(code, PJRT_CPU_DEVICES="8")
+    assert (status, printed) == (0, "checked"), errors
+
+
 @needs_package
 def test_a_donated_argument_is_returned_in_place():
     x = jnp.arange(1000.0)

@@ -65,6 +65,97 @@ def test_gradients_of_reduced_weights_match():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bincount_leaves_counts_of_the_parts(weighted, devices):
+    # The values -2 and 9 are outside the bins: JAX counts the first as 0, and drops the second.
+    x = np.array([3, 0, 1, 1, 4, 2, -2, 9, 1, 0, 3, 3, 2, 2, 9, 4], np.int32)
+    weights = np.arange(1.0, 17) if weighted else None
+
+    def expected(x, weights):
+        return np.bincount(np.clip(x, 0, 5), weights, minlength=6)[:5]
+
+    def count(out_sharding):
+        count = jax.jit(lambda x, weights: jnp.bincount(x, weights, length=5, out_sharding=out_sharding))
+        return count(*jax.tree.map(lambda x: jax.device_put(x, P("x")), (x, weights)))
+
+    with jax.set_mesh(mesh("pjrt_cpu", (devices,), ("x",))):
+        out = count(P(unreduced={"x"}))
+        assert out.sharding.spec == P(None, unreduced={"x"})
+        for i, part in enumerate(shards(out)):
+            own = np.s_[i * 16 // devices : (i + 1) * 16 // devices]
+            np.testing.assert_array_equal(part, expected(x[own], weights[own] if weighted else None))
+        np.testing.assert_array_equal(jax.sharding.reshard(out, P()), expected(x, weights))
+        np.testing.assert_array_equal(count(P()), expected(x, weights))
+
+
+@pytest.mark.parametrize("width", [None, 3])
+def test_segment_sum_leaves_sums_of_the_parts(width):
+    ids = np.array([0, 5, 2, 2, 1, 1, 1, 0, 4, 2, 9, 4, 0, 0, 5, 1], np.int32)
+    data = np.arange(16.0) if width is None else np.arange(16.0 * width).reshape(16, width)
+
+    def expected(data, ids):
+        sums = np.zeros((6, *data.shape[1:]))
+        # JAX drops rows whose segment does not exist.
+        np.add.at(sums, ids[ids < 6], data[ids < 6])
+        return sums
+
+    def total(out_sharding):
+        total = jax.jit(lambda data, ids: jax.ops.segment_sum(data, ids, num_segments=6, out_sharding=out_sharding))
+        return total(jax.device_put(data, P("x")), jax.device_put(ids, P("x")))
+
+    whole = (None,) * data.ndim
+    with jax.set_mesh(mesh("pjrt_cpu", (4,), ("x",))):
+        out = total(P(unreduced={"x"}))
+        assert out.sharding.spec == P(*whole, unreduced={"x"})
+        for i, part in enumerate(shards(out)):
+            np.testing.assert_array_equal(part, expected(data[4 * i : 4 * i + 4], ids[4 * i : 4 * i + 4]))
+        np.testing.assert_array_equal(jax.sharding.reshard(out, P()), expected(data, ids))
+        np.testing.assert_array_equal(total(P()), expected(data, ids))
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_gradients_of_microbatches_are_reduced_once(stacked):
+    """Accumulates gradients over microbatches as summands, and adds the devices' summands after the last one."""
+    rng = np.random.default_rng(0)
+    weights, batches = rng.standard_normal((3, 4, 4)), rng.standard_normal((5, 8, 4))
+
+    def loss(weights, x):
+        if stacked:
+            x, _ = jax.lax.scan(lambda x, w: (jnp.tanh(x @ w), None), x, weights)
+        else:
+            for w in weights:
+                x = jnp.tanh(x @ w)
+        return (x**2).sum()
+
+    def accumulate(weights, batches, zero):
+        def add(total, x):
+            return jax.tree.map(jnp.add, total, jax.grad(loss)(weights, x)), None
+
+        return jax.lax.scan(add, zero, batches)[0]
+
+    split = (lambda w: w) if stacked else tuple
+    with jax.default_device(jax.devices("cpu")[0]):
+        zero = split(np.zeros_like(weights))
+        expected = np.stack(jax.jit(accumulate)(split(weights), batches, zero))
+
+    def step(weights, batches):
+        zero = jax.sharding.reshard(jax.tree.map(jnp.zeros_like, weights), P(unreduced={"x"}))
+        total = accumulate(weights, batches, zero)
+        for grad in jax.tree.leaves(total):
+            assert jax.typeof(grad).sharding.spec.unreduced == {"x"}
+        return total, jax.sharding.reshard(total, P())
+
+    with jax.set_mesh(mesh("pjrt_cpu", (4,), ("x",))):
+        shared = jax.tree.map(lambda w: jax.device_put(w, P(reduced={"x"})), split(weights))
+        parts, whole = jax.jit(step)(shared, jax.device_put(batches, P(None, "x")))
+        np.testing.assert_allclose(np.stack(whole), expected, rtol=1e-12)
+        sums = [np.sum(shards(part), axis=0) for part in jax.tree.leaves(parts)]
+        np.testing.assert_allclose(sums[0] if stacked else np.stack(sums), expected, rtol=1e-12)
+        # The summands differ, so that the sum is not computed in each step.
+        assert not np.allclose(shards(jax.tree.leaves(parts)[0])[0], shards(jax.tree.leaves(parts)[0])[1])
+
+
 def test_shard_map_takes_and_returns_summands():
     with jax.set_mesh(mesh("pjrt_cpu", (2,), ("x",))):
         x = jax.sharding.reshard(jnp.arange(4.0), P(unreduced={"x"}))
