@@ -24,6 +24,7 @@ impl Default for Suite {
 mod tests {
     use std::collections::BTreeSet;
 
+    use crate::matching::selects;
     use crate::suite::Suite;
 
     #[test]
@@ -37,6 +38,29 @@ mod tests {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '.';
             assert!(name.chars().all(plain), "{}", case.id());
             assert!(case.clause().len() > 10 && !case.why().is_empty(), "{} lacks its clause or its reason", case.id());
+        }
+    }
+
+    /// The ids in the tables of `COVERAGE.md`. A `*` stands for any text.
+    fn covering() -> Vec<&'static str> {
+        let rows = include_str!("../COVERAGE.md").lines().filter(|line| line.starts_with("| "));
+        let code = rows.flat_map(|row| row.split('`').skip(1).step_by(2));
+        // The other code in the tables names files.
+        code.filter(|code| code.contains('.')).collect()
+    }
+
+    #[test]
+    fn cases_for_checks_of_other_suites_exist() {
+        let suite = Suite::new();
+        let ids = covering();
+        assert!(ids.len() > 100, "{} ids", ids.len());
+        for id in ids {
+            let found = if id.contains('*') {
+                suite.cases().iter().any(|case| selects(id, case.id()))
+            } else {
+                suite.find(id).is_some()
+            };
+            assert!(found, "COVERAGE.md names {id}, which the suite lacks");
         }
     }
 }

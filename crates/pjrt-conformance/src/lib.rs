@@ -24,6 +24,7 @@ mod context;
 mod data_case;
 pub mod diff;
 mod expectations;
+mod foreign;
 #[cfg(feature = "harness")]
 pub mod harness;
 mod machine;

@@ -1,5 +1,7 @@
 //! The table: its versions, struct sizes, slots, extensions and attributes.
 
+use std::collections::BTreeSet;
+
 use pjrt::{Function, Value};
 
 use crate::case::Profiles;
@@ -349,6 +351,20 @@ fn plugin(suite: &mut Suite) {
             let first = format!("{:?}", cx.plugin().attributes()?);
             let second = format!("{:?}", cx.plugin().attributes()?);
             ensure_eq!(second, first, "attributes of the second call");
+            Ok(())
+        });
+    suite
+        .case(
+            "abi.plugin.attributes_unique",
+            "pjrt_c_api_test: each attribute that PJRT_Plugin_Attributes returns has a name of its own",
+            "frameworks find an attribute by its name, and never see a second one of the same name",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .without_client()
+        .check(|cx| {
+            let attributes = cx.plugin().attributes()?;
+            let names: BTreeSet<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+            ensure_eq!(names.len(), attributes.len(), "number of different names");
             Ok(())
         });
     for (name, len) in [("stablehlo_current_version", 3), ("stablehlo_minimum_version", 3)] {

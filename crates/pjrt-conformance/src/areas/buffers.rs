@@ -8,8 +8,8 @@ use pjrt::{ElementType, ErrorCode, ExecuteOptions, Function, HostBufferSemantics
 use crate::case::Profiles;
 use crate::context::{Context, floats, shape};
 use crate::raw::{
-    self, GUARD, copy_raw_guarded, execute_keeping, execute_unchecked, read_destroyed, upload_reports_end,
-    with_reference,
+    self, GUARD, copy_raw_guarded, copy_raw_unchecked, execute_keeping, execute_unchecked, fail_copy, read_destroyed,
+    release_reference, upload_reports_end, with_reference,
 };
 use crate::stop::Stop;
 use crate::suite::Suite;
@@ -285,7 +285,6 @@ fn donation(suite: &mut Suite) {
             clause,
             "a caller may pass one array as two arguments, and donate one of them",
         )
-        .profiles(Profiles::FULL)
         .check(|cx| {
             let executable = cx.compile(&crate::program::main(
                 "%x: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<8xf32>",
@@ -590,6 +589,61 @@ fn pointers(suite: &mut Suite) {
                 Ok(())
             });
     }
+    for (name, offset, bytes) in [("offset_beyond_end", 41i64, 4i64), ("end_beyond_end", 36, 8), ("negative", -4, 4)] {
+        suite
+            .case(
+                format!("buffers.raw_copy.refused[range={name}]"),
+                "pjrt_c_api.h, PJRT_Buffer_CopyRawToHost: copies transfer_size bytes from offset, which are within the \
+                 buffer; XLA returns INVALID_ARGUMENT otherwise",
+                "a copy from behind the buffer reads other data of the process, or ends it",
+            )
+            .functions(&[Function::PJRT_Buffer_CopyRawToHost])
+            .isolated()
+            .check(move |cx| {
+                let buffer = cx.floats(&[1.0; 10])?;
+                buffer.wait()?;
+                // A device may pad the array.
+                let padding = i64::try_from(buffer.on_device_size()?).unwrap_or(40) - 40;
+                match copy_raw_unchecked(&buffer, if offset < 0 { offset } else { offset + padding }, bytes)? {
+                    Err(failure) => {
+                        ensure!(!failure.message().0.is_empty(), "the error has no message");
+                        Ok(())
+                    }
+                    Ok(()) => fail!("the plugin copied {bytes} bytes from {offset} of an array of 40 bytes"),
+                }
+            });
+    }
+    suite
+        .case(
+            "buffers.raw_copy.failed_future",
+            "pjrt_c_api.h, PJRT_Buffer_CopyRawToHostFuture: the copy ends with the error that the caller reports in place \
+             of a destination",
+            "an allocation that fails ends the copies that wait for it",
+        )
+        .functions(&[Function::PJRT_Buffer_CopyRawToHostFuture])
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0, 2.0])?;
+            let code = ErrorCode::RESOURCE_EXHAUSTED.as_raw();
+            let Err(failure) = fail_copy(&buffer, 8, code, "the reason")? else { fail!("the error was lost") };
+            ensure_eq!(failure.code(), Some(code), "code");
+            ensure!(failure.message().0.contains("the reason"), "the message is {:?}", failure.message().0);
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.pointer.release_without_reference",
+            "pjrt_c_api.h, PJRT_Buffer_DecreaseExternalReferenceCount: returns an error if the count is 0",
+            "a count below 0 frees memory that a view still reads",
+        )
+        .functions(&counts)
+        .isolated()
+        .check(|cx| {
+            let buffer = cx.floats(&[1.0; 100])?;
+            buffer.wait()?;
+            ensure!(release_reference(&buffer)?.is_err(), "the plugin released a reference that no caller held");
+            ensure!(floats(&buffer)? == [1.0; 100], "the contents changed");
+            Ok(())
+        });
     suite
         .case(
             "buffers.raw_copy.writes_within",

@@ -1,6 +1,6 @@
 //! Data: element types, ranks, strides, layouts and outputs.
 
-use pjrt::{ElementType, ErrorCode, HostArray, Layout, Placement, Shape};
+use pjrt::{ElementType, ErrorCode, Function, HostArray, Layout, Placement, Shape};
 
 use crate::case::Profiles;
 use crate::context::{Context, download, floats, shape, unsupported_type};
@@ -420,7 +420,7 @@ fn layouts(suite: &mut Suite) {
             "JAX copies an array to the host with these dimensions",
         )
         .profiles(Profiles::JAX)
-        .functions(&[pjrt::Function::PJRT_Buffer_UnpaddedDimensions])
+        .functions(&[Function::PJRT_Buffer_UnpaddedDimensions])
         .check(|cx| {
             for dimensions in [vec![], vec![5], vec![3, 7], vec![2, 0, 4]] {
                 let count = usize::try_from(dimensions.iter().product::<i64>()).unwrap_or(0);
@@ -436,12 +436,54 @@ fn layouts(suite: &mut Suite) {
             "JAX rejects arrays with dynamic dimensions",
         )
         .profiles(Profiles::JAX)
-        .functions(&[pjrt::Function::PJRT_Buffer_DynamicDimensionIndices])
+        .functions(&[Function::PJRT_Buffer_DynamicDimensionIndices])
         .check(|cx| {
             let buffer = cx.client()?.buffer_from_host(&[0.0f32; 6], &[2, 3])?;
             ensure_eq!(buffer.dynamic_dimension_indices()?, Vec::<usize>::new(), "dynamic dimensions");
             Ok(())
         });
+    suite
+        .case(
+            "data.query.dynamic_dimensions",
+            "pjrt_c_api.h, PJRT_Buffer_DynamicDimensionIndices and PJRT_Buffer_UnpaddedDimensions: the dimensions of \
+             bounded size, and the extents without padding",
+            "programs of bounded dynamic shapes return arrays whose size is known only after the run",
+        )
+        .check(|cx| {
+            let bounded = "tensor<2x?xf32, #stablehlo.bounds<?, 3>>";
+            let executable = cx.compile(&main(
+                "%x: tensor<2x3xf32>, %n: tensor<i32>",
+                bounded,
+                &format!(
+                    "  %y = stablehlo.set_dimension_size %x, %n, dim = 1 : (tensor<2x3xf32>, tensor<i32>) -> {bounded}\n  return %y : {bounded}"
+                ),
+            ))?;
+            let data = cx.client()?.buffer_from_host(&[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], &[2, 3])?;
+            let size = cx.client()?.buffer_from_host(&[2i32], &[])?;
+            let outputs = executable.execute(&[&data, &size])?;
+            let output = first(&outputs)?;
+            output.wait()?;
+            ensure_eq!(output.dynamic_dimension_indices()?, vec![1], "dynamic dimensions");
+            ensure_eq!(output.unpadded_dimensions()?, vec![2, 2], "extents without padding");
+            Ok(())
+        });
+    for (dimensions, name) in [(vec![], "scalar"), (vec![1000i64], "vector"), (vec![7, 5, 3], "rank3")] {
+        suite
+            .case(
+                format!("data.query.on_device_size[shape={name}]"),
+                "pjrt_c_api.h, PJRT_Buffer_OnDeviceSizeInBytes: the number of bytes of the buffer on the device",
+                "frameworks add up the sizes of their arrays to predict when the memory is full",
+            )
+            .profiles(Profiles::FRAMEWORKS)
+            .functions(&[Function::PJRT_Buffer_OnDeviceSizeInBytes])
+            .check(move |cx| {
+                let count = usize::try_from(dimensions.iter().product::<i64>()).unwrap_or(0);
+                let buffer = cx.client()?.buffer_from_host(&vec![1.0f32; count], &dimensions)?;
+                let size = buffer.on_device_size()?;
+                ensure!(size >= 4 * count, "an array of {} bytes has {size} bytes on the device", 4 * count);
+                Ok(())
+            });
+    }
     suite
         .case(
             "data.layout.default_is_reported",

@@ -1,138 +1,22 @@
-//! Clients, devices, memories, and programs on several devices.
+//! Devices, memories, and programs on several devices.
 
 use std::collections::BTreeSet;
 
-use pjrt::{CompileOptions, DeviceAssignment, ErrorCode, ExecuteOptions, Function, Input, Placement};
+use pjrt::{
+    CompileOptions, DeviceAssignment, ElementType, ErrorCode, ExecuteOptions, Function, Input, Placement, Value,
+};
 
 use crate::case::Profiles;
-use crate::context::floats;
+use crate::context::{floats, shape};
 use crate::raw::is_on;
 use crate::stop::Stop;
 use crate::suite::Suite;
 
 pub(crate) fn declare(suite: &mut Suite) {
-    client(suite);
     devices(suite);
     memories(suite);
     copies(suite);
     poison(suite);
-}
-
-fn client(suite: &mut Suite) {
-    suite
-        .case(
-            "client.query.platform_name",
-            "pjrt_c_api.h, PJRT_Client_PlatformName: a string that identifies the platform (cpu, gpu, tpu)",
-            "JAX selects lowering rules by this name",
-        )
-        .profiles(Profiles::MINIMAL)
-        .check(|cx| {
-            let name = cx.client()?.platform_name()?;
-            ensure!(!name.is_empty() && name.chars().all(|c| c.is_ascii_graphic()), "the platform's name is {name:?}");
-            ensure_eq!(cx.client()?.platform_name()?, name, "the name that the second call returned");
-            Ok(())
-        });
-    suite
-        .case(
-            "client.query.platform_version",
-            "pjrt_c_api.h, PJRT_Client_PlatformVersion: a human-readable version",
-            "the key of a compilation cache contains it",
-        )
-        .profiles(Profiles::MINIMAL)
-        .check(|cx| {
-            ensure!(!cx.client()?.platform_version()?.is_empty(), "the platform's version is empty");
-            Ok(())
-        });
-    suite
-        .case(
-            "client.query.process_index",
-            "pjrt_c_api.h, PJRT_Client_ProcessIndex: 0 for a client of one process",
-            "frameworks distribute data by process index",
-        )
-        .profiles(Profiles::MINIMAL)
-        .check(|cx| {
-            ensure_eq!(cx.client()?.process_index()?, 0, "process index");
-            Ok(())
-        });
-    suite
-        .case(
-            "client.create.first",
-            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
-            "without a client, nothing else can be checked",
-        )
-        .profiles(Profiles::MINIMAL)
-        .without_client()
-        .check(|cx| match cx.client() {
-            // The other cases are skipped for this reason.
-            Err(Stop::Skip(reason)) => Err(Stop::Fail(reason)),
-            other => other.map(drop),
-        });
-    suite
-        .case(
-            "client.create.second",
-            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
-            "tests and notebooks create one client after another",
-        )
-        .isolated()
-        .check(|cx| {
-            let data: Vec<f32> = vec![1.0, 2.0];
-            for _ in 0..3 {
-                let client = cx.new_client()?;
-                let buffer = client.buffer_from_host(&data, &[2])?;
-                ensure_eq!(floats(&buffer)?, data, "contents");
-            }
-            Ok(())
-        });
-    suite
-        .case(
-            "client.create.two_at_once",
-            "pjrt_c_api.h, PJRT_Client_Create: creates a client",
-            "two libraries in a process may use the same device",
-        )
-        .isolated()
-        .check(|cx| {
-            let first = cx.new_client()?;
-            let second = match cx.new_client() {
-                Ok(second) => second,
-                Err(stop) => return Err(Stop::Unsupported(format!("a second client at the same time: {stop:?}"))),
-            };
-            let (a, b) = (first.buffer_from_host(&[1.0f32], &[1])?, second.buffer_from_host(&[2.0f32], &[1])?);
-            drop(first);
-            ensure_eq!((floats(&b)?, floats(&a)?), (vec![2.0], vec![1.0]), "contents");
-            Ok(())
-        });
-    suite
-        .case(
-            "client.create.unknown_option",
-            "pjrt_c_api.h, PJRT_Client_Create: create_options are named values that the plugin defines; an error does \
-             not end the process",
-            "users misspell options",
-        )
-        .isolated()
-        .check(|cx| {
-            let options = cx.options().clone().with("pjrt_conformance_no_such_option", 1i64);
-            // Plugins may ignore or reject it.
-            if let Ok(client) = cx.plugin().client(&options) {
-                client.platform_name()?;
-            }
-            Ok(())
-        });
-    suite
-        .case(
-            "client.create.wrong_option_type",
-            "pjrt_c_api.h, PJRT_Client_Create: each of create_options has a type, which the plugin checks",
-            "XLA aborts if some options have the wrong type, which ends the user's session",
-        )
-        .isolated()
-        .check(|cx| {
-            for name in ["num_devices", "device_count", "allocator", "memory_fraction"] {
-                let options = cx.options().clone().with(name, "not a number");
-                if let Ok(client) = cx.plugin().client(&options) {
-                    client.platform_name()?;
-                }
-            }
-            Ok(())
-        });
 }
 
 fn devices(suite: &mut Suite) {
@@ -201,6 +85,19 @@ fn devices(suite: &mut Suite) {
             ensure_eq!(ids.len(), devices.len(), "number of different ids");
             Ok(())
         });
+    suite
+        .case(
+            "devices.list.ids_not_negative",
+            "pjrt_c_api_test: the id of every device is 0 or more",
+            "frameworks store -1 in a device assignment for a place without a device",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            for device in cx.client()?.devices()? {
+                ensure!(device.id()? >= 0, "a device has the id {}", device.id()?);
+            }
+            Ok(())
+        });
     for (name, clause) in [
         (
             "kind",
@@ -236,6 +133,51 @@ fn devices(suite: &mut Suite) {
                 let attributes = device.description()?.attributes()?;
                 let names: BTreeSet<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
                 ensure_eq!(names.len(), attributes.len(), "number of different names");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.description.coords",
+            "jaxlib: the attribute coords of a device is a list of integers, which has one length for all devices",
+            "JAX derives the order of a mesh's devices from the coordinates",
+        )
+        .profiles(Profiles::JAX)
+        .check(|cx| {
+            let mut lengths = BTreeSet::new();
+            for device in cx.client()?.devices()? {
+                let attributes = device.description()?.attributes()?;
+                match attributes.iter().find(|attribute| attribute.name == "coords").map(|attribute| &attribute.value) {
+                    None => lengths.insert(None),
+                    Some(Value::Int64List(coords)) => lengths.insert(Some(coords.len())),
+                    Some(other) => fail!("coords is {other}, not a list of integers"),
+                };
+            }
+            if lengths == BTreeSet::from([None]) {
+                return Err(Stop::Unsupported("the devices have no attribute coords".to_owned()));
+            }
+            ensure_eq!(lengths.len(), 1, "number of different lengths, where `None` is a device without coords");
+            Ok(())
+        });
+    suite
+        .case(
+            "devices.query.attributes",
+            "pjrt_c_api.h, PJRT_Device_GetAttributes: returns named values, which the caller frees",
+            "JAX reads properties that a device's description lacks, such as its location in a machine",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_Device_GetAttributes])
+        .check(|cx| {
+            for device in cx.client()?.addressable_devices()? {
+                let attributes = device.attributes()?;
+                let names: BTreeSet<&str> = attributes.iter().map(|attribute| attribute.name.as_str()).collect();
+                ensure!(!names.contains(""), "an attribute has no name");
+                ensure_eq!(names.len(), attributes.len(), "number of different names");
+                let again: Vec<String> = device.attributes()?.into_iter().map(|attribute| attribute.name).collect();
+                ensure!(
+                    again.iter().map(String::as_str).collect::<BTreeSet<_>>() == names,
+                    "the second call returned the attributes {again:?}, the first {names:?}"
+                );
             }
             Ok(())
         });
@@ -600,16 +542,41 @@ fn copies(suite: &mut Suite) {
 }
 
 fn poison(suite: &mut Suite) {
-    suite
-        .case(
-            "devices.poison.unknown_launch",
-            "pjrt_c_api.h, PJRT_Device_PoisonExecution: poisoned is true if the launch exists and was poisoned",
-            "frameworks end the runs of a distributed program after an error",
-        )
-        .functions(&[Function::PJRT_Device_PoisonExecution])
-        .check(|cx| {
+    let clause = "pjrt_c_api.h, PJRT_Device_PoisonExecution: poisoned is true if the launch exists and was poisoned";
+    let why = "frameworks end the runs of a distributed program after an error";
+    suite.case("devices.poison.unknown_launch", clause, why).functions(&[Function::PJRT_Device_PoisonExecution]).check(
+        |cx| {
             let poisoned = cx.device()?.poison_execution(123_456, ErrorCode::ABORTED, "the reason")?;
             ensure!(!poisoned, "the plugin poisoned a launch that does not exist");
+            Ok(())
+        },
+    );
+    suite
+        .case("devices.poison.pending_run", clause, why)
+        .functions(&[
+            Function::PJRT_Device_PoisonExecution,
+            Function::PJRT_Client_CreateBuffersForAsyncHostToDevice,
+            Function::PJRT_AsyncHostToDeviceTransferManager_TransferData,
+            Function::PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
+        ])
+        .isolated()
+        .check(|cx| {
+            let vector = shape(ElementType::F32, &[2]);
+            let manager = cx.client()?.create_buffers_for_async_host_to_device(&[vector], &cx.memory()?)?;
+            let input = manager.retrieve_buffer(0)?;
+            let executable = cx.add_one(2)?;
+            let run = executable.execute_with([Input::Borrow(&input)], &ExecuteOptions::new().with_launch_id(77))?;
+            let poisoned = cx.device()?.poison_execution(77, ErrorCode::ABORTED, "the reason")?;
+            let data: Vec<u8> = [1.0f32, 2.0].iter().flat_map(|value| value.to_ne_bytes()).collect();
+            manager.transfer_last_data(0, 0, data)?.wait()?;
+            if !poisoned {
+                ensure_eq!(floats(&run.outputs[0])?, vec![2.0, 3.0], "result of a run that was not poisoned");
+                return Err(Stop::Unsupported(
+                    "the plugin does not poison a run that waits for its argument".to_owned(),
+                ));
+            }
+            let Err(error) = run.outputs[0].wait() else { fail!("the result of a poisoned run has no error") };
+            ensure!(error.message().contains("the reason"), "the message is {:?}", error.message());
             Ok(())
         });
 }

@@ -4,7 +4,7 @@ use pjrt::{CompileOptions, ElementType, ErrorCode, Function, NamedValue, Program
 
 use crate::case::Profiles;
 use crate::context::{Context, shape};
-use crate::raw::{compile_followed_by, execute_unchecked, failing_compile};
+use crate::raw::{compile_followed_by, default_assignment, execute_unchecked, failing_compile};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -269,17 +269,31 @@ fn lookups(suite: &mut Suite) {
             }
             Ok(())
         });
-    for (name, replicas, partitions) in [("zero", 0usize, 1usize), ("too_many", 4096, 1)] {
+    // Name, replicas, partitions, and room for the assignment.
+    let assignments = [
+        ("zero", 0, 1, 1),
+        ("negative", -1, 1, 1),
+        ("too_many", 4096, 1, 4096),
+        ("small_buffer", 1, 1, 0),
+        ("overflow", i32::MAX, i32::MAX, 8),
+    ];
+    for (name, replicas, partitions, room) in assignments {
         suite
             .case(
                 format!("errors.lookup.default_assignment[case={name}]"),
                 "pjrt_c_api.h, PJRT_Client_DefaultDeviceAssignment: returns an error if the client has too few devices \
-                 for the replicas and partitions, or if their number is 0",
+                 for the replicas and partitions, if one of their numbers is not positive, or if default_assignment_size \
+                 is smaller than their product",
                 "a wrong number of replicas must not end the process",
             )
             .functions(&[Function::PJRT_Client_DefaultDeviceAssignment])
-            .check(move |cx| {
-                refused(cx.client()?.default_device_assignment(replicas, partitions), "this number of replicas")
+            .isolated()
+            .check(move |cx| match default_assignment(cx.client()?, replicas, partitions, room)? {
+                Err(failure) => {
+                    ensure!(!failure.message().0.is_empty(), "the error about this assignment has no message");
+                    Ok(())
+                }
+                Ok(()) => fail!("the plugin assigned {replicas} replicas of {partitions} partitions to {room} numbers"),
             });
     }
 }

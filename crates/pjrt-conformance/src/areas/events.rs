@@ -109,6 +109,30 @@ fn ready(suite: &mut Suite) {
         });
     suite
         .case(
+            "events.ready.concurrent_events",
+            "pjrt_c_api.h, PJRT_Buffer_ReadyEvent: several threads may ask for events of one buffer at the same time",
+            "several threads of a framework wait for the same result, each with an event of its own",
+        )
+        .profiles(Profiles::FRAMEWORKS)
+        .check(|cx| {
+            let executable = cx.add_one(1000)?;
+            let input = cx.floats(&[1.0; 1000])?;
+            for _ in 0..100 {
+                let outputs = executable.execute(&[&input])?;
+                let ready = || RawEvent::of_buffer(&outputs[0])?.wait().map(|result| result.is_ok());
+                let results: Vec<_> = std::thread::scope(|scope| {
+                    let waiters: Vec<_> = (0..4).map(|_| scope.spawn(ready)).collect();
+                    waiters.into_iter().map(std::thread::ScopedJoinHandle::join).collect()
+                });
+                for result in results {
+                    let fine = result.map_err(|_| Stop::Fail("a waiter panicked".to_owned()))??;
+                    ensure!(fine, "a waiter received an error");
+                }
+            }
+            Ok(())
+        });
+    suite
+        .case(
             "events.ready.foreign_thread",
             clause,
             "the thread that waits is often not the thread that started the run",

@@ -1,10 +1,11 @@
-//! Executables: queries, serialization, formats and versions of programs, and topologies.
+//! Executables: queries, formats and versions of programs, and topologies.
 
 use pjrt::{
-    CompileOptions, Device, DeviceAssignment, ElementType, ExecuteContext, ExecuteOptions, Function, Input,
-    LoadOptions, Placement, Program, SerializedExecutable, Shape, TopologyDescription,
+    CompileOptions, Device, DeviceAssignment, ElementType, ExecuteContext, ExecuteOptions, Function, Input, NamedValue,
+    Program, Shape, TopologyDescription, Value,
 };
 
+use super::serialization::SERIALIZE;
 use crate::case::Profiles;
 use crate::context::floats;
 use crate::program::{add_one, module};
@@ -13,7 +14,6 @@ use crate::suite::Suite;
 
 pub(crate) fn declare(suite: &mut Suite) {
     queries(suite);
-    serialization(suite);
     formats(suite);
     topology(suite);
 }
@@ -198,128 +198,6 @@ fn queries(suite: &mut Suite) {
         });
     suite
         .case(
-            "executables.query.parameter_memory_kinds",
-            "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: returns a memory kind for each parameter",
-            "frameworks offload weights and activations to the host",
-        )
-        .functions(&[Function::PJRT_Executable_ParameterMemoryKinds])
-        .check(|cx| {
-            let executable = cx.compile(&crate::program::binary("add", "tensor<2xf32>"))?;
-            ensure_eq!(executable.executable().parameter_memory_kinds()?.len(), 2, "number of kinds");
-            Ok(())
-        });
-}
-
-const SERIALIZE: &[Function] = &[Function::PJRT_Executable_Serialize, Function::PJRT_Executable_DeserializeAndLoad];
-
-fn serialization(suite: &mut Suite) {
-    let clause = "pjrt_c_api.h, PJRT_Executable_Serialize and PJRT_Executable_DeserializeAndLoad: the same plugin can \
-                  load what it serialized";
-    suite
-        .case(
-            "executables.serialize.round_trip",
-            clause,
-            "JAX's persistent compilation cache loads executables from disk",
-        )
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .check(|cx| {
-            let bytes = cx.add_one(2)?.executable().serialize()?;
-            let loaded = cx.client()?.deserialize_and_load(&bytes)?;
-            let input = cx.floats(&[1.0, 2.0])?;
-            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result of the loaded executable");
-            Ok(())
-        });
-    suite
-        .case("executables.serialize.loaded_twice", clause, "a cache may load the same entry several times")
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .check(|cx| {
-            let bytes = cx.add_one(2)?.executable().serialize()?;
-            let (first, second) =
-                (cx.client()?.deserialize_and_load(&bytes)?, cx.client()?.deserialize_and_load(&bytes)?);
-            let input = cx.floats(&[1.0, 2.0])?;
-            drop(first);
-            ensure_eq!(
-                floats(&second.execute(&[&input])?[0])?,
-                vec![2.0, 3.0],
-                "result after the other executable was destroyed"
-            );
-            Ok(())
-        });
-    suite
-        .case("executables.serialize.own_program", clause, "a cache contains many programs")
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .check(|cx| {
-            let (two, three) = (cx.add_one(2)?.executable().serialize()?, cx.add_one(3)?.executable().serialize()?);
-            for (bytes, data) in [(two, vec![1.0, 2.0]), (three, vec![1.0, 2.0, 3.0])] {
-                let loaded = cx.client()?.deserialize_and_load(&bytes)?;
-                let expected: Vec<f32> = data.iter().map(|x| x + 1.0).collect();
-                ensure_eq!(floats(&loaded.execute(&[&cx.floats(&data)?])?[0])?, expected, "result");
-            }
-            Ok(())
-        });
-    suite
-        .case("executables.serialize.original_dropped", clause, "the cache outlives the original executable")
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .check(|cx| {
-            let executable = cx.add_one(2)?;
-            let bytes = executable.executable().serialize()?.as_bytes().to_vec();
-            drop(executable);
-            let loaded = cx.client()?.deserialize_and_load(&SerializedExecutable::from_bytes(bytes)?)?;
-            let input = cx.floats(&[1.0, 2.0])?;
-            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
-            Ok(())
-        });
-    suite
-        .case(
-            "executables.serialize.other_client",
-            clause,
-            "a process loads executables from the cache of an earlier process",
-        )
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .isolated()
-        .check(|cx| {
-            let bytes = {
-                let client = cx.new_client()?;
-                let program = crate::program::for_plugin(&add_one(2), cx.plugin())?;
-                client.compile(&program, &CompileOptions::default())?.executable().serialize()?
-            };
-            let client = cx.new_client()?;
-            let loaded = client.deserialize_and_load(&bytes)?;
-            let input = client.buffer_from_host(&[1.0f32, 2.0], &[2])?;
-            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
-            Ok(())
-        });
-    suite
-        .case(
-            "executables.serialize.other_device",
-            "pjrt_c_api.h, PJRT_Executable_DeserializeAndLoad_Args: overridden_serialized_compile_options replace those of \
-             the executable",
-            "a process of a cluster loads a cached executable for its own device",
-        )
-        .profiles(Profiles::JAX)
-        .functions(SERIALIZE)
-        .devices(2)
-        .check(|cx| {
-            let devices = cx.devices(2)?;
-            let bytes = cx.add_one(2)?.executable().serialize()?;
-            let mut options = CompileOptions::default();
-            options.device_assignment = DeviceAssignment::new(1, 1, vec![i64::from(devices[1].id()?)]);
-            let loaded = cx
-                .client()?
-                .deserialize_and_load_with(&bytes, &LoadOptions::new().with_overridden_compile_options(options))?;
-            let ids: Vec<i32> = loaded.addressable_devices().iter().map(Device::id).collect::<Result<_, _>>()?;
-            ensure_eq!(ids, vec![devices[1].id()?], "devices of the loaded executable");
-            let input = cx.client()?.buffer_from_host_to(&[1.0f32, 2.0], &[2], Placement::Device(&devices[1]))?;
-            ensure_eq!(floats(&loaded.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
-            Ok(())
-        });
-    suite
-        .case(
             "executables.context.run",
             "pjrt_c_api.h, PJRT_ExecuteOptions: context is passed to the custom calls of the run",
             "frameworks pass a context to every run, also of programs without custom calls",
@@ -336,32 +214,57 @@ fn serialization(suite: &mut Suite) {
             }
             Ok(())
         });
-    for name in ["truncated", "extended", "altered", "empty"] {
-        suite
-            .case(
-                format!("executables.serialize.refused[bytes={name}]"),
-                "pjrt_c_api.h, PJRT_Executable_DeserializeAndLoad: returns an error for bytes that it cannot load",
-                "a full disk truncates cache entries; if loading them crashes, the user must delete the cache by hand",
-            )
-            .functions(SERIALIZE)
-            .isolated()
-            .check(move |cx| {
-                let payload = cx.add_one(2)?.executable().serialize()?.payload().to_vec();
-                let mut bytes = payload.clone();
-                match name {
-                    "truncated" => bytes.truncate(bytes.len() / 2),
-                    "extended" => bytes.extend([0xff; 16]),
-                    "altered" => bytes.iter_mut().skip(4).step_by(7).for_each(|byte| *byte ^= 0x55),
-                    _ => bytes.clear(),
-                }
-                match crate::raw::load_bytes(cx.client()?, &bytes)? {
-                    Err(_) => Ok(()),
-                    // Bytes after the end may be ignored.
-                    Ok(()) if name == "extended" => Ok(()),
-                    Ok(()) => Err(Stop::Fail(format!("the plugin loaded {name} bytes"))),
-                }
-            });
-    }
+    suite
+        .case(
+            "executables.query.compile_options_of_portable_program",
+            "pjrt_c_api.h, PJRT_Executable_GetCompileOptions: returns the options with which the program was compiled",
+            "caches and loaders compare the options",
+        )
+        .functions(&[Function::PJRT_Executable_GetCompileOptions])
+        .check(|cx| {
+            for portable in [false, true] {
+                let options = CompileOptions::default().with_portable_executable(portable);
+                let executable = cx.compile_with(&add_one(2), &options)?;
+                let found = executable.executable().compile_options()?;
+                ensure_eq!(found.compile_portable_executable, portable, "compile_portable_executable");
+            }
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.device_assignment_of_partitions",
+            "pjrt_c_api.h, PJRT_LoadedExecutable_GetDeviceAssignment: the device of each replica and partition",
+            "JAX reconstructs the mesh of a loaded program from it",
+        )
+        .profiles(Profiles::JAX)
+        .devices(2)
+        .functions(&[Function::PJRT_LoadedExecutable_GetDeviceAssignment])
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            // In another order than the default assignment.
+            let ids = vec![i64::from(devices[1].id()?), i64::from(devices[0].id()?)];
+            let assignment = DeviceAssignment::new(1, 2, ids)
+                .ok_or_else(|| Stop::Fail("the suite's assignment is not valid".to_owned()))?;
+            let mut options =
+                CompileOptions::default().with_num_partitions(2).with_device_assignment(assignment.clone());
+            options.use_spmd_partitioning = true;
+            let found = cx.compile_with(&add_one(2), &options)?.device_assignment()?;
+            ensure_eq!((found.num_replicas(), found.num_partitions()), (1, 2), "replicas and partitions");
+            ensure_eq!(found.devices(), assignment.devices(), "devices");
+            Ok(())
+        });
+    suite
+        .case(
+            "executables.query.parameter_memory_kinds",
+            "pjrt_c_api.h, PJRT_Executable_ParameterMemoryKinds: returns a memory kind for each parameter",
+            "frameworks offload weights and activations to the host",
+        )
+        .functions(&[Function::PJRT_Executable_ParameterMemoryKinds])
+        .check(|cx| {
+            let executable = cx.compile(&crate::program::binary("add", "tensor<2xf32>"))?;
+            ensure_eq!(executable.executable().parameter_memory_kinds()?.len(), 2, "number of kinds");
+            Ok(())
+        });
 }
 
 fn formats(suite: &mut Suite) {
@@ -380,6 +283,36 @@ fn formats(suite: &mut Suite) {
             ensure_eq!(floats(&executable.execute(&[&input])?[0])?, vec![2.0, 3.0], "result");
             Ok(())
         });
+    suite
+        .case(
+            "formats.hlo.module",
+            "pjrt_c_api.h, PJRT_Program: format hlo is a serialized HloModuleProto",
+            "PyTorch/XLA sends its programs in this format",
+        )
+        .profiles(Profiles::TORCH)
+        .check(|cx| {
+            let text = crate::program::main(
+                "%x: tensor<f32>, %y: tensor<3xf32>, %z: tensor<2x3xf32>",
+                "(tensor<2x3xf32>, tensor<f32>, tensor<3xf32>)",
+                "  %s = stablehlo.add %y, %y : tensor<3xf32>
+  return %z, %x, %s : tensor<2x3xf32>, tensor<f32>, tensor<3xf32>",
+            );
+            let code = stablehlo::write_hlo(&module(&text)?)
+                .map_err(|error| Stop::Fail(format!("the suite cannot write its program as HLO: {error}")))?;
+            let client = cx.client()?;
+            let compiled = client.compile(&Program::hlo(code), &CompileOptions::default());
+            let executable =
+                compiled.map_err(|error| Stop::Unsupported(format!("the plugin does not read HLO: {error}")))?;
+            let x = client.buffer_from_host(&[1.0f32], &[])?;
+            let y = cx.floats(&[2.0, 3.0, 4.0])?;
+            let z = client.buffer_from_host(&[5.0f32, 6.0, 7.0, 8.0, 9.0, 10.0], &[2, 3])?;
+            let outputs = executable.execute(&[&x, &y, &z])?;
+            ensure_eq!(outputs.len(), 3, "number of outputs");
+            ensure_eq!(floats(&outputs[0])?, vec![5.0, 6.0, 7.0, 8.0, 9.0, 10.0], "output 0");
+            ensure_eq!(floats(&outputs[1])?, vec![1.0], "output 1");
+            ensure_eq!(floats(&outputs[2])?, vec![4.0, 6.0, 8.0], "output 2");
+            Ok(())
+        });
     for minor in [0u32, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13] {
         suite
             .case(
@@ -393,7 +326,7 @@ fn formats(suite: &mut Suite) {
                     let attributes = cx.plugin().attributes()?;
                     Ok(attributes.iter().find(|attribute| attribute.name == name).and_then(
                         |attribute| match &attribute.value {
-                            pjrt::Value::Int64List(list) => Some(list.clone()),
+                            Value::Int64List(list) => Some(list.clone()),
                             _ => None,
                         },
                     ))
@@ -576,6 +509,37 @@ fn topology(suite: &mut Suite) {
             if let Ok(topology) = TopologyDescription::create(cx.plugin(), "no such topology", &[]) {
                 topology.platform_name()?;
             }
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.create.unnamed",
+            "pjrt_c_api.h, PJRT_TopologyDescription_Create: without a name and options, describes the default topology",
+            "frameworks compile ahead of time for the machine on which they run",
+        )
+        .functions(&[Function::PJRT_TopologyDescription_Create])
+        .isolated()
+        .check(|cx| {
+            let topology = TopologyDescription::create(cx.plugin(), "", &[])
+                .map_err(|error| Stop::Unsupported(format!("the plugin has no default topology: {error}")))?;
+            ensure_eq!(topology.platform_name()?, cx.client()?.platform_name()?, "platform");
+            ensure!(!topology.device_descriptions()?.is_empty(), "the topology has no devices");
+            Ok(())
+        });
+    suite
+        .case(
+            "topology.create.gpus",
+            "pjrt_c_api_gpu_test: the option topology is the number of slices, of hosts in each, and of devices in each",
+            "frameworks compile ahead of time for a cluster",
+        )
+        .profiles(Profiles::JAX)
+        .functions(&[Function::PJRT_TopologyDescription_Create])
+        .isolated()
+        .check(|cx| {
+            super::clients::requires_gpu_platform(&cx.client()?.platform_name()?)?;
+            let shape = [NamedValue::new("topology", Value::String("16 x 2 x 4".to_owned()))];
+            let topology = TopologyDescription::create(cx.plugin(), "", &shape)?;
+            ensure_eq!(topology.device_descriptions()?.len(), 128, "number of devices");
             Ok(())
         });
     suite

@@ -1,18 +1,22 @@
 //! Extensions of the C API.
 
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use pjrt::extensions::{
-    AbiVersions, ExecutableMetadata, Ffi, HostMemoryAllocator, Layouts, MemoryDescriptions, PhaseCompile, Profiler,
-    RawBuffers, Shardings, Streams,
+    AbiVersions, Callbacks, ExecutableMetadata, Ffi, HostMemoryAllocator, Layouts, MemoryDescriptions, PhaseCompile,
+    Profiler, RawBuffers, Shardings, Streams,
 };
-use pjrt::{ElementType, Shape};
+use pjrt::{ElementType, ErrorCode, Shape};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats};
-use crate::raw::write_raw;
+use crate::raw::{ABI_VERSION_PROBES, write_raw};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
-fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
+pub(super) fn extension<E: pjrt::extensions::PluginExtension>(cx: &Context) -> Result<E, Stop> {
     cx.plugin()
         .extension::<E>()
         .ok_or_else(|| Stop::Fail("the plugin lists the extension, but its table cannot be used".to_owned()))
@@ -30,6 +34,7 @@ fn minor_to_major(text: &str) -> Result<Vec<usize>, Stop> {
 pub(crate) fn declare(suite: &mut Suite) {
     layouts(suite);
     abi_versions(suite);
+    sizes(suite);
     others(suite);
 }
 
@@ -140,7 +145,59 @@ fn abi_versions(suite: &mut Suite) {
     });
 }
 
+fn sizes(suite: &mut Suite) {
+    for &(name, probe) in ABI_VERSION_PROBES {
+        suite
+            .case(
+                format!("extensions.abi_version.too_small[version={name}]"),
+                "pjrt_c_api_abi_version_extension.h: every struct begins with struct_size, and a size that is too small is \
+                 rejected with INVALID_ARGUMENT",
+                "an older framework passes shorter structs; reading beyond their end is undefined behaviour",
+            )
+            .extension(20)
+            .without_client()
+            .isolated()
+            .check(move |cx| match probe(cx.plugin(), 8) {
+                None => Err(Stop::Unsupported(format!("the extension cannot read the version of an {name}"))),
+                Some(Ok(())) => fail!("the extension accepted a struct of 8 bytes"),
+                Some(Err(failure)) => {
+                    let code = failure.code();
+                    let refused = [ErrorCode::INVALID_ARGUMENT, ErrorCode::UNIMPLEMENTED];
+                    ensure!(
+                        refused.iter().any(|refusal| Some(refusal.as_raw()) == code),
+                        "the code for a struct of 8 bytes is {code:?}: {}",
+                        failure.message().0
+                    );
+                    Ok(())
+                }
+            });
+    }
+}
+
 fn others(suite: &mut Suite) {
+    suite
+        .case(
+            "extensions.callbacks.fatal_error",
+            "pjrt_c_api_callback_extension.h: calls the registered callbacks of a type",
+            "a framework stores its state before a plugin ends the process",
+        )
+        .extension(14)
+        .isolated()
+        .check(|cx| {
+            let callbacks: Callbacks = extension(cx)?;
+            let (send, receive) = channel();
+            let send = Mutex::new(send);
+            callbacks.on_fatal_error(cx.client()?, move |code, message| {
+                // The case may have ended.
+                let _ = send.lock().unwrap_or_else(PoisonError::into_inner).send((code, message.to_owned()));
+            })?;
+            callbacks.report_fatal_error(cx.client()?, ErrorCode::INTERNAL, "the reason")?;
+            let Ok((code, message)) = receive.recv_timeout(Duration::from_secs(10)) else {
+                fail!("the callback was not called");
+            };
+            ensure_eq!((code, message.as_str()), (ErrorCode::INTERNAL, "the reason"), "code and message");
+            Ok(())
+        });
     suite
         .case(
             "extensions.memory_descriptions.default",

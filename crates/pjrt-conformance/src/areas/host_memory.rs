@@ -9,7 +9,7 @@ use pjrt::{Function, Placement};
 use crate::case::Profiles;
 use crate::context::{Context, floats};
 use crate::program::add_one;
-use crate::raw::{View, view_of};
+use crate::raw::{View, view_from, view_of, with_view_of};
 use crate::stop::Stop;
 use crate::suite::Suite;
 
@@ -18,14 +18,21 @@ const MAPPING: &[Function] = &[Function::PJRT_Client_DmaMap, Function::PJRT_Clie
 
 pub(crate) fn declare(suite: &mut Suite) {
     views(suite);
+    more_views(suite);
     mappings(suite);
 }
 
-/// A view of the numbers 0, 1, 2, … in memory of the host, if devices compute on such memory.
-fn view(cx: &Context) -> Result<View, Stop> {
-    if !cx.floats(&[1.0])?.is_on_cpu()? {
-        return Err(Stop::Unsupported("the device's memory is not the host's".to_owned()));
+/// Ends a case if devices do not compute on memory of the host.
+fn requires_host_memory(cx: &Context) -> Result<(), Stop> {
+    if cx.floats(&[1.0])?.is_on_cpu()? {
+        return Ok(());
     }
+    Err(Stop::Unsupported("the device's memory is not the host's".to_owned()))
+}
+
+/// A view of the numbers 0, 1, 2, … in memory of the host.
+fn view(cx: &Context) -> Result<View, Stop> {
+    requires_host_memory(cx)?;
     view_of(cx.client()?, &cx.memory()?)
 }
 
@@ -83,6 +90,70 @@ fn views(suite: &mut Suite) {
             drop(buffer);
             ensure_eq!(floats(&outputs[0])?, sums(&expected), "results");
             drop(outputs);
+            ensure!(
+                given_back.recv_timeout(Duration::from_secs(10)).is_ok(),
+                "the memory was not given back within 10 s"
+            );
+            Ok(())
+        });
+}
+
+fn more_views(suite: &mut Suite) {
+    let clause = "pjrt_c_api.h, PJRT_Client_CreateViewOfDeviceBuffer: creates a non-owned buffer from a pointer of the \
+                  device";
+    suite
+        .case("buffers.view.of_device_memory", clause, "DLPack imports arrays that another library has on the device")
+        .profiles(Profiles::JAX)
+        .functions(VIEW)
+        .functions(&[
+            Function::PJRT_Buffer_IncreaseExternalReferenceCount,
+            Function::PJRT_Buffer_DecreaseExternalReferenceCount,
+            Function::PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
+        ])
+        .check(|cx| {
+            // XLA's CPU plugins require aligned memory, and may keep small arrays in memory that is not.
+            let data: Vec<f32> = (0..1024u16).map(f32::from).collect();
+            let buffer = cx.floats(&data)?;
+            buffer.wait()?;
+            with_view_of(&buffer, |view| {
+                ensure_eq!(floats(view)?, data, "contents of the view");
+                let outputs = cx.compile(&add_one(data.len()))?.execute(&[view])?;
+                ensure_eq!(floats(&outputs[0])?, sums(&data), "results");
+                Ok(())
+            })?;
+            ensure_eq!(floats(&buffer)?, data, "contents after the view was destroyed");
+            Ok(())
+        });
+    suite
+        .case(
+            "buffers.view.unaligned",
+            "XLA: rejects a pointer with less than the alignment of its own memory; a plugin may also accept it",
+            "a slice of another library's array has any alignment, and vector code that ignores it crashes",
+        )
+        .profiles(Profiles::JAX)
+        .functions(VIEW)
+        .isolated()
+        .check(|cx| {
+            requires_host_memory(cx)?;
+            let Ok(View { buffer, expected, .. }) = view_from(cx.client()?, &cx.memory()?, 1) else { return Ok(()) };
+            ensure_eq!(floats(&buffer)?, expected, "contents");
+            let outputs = cx.compile(&add_one(expected.len()))?.execute(&[&buffer])?;
+            ensure_eq!(floats(&outputs[0])?, sums(&expected), "results");
+            Ok(())
+        });
+    suite
+        .case("buffers.view.copied", clause, "an imported array is copied to another device, and freed meanwhile")
+        .profiles(Profiles::JAX)
+        .functions(VIEW)
+        .functions(&[Function::PJRT_Buffer_CopyToDevice])
+        .devices(2)
+        .check(|cx| {
+            let devices = cx.devices(2)?;
+            let View { buffer, expected, given_back } = view(cx)?;
+            let copy = buffer.copy_to_device(&devices[1])?;
+            drop(buffer);
+            ensure_eq!(floats(&copy)?, expected, "contents of the copy");
+            drop(copy);
             ensure!(
                 given_back.recv_timeout(Duration::from_secs(10)).is_ok(),
                 "the memory was not given back within 10 s"

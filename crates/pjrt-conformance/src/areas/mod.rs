@@ -1,8 +1,10 @@
-//! The cases, one file for each area.
+//! The cases, one file for each area or large subject.
 
 mod abi;
 mod buffers;
+mod clients;
 mod collectives;
+mod custom_calls;
 mod data;
 mod devices;
 mod errors;
@@ -10,8 +12,12 @@ mod events;
 mod executables;
 mod extensions;
 mod host_memory;
+mod host_transfers;
 mod numerics;
 mod processes;
+mod repeated_donation;
+mod serialization;
+mod tpu_topology;
 mod transfers;
 
 use crate::suite::Suite;
@@ -23,12 +29,18 @@ pub(crate) fn declare(suite: &mut Suite) {
     events::declare(suite);
     errors::declare(suite);
     buffers::declare(suite);
+    repeated_donation::declare(suite);
     host_memory::declare(suite);
+    clients::declare(suite);
     devices::declare(suite);
     collectives::declare(suite);
     transfers::declare(suite);
+    host_transfers::declare(suite);
     executables::declare(suite);
+    serialization::declare(suite);
     extensions::declare(suite);
+    custom_calls::declare(suite);
+    tpu_topology::declare(suite);
     numerics::declare(suite);
     processes::declare(suite);
 }

@@ -1,6 +1,9 @@
 //! Transfers whose data arrives in pieces, and runs whose arguments arrive later.
 
-use pjrt::{AsyncHostToDeviceTransferManager, ElementType, ErrorCode, ExecuteOptions, Function, Input, Shape};
+use pjrt::{
+    AsyncHostToDeviceTransferManager, ElementType, ErrorCode, ExecuteOptions, Function, Input, Layout, NamedValue,
+    Shape, Value,
+};
 
 use crate::case::Profiles;
 use crate::context::{Context, floats, shape};
@@ -252,6 +255,53 @@ pub(crate) fn declare(suite: &mut Suite) {
             drop(manager);
             sent.wait()?;
             ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.metadata.accepted",
+            "pjrt_c_api.h, PJRT_AsyncHostToDeviceTransferManager_AddMetadata: attaches named values to the transfers",
+            "JAX attaches the name of an array for profiles",
+        )
+        .functions(NEEDED)
+        .functions(&[Function::PJRT_AsyncHostToDeviceTransferManager_AddMetadata])
+        .check(|cx| {
+            let manager = manager(cx, &[vector(2)])?;
+            manager.add_metadata(&[
+                NamedValue::new("pjrt_conformance_name", Value::String("weights".to_owned())),
+                NamedValue::new("pjrt_conformance_number", Value::Int64(3)),
+            ])?;
+            let buffer = manager.retrieve_buffer(0)?;
+            manager.transfer_last_data(0, 0, bytes(&[1.0, 2.0]))?.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![1.0, 2.0], "contents");
+            Ok(())
+        });
+    suite
+        .case(
+            "transfers.buffers.layout",
+            "pjrt_c_api.h, PJRT_Client_CreateBuffersForAsyncHostToDevice: device_layouts are the layouts of the buffers",
+            why,
+        )
+        .functions(NEEDED)
+        .check(|cx| {
+            let cube = shape(ElementType::F32, &[2, 2, 2]);
+            let order = Layout::new(vec![1, 0, 2]);
+            let created = cx
+                .client()?
+                .create_buffers_with_layouts_for_async_host_to_device(&[(cube, order)], &cx.memory()?);
+            let manager = created.map_err(|error| match error.code() {
+                ErrorCode::INVALID_ARGUMENT => {
+                    Stop::Unsupported(format!("the plugin creates only buffers of its own layout: {error}"))
+                }
+                _ => Stop::from(error),
+            })?;
+            let buffer = manager.retrieve_buffer(0)?;
+            if let Some(layout) = buffer.memory_layout()? {
+                ensure_eq!(layout.minor_to_major, vec![1, 0, 2], "order of the dimensions");
+            }
+            // The pieces are bytes of the buffer in its layout.
+            manager.transfer_last_data(0, 0, bytes(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]))?.wait()?;
+            ensure_eq!(floats(&buffer)?, vec![0.0, 4.0, 1.0, 5.0, 2.0, 6.0, 3.0, 7.0], "row-major contents");
             Ok(())
         });
     suite

@@ -5,10 +5,11 @@ use std::ptr::null_mut;
 use pjrt::raw::{AsRaw, own_buffer};
 use pjrt::{Buffer, Client, ElementType, LoadedExecutable};
 use pjrt_sys::{
-    AbiStruct, PJRT_Buffer, PJRT_Buffer_CopyRawToHost_Args, PJRT_Buffer_DecreaseExternalReferenceCount_Args,
+    AbiStruct, PJRT_Buffer, PJRT_Buffer_CopyRawToHost_Args, PJRT_Buffer_CopyRawToHostFuture_Args,
+    PJRT_Buffer_CopyRawToHostFuture_Callback_Args, PJRT_Buffer_DecreaseExternalReferenceCount_Args,
     PJRT_Buffer_IncreaseExternalReferenceCount_Args, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args,
-    PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args, PJRT_ExecuteOptions,
-    PJRT_LoadedExecutable_Execute_Args, slot,
+    PJRT_Buffer_ToHostBuffer_Args, PJRT_Buffer_Type, PJRT_Client_BufferFromHostBuffer_Args, PJRT_Error_Code,
+    PJRT_ExecuteOptions, PJRT_LoadedExecutable_Execute_Args, slot,
 };
 
 use super::events::RawEvent;
@@ -81,6 +82,57 @@ pub(crate) fn copy_raw_guarded(buffer: &Buffer, offset: i64, size: usize) -> Res
     Ok(memory[size..].to_vec())
 }
 
+/// Copies `size` bytes from `offset` with `PJRT_Buffer_CopyRawToHost` into memory of that size. The inner result is the
+/// plugin's: of the call, or of its event. The memory is leaked, because the plugin may use it after an error.
+pub(crate) fn copy_raw_unchecked(buffer: &Buffer, offset: i64, size: i64) -> Result<Result<(), Failure>, Stop> {
+    let plugin = buffer.client().plugin();
+    let memory = guarded(usize::try_from(size).unwrap_or(0));
+    let mut args = PJRT_Buffer_CopyRawToHost_Args::new();
+    args.buffer = buffer.as_raw();
+    args.dst = memory.as_mut_ptr().cast();
+    args.offset = offset;
+    args.transfer_size = size;
+    // SAFETY: C5: the destination stays writable until the process ends.
+    let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHost>(&plugin, &raw mut args) };
+    if let Err(failure) = called(result, "PJRT_Buffer_CopyRawToHost")? {
+        return Ok(Err(failure));
+    }
+    RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHost")?.wait()
+}
+
+/// Begins a copy of the first `size` bytes whose destination is provided later, and then reports an error instead of a
+/// destination. Returns the outcome of the copy's event.
+pub(crate) fn fail_copy(buffer: &Buffer, size: i64, code: u32, message: &str) -> Result<Result<(), Failure>, Stop> {
+    let plugin = buffer.client().plugin();
+    let mut args = PJRT_Buffer_CopyRawToHostFuture_Args::new();
+    args.buffer = buffer.as_raw();
+    args.transfer_size = size;
+    // SAFETY: C2: the buffer is live.
+    let result = unsafe { call::<slot::PJRT_Buffer_CopyRawToHostFuture>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_CopyRawToHostFuture")??;
+    let event = RawEvent::of(&plugin, args.event, "PJRT_Buffer_CopyRawToHostFuture")?;
+    let Some(callback) = args.future_ready_callback else { fail!("future_ready_callback is null") };
+    let mut outcome = PJRT_Buffer_CopyRawToHostFuture_Callback_Args::new();
+    outcome.callback_data = args.callback_data;
+    outcome.error_code = PJRT_Error_Code(code);
+    outcome.error_message = message.as_ptr().cast();
+    outcome.error_message_size = message.len();
+    // SAFETY: C2, C5: the function is called once, with the argument that came with it, and the text lives through the
+    // call.
+    unsafe { callback(&raw mut outcome) };
+    event.wait()
+}
+
+/// Releases an external reference. The inner result is the plugin's.
+pub(crate) fn release_reference(buffer: &Buffer) -> Result<Result<(), Failure>, Stop> {
+    let mut args = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
+    args.buffer = buffer.as_raw();
+    let plugin = buffer.client().plugin();
+    // SAFETY: C2: the buffer is live. A case may call this without a reference, which the plugin must refuse.
+    let result = unsafe { call::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(&plugin, &raw mut args) };
+    called(result, "PJRT_Buffer_DecreaseExternalReferenceCount")
+}
+
 /// Takes an external reference to a buffer in host memory, and passes a function that reads the first `len` bytes of the
 /// memory to `run`. Releases the reference afterwards.
 pub(crate) fn with_reference<T>(
@@ -108,11 +160,7 @@ pub(crate) fn with_reference<T>(
         copy
     };
     let outcome = run(&read);
-    let mut decrease = PJRT_Buffer_DecreaseExternalReferenceCount_Args::new();
-    decrease.buffer = buffer.as_raw();
-    // SAFETY: C2: the buffer is live, and this function holds a reference.
-    let result = unsafe { call::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(&plugin, &raw mut decrease) };
-    called(result, "PJRT_Buffer_DecreaseExternalReferenceCount")??;
+    release_reference(buffer)??;
     outcome
 }
 

@@ -7,11 +7,12 @@ use std::ptr::NonNull;
 use pjrt::raw::AsRaw;
 use pjrt::{Client, Plugin};
 use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args, PJRT_Error_ForEachPayload_Args,
-    PJRT_Error_GetCode_Args, PJRT_Error_Message_Args, PJRT_LoadedExecutable_Destroy_Args, PJRT_Program, Slot, slot,
+    AbiStruct, Extension, PJRT_Api, PJRT_Client_Compile_Args, PJRT_Error, PJRT_Error_Destroy_Args,
+    PJRT_Error_ForEachPayload_Args, PJRT_Error_GetCode_Args, PJRT_Error_Message_Args,
+    PJRT_LoadedExecutable_Destroy_Args, PJRT_Program, Slot, slot,
 };
 
-use super::table::function;
+use super::table::{extension_function, function};
 use crate::stop::Stop;
 
 /// An error object of a plugin, which is destroyed when this value is dropped.
@@ -115,6 +116,22 @@ where
     S::Return: Returned,
 {
     let function = function::<S>(plugin)?;
+    // SAFETY: C2: the arguments are valid by this function's contract.
+    let returned = unsafe { function(args) };
+    Some(returned.into_failure(plugin))
+}
+
+/// Calls a function of an extension. Returns `None` if the plugin lacks it.
+///
+/// # Safety
+///
+/// `args` points to arguments that keep the header's contract for the size they announce.
+pub(super) unsafe fn call_extension<S>(plugin: &Plugin, args: *mut S::Args) -> Option<Result<(), Failure>>
+where
+    S: Slot<Table: Extension>,
+    S::Return: Returned,
+{
+    let function = extension_function::<S>(plugin)?;
     // SAFETY: C2: the arguments are valid by this function's contract.
     let returned = unsafe { function(args) };
     Some(returned.into_failure(plugin))

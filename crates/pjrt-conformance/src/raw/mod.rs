@@ -4,24 +4,30 @@
 //! The worker loads a plugin on behalf of the person who requested its test, and runs it in a process of its own. A plugin
 //! that breaks contracts C1 to C11 of `docs/safety.md` may damage this process. The parent process then reports a crash.
 
+mod assignment;
 mod buffers;
 mod events;
 mod failure;
+mod handlers;
 mod objects;
 mod sizes;
 mod table;
+mod triton;
 mod view;
 
+pub(crate) use assignment::default_assignment;
 pub(crate) use buffers::{
-    GUARD, copy_raw_guarded, execute_keeping, execute_unchecked, host_size, load_bytes, read_guarded, read_with_size,
-    with_reference, write_raw, write_with_stride,
+    GUARD, copy_raw_guarded, copy_raw_unchecked, execute_keeping, execute_unchecked, fail_copy, host_size, load_bytes,
+    read_guarded, read_with_size, release_reference, with_reference, write_raw, write_with_stride,
 };
 pub(crate) use events::RawEvent;
 pub(crate) use failure::{Failure, compile_followed_by, failing_compile};
+pub(crate) use handlers::{add_data, calls, found, register_counter, register_gpu_counter, register_reader};
 pub(crate) use objects::{
     delete, delete_executable, get_executable, is_deleted, is_executable_deleted, is_on, read, read_destroyed,
     upload_reports_end,
 };
-pub(crate) use sizes::{Newer, OLDER, PROBES, newer};
+pub(crate) use sizes::{ABI_VERSION_PROBES, Newer, OLDER, PROBES, newer};
 pub(crate) use table::{MOST, chain};
-pub(crate) use view::{View, view_of};
+pub(crate) use triton::compile_triton;
+pub(crate) use view::{View, view_from, view_of, with_view_of};

@@ -2,9 +2,9 @@
 
 use pjrt::raw::AsRaw;
 use pjrt::{Buffer, Client, Device, LoadedExecutable, Memory, Plugin};
-use pjrt_sys::{AbiStruct, PJRT_Api, Slot, for_each_slot, slot};
+use pjrt_sys::{AbiStruct, Extension, PJRT_Api, Slot, extension_slot, for_each_slot, slot};
 
-use super::failure::{Failure, Returned, call};
+use super::failure::{Failure, Returned, call, call_extension};
 use crate::stop::Stop;
 
 /// Calls a function with a struct that announces `size` bytes and is zero otherwise.
@@ -21,6 +21,24 @@ where
     // finds no pointer.
     unsafe { call::<S>(plugin, &raw mut args) }
 }
+
+fn probe_extension<S>(plugin: &Plugin, size: usize) -> Option<Result<(), Failure>>
+where
+    S: Slot<Table: Extension>,
+    S::Return: Returned,
+{
+    let mut args = S::Args::new();
+    write_size(&mut args, size);
+    // SAFETY: C2: the struct announces less than a pointer's argument, so a function that reads only the announced bytes
+    // finds no pointer.
+    unsafe { call_extension::<S>(plugin, &raw mut args) }
+}
+
+/// Functions of the extension for versions of the ABI that read bytes, and their probes.
+pub(crate) const ABI_VERSION_PROBES: &[(&str, Probe)] = &[
+    ("runtime", probe_extension::<extension_slot::PJRT_RuntimeAbiVersion_FromProto> as Probe),
+    ("executable", probe_extension::<extension_slot::PJRT_ExecutableAbiVersion_FromProto> as Probe),
+];
 
 fn write_size<T: AbiStruct>(args: &mut T, size: usize) {
     // SAFETY: `AbiStruct`: the struct begins with its size.

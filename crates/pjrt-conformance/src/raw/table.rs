@@ -1,7 +1,7 @@
 //! Access to a plugin's own table.
 
 use pjrt::Plugin;
-use pjrt_sys::{PJRT_Api, PJRT_Extension_Base, Slot};
+use pjrt_sys::{Extension, PJRT_Api, PJRT_Extension_Base, Slot};
 
 /// A function of the table.
 pub(super) type Raw<S> = unsafe extern "C" fn(*mut <S as Slot>::Args) -> <S as Slot>::Return;
@@ -17,10 +17,23 @@ pub(super) fn function<S: Slot<Table = PJRT_Api>>(plugin: &Plugin) -> Option<Raw
     unsafe { slot.cast::<Option<Raw<S>>>().read() }
 }
 
+/// Returns a function of an extension, if the plugin has the extension and its table contains the function.
+pub(super) fn extension_function<S: Slot<Table: Extension>>(plugin: &Plugin) -> Option<Raw<S>> {
+    let node = chain(plugin).into_iter().find(|node| node.number == S::Table::TYPE.0)?;
+    if S::OFFSET + size_of::<usize>() > node.size {
+        return None;
+    }
+    // SAFETY: C1: the extension is readable for the size it announces, which contains the slot.
+    let slot = unsafe { node.table.byte_add(S::OFFSET) };
+    // SAFETY: C1: the slot is null or a function of this type.
+    unsafe { slot.cast::<Option<Raw<S>>>().read() }
+}
+
 /// An extension in the chain, as the plugin announces it.
 pub(crate) struct Node {
     pub(crate) number: u32,
     pub(crate) size: usize,
+    table: *const PJRT_Extension_Base,
 }
 
 /// Maximum number of extensions that [`chain`] follows.
@@ -37,7 +50,7 @@ pub(crate) fn chain(plugin: &Plugin) -> Vec<Node> {
     while !next.is_null() && nodes.len() < MOST {
         // SAFETY: C1: every extension begins with its base.
         let base = unsafe { next.read() };
-        nodes.push(Node { number: base.type_.0, size: base.struct_size });
+        nodes.push(Node { number: base.type_.0, size: base.struct_size, table: next });
         next = base.next;
     }
     nodes

@@ -36,17 +36,38 @@ pub(crate) struct View {
 
 /// Creates a view of 64 numbers of type `f32` in host memory. `memory` must be memory that the host can address.
 pub(crate) fn view_of(client: &Client, memory: &Memory) -> Result<View, Stop> {
+    Ok(view_from(client, memory, 0)?)
+}
+
+/// The same as [`view_of`], from the number at `first` to the end. Each number has 4 bytes, and the first one has the
+/// alignment that plugins require.
+pub(crate) fn view_from(client: &Client, memory: &Memory, first: u8) -> Result<View, pjrt::Error> {
+    let first = first.min(LEN);
     let mut data = Box::new(Aligned([0.0; LEN as usize]));
     for (value, number) in data.0.iter_mut().zip(0..LEN) {
         *value = f32::from(number);
     }
     let (send, given_back) = channel();
-    let expected = data.0.to_vec();
+    let expected = data.0[usize::from(first)..].to_vec();
     let owner = Owner { data, given_back: send };
-    let address = std::ptr::from_ref(&owner.data.0).cast_mut().cast();
-    let shape = Shape::new(ElementType::F32, [i64::from(LEN)]);
+    let address = std::ptr::from_ref(&owner.data.0[usize::from(first)..]).cast_mut().cast();
+    let shape = Shape::new(ElementType::F32, [i64::from(LEN - first)]);
     // SAFETY: A4: the owner keeps the memory, which has the size of the shape, and no code writes it. The cases do not
     // donate the buffer.
     let buffer = unsafe { client.create_view_of_device_buffer(address, &shape, None, memory, None, owner) }?;
     Ok(View { buffer, expected, given_back })
+}
+
+/// Passes a view of a buffer's own memory to `run`. The buffer must be ready.
+pub(crate) fn with_view_of<T>(buffer: &Buffer, run: impl FnOnce(&Buffer) -> Result<T, Stop>) -> Result<T, Stop> {
+    let reference = buffer.external_reference()?;
+    let (shape, memory) = (buffer.shape()?.clone(), buffer.memory()?);
+    let address = reference.address()?;
+    // SAFETY: A4: the reference keeps the memory, which has the size of the shape, and no code writes it. The cases do not
+    // donate the buffer, and wait for their reads.
+    let view = unsafe { buffer.client().create_view_of_device_buffer(address, &shape, None, &memory, None, ()) }?;
+    let outcome = run(&view);
+    drop(view);
+    drop(reference);
+    outcome
 }

@@ -1,0 +1,79 @@
+//! Serialized executables in the formats of other plugins.
+
+use pjrt::{CompileOptions, Program};
+
+/// A family of plugins with one format of serialized executables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Maker {
+    /// Plugins that are made with the crate `device-plugin`.
+    DevicePlugin,
+    /// XLA's own plugins, `ExecutableAndOptionsProto`.
+    Xla,
+}
+
+/// Serializes a program as a plugin of this family would, for a platform with this name and version.
+pub(crate) fn executable(maker: Maker, program: &Program, platform: &str, version: &str) -> Vec<u8> {
+    let options = CompileOptions::default().encode();
+    match maker {
+        Maker::DevicePlugin => {
+            let mut bytes = b"device-plugin executable 2\n".to_vec();
+            let fields: [&[u8]; 5] =
+                [platform.as_bytes(), version.as_bytes(), program.format().as_bytes(), program.code(), &options];
+            for field in fields {
+                bytes.extend((field.len() as u64).to_le_bytes());
+                bytes.extend(field);
+            }
+            // The executable has no compiled form, only the program.
+            bytes.extend(0u64.to_le_bytes());
+            bytes.extend(checksum(&bytes).to_le_bytes());
+            bytes
+        }
+        Maker::Xla => {
+            let mut bytes = Vec::new();
+            for (field, content) in [(1, &program.code()[..]), (2, &options[..]), (3, platform.as_bytes())] {
+                // The content of each field is preceded by its length.
+                varint(field << 3 | 2, &mut bytes);
+                varint(content.len() as u64, &mut bytes);
+                bytes.extend(content);
+            }
+            bytes
+        }
+    }
+}
+
+/// FNV-1a.
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// Appends a number as a protobuf does: seven bits in each byte, the lowest first.
+fn varint(mut number: u64, to: &mut Vec<u8>) {
+    while number >= 0x80 {
+        to.push(number.to_le_bytes()[0] | 0x80);
+        number >>= 7;
+    }
+    to.push(number.to_le_bytes()[0]);
+}
+
+#[cfg(test)]
+mod tests {
+    use pjrt::{ClientOptions, ErrorCode, Plugin};
+
+    use super::{Maker, executable};
+
+    /// The embedded device is made with `device-plugin`. It loads an executable in this form if the platform is its own.
+    #[test]
+    fn own_platform_is_loaded_and_another_is_refused() {
+        let client = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap().client(&ClientOptions::new()).unwrap();
+        let program = crate::program::for_plugin(&crate::program::add_one(2), &client.plugin()).unwrap();
+        let load = |platform: &str| {
+            let bytes = executable(Maker::DevicePlugin, &program, platform, &client.platform_version().unwrap());
+            // SAFETY: P2: the bytes contain a program, and no compiled form.
+            unsafe { client.deserialize_and_load_unchecked(&bytes) }
+        };
+        let loaded = load(&client.platform_name().unwrap()).unwrap();
+        let input = client.buffer_from_host(&[1.0f32, 2.0], &[2]).unwrap();
+        assert_eq!(loaded.execute(&[&input]).unwrap()[0].to_host::<f32>().unwrap(), [2.0, 3.0]);
+        assert_eq!(load("pjrt_conformance").unwrap_err().code(), ErrorCode::INVALID_ARGUMENT);
+    }
+}

@@ -1,0 +1,212 @@
+//! Handlers of custom calls, which the plugin calls through XLA's FFI.
+//!
+//! The structs follow `xla/ffi/api/c_api.h`. All versions of that interface begin with these fields.
+#![allow(dead_code, reason = "the structs have the fields of the interface, of which the handlers read some")]
+
+use std::ffi::{c_int, c_void};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering::SeqCst};
+
+use pjrt::extensions::{Ffi, GpuCustomCalls, GpuHandlers, HandlerTraits};
+use pjrt::{Client, ExecuteContext};
+
+use crate::stop::Stop;
+
+/// `XLA_FFI_Extension_Metadata`.
+const METADATA: c_int = 1;
+/// `XLA_FFI_ExecutionStage_EXECUTE`.
+const EXECUTE: c_int = 3;
+/// Position of `XLA_FFI_ExecutionContext_Get` among the functions.
+const CONTEXT_GET: usize = 6;
+
+#[repr(C)]
+struct Extension {
+    struct_size: usize,
+    kind: c_int,
+    next: *mut Self,
+}
+
+#[repr(C)]
+struct MetadataExtension {
+    base: Extension,
+    metadata: *mut Metadata,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Version {
+    struct_size: usize,
+    extension_start: *mut Extension,
+    major: c_int,
+    minor: c_int,
+}
+
+/// The first fields of `XLA_FFI_Metadata`.
+#[repr(C)]
+struct Metadata {
+    struct_size: usize,
+    version: Version,
+}
+
+/// The first fields of `XLA_FFI_Api`.
+#[repr(C)]
+struct Api {
+    struct_size: usize,
+    extension_start: *mut Extension,
+    version: Version,
+    internal: *const c_void,
+    functions: [Option<ContextGet>; CONTEXT_GET + 1],
+}
+
+/// The first fields of `XLA_FFI_CallFrame`.
+#[repr(C)]
+struct Frame {
+    struct_size: usize,
+    extension_start: *mut Extension,
+    api: *const Api,
+    context: *mut c_void,
+    stage: c_int,
+}
+
+/// `XLA_FFI_ExecutionContext_Get_Args`.
+#[repr(C)]
+struct ContextGetArgs {
+    struct_size: usize,
+    extension_start: *mut Extension,
+    context: *mut c_void,
+    type_id: *mut i64,
+    data: *mut c_void,
+}
+
+/// `XLA_FFI_ExecutionContext_Get`. The other functions before it have other types, and are not called.
+type ContextGet = unsafe extern "C" fn(*mut ContextGetArgs) -> *mut c_void;
+
+/// Calls of [`count`] and of [`count_untyped`] so far.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+/// The type of the data that [`read_data`] asks for, and the address that it found.
+static TYPE: AtomicI64 = AtomicI64::new(0);
+static FOUND: AtomicUsize = AtomicUsize::new(0);
+/// Whether the plugin refused to answer.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Number of calls of the handlers that this module registered, except those that read data.
+pub(crate) fn calls() -> usize {
+    CALLS.load(SeqCst)
+}
+
+/// The frame of a call that executes the handler's work. Returns `None` for other calls, after it has answered a question
+/// for the handler's version.
+///
+/// # Safety
+///
+/// `frame` is the argument of a handler.
+unsafe fn execution<'a>(frame: *mut Frame) -> Option<&'a Frame> {
+    // SAFETY: C11: the frame is valid during the call.
+    let frame = unsafe { &*frame };
+    let mut next = frame.extension_start;
+    while !next.is_null() {
+        // SAFETY: C11: every extension begins with its base.
+        let base = unsafe { &*next };
+        if base.kind == METADATA {
+            // SAFETY: C11: the plugin's own version, to which the handler adapts.
+            let version = unsafe { (*frame.api).version };
+            // SAFETY: C11: an extension of this type has this form.
+            let metadata = unsafe { (*next.cast::<MetadataExtension>()).metadata };
+            // SAFETY: C11: the plugin lends the struct for the answer.
+            let answer = unsafe { &mut *metadata };
+            (answer.version.major, answer.version.minor) = (version.major, version.minor);
+            return None;
+        }
+        next = base.next;
+    }
+    (frame.stage == EXECUTE).then_some(frame)
+}
+
+/// An `XLA_FFI_Handler` that counts its calls.
+unsafe extern "C" fn count(frame: *mut Frame) -> *mut c_void {
+    // SAFETY: C11: the plugin calls the handler with a frame.
+    if unsafe { execution(frame) }.is_some() {
+        CALLS.fetch_add(1, SeqCst);
+    }
+    null_mut()
+}
+
+/// A custom call of XLA's GPU plugins without types that counts its calls.
+unsafe extern "C" fn count_untyped(_: *mut c_void, _: *mut *mut c_void, _: *const u8, _: usize) {
+    CALLS.fetch_add(1, SeqCst);
+}
+
+/// An `XLA_FFI_Handler` that asks for the data of the run. Returns the plugin's error, if any, which the run reports.
+unsafe extern "C" fn read_data(frame: *mut Frame) -> *mut c_void {
+    // SAFETY: C11: the plugin calls the handler with a frame.
+    let Some(frame) = (unsafe { execution(frame) }) else { return null_mut() };
+    // SAFETY: C11: the table lives as long as the process.
+    let api = unsafe { &*frame.api };
+    let mut type_id = TYPE.load(SeqCst);
+    let mut args = ContextGetArgs {
+        struct_size: size_of::<ContextGetArgs>(),
+        extension_start: null_mut(),
+        context: frame.context,
+        type_id: &raw mut type_id,
+        data: null_mut(),
+    };
+    let Some(get) = api.functions[CONTEXT_GET] else { return null_mut() };
+    // SAFETY: C11: the function of the plugin's table, with the context of this call.
+    let error = unsafe { get(&raw mut args) };
+    FOUND.store(args.data.addr(), SeqCst);
+    REFUSED.store(!error.is_null(), SeqCst);
+    error
+}
+
+fn pointer(function: *mut c_void) -> Result<NonNull<c_void>, Stop> {
+    NonNull::new(function).ok_or_else(|| Stop::Fail("a function of the suite is null".to_owned()))
+}
+
+/// The name of a client's platform for the registration of handlers.
+fn platform(client: &Client) -> Result<String, Stop> {
+    let name = client.platform_name()?;
+    // XLA's CPU plugins register handlers for the platform of the host.
+    Ok(if name == "cpu" { "Host".to_owned() } else { name })
+}
+
+/// Registers a handler that counts its calls.
+pub(crate) fn register_counter(ffi: &Ffi, client: &Client, target: &str) -> Result<(), Stop> {
+    let handler = pointer(count as *mut c_void)?;
+    // SAFETY: the handler is a function of this library, which stays loaded, and adapts to the plugin's version.
+    Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
+}
+
+/// Registers a handler that counts its calls with the extension of XLA's GPU plugins.
+pub(crate) fn register_gpu_counter(calls: &GpuCustomCalls, target: &str, typed: bool) -> Result<(), Stop> {
+    if !typed {
+        let function = pointer(count_untyped as *mut c_void)?;
+        // SAFETY: the function has the form of an untyped call, uses no argument, and stays loaded.
+        return Ok(unsafe { calls.register_untyped(target, function) }?);
+    }
+    let handlers =
+        GpuHandlers { instantiate: None, prepare: None, initialize: None, execute: pointer(count as *mut c_void)? };
+    // SAFETY: the handler is a function of this library, which stays loaded, and adapts to the plugin's version.
+    Ok(unsafe { calls.register(target, handlers, HandlerTraits::default()) }?)
+}
+
+/// Registers a handler that asks for the data of type `type_id`.
+pub(crate) fn register_reader(ffi: &Ffi, client: &Client, target: &str, type_id: i64) -> Result<(), Stop> {
+    TYPE.store(type_id, SeqCst);
+    let handler = pointer(read_data as *mut c_void)?;
+    // SAFETY: the handler is a function of this library, which stays loaded, and adapts to the plugin's version.
+    Ok(unsafe { ffi.register_handler(target, &platform(client)?, handler, HandlerTraits::default()) }?)
+}
+
+/// Adds data of this type to a context. Returns the address of the data.
+pub(crate) fn add_data(ffi: &Ffi, context: &ExecuteContext, type_id: i64) -> Result<usize, Stop> {
+    static DATA: u64 = 7;
+    let data = pointer(std::ptr::from_ref(&DATA).cast_mut().cast())?;
+    // SAFETY: the data lives as long as the process, and the handler does not write it.
+    unsafe { ffi.add_user_data(context, type_id, data) }?;
+    Ok(data.addr().get())
+}
+
+/// The address that the handler of [`register_reader`] found last. Returns `None` if the plugin refused to answer.
+pub(crate) fn found() -> Option<usize> {
+    (!REFUSED.load(SeqCst)).then(|| FOUND.load(SeqCst))
+}
