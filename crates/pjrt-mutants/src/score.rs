@@ -1,9 +1,8 @@
 //! Runs the suite against the mutants, and prints the score.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pjrt_conformance::runner::{Launcher, Settings, run as run_suite};
@@ -149,13 +148,16 @@ impl Bench {
 
     /// Runs the suite against each mutant.
     fn all(&self, mutants: &[Mutant]) -> Result<Vec<Found>, String> {
-        let next = AtomicUsize::new(0);
+        let left: Mutex<VecDeque<usize>> = Mutex::new((0..mutants.len()).collect());
         let outcomes: Mutex<BTreeMap<usize, Found>> = Mutex::default();
-        let work = || -> Result<(), String> {
+        let work = |worker: usize| -> Result<(), String> {
             loop {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                // The last ones take the longest: leaks, and processes that do not end.
-                let Some(at) = mutants.len().checked_sub(at + 1) else { return Ok(()) };
+                // The last mutants take the longest: leaks, and processes that do not end. One worker begins with them, so
+                // that the cases about leaks share the processor with little else.
+                let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+                let next = if worker == 0 { left.pop_back() } else { left.pop_front() };
+                drop(left);
+                let Some(at) = next else { return Ok(()) };
                 let mutant = &mutants[at];
                 let start = Instant::now();
                 let found = self.mutant(mutant)?;
@@ -167,8 +169,9 @@ impl Bench {
                 outcomes.lock().unwrap_or_else(PoisonError::into_inner).insert(at, found);
             }
         };
+        let work = &work;
         let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..MUTANTS).map(|_| scope.spawn(work)).collect();
+            let workers: Vec<_> = (0..MUTANTS).map(|worker| scope.spawn(move || work(worker))).collect();
             let panicked = || Err("a thread panicked".to_owned());
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| panicked())).collect()
         });
