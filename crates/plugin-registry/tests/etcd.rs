@@ -2,13 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+#[path = "common/every_store.rs"]
+mod every_store;
+
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use device_plugin_testing::{Server, ServerKind, free_port};
 use pjrt::{ErrorCode, KeyValueStore};
-use plugin_registry::key_value::{Etcd, Prefixed};
+use plugin_registry::key_value::Etcd;
 
 /// Runs etcd's own client. Returns what it prints, or `None` and prints a line if it is not installed.
 fn etcdctl(test: &str, server: &Server, arguments: &[&str]) -> Option<String> {
@@ -31,15 +34,7 @@ fn etcdctl(test: &str, server: &Server, arguments: &[&str]) -> Option<String> {
 fn values_are_kept_and_found() {
     let Some(server) = ServerKind::Etcd.start("values_are_kept_and_found") else { return };
     let (one, other) = (Etcd::open(&server.address()).unwrap(), Etcd::open(&server.address()).unwrap());
-    let value: Vec<u8> = (0..=255).collect();
-    one.put("key", &value).unwrap();
-    assert_eq!(other.try_get("key").unwrap().as_ref(), Some(&value));
-    assert_eq!(other.get("key", Duration::ZERO).unwrap(), value);
-    one.put("key", b"").unwrap();
-    assert_eq!(other.get("key", Duration::MAX).unwrap(), b"");
-    assert_eq!(other.try_get("absent").unwrap(), None);
-    // Keys that begin with the same bytes are other keys.
-    assert_eq!(other.try_get("ke").unwrap(), None);
+    every_store::keeps_values(&one, &other);
     let large = vec![7; 1 << 20];
     one.put("large", &large).unwrap();
     assert_eq!(other.try_get("large").unwrap(), Some(large));
@@ -61,32 +56,8 @@ fn values_that_etcd_rejects_are_errors() {
 #[test]
 fn get_awaits_put_only() {
     let Some(server) = ServerKind::Etcd.start("get_awaits_put_only") else { return };
-    let store = Etcd::open(&server.address()).unwrap();
-    let other = Etcd::open(&server.address()).unwrap();
-    std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..8)
-            .map(|i| {
-                scope.spawn({
-                    let store = &store;
-                    move || store.get(&format!("key{i}"), Duration::from_secs(60))
-                })
-            })
-            .collect();
-        // Waiting for a key does not block other operations.
-        store.put("unrelated", b"x").unwrap();
-        for i in 0..8 {
-            other.put(&format!("key{i}"), format!("value{i}").as_bytes()).unwrap();
-        }
-        for (i, waiting) in waiting.into_iter().enumerate() {
-            assert_eq!(waiting.join().unwrap().unwrap(), format!("value{i}").as_bytes());
-        }
-    });
-    let start = Instant::now();
-    let (code, message) = store.get("late", Duration::from_millis(300)).unwrap_err();
-    assert_eq!(code, ErrorCode::DEADLINE_EXCEEDED, "{message}");
-    assert!(message.contains("\"late\"") && message.contains("300ms"), "{message}");
-    let taken = start.elapsed();
-    assert!(taken >= Duration::from_millis(300), "{taken:?}");
+    let (store, other) = (Etcd::open(&server.address()).unwrap(), Etcd::open(&server.address()).unwrap());
+    every_store::awaits_keys(&store, &other);
 }
 
 #[test]
@@ -224,10 +195,5 @@ fn deleted_and_old_revisions_do_not_end_a_wait() {
 #[test]
 fn parts_of_one_cluster_stay_apart() {
     let Some(server) = ServerKind::Etcd.start("parts_of_one_cluster_stay_apart") else { return };
-    let store = Arc::new(Etcd::open(&server.address()).unwrap());
-    let (one, other) = (Prefixed::new(store.clone(), "run", "one"), Prefixed::new(store, "run", "other"));
-    one.put("key", b"1").unwrap();
-    assert_eq!(other.try_get("key").unwrap(), None);
-    other.put("key", b"2").unwrap();
-    assert_eq!(one.get("key", Duration::ZERO).unwrap(), b"1");
+    every_store::separates_plugins(Arc::new(Etcd::open(&server.address()).unwrap()));
 }

@@ -2,55 +2,28 @@
 
 #![allow(clippy::unwrap_used, reason = "a test program")]
 
+#[path = "common/every_store.rs"]
+mod every_store;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use device_plugin_testing::{ServerKind, free_port};
 use pjrt::{ErrorCode, KeyValueStore};
-use plugin_registry::key_value::{Prefixed, Redis};
+use plugin_registry::key_value::Redis;
 
 #[test]
 fn values_are_kept_and_found() {
     let Some(server) = ServerKind::Redis.start("values_are_kept_and_found") else { return };
     let (one, other) = (Redis::open(&server.address()).unwrap(), Redis::open(&server.address()).unwrap());
-    let value: Vec<u8> = (0..=255).collect();
-    one.put("key", &value).unwrap();
-    assert_eq!(other.try_get("key").unwrap().as_ref(), Some(&value));
-    assert_eq!(other.get("key", Duration::ZERO).unwrap(), value);
-    one.put("key", b"").unwrap();
-    assert_eq!(other.get("key", Duration::MAX).unwrap(), b"");
-    assert_eq!(other.try_get("absent").unwrap(), None);
+    every_store::keeps_values(&one, &other);
 }
 
 #[test]
 fn get_awaits_put_only() {
-    let Some(server) = ServerKind::Redis.start("get_waits_for_put") else { return };
-    let store = Redis::open(&server.address()).unwrap();
-    let other = Redis::open(&server.address()).unwrap();
-    std::thread::scope(|scope| {
-        let waiting: Vec<_> = (0..8)
-            .map(|i| {
-                scope.spawn({
-                    let store = &store;
-                    move || store.get(&format!("key{i}"), Duration::from_secs(60))
-                })
-            })
-            .collect();
-        // Waiting for a key does not block other operations.
-        store.put("unrelated", b"x").unwrap();
-        for i in 0..8 {
-            other.put(&format!("key{i}"), format!("value{i}").as_bytes()).unwrap();
-        }
-        for (i, waiting) in waiting.into_iter().enumerate() {
-            assert_eq!(waiting.join().unwrap().unwrap(), format!("value{i}").as_bytes());
-        }
-    });
-    let start = Instant::now();
-    let (code, message) = store.get("late", Duration::from_millis(300)).unwrap_err();
-    assert_eq!(code, ErrorCode::DEADLINE_EXCEEDED, "{message}");
-    assert!(message.contains("\"late\"") && message.contains("300ms"), "{message}");
-    let taken = start.elapsed();
-    assert!(taken >= Duration::from_millis(300), "{taken:?}");
+    let Some(server) = ServerKind::Redis.start("get_awaits_put_only") else { return };
+    let (store, other) = (Redis::open(&server.address()).unwrap(), Redis::open(&server.address()).unwrap());
+    every_store::awaits_keys(&store, &other);
 }
 
 #[test]
@@ -147,10 +120,5 @@ fn keys_expire_when_told_to() {
 #[test]
 fn parts_of_one_server_stay_apart() {
     let Some(server) = ServerKind::Redis.start("parts_of_one_server_stay_apart") else { return };
-    let store = Arc::new(Redis::open(&server.address()).unwrap());
-    let (one, other) = (Prefixed::new(store.clone(), "run", "one"), Prefixed::new(store, "run", "other"));
-    one.put("key", b"1").unwrap();
-    assert_eq!(other.try_get("key").unwrap(), None);
-    other.put("key", b"2").unwrap();
-    assert_eq!(one.get("key", Duration::ZERO).unwrap(), b"1");
+    every_store::separates_plugins(Arc::new(Redis::open(&server.address()).unwrap()));
 }
