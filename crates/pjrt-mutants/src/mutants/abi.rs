@@ -138,6 +138,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
             args.num_attributes -= usize::from(call % 2 == 1);
         });
     }),
+    Mutant::new("abi.attribute_listed_twice", "PJRT_Plugin_Attributes: lists each attribute once", |device| {
+        device.after::<slot::PJRT_Plugin_Attributes>(|args| {
+            let mut values = list(args.attributes, args.num_attributes);
+            values.extend(values.first().copied());
+            (args.num_attributes, args.attributes) = (values.len(), leaked(values));
+        });
+    }),
     Mutant::new("abi.attributes_missing", "jaxlib: a plugin announces its StableHLO versions", |device| {
         device.after::<slot::PJRT_Plugin_Attributes>(|args| args.num_attributes = 0);
     }),

@@ -156,6 +156,27 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("buffers.raw_copy_in_whole_words", "PJRT_Buffer_CopyRawToHost: copies transfer_size bytes", |device| {
         device.before::<slot::PJRT_Buffer_CopyRawToHost>(|args| args.transfer_size &= !3);
     }),
+    Mutant::new("buffers.raw_copy_beyond_end", "PJRT_Buffer_CopyRawToHost: the range is within the buffer", |device| {
+        device.replace::<slot::PJRT_Buffer_CopyRawToHost>(|call| {
+            let answer = call.pass();
+            if answer.is_success() {
+                return answer;
+            }
+            (call.args.offset, call.args.transfer_size) = (0, 4);
+            call.pass()
+        });
+    }),
+    Mutant::new(
+        "buffers.release_always_succeeds",
+        "PJRT_Buffer_DecreaseExternalReferenceCount: a count of 0 is an error",
+        |device| {
+            device.replace::<slot::PJRT_Buffer_DecreaseExternalReferenceCount>(|call| {
+                // The error is leaked, if there is one.
+                let _ = call.pass();
+                Answer::SUCCESS
+            });
+        },
+    ),
     Mutant::new("buffers.later_raw_copy_from_start", "PJRT_Buffer_CopyRawToHostFuture: copies from offset", |device| {
         device.before::<slot::PJRT_Buffer_CopyRawToHostFuture>(|args| args.offset = 0);
     }),

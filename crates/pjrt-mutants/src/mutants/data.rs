@@ -189,6 +189,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
             });
         },
     ),
+    Mutant::new(
+        "data.dynamic_dimensions_lost",
+        "PJRT_Buffer_DynamicDimensionIndices: the dimensions of bounded size",
+        |device| {
+            device.after::<slot::PJRT_Buffer_DynamicDimensionIndices>(|args| args.num_dynamic_dims = 0);
+        },
+    ),
     Mutant::new("data.device_size_halved", "PJRT_Buffer_OnDeviceSizeInBytes: the bytes on the device", |device| {
         device.after::<slot::PJRT_Buffer_OnDeviceSizeInBytes>(|args| args.on_device_size_in_bytes /= 2);
     }),

@@ -77,6 +77,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new("devices.list_is_empty", "PJRT_Client_AddressableDevices: the devices of this process", |device| {
         device.after::<slot::PJRT_Client_AddressableDevices>(|args| args.num_addressable_devices = 0);
     }),
+    Mutant::new("devices.ids_negative", "PJRT_DeviceDescription_Id: the id of a device is 0 or more", |device| {
+        device.after::<slot::PJRT_DeviceDescription_Id>(|args| args.id = -1 - args.id);
+    }),
+    Mutant::new(
+        "devices.poison_without_message",
+        "PJRT_Device_PoisonExecution: the run fails with the error",
+        |device| {
+            device.before::<slot::PJRT_Device_PoisonExecution>(|args| args.error_message_size = 0);
+        },
+    ),
     Mutant::new("devices.listed_twice", "PJRT_Client_Devices: lists each device once", |device| {
         device.after::<slot::PJRT_Client_Devices>(|args| {
             let mut all = list(args.devices, args.num_devices);

@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use pjrt_sys::{PJRT_Buffer_Type, PJRT_Client_Compile_Args, PJRT_Error_Code, PJRT_Program, slot};
+use pjrt_sys::{
+    PJRT_Buffer_Type, PJRT_Client, PJRT_Client_Compile_Args, PJRT_Error_Code, PJRT_LoadedExecutable, PJRT_Program, slot,
+};
 
 use crate::device::{Answer, Call, ask, bytes, error, leaked, list, write_at};
 use crate::mutant::Mutant;
@@ -145,6 +147,26 @@ pub(super) const MUTANTS: &[Mutant] = &[
             });
         },
     ),
+    Mutant::new(
+        "errors.small_assignment_accepted",
+        "PJRT_Client_DefaultDeviceAssignment: too little room is an error",
+        |device| {
+            device.replace::<slot::PJRT_Client_DefaultDeviceAssignment>(|call| {
+                let product = i64::from(call.args.num_replicas) * i64::from(call.args.num_partitions);
+                let room = i64::try_from(call.args.default_assignment_size).unwrap_or(i64::MAX);
+                if product > room { Answer::SUCCESS } else { call.pass() }
+            });
+        },
+    ),
+    Mutant::new(
+        "errors.negative_replicas_accepted",
+        "PJRT_Client_DefaultDeviceAssignment: a negative number is an error",
+        |device| {
+            device.before::<slot::PJRT_Client_DefaultDeviceAssignment>(|args| {
+                args.num_replicas = args.num_replicas.saturating_abs();
+            });
+        },
+    ),
     Mutant::new("leaks.error_messages", "PJRT_Error_Destroy: frees the error's message", |device| {
         let kept = AtomicUsize::new(0);
         device.before::<slot::PJRT_Error_Destroy>(move |_| {
@@ -156,6 +178,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
 
 /// Compiles an empty program in place of the one that failed.
 fn compile_empty(args: &mut PJRT_Client_Compile_Args) -> *mut pjrt_sys::PJRT_Error {
+    args.executable = empty_program(args.client);
+    Answer::SUCCESS
+}
+
+/// Compiles a program without operations.
+pub(super) fn empty_program(client: *mut PJRT_Client) -> *mut PJRT_LoadedExecutable {
     let (code, format) = (b"func.func public @main() { return }", b"mlir");
     let program = PJRT_Program {
         code: leaked(*code).cast(),
@@ -165,11 +193,10 @@ fn compile_empty(args: &mut PJRT_Client_Compile_Args) -> *mut pjrt_sys::PJRT_Err
         ..pjrt_sys::AbiStruct::new()
     };
     let compiled = ask::<slot::PJRT_Client_Compile>(|new| {
-        new.client = args.client;
+        new.client = client;
         new.program = leaked([program]);
     });
-    args.executable = compiled.map_or(std::ptr::null_mut(), |compiled| compiled.executable);
-    Answer::SUCCESS
+    compiled.map_or(std::ptr::null_mut(), |compiled| compiled.executable)
 }
 
 /// Fills the outputs of a run that failed with arrays of two elements.

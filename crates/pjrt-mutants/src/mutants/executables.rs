@@ -185,6 +185,21 @@ pub(super) const MUTANTS: &[Mutant] = &[
             });
         },
     ),
+    Mutant::new(
+        "executables.of_another_plugin_load",
+        "PJRT_Executable_DeserializeAndLoad: another plugin's executable is an error",
+        |device| {
+            device.replace::<slot::PJRT_Executable_DeserializeAndLoad>(|call| {
+                let given = bytes(call.args.serialized_executable, call.args.serialized_executable_size);
+                // The platform that the suite names.
+                if !given.windows(16).any(|bytes| bytes == b"pjrt_conformance") {
+                    return call.pass();
+                }
+                call.args.loaded_executable = super::errors::empty_program(call.args.client);
+                Answer::SUCCESS
+            });
+        },
+    ),
     Mutant::new("leaks.serialized", "serialized_executable_deleter: frees the bytes", |device| {
         device.after::<slot::PJRT_Executable_Serialize>(|args| {
             let kept = bytes(args.serialized_bytes, args.serialized_bytes_size).leak();

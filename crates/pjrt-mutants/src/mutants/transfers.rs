@@ -9,6 +9,22 @@ use crate::mutant::Mutant;
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant::new(
+        "transfers.layouts_ignored",
+        "PJRT_Client_CreateBuffersForAsyncHostToDevice: device_layouts are the layouts",
+        |device| {
+            device.before::<slot::PJRT_Client_CreateBuffersForAsyncHostToDevice>(|args| args.num_device_layouts = 0);
+        },
+    ),
+    Mutant::new(
+        "transfers.metadata_refused",
+        "PJRT_AsyncHostToDeviceTransferManager_AddMetadata: attaches named values",
+        |device| {
+            device.replace::<slot::PJRT_AsyncHostToDeviceTransferManager_AddMetadata>(|_| {
+                crate::device::error(pjrt_sys::PJRT_Error_Code::PJRT_Error_Code_INTERNAL, "unknown metadata")
+            });
+        },
+    ),
+    Mutant::new(
         "transfers.offset_ignored",
         "AsyncHostToDeviceTransferManager_TransferData: copies to offset",
         |device| {
