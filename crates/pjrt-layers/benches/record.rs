@@ -5,9 +5,11 @@
 //! bytes that a call adds to the file. The rounds of the two tables alternate.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a benchmark")]
 
+#[macro_use]
+#[path = "../tests/layers/fake.rs"]
+mod fake;
 mod timing;
 
-use std::ffi::c_void;
 use std::fs;
 use std::path::Path;
 use std::ptr::{null_mut, without_provenance_mut};
@@ -15,9 +17,8 @@ use std::ptr::{null_mut, without_provenance_mut};
 use pjrt_layers::record::{Record, Target};
 use pjrt_layers::{State, instance};
 use pjrt_sys::{
-    AbiStruct, PJRT_Api, PJRT_Buffer, PJRT_Buffer_Delete_Args, PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_Type,
-    PJRT_Client_BufferFromHostBuffer_Args, PJRT_Error, PJRT_Event_IsReady_Args, PJRT_ExecuteOptions,
-    PJRT_LoadedExecutable_Execute_Args, StaticApi,
+    AbiStruct, PJRT_Api, PJRT_Buffer_Delete_Args, PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_Type,
+    PJRT_Client_BufferFromHostBuffer_Args, PJRT_Event_IsReady_Args, PJRT_LoadedExecutable_Execute_Args, StaticApi,
 };
 use timing::{median, nanoseconds};
 
@@ -27,18 +28,7 @@ const ROUNDS: usize = 21;
 const HANDLE: usize = 0x1000;
 const ARGUMENTS: usize = 4;
 
-macro_rules! functions {
-    ($($name:ident($args:ident: $type:ident) $body:block)*) => {
-        $(unsafe extern "C" fn $name(args: *mut $type) -> *mut PJRT_Error {
-            // SAFETY: V1: the benchmark passes arguments of this size.
-            let $args = unsafe { &mut *args };
-            $body
-            null_mut()
-        })*
-    };
-}
-
-functions! {
+fakes! {
     is_deleted(_args: PJRT_Buffer_IsDeleted_Args) {}
     is_ready(args: PJRT_Event_IsReady_Args) { args.is_ready = true.into(); }
     delete(_args: PJRT_Buffer_Delete_Args) {}
@@ -54,15 +44,13 @@ functions! {
 instance!(Recorded);
 
 fn main() {
-    let mut table = PJRT_Api::new();
-    table.pjrt_api_version.minor_version = 117;
-    table.PJRT_Buffer_IsDeleted = Some(is_deleted);
-    table.PJRT_Event_IsReady = Some(is_ready);
-    table.PJRT_Buffer_Delete = Some(delete);
-    table.PJRT_Client_BufferFromHostBuffer = Some(upload);
-    table.PJRT_LoadedExecutable_Execute = Some(execute);
-    // SAFETY: C1 to C9: the table lives as long as the process, and its functions read no handle.
-    let plugin = unsafe { StaticApi::new(Box::leak(Box::new(table))) };
+    let plugin = fake::fake(117, |table| {
+        table.PJRT_Buffer_IsDeleted = Some(is_deleted);
+        table.PJRT_Event_IsReady = Some(is_ready);
+        table.PJRT_Buffer_Delete = Some(delete);
+        table.PJRT_Client_BufferFromHostBuffer = Some(upload);
+        table.PJRT_LoadedExecutable_Execute = Some(execute);
+    });
     let folder = std::env::temp_dir().join(format!("pjrt-record-bench-{}", std::process::id()));
     let record = Record::new(Target { folder: Some(folder.clone()), ..Target::default() });
     let recorded = State::start::<Recorded>(plugin, vec![Box::new(record)]);
@@ -70,15 +58,10 @@ fn main() {
 
     println!("{:<44} {:>10} {:>10} {:>8}", "call", "direct us", "record us", "bytes");
     bench.measure("PJRT_Buffer_IsDeleted (not recorded)", 1000, |table| {
-        let mut args = PJRT_Buffer_IsDeleted_Args::new();
-        // SAFETY: C2: the struct has its size.
-        assert!(unsafe { table.PJRT_Buffer_IsDeleted.unwrap()(&raw mut args) }.is_null());
+        ask!(table, PJRT_Buffer_IsDeleted, PJRT_Buffer_IsDeleted_Args {});
     });
     bench.measure("PJRT_Event_IsReady (not recorded)", 1000, |table| {
-        let mut args = PJRT_Event_IsReady_Args::new();
-        args.event = without_provenance_mut(HANDLE);
-        // SAFETY: C2: the struct has its size.
-        assert!(unsafe { table.PJRT_Event_IsReady.unwrap()(&raw mut args) }.is_null());
+        ask!(table, PJRT_Event_IsReady, PJRT_Event_IsReady_Args { event: without_provenance_mut(HANDLE) });
     });
     for (name, size) in [("16 B", 16_usize), ("4 KiB", 4 << 10), ("1 MiB", 1 << 20)] {
         let calls = if size > 1 << 16 { 4 } else { 200 };
@@ -95,35 +78,17 @@ fn main() {
         });
     }
     bench.measure("PJRT_LoadedExecutable_Execute, 4 arguments", 1000, |table| {
-        let mut options = PJRT_ExecuteOptions::new();
-        let arguments = [without_provenance_mut::<PJRT_Buffer>(HANDLE); ARGUMENTS];
-        let mut outputs = [null_mut()];
-        let (inputs, places) = ([arguments.as_ptr()], [outputs.as_mut_ptr()]);
-        let mut args = PJRT_LoadedExecutable_Execute_Args::new();
-        args.executable = without_provenance_mut(HANDLE);
-        args.options = &raw mut options;
-        (args.num_devices, args.num_args) = (1, ARGUMENTS);
-        (args.argument_lists, args.output_lists) = (inputs.as_ptr(), places.as_ptr());
-        // SAFETY: C2: the struct has its size, and its lists have these lengths.
-        assert!(unsafe { table.PJRT_LoadedExecutable_Execute.unwrap()(&raw mut args) }.is_null());
+        fake::run(table, without_provenance_mut(HANDLE), &[without_provenance_mut(HANDLE); ARGUMENTS], null_mut());
     });
     bench.measure("PJRT_Buffer_Delete", 1000, |table| {
-        let mut args = PJRT_Buffer_Delete_Args::new();
-        args.buffer = without_provenance_mut(HANDLE);
-        // SAFETY: C2: the struct has its size.
-        assert!(unsafe { table.PJRT_Buffer_Delete.unwrap()(&raw mut args) }.is_null());
+        ask!(table, PJRT_Buffer_Delete, PJRT_Buffer_Delete_Args { buffer: without_provenance_mut(HANDLE) });
     });
     fs::remove_dir_all(&folder).unwrap();
 }
 
 fn upload_bytes(table: &PJRT_Api, data: &[u8]) {
     let dims = [i64::try_from(data.len()).unwrap()];
-    let mut args = PJRT_Client_BufferFromHostBuffer_Args::new();
-    args.data = data.as_ptr().cast::<c_void>();
-    args.type_ = PJRT_Buffer_Type::PJRT_Buffer_Type_U8;
-    (args.dims, args.num_dims) = (dims.as_ptr(), dims.len());
-    // SAFETY: C2: the struct has its size, and the data have the length of the array.
-    assert!(unsafe { table.PJRT_Client_BufferFromHostBuffer.unwrap()(&raw mut args) }.is_null());
+    fake::upload(table, null_mut(), data, PJRT_Buffer_Type::PJRT_Buffer_Type_U8, &dims);
 }
 
 /// The plugin's table and that of the layer, which writes to the folder.
@@ -138,8 +103,7 @@ impl Bench<'_> {
         let before = self.written();
         for _ in 0..ROUNDS {
             for (api, times) in self.tables.iter().zip(&mut times) {
-                // SAFETY: the table lives as long as the process.
-                let table = unsafe { &*api.as_raw() };
+                let table = fake::table(*api);
                 times.push(nanoseconds(calls, || call(table)));
             }
         }

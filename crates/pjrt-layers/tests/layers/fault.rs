@@ -1,6 +1,6 @@
 //! The layer `fault`: calls fail by their number and by a seed, and nothing else changes.
 
-use std::ptr::{null_mut, without_provenance_mut};
+use std::ptr::without_provenance_mut;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -29,18 +29,13 @@ const HANDLE: usize = 0x40;
 /// The value of outputs before a call.
 const UNTOUCHED: usize = 0x77;
 
-unsafe extern "C" fn upload(args: *mut PJRT_Client_BufferFromHostBuffer_Args) -> *mut PJRT_Error {
-    REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed));
-    // SAFETY: V1: the test passes arguments of this size, which only this call uses.
-    let args = unsafe { &mut *args };
-    args.buffer = without_provenance_mut(HANDLE);
-    args.done_with_host_buffer = without_provenance_mut(HANDLE);
-    null_mut()
-}
-
-unsafe extern "C" fn delete(_: *mut PJRT_Buffer_Delete_Args) -> *mut PJRT_Error {
-    REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed));
-    null_mut()
+fakes! {
+    upload(args: PJRT_Client_BufferFromHostBuffer_Args) {
+        REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed));
+        args.buffer = without_provenance_mut(HANDLE);
+        args.done_with_host_buffer = without_provenance_mut(HANDLE);
+    }
+    delete(_args: PJRT_Buffer_Delete_Args) { REACHED.with(|count| count.fetch_add(1, Ordering::Relaxed)); }
 }
 
 /// A framework on the fake plugin.

@@ -2,6 +2,9 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test program")]
 
+#[macro_use]
+mod fake;
+
 #[cfg(target_os = "linux")]
 mod client_table;
 mod compat;

@@ -12,14 +12,13 @@ use pjrt_sys::{
     PJRT_Buffer_Dimensions_Args, PJRT_Buffer_ElementType_Args, PJRT_Buffer_IsDeleted_Args, PJRT_Buffer_IsOnCpu_Args,
     PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_Type, PJRT_Client, PJRT_Client_AddressableDevices_Args,
     PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_Compile_Args, PJRT_Client_Create_Args, PJRT_Client_Destroy_Args,
-    PJRT_Device, PJRT_Error, PJRT_Event, PJRT_Event_Await_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args,
+    PJRT_Device, PJRT_Event, PJRT_Event_Await_Args, PJRT_Event_Destroy_Args, PJRT_Event_Error_Args,
     PJRT_Event_IsReady_Args, PJRT_Event_OnReady_Args, PJRT_Executable_Destroy_Args,
-    PJRT_Executable_OptimizedProgram_Args, PJRT_ExecuteOptions, PJRT_LoadedExecutable,
-    PJRT_LoadedExecutable_AddressableDevices_Args, PJRT_LoadedExecutable_Execute_Args,
-    PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program, StaticApi,
+    PJRT_Executable_OptimizedProgram_Args, PJRT_LoadedExecutable, PJRT_LoadedExecutable_AddressableDevices_Args,
+    PJRT_LoadedExecutable_Execute_Args, PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program, StaticApi,
 };
 
-use crate::setup;
+use crate::{fake, setup};
 
 pub(super) const F32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_F32;
 pub(super) const S32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
@@ -28,18 +27,6 @@ pub(super) const S32: PJRT_Buffer_Type = PJRT_Buffer_Type::PJRT_Buffer_Type_S32;
 pub(super) fn next<T>() -> *mut T {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     std::ptr::without_provenance_mut(NEXT.fetch_add(0x40, Ordering::Relaxed))
-}
-
-/// Functions of a plugin that never reads through a handle, so that tests may pass any.
-macro_rules! fakes {
-    ($($name:ident($args:ident: $type:ident) $body:block)*) => {
-        $(unsafe extern "C" fn $name(args: *mut $type) -> *mut PJRT_Error {
-            // SAFETY: V1: the test passes arguments of this size, which only this call uses.
-            let $args = unsafe { &mut *args };
-            $body
-            null_mut()
-        })*
-    };
 }
 
 fakes! {
@@ -203,16 +190,9 @@ pub(super) struct Framework {
     pub(super) validate: &'static Validate,
 }
 
-/// Calls a function of the table.
+/// Calls a function of the framework's table.
 macro_rules! call {
-    ($framework:expr, $function:ident, $args:ident { $($field:ident: $value:expr),* }) => {{
-        let mut args = $args::new();
-        $(args.$field = $value;)*
-        // SAFETY: C2: the struct has its size, and the fake plugin reads no handle.
-        let error = unsafe { $framework.table().$function.unwrap()(&raw mut args) };
-        assert!(error.is_null());
-        args
-    }};
+    ($framework:expr, $($call:tt)*) => { ask!($framework.table(), $($call)*) };
 }
 
 pub(super) use call;
@@ -289,38 +269,13 @@ impl Framework {
 
     /// A buffer of a type, with these extents.
     pub(super) fn typed(&self, client: *mut PJRT_Client, type_: PJRT_Buffer_Type, dims: &[i64]) -> *mut PJRT_Buffer {
-        let args = call!(
-            self,
-            PJRT_Client_BufferFromHostBuffer,
-            PJRT_Client_BufferFromHostBuffer_Args {
-                client: client,
-                data: (&raw const BYTES).cast(),
-                type_: type_,
-                dims: dims.as_ptr(),
-                num_dims: dims.len()
-            }
-        );
-        args.buffer
+        fake::upload(self.table(), client, &BYTES, type_, dims)
     }
 
     /// An event of a run, which is not ready.
     pub(super) fn event(&self) -> *mut PJRT_Event {
-        let client = self.client();
-        let (mut options, mut event) = (PJRT_ExecuteOptions::new(), null_mut());
-        let (arguments, outputs): ([*mut PJRT_Buffer; 0], _) = ([], [null_mut()]);
-        let lists = [arguments.as_ptr()];
-        call!(
-            self,
-            PJRT_LoadedExecutable_Execute,
-            PJRT_LoadedExecutable_Execute_Args {
-                executable: self.executable(client),
-                options: &raw mut options,
-                argument_lists: lists.as_ptr(),
-                num_devices: 1,
-                output_lists: outputs.as_ptr(),
-                device_complete_events: &raw mut event
-            }
-        );
+        let mut event = null_mut();
+        fake::run(self.table(), self.executable(self.client()), &[], &raw mut event);
         event
     }
 
@@ -330,21 +285,7 @@ impl Framework {
 
     /// Runs an executable on one device.
     pub(super) fn run(&self, executable: *mut PJRT_LoadedExecutable, arguments: &[*mut PJRT_Buffer]) {
-        let mut options = PJRT_ExecuteOptions::new();
-        let lists = [arguments.as_ptr()];
-        let outputs = [null_mut()];
-        call!(
-            self,
-            PJRT_LoadedExecutable_Execute,
-            PJRT_LoadedExecutable_Execute_Args {
-                executable: executable,
-                options: &raw mut options,
-                argument_lists: lists.as_ptr(),
-                num_devices: 1,
-                num_args: arguments.len(),
-                output_lists: outputs.as_ptr()
-            }
-        );
+        fake::run(self.table(), executable, arguments, null_mut());
     }
 
     /// An executable whose parameters the plugin reports: those of [`HLO`].
