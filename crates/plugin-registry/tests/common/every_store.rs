@@ -1,4 +1,4 @@
-//! What every store on a server does.
+//! Checks that each store on a server passes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
