@@ -20,8 +20,8 @@ pub(crate) struct Row {
 }
 
 pub(crate) enum Outcome {
-    /// The numbers of passed and failed tests, the reasons of skipped ones, and pytest's error.
-    Ran { passed: u64, failed: u64, skipped: Vec<String>, result: Result<(), String> },
+    /// The numbers of passed and failed tests, the reasons of skipped ones, the errors of failed ones, and pytest's error.
+    Ran { passed: u64, failed: u64, skipped: Vec<String>, failures: Vec<String>, result: Result<(), String> },
     /// The environment is not available.
     Missing(String),
     /// The version was not requested.
@@ -111,13 +111,13 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
         Err(error) => return Outcome::Missing(sh::reason(&error)),
     };
     let mut pytest = Command::new(&python);
-    pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
+    pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join("tests/jax"));
     pytest.env("PJRT_CPU_PACKAGE", package);
     pytest.env("PJRT_CPU_PLUGIN", libraries.cpu).env("PJRT_TRACED", libraries.traced);
     pytest.env("PJRT_COMMAND", libraries.command).env("PJRT_LAYERS_LIBRARY", libraries.layers);
     pytest.env("PJRT_TEST_PLUGINS", libraries.plugins);
     pytest.env("PJRT_DLPACK", libraries.dlpack).env("PYTHONDONTWRITEBYTECODE", "1");
-    let (mut passed, mut failed, mut skipped) = (0, 0, Vec::new());
+    let (mut passed, mut failed, mut skipped, mut failures) = (0, 0, Vec::new(), Vec::new());
     let result = sh::run_filtered(&mut pytest, |line| {
         // Several versions run at the same time.
         println!("JAX {}: {line}", jax.version);
@@ -125,10 +125,17 @@ fn under(jax: &Jax, libraries: &Libraries<'_>, package: &Path) -> Outcome {
             (passed, failed) = (counts.passed, counts.failed);
         } else if line.starts_with("SKIPPED ") {
             skipped.push(format!("JAX {}: {line}", jax.version));
+        } else if is_failure(line) {
+            failures.push(format!("JAX {}: {line}", jax.version));
         }
         false
     });
-    Outcome::Ran { passed, failed, skipped, result: result.map_err(|error| error.to_string()) }
+    Outcome::Ran { passed, failed, skipped, failures, result: result.map_err(|error| error.to_string()) }
+}
+
+/// Whether a line of pytest's output is part of an error, or names a failed test in the summary.
+pub(crate) fn is_failure(line: &str) -> bool {
+    ["E   ", "FAILED ", "ERROR "].iter().any(|start| line.starts_with(start))
 }
 
 /// pytest's closing line, `1 failed, 5 passed, 1 skipped in 3.21s`.
@@ -154,7 +161,7 @@ pub(crate) fn matrix(rows: &[Row]) -> String {
     for Row { version, outcome } in rows {
         let name = format!("JAX {version}");
         text += &match outcome {
-            Outcome::Ran { passed, failed, skipped, result } => {
+            Outcome::Ran { passed, failed, skipped, result, .. } => {
                 let broken = if result.is_err() && *failed == 0 { "  broken" } else { "" };
                 format!("{name:<14} {passed:>6} {failed:>6} {:>7}{broken}\n", skipped.len())
             }
@@ -178,7 +185,13 @@ mod tests {
 
     #[test]
     fn matrix_lists_outcomes() {
-        let ran = |failed, result| Outcome::Ran { passed: 30, failed, skipped: vec!["x".to_owned()], result };
+        let ran = |failed, result| Outcome::Ran {
+            passed: 30,
+            failed,
+            skipped: vec!["x".to_owned()],
+            failures: vec![],
+            result,
+        };
         let rows = [
             Row { version: "0.5.3", outcome: ran(0, Ok(())) },
             Row { version: "0.7.2", outcome: ran(0, Err("signal".into())) },

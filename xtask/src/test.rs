@@ -17,7 +17,7 @@ pub(crate) struct Report {
     failed: u64,
     skipped: Vec<String>,
     broken: Vec<String>,
-    /// Outputs of failed Rust tests, without the frames of backtraces.
+    /// Errors of failed tests: the outputs of Rust tests without the frames of backtraces, and pytest's errors.
     failures: Vec<String>,
     part: Part,
 }
@@ -130,7 +130,7 @@ fn examples_on(workspace: Workspace, plugin: &Path) -> Result<u64, Error> {
 fn wheels(workspace: Workspace, python: &Path, cpu: &Path, plugins: &OsStr, report: &mut Report) -> Result<(), Error> {
     let mut run = |python: &Path, tests: &str| {
         let mut pytest = Command::new(python);
-        pytest.args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]).arg(sh::root().join(tests));
+        pytest.args(["-m", "pytest", "-q", "-rsfE", "-p", "no:cacheprovider"]).arg(sh::root().join(tests));
         pytest.env("PJRT_COMMAND", workspace.command("pjrt"));
         pytest.env("PJRT_LAYERS_LIBRARY", workspace.example_library("layers_plugin"));
         pytest.env("PJRT_CPU_PLUGIN", cpu).env("PJRT_TEST_PLUGINS", plugins).env("PYTHONDONTWRITEBYTECODE", "1");
@@ -301,10 +301,11 @@ impl Report {
     fn rows(&mut self, rows: Vec<jax::Row>) {
         for jax::Row { version, outcome } in rows {
             match outcome {
-                jax::Outcome::Ran { passed, failed, skipped, result } => {
+                jax::Outcome::Ran { passed, failed, skipped, failures, result } => {
                     self.passed += passed;
                     self.failed += failed;
                     self.skipped.extend(skipped);
+                    self.failures.extend(failures);
                     self.check(&format!("pytest tests/jax under JAX {version}"), result.map_err(Error::from));
                 }
                 jax::Outcome::Missing(reason) => {
@@ -344,6 +345,8 @@ impl Report {
             self.failed += counts.failed;
         } else if line.starts_with("SKIPPED ") {
             self.skipped.push(line.to_owned());
+        } else if jax::is_failure(line) {
+            self.failures.push(line.to_owned());
         }
     }
 
@@ -353,7 +356,7 @@ impl Report {
         for skipped in &self.skipped {
             println!("skipped: {skipped}");
         }
-        // The output of passing tests fills thousands of lines, so repeat that of the failed ones here.
+        // The output of all tests fills thousands of lines, so repeat the errors here.
         for line in self.failures.iter().filter(|line| !line.trim().is_empty()) {
             println!("failed: {line}");
         }
@@ -392,8 +395,12 @@ mod tests {
         report.cargo_line("test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out");
         assert!(report.cargo_line("SKIPPED layout: no headers"));
         report.pytest_line("1 failed, 7 passed in 3.21s");
+        report.pytest_line("E   assert 3 < 2");
+        report.pytest_line("FAILED tests/jax/test_ops.py::test_add");
+        report.pytest_line("tests/jax/test_ops.py:12: AssertionError");
         assert_eq!((report.passed, report.failed), (19, 4));
         assert_eq!(report.skipped, ["layout: no headers"]);
+        assert_eq!(report.failures, ["E   assert 3 < 2", "FAILED tests/jax/test_ops.py::test_add"]);
         assert!(report.verdict().is_err());
         assert!(Report::default().verdict().is_ok());
     }
