@@ -11,6 +11,17 @@ pub(crate) fn arch() -> Arch {
     *ARCH
 }
 
+/// Calls a plain loop, compiled for each set of vector instructions.
+///
+/// A build with debug assertions compiles one copy only. Without optimization, the other copies are not faster, and they take
+/// a third of the build time of this crate.
+pub(crate) fn vectorized<Loop: NullaryFnOnce>(plain: Loop) -> Loop::Output {
+    #[cfg(debug_assertions)]
+    return plain.call();
+    #[cfg(not(debug_assertions))]
+    return arch().dispatch(plain);
+}
+
 struct One<'a, T, R, F>(&'a [T], &'a mut [R], F);
 
 impl<T: Copy, R, F: Fn(T) -> R> NullaryFnOnce for One<'_, T, R, F> {
@@ -53,20 +64,20 @@ impl<S: Copy, T: Copy, R, F: Fn(S, T, T) -> R> NullaryFnOnce for Three<'_, S, T,
 /// `o[i] = f(a[i])`.
 #[inline(always)]
 pub(crate) fn map1<T: Pod, R: Pod>(a: &[u8], o: &mut [u8], f: impl Fn(T) -> R) {
-    arch().dispatch(One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f));
+    vectorized(One(cast_slice::<u8, T>(a), cast_slice_mut::<u8, R>(o), f));
 }
 
 /// `o[i] = f(a[i], b[i])`.
 #[inline(always)]
 pub(crate) fn map2<T: Pod, R: Pod>(a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(T, T) -> R) {
-    arch().dispatch(Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f));
+    vectorized(Two(cast_slice::<u8, T>(a), cast_slice::<u8, T>(b), cast_slice_mut::<u8, R>(o), f));
 }
 
 /// `o[i] = f(s[i], a[i], b[i])`.
 #[inline(always)]
 pub(crate) fn map3<S: Pod, T: Pod, R: Pod>(s: &[u8], a: &[u8], b: &[u8], o: &mut [u8], f: impl Fn(S, T, T) -> R) {
     let (s, a, b) = (cast_slice::<u8, S>(s), cast_slice::<u8, T>(a), cast_slice::<u8, T>(b));
-    arch().dispatch(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
+    vectorized(Three(s, a, b, cast_slice_mut::<u8, R>(o), f));
 }
 
 /// [`map1`] for functions that call the standard library or cannot be vectorized. It has one compiled copy only.

@@ -9,7 +9,7 @@ use super::gemm::{Lines, MAX_WIDTH, Matrix, Operand, Out, Part, Wide, gemm, inte
 use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
-use crate::engine::elementwise::map::arch;
+use crate::engine::elementwise::map::vectorized;
 use crate::engine::parallel;
 use crate::engine::stop::Stop;
 use crate::engine::view::{MAX_RANK, View};
@@ -169,7 +169,7 @@ impl<T: Operand + Pod> Lines<T> for Source<'_, T> {
             if by_features {
                 self.runs(lines, part.depth, width, out);
             } else {
-                arch().dispatch(Segments { source: self, lines, depth: part.depth, width, out });
+                vectorized(Segments { source: self, lines, depth: part.depth, width, out });
             }
         }
     }
@@ -417,7 +417,7 @@ impl Convolution {
         let (p, features) = (&self.patches, self.groups);
         let taps = p.tap_count;
         parallel::chunks_until(stop, out, features, size_of_val(input) * taps / 4, |start, part| {
-            arch().dispatch(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
+            vectorized(Depthwise { patches: p, input, kernel, features, first: start / features, out: part });
         });
     }
 

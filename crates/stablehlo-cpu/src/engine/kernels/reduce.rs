@@ -12,7 +12,7 @@ use super::shape::read_all;
 use super::{Context, Kernel};
 use crate::engine::dtype::{DType, Pred, with_size};
 use crate::engine::elementwise::F32;
-use crate::engine::elementwise::map::arch;
+use crate::engine::elementwise::map::vectorized;
 use crate::engine::elementwise::num::{Bits, Num, narrowed};
 use crate::engine::parallel;
 use crate::engine::pool::Buffer;
@@ -338,7 +338,7 @@ fn contiguous<T: Accumulate, M: Monoid<T::Acc>>(row: &[T]) -> T::Acc {
     {
         return bytemuck::cast(fold(function, cast_slice(row)));
     }
-    arch().dispatch(Contiguous::<T, M>(row, std::marker::PhantomData))
+    vectorized(Contiguous::<T, M>(row, std::marker::PhantomData))
 }
 
 struct Columns<'a, T: Accumulate, M> {
@@ -387,7 +387,7 @@ impl<T: Accumulate, M: Monoid<T::Acc>> NullaryFnOnce for Columns<'_, T, M> {
 
 /// Reduces `rows` rows of `acc.len()` columns, `stride` elements apart.
 fn columns<T: Accumulate, M: Monoid<T::Acc>>(src: &[T], rows: usize, stride: usize, acc: &mut [T::Acc]) {
-    arch().dispatch(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
+    vectorized(Columns::<T, M> { src, rows, stride, acc, monoid: std::marker::PhantomData });
 }
 
 /// A reduction with any body over any number of tensors. Inputs are the tensors, their initial values, and the scalars

@@ -6,7 +6,7 @@ use std::thread::LocalKey;
 use pulp::NullaryFnOnce;
 
 use super::number::{Operand, Wide, interleave};
-use crate::engine::elementwise::map::arch;
+use crate::engine::elementwise::map::vectorized;
 use crate::engine::pool::{LINE, Line};
 
 /// A matrix in a slice: element (row, column) is at `offset + row * row_stride + column * column_stride`.
@@ -41,7 +41,7 @@ pub(crate) trait Lines<T: Operand>: Sync {
 
 impl<T: Operand> Lines<T> for Matrix<'_, T> {
     fn pack(&self, part: Part, width: usize, to: &mut [T::Wide]) {
-        arch().dispatch(Pack { from: *self, part, width, to });
+        vectorized(Pack { from: *self, part, width, to });
     }
 }
 
