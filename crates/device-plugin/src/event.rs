@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::contain::contain;
 use crate::threads::COMPLETIONS;
-use crate::{Error, ErrorCode, Result};
+use crate::{Error, ErrorCode, HomeProcess, Result};
 
 /// An operation in progress that becomes ready once, with or without an error.
 ///
@@ -65,6 +65,8 @@ pub(crate) struct Pending {
     /// The waiting work. Emptied when the result is set.
     waiting: Mutex<Vec<Waiting>>,
     ready: Condvar,
+    /// The process whose threads complete the event.
+    home: HomeProcess,
 }
 
 thread_local! {
@@ -134,7 +136,21 @@ impl std::fmt::Debug for Pending {
 
 impl Pending {
     fn new() -> Arc<Self> {
-        Arc::new(Self { result: OnceLock::new(), waiting: Mutex::new(Vec::new()), ready: Condvar::new() })
+        let home = HomeProcess::current();
+        Arc::new(Self { result: OnceLock::new(), waiting: Mutex::new(Vec::new()), ready: Condvar::new(), home })
+    }
+
+    /// Returns an error if the event is pending and this process is a fork of the one that would complete it. Its lock may
+    /// be held for ever here.
+    fn check_process(&self) -> Result<()> {
+        if self.home.is_current() || self.result.get().is_some() {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorCode::FAILED_PRECONDITION,
+            "this process was forked while the operation was in progress, and has none of the threads that would end it; wait \
+             for the operation before the fork, or start the process without a fork (Python's multiprocessing: \"spawn\")",
+        ))
     }
 
     /// Callbacks run without this lock, so a panicking callback cannot leave the list in an inconsistent state.
@@ -164,6 +180,7 @@ impl Pending {
         if let Some(result) = self.result.get() {
             return result.clone();
         }
+        self.check_process()?;
         let mut waiting = self.lock();
         loop {
             if let Some(result) = self.result.get() {
@@ -174,6 +191,9 @@ impl Pending {
     }
 
     pub(crate) fn when_ready(&self, new: Waiting) {
+        if let Err(error) = self.check_process() {
+            return Self::call_now(new, &Err(error));
+        }
         if self.result.get().is_none() {
             let mut waiting = self.lock();
             // The result is set under the lock, so the work pushed here will run.
@@ -182,7 +202,12 @@ impl Pending {
                 return;
             }
         }
-        let Some(result) = self.result.get() else { return };
+        if let Some(result) = self.result.get() {
+            Self::call_now(new, result);
+        }
+    }
+
+    fn call_now(new: Waiting, result: &Result<()>) {
         match new {
             // A panic propagates to the caller of `on_ready` here.
             Waiting::Here(callback) => callback(result),
@@ -253,7 +278,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The error that the event was completed with.
+    /// The error that the event was completed with. `FAILED_PRECONDITION` if the event is pending and this process was forked
+    /// after it was created, because the threads that would complete it do not exist here.
     pub fn wait(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |state| state.wait())
     }

@@ -5,7 +5,7 @@
 
 use std::process::Command;
 
-use pjrt::{Client, ClientOptions, CompileOptions, Error, Plugin, Program};
+use pjrt::{Client, ClientOptions, CompileOptions, ElementType, Error, Plugin, Program, Shape};
 use pjrt_cpu::Cpu;
 
 const CHILD: &str = "PJRT_CPU_TEST_FORK";
@@ -52,6 +52,11 @@ fn parent_and_child() {
     assert_eq!(large(&client), 700.0);
     let x = client.buffer_from_host(&[1.0f32; 4], &[4]).unwrap();
     let y = client.buffer_from_host(&vec![1.0f32; 700 * 700], &[700, 700]).unwrap();
+    // An array whose data never arrives.
+    let memory = client.default_device().unwrap().default_memory().unwrap();
+    let manager =
+        client.create_buffers_for_async_host_to_device(&[Shape::new(ElementType::F32, [4])], &memory).unwrap();
+    let pending = manager.retrieve_buffer(0).unwrap();
     // SAFETY: the C library's own locks are in order in the child, and the locks of this program are what is tested.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
@@ -67,6 +72,8 @@ fn parent_and_child() {
         let read = x.to_host_async::<f32>().and_then(pjrt::HostRead::wait);
         outcome("asynchronous download", read);
         outcome("copy", x.copy_to_device(&client.default_device().unwrap()));
+        outcome("pending event", pending.ready_event().and_then(|event| event.wait()));
+        outcome("pending download", pending.to_host::<f32>());
         eprintln!("child own client: {}", large(&self::client()));
         // SAFETY: it ends the process, whose destructors belong to the parent.
         unsafe { libc::_exit(0) };
@@ -94,6 +101,7 @@ fn forked_process_needs_own_client() {
     let mut expected: Vec<_> = ["compile", "upload", "execute small", "execute large"].map(refused).into();
     expected.push("download: no error".to_owned());
     expected.extend(["asynchronous download", "copy"].map(refused));
+    expected.extend(["pending event", "pending download"].map(refused));
     expected.push("own client: 700".to_owned());
     assert_eq!(lines, expected, "{text}");
 }

@@ -17,7 +17,9 @@ use crate::event::Event;
 use crate::executable::Executable;
 use crate::execute_context::ExecuteContext;
 use crate::execute_options::ExecuteOptions;
-use crate::extensions::MultiSliceConfig;
+use crate::extensions::{
+    ExecutableAbiVersion, MegascaleContext, MultiSliceConfig, PhaseCompiler, RawBuffer, RuntimeAbiVersion,
+};
 use crate::load_error::LoadError;
 use crate::loaded_executable::LoadedExecutable;
 use crate::memory::Memory;
@@ -76,6 +78,11 @@ as_raw! {
     AsyncHostToDeviceTransferManager => PJRT_AsyncHostToDeviceTransferManager, |this| this.handle();
     CopyToDeviceStream => PJRT_CopyToDeviceStream, |this| this.handle();
     MultiSliceConfig => PJRT_MultiSlice_Config, |this| this.handle();
+    MegascaleContext => PJRT_Megascale_ClientContext, |this| this.handle();
+    RawBuffer => PJRT_RawBuffer, |this| this.handle();
+    PhaseCompiler => PJRT_PhaseCompiler, |this| this.handle();
+    RuntimeAbiVersion => PJRT_RuntimeAbiVersion, |this| this.handle();
+    ExecutableAbiVersion => PJRT_ExecutableAbiVersion, |this| this.handle();
 }
 
 /// Returns the plugin of a function table that another part of the process obtained and initialized, for example the

@@ -189,7 +189,8 @@ impl OptionSchema {
     }
 
     /// Returns the options to pass to the plugin: the given values in the types of the schema, and the defaults of
-    /// options that are not given. If an option is given twice, the last value is used.
+    /// options that are not given. If an option is given twice, the last value is used. If the schema lists `node_id` but not
+    /// `partition_index`, which JAX passes beside it, the latter is left out.
     ///
     /// # Errors
     ///
@@ -207,6 +208,7 @@ impl OptionSchema {
                     )
                 }),
                 None if self.open => Ok(value.clone()),
+                None if name == "partition_index" && self.lists("node_id") => continue,
                 None => Err(Fault::new(name, format!("unknown option; {}", self.known(name)))),
             };
             match value {
@@ -231,6 +233,10 @@ impl OptionSchema {
             }
         }
         Faults::check(faults).map(|()| resolved)
+    }
+
+    fn lists(&self, name: &str) -> bool {
+        self.options.iter().any(|spec| spec.name == name)
     }
 
     fn known(&self, unknown: &str) -> String {
@@ -382,6 +388,19 @@ mod tests {
         assert_eq!(value("visible_devices"), Some(Value::Int64List(vec![0, 2])));
         assert_eq!(value("memory_fraction"), Some(Value::Float(0.75)));
         assert_eq!(resolved.len(), 4);
+    }
+
+    #[test]
+    fn partition_index_goes_with_node_id() {
+        let given = [NamedValue::new("node_id", 3i64), NamedValue::new("partition_index", 1i64)];
+        let names = |schema: OptionSchema| {
+            schema.resolve(&given).map(|all| all.into_iter().map(|v| v.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(schema()).unwrap(), ["node_id", "memory_fraction"]);
+        let both = ["node_id", "partition_index"].map(|name| OptionSpec::new(name, OptionType::Int64, ""));
+        assert_eq!(names(OptionSchema::only(both)).unwrap(), ["node_id", "partition_index"]);
+        let faults = names(OptionSchema::only([OptionSpec::new("device_count", OptionType::Int64, "")])).unwrap_err();
+        assert_eq!(faults.all().len(), 2);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::plugin_extension::plugin_extension;
 use crate::client::Client;
 use crate::error::Error;
 use crate::executable::Executable;
-use crate::handle::{Destroy, Owned, Owner as _};
+use crate::handle::{Destroy, Handle, Owned, Owner as _};
 use crate::query::serialized;
 use crate::read;
 
@@ -133,6 +133,10 @@ unsafe impl Destroy<AbiVersions> for PJRT_ExecutableAbiVersion {
 pub struct RuntimeAbiVersion(Owned<PJRT_RuntimeAbiVersion, AbiVersions>);
 
 impl RuntimeAbiVersion {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_RuntimeAbiVersion, AbiVersions> {
+        &self.0
+    }
+
     /// Checks that executables for the other runtime run on this one.
     ///
     /// # Errors
@@ -196,6 +200,10 @@ impl RuntimeAbiVersion {
 pub struct ExecutableAbiVersion(Owned<PJRT_ExecutableAbiVersion, AbiVersions>);
 
 impl ExecutableAbiVersion {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_ExecutableAbiVersion, AbiVersions> {
+        &self.0
+    }
+
     /// The plugin's number of the platform.
     #[doc(alias = "PJRT_ExecutableAbiVersion_PlatformId")]
     pub fn platform_id(&self) -> Result<u64, Error> {

@@ -193,6 +193,10 @@ pub struct MegascaleContext {
 }
 
 impl MegascaleContext {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_Megascale_ClientContext, Megascale> {
+        &self.raw
+    }
+
     /// Connects to the other slices.
     #[doc(alias = "PJRT_Megascale_ClientContext_Initialize")]
     pub fn initialize(&self) -> Result<(), Error> {

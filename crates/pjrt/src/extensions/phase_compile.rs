@@ -10,7 +10,7 @@ use super::functions::Functions;
 use super::plugin_extension::{PluginExtension, sealed};
 use crate::api::Api;
 use crate::error::Error;
-use crate::handle::{Destroy, Owned, Owner};
+use crate::handle::{Destroy, Handle, Owned, Owner};
 use crate::options::encode;
 use crate::plugin::Plugin;
 use crate::read;
@@ -121,6 +121,10 @@ unsafe impl Destroy<PhaseCompile> for PJRT_PhaseCompiler {
 pub struct PhaseCompiler(Owned<PJRT_PhaseCompiler, PhaseCompile>);
 
 impl PhaseCompiler {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_PhaseCompiler, PhaseCompile> {
+        &self.0
+    }
+
     /// The names of the phases, in the order of execution.
     #[doc(alias = "PJRT_PhaseCompile_Get_PhaseNames")]
     pub fn phase_names(&self) -> Result<Vec<String>, Error> {

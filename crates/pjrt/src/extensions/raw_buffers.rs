@@ -17,7 +17,7 @@ use crate::client::{Client, ClientInner};
 use crate::download::HostRead;
 use crate::error::Error;
 use crate::event::Event;
-use crate::handle::{Destroy, Owned, Owner};
+use crate::handle::{Destroy, Handle, Owned, Owner};
 use crate::loan::Loan;
 use crate::memory::Memory;
 use crate::plugin::Plugin;
@@ -71,7 +71,7 @@ impl RawBuffers {
 }
 
 /// The objects that an alias needs until it is destroyed.
-struct RawOwner {
+pub(crate) struct RawOwner {
     functions: Functions<PJRT_RawBuffer_Extension>,
     client: Arc<ClientInner>,
 }
@@ -101,6 +101,10 @@ pub struct RawBuffer {
 }
 
 impl RawBuffer {
+    pub(crate) fn handle(&self) -> &Handle<PJRT_RawBuffer, RawOwner> {
+        &self.raw
+    }
+
     /// The client this memory belongs to.
     pub fn client(&self) -> Client {
         Client::from_inner(self.raw.owner().client.clone())

@@ -123,6 +123,27 @@ fn strided_bytes_of_any_type() {
     });
 }
 
+#[test]
+fn strided_bytes_of_every_type() {
+    let client = embedded();
+    let mut types = 0;
+    for ty in ElementType::ALL.iter().copied().filter(|ty| *ty != ElementType::Token) {
+        let shape = Shape::new(ty, [2, 3]);
+        let size = shape.host_size().unwrap() / 6;
+        // The elements 0 1 0 / 1 1 0 by columns. Every type has the bytes 0 and 1; a signed integer of one bit is 0 or -1.
+        let element = |n: u8| vec![if ty == ElementType::S1 { 0u8.wrapping_sub(n) } else { n }; size];
+        let list = |elements: [u8; 6]| elements.map(element).concat();
+        let columns = list([0, 1, 1, 1, 0, 0]);
+        let step = i64::try_from(size).unwrap();
+        // The device lacks some types.
+        let upload = client.buffer_from_strided_bytes(&columns, 0, &shape, &[step, 2 * step], Placement::Default);
+        let Ok(buffer) = upload else { continue };
+        assert_eq!(buffer.to_host_bytes().unwrap(), list([0, 1, 0, 1, 1, 0]), "{ty}");
+        types += 1;
+    }
+    assert!(types >= 25, "{types}");
+}
+
 /// The bits above a small element are the same on every plugin, also if the plugin computed the element.
 #[test]
 fn small_elements_have_defined_bytes() {

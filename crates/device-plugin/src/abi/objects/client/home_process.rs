@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of forks between the process that made the first [`HomeProcess`] and this one.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// The process in which a client was created.
+/// The process in which a client or an event was created.
 ///
 /// A forked process has copies of its parent's clients and locks, as they were at the moment of the fork. It lacks
 /// their threads. A backend with threads or locks should keep a `HomeProcess` and return an error from calls in another
@@ -41,7 +41,7 @@ fn register() {
     unsafe extern "C" {
         fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> c_int;
     }
-    if !REGISTERED.swap(true, Ordering::Relaxed) {
+    if !REGISTERED.load(Ordering::Relaxed) && !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: V10 (code): the function may be called at any time until the library's code is unmapped, and does not
         // unwind. The C library removes it when the library is closed. If the C library has no memory for it, forks are
         // not detected.
