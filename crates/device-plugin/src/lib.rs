@@ -122,7 +122,7 @@ pub use plugin_manifest::{
     Autocast, Capabilities, Depth, Descriptor, EnvPlan, Environment, Error, Fault, Faults, Hooks, Library, Manifest,
     OptionSchema, OptionSpec, OptionType, Ownership, ProcessPlan, ProcessTopology, Program, Registered, Result,
     StablehloVersions, Support, SupportTable, builtin, capabilities, describe, header, manifest, options, process,
-    registered, support,
+    registered, support, variants,
 };
 use plugin_manifest::{artifact, contain};
 pub use program::{Compiled, ExecutableInfo};

@@ -42,6 +42,7 @@ pub mod program_reader;
 mod stablehlo_versions;
 mod static_registration;
 pub mod support;
+pub mod variants;
 
 pub use bytes::Bytes;
 pub use capabilities::{Autocast, Capabilities};

@@ -8,10 +8,11 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::diagnostic::{Fault, Faults};
+use crate::variants::Requirements;
 use crate::{Capabilities, OptionSchema, Ownership, ProcessPlan, SupportTable};
 
 /// The version of the format this crate writes. Readers accept the same major version.
-pub const FORMAT_VERSION: &str = "1.0";
+pub const FORMAT_VERSION: &str = "1.1";
 
 /// Name of a manifest in the folder of a plugin's library.
 pub const FILE_NAME: &str = "pjrt_plugin.json";
@@ -23,7 +24,7 @@ pub const MAX_NAME_LENGTH: usize = 64;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// Version of the format, `1.0`.
+    /// Version of the format, `1.1`. Version `1.0` lacks [`LibraryFile::requires`].
     pub format_version: String,
     /// Name by which frameworks register the plugin: a lower-case letter, then letters, digits and underscores.
     pub name: String,
@@ -51,7 +52,8 @@ pub struct Manifest {
     /// Where to report bugs.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub support: String,
-    /// The library, or one for each supported system. Empty if the plugin is part of a program.
+    /// The library, or one for each supported system. Several for one system are variants that need different CPUs, GPUs
+    /// or drivers (see [`variants`](crate::variants)). Empty if the plugin is part of a program.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub library: Vec<LibraryFile>,
     /// Among matching plugins, the one with the largest priority is preferred. JAX registers plugins with 400, its own
@@ -105,6 +107,10 @@ pub struct LibraryFile {
     /// Hash of the file in lower-case hexadecimal. A file with a different hash is rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
+    /// The needs that the machine must meet. Added in format version 1.1. Readers of version 1.0 ignore it and take the
+    /// first library for the system, so list the one that needs least first if they matter.
+    #[serde(default, skip_serializing_if = "Requirements::is_empty")]
+    pub requires: Requirements,
 }
 
 impl LibraryFile {
@@ -132,6 +138,19 @@ impl LibraryFile {
     pub fn with_sha256(mut self, sha256: impl Into<String>) -> Self {
         self.sha256 = Some(sha256.into());
         self
+    }
+
+    /// Sets what the library needs of the machine.
+    #[must_use]
+    pub fn with_requires(mut self, requires: Requirements) -> Self {
+        self.requires = requires;
+        self
+    }
+
+    /// Whether the file is for an operating system and an architecture, as `std::env::consts` spells them.
+    pub fn is_for(&self, os: &str, arch: &str) -> bool {
+        let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
+        fits(&self.os, os) && fits(&self.arch, arch)
     }
 }
 
@@ -318,6 +337,14 @@ impl Manifest {
                     "the digest is not valid; write 64 lower-case hexadecimal digits".to_owned(),
                 );
             }
+            for (name, message) in file.requires.faults(file.arch.as_deref()) {
+                fault(format!("library[{index}].requires.{name}"), message);
+            }
+            if !file.requires.is_empty() && self.format_version == "1.0" {
+                let message =
+                    format!("version 1.0 of the format lacks this field; write \"format_version\": {FORMAT_VERSION:?}");
+                fault(format!("library[{index}].requires"), message);
+            }
         }
         for (index, node) in self.hardware.device_nodes.iter().enumerate() {
             if let Err(message) = check_node(node) {
@@ -368,10 +395,10 @@ impl Manifest {
         names.into_iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The first library that fits an operating system and an architecture, as `std::env::consts` spells them.
+    /// The first library for an operating system and an architecture, as `std::env::consts` spells them. Ignores what the
+    /// library needs of the machine, which [`choose_library`](Self::choose_library) compares.
     pub fn library_for(&self, os: &str, arch: &str) -> Option<&LibraryFile> {
-        let fits = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|wanted| wanted == found);
-        self.library.iter().find(|file| fits(&file.os, os) && fits(&file.arch, arch))
+        self.library.iter().find(|file| file.is_for(os, arch))
     }
 }
 
@@ -449,7 +476,7 @@ mod tests {
                 path: path.into(),
                 os: Some(os.to_owned()),
                 arch: (!arch.is_empty()).then(|| arch.to_owned()),
-                sha256: None,
+                ..LibraryFile::default()
             });
         }
         let chosen = |os, arch| manifest.library_for(os, arch).map(|file| file.path.to_str().unwrap());
@@ -539,6 +566,34 @@ mod tests {
                 "capabilities.dense_gather_factor",
             ),
             (r#"{"format_version": "1.0", "name": "x", "hardware": {"pic": []}}"#, "hardware.pic"),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": {"path": "x.so", "requires": {"cpu": "x86-64-v5"}}}"#,
+                "library.requires.cpu",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"gpu": "9.0"}}]}"#,
+                "library[0].requires.gpu",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"nvidia_driver": {"min": "R550"}}}]}"#,
+                "library[0].requires.nvidia_driver.min",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"nvidia_driver": {}}}]}"#,
+                "library[0].requires.nvidia_driver",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "requires": {"cuda_compute_capability": {"min": "9.0", "below": "9.0"}}}]}"#,
+                "library[0].requires.cuda_compute_capability",
+            ),
+            (
+                r#"{"format_version": "1.1", "name": "x", "library": [{"path": "x.so", "arch": "aarch64", "requires": {"cpu": "x86-64-v3"}}]}"#,
+                "library[0].requires.cpu",
+            ),
+            (
+                r#"{"format_version": "1.0", "name": "x", "library": [{"path": "x.so", "requires": {"cpu": "x86-64-v3"}}]}"#,
+                "library[0].requires",
+            ),
         ] {
             let faults = Manifest::from_json(text).unwrap_err();
             let fields: Vec<&str> = faults.all().iter().map(|fault| fault.field.as_str()).collect();

@@ -6,6 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
 use crate::diagnostic::{Fault, Faults};
 use crate::manifest::{FORMAT_VERSION, Hardware, LibraryFile, Manifest};
 use crate::process::{EnvRule, OptionRule};
+use crate::variants::{Requirements, VersionRange};
 use crate::{Capabilities, OptionSchema, OptionSpec, ProcessPlan};
 
 impl Manifest {
@@ -83,10 +84,11 @@ fn as_field(path: &str) -> String {
 /// The fault of an unknown field, with the nearest known one.
 pub(crate) fn unknown_field(field: &str) -> Fault {
     let (within, name) = field.rsplit_once('.').unwrap_or(("", field));
-    let without_index = within.strip_suffix(']').and_then(|within| within.rsplit_once('['));
-    let known = match without_index.map_or(within, |(list, _)| list) {
+    let known = match without_indices(within).as_str() {
         "" => fields::<Manifest>(),
         "library" => fields::<LibraryFile>(),
+        "library.requires" => fields::<Requirements>(),
+        "library.requires.cuda_compute_capability" | "library.requires.nvidia_driver" => fields::<VersionRange>(),
         "hardware" => fields::<Hardware>(),
         "capabilities" => fields::<Capabilities>(),
         "create_options" => fields::<OptionSchema>(),
@@ -105,6 +107,11 @@ pub(crate) fn unknown_field(field: &str) -> Fault {
             _ => format!("unknown field; the known fields are {}", known.join(", ")),
         },
     )
+}
+
+/// A field's path without the indices of lists: `a[2].b` becomes `a.b`.
+fn without_indices(field: &str) -> String {
+    field.split('[').map(|part| part.split_once(']').map_or(part, |(_, after)| after)).collect()
 }
 
 /// Names of a type's fields in JSON; empty if the type is not a struct.
@@ -162,6 +169,8 @@ mod tests {
             "create_options.options[2].defalt",
             "library[0].sha265",
             "library.sha265",
+            "library[0].requires.cpus",
+            "library.requires.nvidia_driver.max",
             "process.option",
             "process.environment[0].varable",
             "hardware.gpu",

@@ -1,0 +1,410 @@
+//! Chooses a library by what it needs and what the machine has.
+
+use std::cmp::Reverse;
+use std::fmt;
+use std::path::PathBuf;
+
+use super::cpu::CpuLevel;
+use super::machine::MachineProperties;
+use super::requirements::{Requirements, VersionRange};
+use super::version::DottedVersion;
+use crate::Manifest;
+
+/// The libraries of a manifest for one system, and the one to load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LibraryChoice {
+    /// The libraries for this operating system and architecture, in the manifest's order.
+    pub variants: Vec<Variant>,
+    /// Index of the library to load among them. `None` if none of them fits.
+    pub chosen: Option<usize>,
+    /// Why it is preferred.
+    pub reason: ChoiceReason,
+}
+
+/// A library, and the needs that the machine does not meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Variant {
+    /// Index in [`Manifest::library`].
+    pub index: usize,
+    /// The file, as in the manifest.
+    pub path: PathBuf,
+    /// The needs of the library.
+    pub requires: Requirements,
+    /// The needs that the machine does not meet, or that cannot be compared with it.
+    pub unmet: Vec<UnmetNeed>,
+}
+
+/// A need that the machine does not meet, or that cannot be compared with it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct UnmetNeed {
+    /// The need, such as `CPU level x86-64-v4`.
+    pub needs: String,
+    /// The machine's value. `None` if it is unknown.
+    pub has: Option<String>,
+    /// The remedy for the user.
+    pub remedy: String,
+}
+
+/// Whether a library fits a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+// Exhaustive: yes, unknown or no.
+pub enum Fit {
+    /// The machine meets all needs.
+    Fits,
+    /// The machine may meet all needs. A property that the library needs is unknown.
+    Unknown,
+    /// The machine does not meet a need.
+    Mismatch,
+}
+
+/// Why a library is preferred over the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ChoiceReason {
+    /// No library fits, so none is chosen.
+    NoneFits,
+    /// It is the only one that fits.
+    OnlyFit,
+    /// Several fit, and its needs are the most specific ones.
+    MostSpecific,
+    /// Several with the same needs fit, and it is the first of them in the manifest.
+    First,
+    /// None is known to fit, because properties of the machine are unknown. It needs least.
+    NeedsLeast,
+}
+
+impl ChoiceReason {
+    /// A word for each reason, for output as data.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoneFits => "none_fits",
+            Self::OnlyFit => "only_fit",
+            Self::MostSpecific => "most_specific",
+            Self::First => "first",
+            Self::NeedsLeast => "needs_least",
+        }
+    }
+}
+
+impl fmt::Display for ChoiceReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoneFits => "no library fits this machine",
+            Self::OnlyFit => "the only library that fits this machine",
+            Self::MostSpecific => "the library with the most specific needs of those that fit this machine",
+            Self::First => "the first in the manifest of those that fit this machine and have the most specific needs",
+            Self::NeedsLeast => {
+                "the library that needs least, because properties of this machine are unknown and no library is known to \
+                 fit"
+            }
+        })
+    }
+}
+
+impl Fit {
+    /// A word for each value: `fits`, `unknown`, `mismatch`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fits => "fits",
+            Self::Unknown => "unknown",
+            Self::Mismatch => "mismatch",
+        }
+    }
+}
+
+impl fmt::Display for UnmetNeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { needs, has, remedy } = self;
+        match has {
+            Some(has) => write!(f, "needs {needs}, but this machine has {has}: {remedy}"),
+            None => write!(f, "needs {needs}, which is unknown for this machine: {remedy}"),
+        }
+    }
+}
+
+impl Variant {
+    /// Whether the library fits the machine.
+    pub fn fit(&self) -> Fit {
+        match self.unmet.as_slice() {
+            [] => Fit::Fits,
+            unmet if unmet.iter().all(|need| need.has.is_none()) => Fit::Unknown,
+            _ => Fit::Mismatch,
+        }
+    }
+}
+
+impl LibraryChoice {
+    /// The library to load, or `None` if none fits.
+    pub fn chosen(&self) -> Option<&Variant> {
+        self.variants.get(self.chosen?)
+    }
+
+    /// Whether a library needs something of the machine. Otherwise the choice depends on the order alone.
+    pub fn has_needs(&self) -> bool {
+        self.variants.iter().any(|variant| !variant.requires.is_empty())
+    }
+
+    /// The library that needs least, whether it fits or not.
+    pub fn least(&self) -> Option<&Variant> {
+        self.variants.iter().min_by_key(|variant| variant.requires.rank())
+    }
+}
+
+impl Manifest {
+    /// Chooses among the libraries for an operating system and an architecture, as `std::env::consts` spells them. The
+    /// module [`variants`](crate::variants) documents the order of preference.
+    pub fn choose_library(&self, os: &str, arch: &str, machine: &MachineProperties) -> LibraryChoice {
+        let for_system = self.library.iter().enumerate().filter(|(_, file)| file.is_for(os, arch));
+        let variants: Vec<Variant> = for_system
+            .map(|(index, file)| Variant {
+                index,
+                path: file.path.clone(),
+                requires: file.requires.clone(),
+                unmet: unmet(&file.requires, machine),
+            })
+            .collect();
+        let with = |fit: Fit| variants.iter().enumerate().filter(move |(_, variant)| variant.fit() == fit);
+        let rank = |variant: &Variant| variant.requires.rank();
+        // Both functions return the first of several equal elements.
+        let best = with(Fit::Fits).min_by_key(|(_, variant)| Reverse(rank(variant)));
+        let (chosen, reason) = match best {
+            Some((index, best)) => {
+                let equals = with(Fit::Fits).filter(|(_, other)| rank(other) == rank(best)).count();
+                let reason = match (with(Fit::Fits).count(), equals) {
+                    (1, _) => ChoiceReason::OnlyFit,
+                    (_, 1) => ChoiceReason::MostSpecific,
+                    _ => ChoiceReason::First,
+                };
+                (Some(index), reason)
+            }
+            None => match with(Fit::Unknown).min_by_key(|(_, variant)| rank(variant)) {
+                Some((index, _)) => (Some(index), ChoiceReason::NeedsLeast),
+                None => (None, ChoiceReason::NoneFits),
+            },
+        };
+        LibraryChoice { variants, chosen, reason }
+    }
+}
+
+/// Compares needs with a machine.
+fn unmet(requires: &Requirements, machine: &MachineProperties) -> Vec<UnmetNeed> {
+    let mut unmet = Vec::new();
+    unmet.extend(requires.cpu.and_then(|level| cpu(level, machine)));
+    if let Some(range) = &requires.cuda_compute_capability {
+        let capabilities = &machine.cuda_compute_capabilities;
+        unmet.extend(version(
+            "CUDA compute capability",
+            range,
+            capabilities,
+            &Remedies {
+                earlier: "use a newer GPU, or install a build of the plugin for this one",
+                later: "install a version of the plugin for this GPU",
+                variable: MachineProperties::COMPUTE_CAPABILITY_VARIABLE,
+            },
+        ));
+    }
+    if let Some(range) = &requires.nvidia_driver {
+        unmet.extend(version(
+            "NVIDIA driver",
+            range,
+            machine.nvidia_driver.as_slice(),
+            &Remedies {
+                earlier: "update the driver",
+                later: "install a version of the plugin for this driver",
+                variable: MachineProperties::NVIDIA_DRIVER_VARIABLE,
+            },
+        ));
+    }
+    unmet
+}
+
+fn cpu(level: CpuLevel, machine: &MachineProperties) -> Option<UnmetNeed> {
+    let needs = format!("CPU level {level}");
+    let Some(features) = &machine.cpu_features else {
+        let remedy = format!("set {} to the CPU's level", MachineProperties::CPU_LEVEL_VARIABLE);
+        return Some(UnmetNeed { needs, has: None, remedy });
+    };
+    let missing = level.missing(features);
+    if missing.is_empty() {
+        return None;
+    }
+    let known = CpuLevel::of(features).map_or_else(|| "a CPU of no known level".to_owned(), |known| known.to_string());
+    Some(UnmetNeed {
+        needs,
+        has: Some(format!("{known} (without {})", missing.join(", "))),
+        remedy: "run on a CPU with these features, or install a build of the plugin for this CPU".to_owned(),
+    })
+}
+
+/// The remedies for a version before the range, after the range, and one that is unknown.
+struct Remedies {
+    earlier: &'static str,
+    later: &'static str,
+    variable: &'static str,
+}
+
+/// Compares the versions of all devices with a range.
+fn version(name: &str, range: &VersionRange, found: &[DottedVersion], remedies: &Remedies) -> Option<UnmetNeed> {
+    let needs = format!("{name} {range}");
+    if found.is_empty() {
+        let remedy = format!("set {} to its version", remedies.variable);
+        return Some(UnmetNeed { needs, has: None, remedy });
+    }
+    let outside = found.iter().find(|version| !range.contains(version))?;
+    let is_earlier = range.min.as_ref().is_some_and(|min| outside < min);
+    let remedy = if is_earlier { remedies.earlier } else { remedies.later };
+    Some(UnmetNeed { needs, has: Some(outside.to_string()), remedy: remedy.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use recorded_messages::assert_message;
+
+    use super::*;
+    use crate::manifest::LibraryFile;
+
+    fn version(text: &str) -> DottedVersion {
+        text.parse().unwrap()
+    }
+
+    fn from(min: &str) -> VersionRange {
+        VersionRange::from_version(version(min))
+    }
+
+    fn manifest(variants: &[(&str, Requirements)]) -> Manifest {
+        let mut manifest = Manifest::new("x");
+        manifest.library =
+            variants.iter().map(|(path, needs)| LibraryFile::new(path).with_requires(needs.clone())).collect();
+        assert_eq!(Manifest::from_json(&manifest.to_json()).as_ref(), Ok(&manifest));
+        manifest
+    }
+
+    #[track_caller]
+    fn assert_chosen(manifest: &Manifest, machine: &MachineProperties, path: &str, reason: ChoiceReason) {
+        let choice = manifest.choose_library("linux", "x86_64", machine);
+        assert_eq!(choice.chosen().map(|variant| variant.path.to_str().unwrap()), Some(path));
+        assert_eq!(choice.reason, reason);
+    }
+
+    fn levels() -> Manifest {
+        manifest(&[
+            ("v3", Requirements::default().with_cpu(CpuLevel::X86_64V3)),
+            ("any", Requirements::default()),
+            ("v4", Requirements::default().with_cpu(CpuLevel::X86_64V4)),
+            ("v2", Requirements::default().with_cpu(CpuLevel::X86_64V2)),
+        ])
+    }
+
+    #[test]
+    fn cpu_levels() {
+        let machine = |level| MachineProperties::unknown().with_cpu_level(level);
+        for (level, path) in [(CpuLevel::X86_64V2, "v2"), (CpuLevel::X86_64V3, "v3"), (CpuLevel::X86_64V4, "v4")] {
+            assert_chosen(&levels(), &machine(level), path, ChoiceReason::MostSpecific);
+        }
+        assert_chosen(&levels(), &machine(CpuLevel::X86_64), "any", ChoiceReason::OnlyFit);
+        assert_chosen(&levels(), &MachineProperties::unknown(), "any", ChoiceReason::OnlyFit);
+        // A feature of the level is missing.
+        let mut features = CpuLevel::X86_64V3.features();
+        features.retain(|feature| *feature != "bmi2");
+        let machine = MachineProperties::unknown().with_cpu_features(features);
+        assert_chosen(&levels(), &machine, "v2", ChoiceReason::MostSpecific);
+    }
+
+    #[test]
+    fn compute_capability_before_driver_and_cpu() {
+        let hopper = from("9.0").with_below(version("10.0"));
+        let manifest = manifest(&[
+            ("driver", Requirements::default().with_nvidia_driver(from("550"))),
+            ("ampere", Requirements::default().with_cuda_compute_capability(from("8.0"))),
+            ("hopper", Requirements::default().with_cuda_compute_capability(hopper)),
+            ("cpu", Requirements::default().with_cpu(CpuLevel::X86_64V4)),
+            ("late", Requirements::default().with_cuda_compute_capability(from("9.0"))),
+        ]);
+        let machine = |capabilities: &[&str]| {
+            let capabilities = capabilities.iter().map(|text| version(text));
+            let machine = MachineProperties::unknown().with_cuda_compute_capabilities(capabilities);
+            machine.with_nvidia_driver(version("550.54.15")).with_cpu_level(CpuLevel::X86_64V4)
+        };
+        for (capabilities, path) in [
+            (&["9.0"][..], "hopper"),
+            (&["8.6"], "ampere"),
+            (&["8.0", "9.0"], "ampere"),
+            (&["10.0"], "late"),
+            (&["7.5"], "driver"),
+            (&["7.5", "9.0"], "driver"),
+            (&[], "driver"),
+        ] {
+            assert_chosen(&manifest, &machine(capabilities), path, ChoiceReason::MostSpecific);
+        }
+    }
+
+    #[test]
+    fn equal_needs_keep_order() {
+        let twice = manifest(&[("a", Requirements::default()), ("b", Requirements::default())]);
+        assert_chosen(&twice, &MachineProperties::unknown(), "a", ChoiceReason::First);
+        let needs = Requirements::default().with_cpu(CpuLevel::X86_64V2);
+        let twice = manifest(&[("a", needs.clone()), ("b", needs.clone())]);
+        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V4);
+        assert_chosen(&twice, &machine, "a", ChoiceReason::First);
+        assert_chosen(&twice, &MachineProperties::unknown(), "a", ChoiceReason::NeedsLeast);
+    }
+
+    #[test]
+    fn unknown_property_needs_least() {
+        let manifest = manifest(&[
+            ("late", Requirements::default().with_cuda_compute_capability(from("9.0"))),
+            ("early", Requirements::default().with_cuda_compute_capability(from("8.0"))),
+            ("newest", Requirements::default().with_cpu(CpuLevel::X86_64V4).with_nvidia_driver(from("1"))),
+        ]);
+        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V2);
+        assert_chosen(&manifest, &machine, "early", ChoiceReason::NeedsLeast);
+        let choice = manifest.choose_library("linux", "x86_64", &machine);
+        let fits: Vec<Fit> = choice.variants.iter().map(Variant::fit).collect();
+        assert_eq!(fits, [Fit::Unknown, Fit::Unknown, Fit::Mismatch]);
+    }
+
+    #[test]
+    fn mismatch_has_remedy() {
+        let range = from("8.0").with_below(version("9.0"));
+        let needs = Requirements::default()
+            .with_cpu(CpuLevel::X86_64V3)
+            .with_cuda_compute_capability(range.clone())
+            .with_nvidia_driver(from("550").with_below(version("560")));
+        let manifest = manifest(&[("x", needs)]);
+        let machine = |capability: &str, driver: &str| {
+            MachineProperties::unknown()
+                .with_cpu_level(CpuLevel::X86_64V2)
+                .with_cuda_compute_capabilities([version(capability)])
+                .with_nvidia_driver(version(driver))
+        };
+        let cases = [
+            ("earlier", machine("7.5", "535.1")),
+            ("later", machine("9.0", "560")),
+            ("unknown", MachineProperties::unknown()),
+            ("no level", MachineProperties::unknown().with_cpu_features(["lm2"])),
+        ];
+        for (case, machine) in cases {
+            let choice = manifest.choose_library("linux", "x86_64", &machine);
+            let [variant] = choice.variants.as_slice() else { panic!("{choice:?}") };
+            assert_eq!(variant.unmet.len(), 3);
+            assert_eq!(choice.chosen.is_some(), case == "unknown");
+            let unmet: Vec<String> = variant.unmet.iter().map(ToString::to_string).collect();
+            assert_message!("variants::unmet", case, format_args!("{}\n{}", variant.requires, unmet.join("\n")));
+        }
+    }
+
+    #[test]
+    fn other_systems_are_left_out() {
+        let mut manifest = levels();
+        manifest.library[2].os = Some("windows".to_owned());
+        let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V4);
+        let choice = manifest.choose_library("linux", "x86_64", &machine);
+        assert_eq!(choice.variants.iter().map(|variant| variant.index).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(choice.chosen().map(|variant| variant.index), Some(0));
+        assert_eq!(choice.least().map(|variant| variant.index), Some(1));
+        assert!(choice.has_needs());
+    }
+}

@@ -1,0 +1,162 @@
+//! The needs of a library, which a machine may meet.
+
+use std::cmp::{Ordering, Reverse};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::cpu::CpuLevel;
+use super::version::DottedVersion;
+
+/// The needs of a library, which a machine may meet. Without a field, the library works with any value of that property.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Requirements {
+    /// The lowest CPU level on which the library runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuLevel>,
+    /// CUDA compute capabilities of the GPUs for which the library has code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cuda_compute_capability: Option<VersionRange>,
+    /// Versions of NVIDIA's kernel driver with which the library works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nvidia_driver: Option<VersionRange>,
+}
+
+/// A range of versions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct VersionRange {
+    /// The first version of the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<DottedVersion>,
+    /// The first version after the range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<DottedVersion>,
+}
+
+impl VersionRange {
+    /// This version and all later ones.
+    pub fn from_version(min: DottedVersion) -> Self {
+        Self { min: Some(min), below: None }
+    }
+
+    /// Ends the range before this version.
+    #[must_use]
+    pub fn with_below(mut self, below: DottedVersion) -> Self {
+        self.below = Some(below);
+        self
+    }
+
+    /// Whether the range has this version.
+    pub fn contains(&self, version: &DottedVersion) -> bool {
+        self.min.as_ref().is_none_or(|min| version >= min) && self.below.as_ref().is_none_or(|below| version < below)
+    }
+
+    /// The fault of a range that contains no version or any.
+    fn fault(&self) -> Option<String> {
+        match (&self.min, &self.below) {
+            (None, None) => Some("the range has no limit; write \"min\" or \"below\", or remove it".to_owned()),
+            (Some(min), Some(below)) if min >= below => {
+                Some(format!("no version is at least {min} and below {below}; correct one of the limits"))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.min, &self.below) {
+            (Some(min), Some(below)) => write!(f, "{min} or later, below {below}"),
+            (Some(min), None) => write!(f, "{min} or later"),
+            (None, Some(below)) => write!(f, "below {below}"),
+            (None, None) => f.write_str("any"),
+        }
+    }
+}
+
+/// How specific a range is. Larger is more specific.
+type RangeRank = Option<(Option<DottedVersion>, bool, Reverse<Option<DottedVersion>>)>;
+
+impl Requirements {
+    /// Sets the lowest CPU level on which the library runs.
+    #[must_use]
+    pub fn with_cpu(mut self, level: CpuLevel) -> Self {
+        self.cpu = Some(level);
+        self
+    }
+
+    /// Sets the CUDA compute capabilities for which the library has code.
+    #[must_use]
+    pub fn with_cuda_compute_capability(mut self, range: VersionRange) -> Self {
+        self.cuda_compute_capability = Some(range);
+        self
+    }
+
+    /// Sets the versions of NVIDIA's kernel driver with which the library works.
+    #[must_use]
+    pub fn with_nvidia_driver(mut self, range: VersionRange) -> Self {
+        self.nvidia_driver = Some(range);
+        self
+    }
+
+    /// Whether the library needs nothing of the machine.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The faults, each with the field below `requires`. `arch` is the library's architecture, if the manifest names it.
+    pub(crate) fn faults(&self, arch: Option<&str>) -> Vec<(&'static str, String)> {
+        let mut faults = Vec::new();
+        if let (Some(level), Some(arch)) = (self.cpu, arch)
+            && level.architecture() != arch
+        {
+            let levels = CpuLevel::ALL.into_iter().filter(|level| level.architecture() == arch);
+            let levels: Vec<&str> = levels.map(CpuLevel::name).collect();
+            let known = if levels.is_empty() { "none".to_owned() } else { levels.join(", ") };
+            let message = format!(
+                "{level} is a level of {}, but the library is for {arch}; its levels are: {known}",
+                level.architecture()
+            );
+            faults.push(("cpu", message));
+        }
+        for (field, range) in
+            [("cuda_compute_capability", &self.cuda_compute_capability), ("nvidia_driver", &self.nvidia_driver)]
+        {
+            faults.extend(range.iter().filter_map(VersionRange::fault).map(|message| (field, message)));
+        }
+        faults
+    }
+
+    /// Compares how specific two sets of needs are, in the order that the [module](crate::variants) documents. The greater
+    /// one is preferred if both fit, and the lesser one needs less.
+    pub fn compare_specificity(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+
+    /// How specific the needs are. The larger rank is preferred if both fit, and the smaller one needs least.
+    pub(super) fn rank(&self) -> impl Ord + use<> {
+        let range = |range: &Option<VersionRange>| -> RangeRank {
+            range.as_ref().map(|range| (range.min.clone(), range.below.is_some(), Reverse(range.below.clone())))
+        };
+        (range(&self.cuda_compute_capability), range(&self.nvidia_driver), self.cpu)
+    }
+}
+
+impl fmt::Display for Requirements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cpu = self.cpu.map(|level| format!("CPU level {level}"));
+        let range = |name: &str, range: &Option<VersionRange>| range.as_ref().map(|range| format!("{name} {range}"));
+        let needs: Vec<String> = [
+            cpu,
+            range("CUDA compute capability", &self.cuda_compute_capability),
+            range("NVIDIA driver", &self.nvidia_driver),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        f.write_str(if needs.is_empty() { "nothing" } else { "" })?;
+        f.write_str(&needs.join("; "))
+    }
+}
