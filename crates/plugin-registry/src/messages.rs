@@ -7,7 +7,9 @@ use std::io;
 use std::path::PathBuf;
 
 use expect_test::expect_file;
-use plugin_manifest::{Fault, Ownership};
+use plugin_manifest::manifest::LibraryFile;
+use plugin_manifest::variants::{CpuLevel, MachineProperties, Requirements, UnmetNeed, VersionRange};
+use plugin_manifest::{Fault, Manifest, Ownership};
 
 use crate::discovery::{Architecture, MissingDependency, OperatingSystem, Refusal, SelectionHint, Target};
 use crate::hardware::HardwareStatus;
@@ -21,7 +23,7 @@ fn snapshot() {
     let mut text = String::from("# Errors\n");
     list(&mut text, &errors(), error_number, 23);
     text += "\n# Why a plugin cannot be used\n";
-    list(&mut text, &refusals(), refusal_number, 16);
+    list(&mut text, &refusals(), refusal_number, 17);
     text += "\n# Why a plugin was not selected\n";
     list(&mut text, &reasons(), reason_number, 6);
     text += "\n# Policies that no plugin fits\n";
@@ -187,6 +189,7 @@ fn refusals() -> Vec<Refusal> {
             name: name(),
             winner: text("acme:/new.so"),
         },
+        Refusal::NoVariantFits { manifest: "/etc/pjrt_plugin.json".into(), unmet: unmet() },
     ]
 }
 
@@ -208,7 +211,22 @@ fn refusal_number(refusal: &Refusal) -> usize {
         Refusal::MalformedManifest { .. } => 13,
         Refusal::BadEnvironmentItem { .. } => 14,
         Refusal::DuplicateName { .. } => 15,
+        Refusal::NoVariantFits { .. } => 16,
     }
+}
+
+/// Two libraries with the needs that a machine with an old driver and an old CPU does not meet.
+fn unmet() -> Vec<(PathBuf, Vec<UnmetNeed>)> {
+    let mut manifest = Manifest::new("acme");
+    let v4 = Requirements::default().with_cpu(CpuLevel::X86_64V4);
+    let driver = "550.54".parse().map(VersionRange::from_version).unwrap();
+    let both = v4.clone().with_nvidia_driver(driver);
+    manifest.library =
+        vec![LibraryFile::new("liba.so").with_requires(v4), LibraryFile::new("libb.so").with_requires(both)];
+    let machine = MachineProperties::unknown().with_cpu_level(CpuLevel::X86_64V3);
+    let machine = machine.with_nvidia_driver("535.1".parse().unwrap());
+    let choice = manifest.choose_library("linux", "x86_64", &machine);
+    choice.variants.into_iter().map(|variant| (variant.path, variant.unmet)).collect()
 }
 
 fn reasons() -> Vec<RejectReason> {

@@ -1,8 +1,9 @@
 //! A plugin that was found, usable or not.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use plugin_manifest::variants::LibraryChoice;
 use plugin_manifest::{Manifest, NamedValue};
 
 use super::library::LibraryFacts;
@@ -56,6 +57,9 @@ pub struct Candidate {
     pub manifest_path: Option<PathBuf>,
     /// Where the library is.
     pub location: Location,
+    /// The libraries that the manifest names for this host, and the one that fits this machine. `None` if none of them
+    /// needs anything of the machine.
+    pub choice: Option<LibraryChoice>,
     /// The contents of the library's headers. `None` if they could not be read.
     pub facts: Option<LibraryFacts>,
     /// Create options that come with the library, as in a JSON file of `PJRT_NAMES_AND_LIBRARY_PATHS`.
@@ -79,6 +83,7 @@ impl Candidate {
             manifest: None,
             manifest_path: None,
             location,
+            choice: None,
             facts: None,
             create_options: Vec::new(),
             provenance,
@@ -116,7 +121,11 @@ impl Candidate {
     /// Returns the library's sha256 according to the manifest, in lower-case hexadecimal.
     pub fn expected_sha256(&self, host: Target) -> Option<String> {
         let manifest = self.manifest.as_ref()?;
-        host.library_of(manifest)?.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
+        // The candidate's file may be any of several variants, and be found through a link of another name.
+        let name = self.location.path().and_then(Path::file_name);
+        let same = host.libraries_of(manifest).find(|file| name.is_some() && file.path.file_name() == name);
+        let file = same.or_else(|| host.libraries_of(manifest).next())?;
+        file.sha256.as_ref().map(|hash| hash.to_ascii_lowercase())
     }
 
     /// Adds a name. A known name keeps its most reliable source. The most reliable name stays first.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use plugin_manifest::Manifest;
+use plugin_manifest::variants::{Fit, LibraryChoice, MachineProperties, Variant};
 
 use super::candidate::{Candidate, NameOrigin};
 use super::config::Discovery;
@@ -31,6 +32,8 @@ pub(super) struct Collector<'a> {
     files: HashMap<FileId, Vec<usize>>,
     /// Manifests beside libraries, by their folder.
     beside: HashMap<PathBuf, ManifestBeside>,
+    /// The machine's properties, once a manifest needs them.
+    machine: Option<MachineProperties>,
 }
 
 impl<'a> Collector<'a> {
@@ -41,6 +44,7 @@ impl<'a> Collector<'a> {
             found: Discovered::default(),
             files: HashMap::new(),
             beside: HashMap::new(),
+            machine: discovery.machine.clone(),
         }
     }
 
@@ -93,8 +97,43 @@ impl<'a> Collector<'a> {
         FileId::of(path).is_some_and(|id| self.files.contains_key(&id))
     }
 
+    /// Chooses among the libraries that a manifest names for this host. Reads the properties of the machine once, if a
+    /// library needs any.
+    pub(super) fn choose(&mut self, manifest: &Manifest) -> LibraryChoice {
+        let host = self.discovery.host;
+        if host.libraries_of(manifest).all(|file| file.requires.is_empty()) {
+            return host.choose(manifest, &MachineProperties::unknown());
+        }
+        if self.machine.is_none() {
+            let (machine, notes) = self.discovery.read_machine();
+            for (variable, message) in notes {
+                self.note(variable, message);
+            }
+            self.machine = Some(machine);
+        }
+        host.choose(manifest, self.machine.get_or_insert_default())
+    }
+
+    /// If the manifest beside a library lists it with others that need something of the machine, returns the library
+    /// that fits this machine. If none fits, returns the one that needs least.
+    fn preferred_variant(&mut self, library: &Path) -> Option<PathBuf> {
+        let Some((_, Ok(manifest))) = self.manifest_beside(library) else { return None };
+        let choice = self.choose(&manifest);
+        let preferred = choice.chosen().or_else(|| choice.least()).filter(|_| choice.has_needs())?;
+        Some(library.parent()?.join(&preferred.path))
+    }
+
     /// Adds a candidate, or merges it with the known candidate of the same file.
-    pub(super) fn add(&mut self, candidate: Candidate) {
+    pub(super) fn add(&mut self, mut candidate: Candidate) {
+        // A search finds all variants of a library. They are one plugin. A user who names one of them gets that one.
+        if !is_named_by_user(&candidate)
+            && candidate.manifest.is_none()
+            && let Some(path) = candidate.location.path()
+            && let Some(preferred) = self.preferred_variant(path)
+        {
+            candidate.names.retain(|name| name.origin != NameOrigin::File);
+            candidate.location = Location::File(preferred);
+        }
         let id = candidate.location.path().and_then(FileId::of);
         let Some(id) = id else {
             self.found.candidates.push(candidate);
@@ -117,11 +156,15 @@ impl<'a> Collector<'a> {
         let filter = Filter::new(self.discovery);
         let allow_list = self.discovery.allow_list();
         for candidate in &mut candidates {
-            if let Some(path) = candidate.location.path().map(Path::to_owned) {
-                self.check_library(candidate, &path);
+            let path = candidate.location.path().map(Path::to_owned);
+            if let Some(path) = &path {
+                self.check_library(candidate, path);
+            }
+            self.explain_choice(candidate, path.as_deref());
+            if let Some(path) = &path {
                 match &allow_list {
                     // If a candidate is already refused, its file need not be read.
-                    Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(&path).err()),
+                    Ok(Some(list)) if candidate.is_usable() => candidate.refusals.extend(list.check(path).err()),
                     Ok(_) => {}
                     Err(refusal) => candidate.refusals.push(refusal.clone()),
                 }
@@ -195,6 +238,29 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Sets the choice among the libraries of the candidate's manifest, and adds a refusal or a note if the candidate's
+    /// library does not fit the machine.
+    fn explain_choice(&mut self, candidate: &mut Candidate, path: Option<&Path>) {
+        let (Some(manifest), Some(file)) = (&candidate.manifest, &candidate.manifest_path) else { return };
+        let choice = self.choose(manifest);
+        if !choice.has_needs() {
+            return;
+        }
+        let folder = file.parent().unwrap_or(Path::new(""));
+        let this = path.and_then(|path| {
+            let is_this =
+                |variant: &Variant| path.ends_with(&variant.path) || same_file(&folder.join(&variant.path), path);
+            choice.variants.iter().position(is_this)
+        });
+        if is_named_by_user(candidate) {
+            candidate.notes.extend(this.and_then(|index| named_although(&choice, index)));
+        } else if choice.chosen.is_none() {
+            let unmet = choice.variants.iter().map(|variant| (variant.path.clone(), variant.unmet.clone())).collect();
+            candidate.refusals.push(Refusal::NoVariantFits { manifest: file.clone(), unmet });
+        }
+        candidate.choice = Some(choice);
+    }
+
     /// Returns the manifest in a library's folder, if it describes this library. A manifest with faults counts, because
     /// it may describe the library.
     fn manifest_beside(&mut self, library: &Path) -> ManifestBeside {
@@ -212,13 +278,45 @@ impl<'a> Collector<'a> {
         });
         let (file, read) = beside.as_ref()?;
         if let Ok(manifest) = read {
-            let named = host.library_of(manifest)?;
-            if FileId::of(&folder.join(&named.path))? != FileId::of(library)? {
+            let id = FileId::of(library)?;
+            // Without needs, only the first library for this host is the plugin's.
+            let variants = host.libraries_of(manifest).any(|file| !file.requires.is_empty());
+            let count = if variants { usize::MAX } else { 1 };
+            let mut named = host.libraries_of(manifest).take(count);
+            if !named.any(|named| FileId::of(&folder.join(&named.path)).is_some_and(|other| other == id)) {
                 return None;
             }
         }
         Some((file.clone(), read.clone()))
     }
+}
+
+/// Whether a user named the candidate's library itself, so that no other library may take its place.
+fn is_named_by_user(candidate: &Candidate) -> bool {
+    candidate.provenances().any(|place| place.source == SourceKind::Environment)
+}
+
+/// Whether two paths lead to one file.
+fn same_file(one: &Path, other: &Path) -> bool {
+    FileId::of(one).is_some_and(|id| FileId::of(other).is_some_and(|same| same == id))
+}
+
+/// A note that a user named a library that the search would not choose.
+fn named_although(choice: &LibraryChoice, index: usize) -> Option<String> {
+    let variant = choice.variants.get(index).filter(|_| choice.chosen != Some(index))?;
+    let path = variant.path.display();
+    let unmet: Vec<String> = variant.unmet.iter().map(ToString::to_string).collect();
+    let why = match variant.fit() {
+        Fit::Fits => "it fits this machine".to_owned(),
+        _ => format!("it {}", unmet.join(", and ")),
+    };
+    let other = match choice.chosen() {
+        Some(chosen) => {
+            format!("the manifest's choice for this machine is {} ({})", chosen.path.display(), choice.reason)
+        }
+        None => choice.reason.to_string(),
+    };
+    Some(format!("{path} was named in the environment: {why}; {other}"))
 }
 
 /// Sets a candidate's manifest.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use plugin_manifest::variants::MachineProperties;
+
 use super::library::LibrarySearch;
 use super::target::Target;
 
@@ -19,6 +21,7 @@ pub struct Discovery {
     pub(super) python: bool,
     pub(super) conventional: bool,
     pub(super) interpreters: Option<Vec<PathBuf>>,
+    pub(super) machine: Option<MachineProperties>,
 }
 
 impl Discovery {
@@ -43,6 +46,7 @@ impl Discovery {
             python: true,
             conventional: true,
             interpreters: None,
+            machine: None,
         }
     }
 
@@ -74,6 +78,17 @@ impl Discovery {
     #[must_use]
     pub fn host(mut self, host: Target) -> Self {
         self.host = host;
+        self
+    }
+
+    /// Sets the properties of the machine that libraries may need. By default, the search reads the CPU's features from
+    /// `/proc/cpuinfo`, and the version of NVIDIA's driver from `/sys/module/nvidia/version` or
+    /// `/proc/driver/nvidia/version`. The driver does not publish the GPUs' compute capability in a file, so it is unknown.
+    /// The variables `PJRT_REGISTRY_CPU_LEVEL`, `PJRT_REGISTRY_CUDA_COMPUTE_CAPABILITY` and `PJRT_REGISTRY_NVIDIA_DRIVER`
+    /// take precedence over files.
+    #[must_use]
+    pub fn machine(mut self, machine: MachineProperties) -> Self {
+        self.machine = Some(machine);
         self
     }
 

@@ -81,7 +81,7 @@ impl Collector<'_> {
     }
 
     /// Creates the candidate that a manifest describes.
-    pub(super) fn manifest_candidate(&self, path: &Path, provenance: Provenance) -> Candidate {
+    pub(super) fn manifest_candidate(&mut self, path: &Path, provenance: Provenance) -> Candidate {
         let manifest = match read(path) {
             Ok(manifest) => manifest,
             Err(refusals) => {
@@ -94,7 +94,10 @@ impl Collector<'_> {
             }
         };
         let mut candidate = Candidate::new(Location::Unknown, provenance);
-        match self.discovery.host.library_of(&manifest) {
+        let choice = self.choose(&manifest);
+        // If none fits, the candidate has the library that needs least, with a refusal.
+        let preferred = choice.chosen().or_else(|| choice.least());
+        match preferred.and_then(|variant| manifest.library.get(variant.index)) {
             None if manifest.library.is_empty() => candidate.refusals.push(Refusal::MalformedManifest {
                 path: path.to_owned(),
                 field: "library".to_owned(),

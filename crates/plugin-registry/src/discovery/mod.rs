@@ -40,6 +40,14 @@
 //! name is the most reliable one ([`NameOrigin`]). Two libraries with the same name remain two candidates. A manifest
 //! named `pjrt_plugin.json` beside a library describes it, wherever the library was found.
 //!
+//! # Variants of a library
+//!
+//! A manifest may list several libraries for one system that need different CPUs, GPUs or drivers.
+//! [`variants`](plugin_manifest::variants) documents the order of preference, and [`Discovery::machine`] the properties of
+//! the machine. All libraries of the manifest are one candidate, with the library that fits this machine.
+//! [`Candidate::choice`] explains the choice. If a user names one of the libraries in the environment, that library is
+//! used, and a note states what the machine lacks.
+//!
 //! # Filters and trust
 //!
 //! `PJRT_REGISTRY_SELECT` and `PJRT_REGISTRY_DISABLE` hold patterns with `*` and `?`, separated by commas, for names,
@@ -64,6 +72,7 @@ mod filter;
 mod folder;
 mod glob;
 mod library;
+mod machine;
 mod manifest_file;
 mod manifests;
 mod names_and_paths;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use plugin_manifest::variants::UnmetNeed;
+
 use super::target::Target;
 
 /// The reason why a candidate cannot be used, determined without loading its library.
@@ -125,6 +127,15 @@ pub enum Refusal {
         /// The target of this program.
         host: Target,
     },
+    /// A manifest describes the plugin, and this machine does not meet the needs of any library that it names for this
+    /// host.
+    #[error("{manifest} names no library that fits this machine: {}", needs(unmet))]
+    NoVariantFits {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The libraries, and for each the needs that the machine does not meet.
+        unmet: Vec<(PathBuf, Vec<UnmetNeed>)>,
+    },
     /// A manifest or configuration file has a fault.
     #[error("{path}: {}{message}: correct the file", self::field(field))]
     MalformedManifest {
@@ -178,6 +189,7 @@ impl Refusal {
         match self {
             Self::Missing { .. } | Self::NotInLibrarySearch { .. } => "missing",
             Self::NoLibrary { .. } | Self::NoLibraryForHost { .. } => "no library",
+            Self::NoVariantFits { .. } => "no variant",
             Self::Unreadable { .. } => "unreadable",
             Self::NotALibrary { .. } => "not a library",
             Self::NoGetPjrtApi { .. } => "no GetPjrtApi",
@@ -205,6 +217,15 @@ fn start(item: &str) -> String {
 
 fn paths(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// Lists the libraries of a manifest with their unmet needs.
+fn needs(unmet: &[(PathBuf, Vec<UnmetNeed>)]) -> String {
+    let one = |(path, needs): &(PathBuf, Vec<UnmetNeed>)| {
+        let needs: Vec<String> = needs.iter().map(UnmetNeed::to_string).collect();
+        format!("{} {}", path.display(), needs.join(", and "))
+    };
+    unmet.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 fn targets(targets: &[Target]) -> String {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use plugin_manifest::Manifest;
 use plugin_manifest::manifest::LibraryFile;
+use plugin_manifest::variants::{LibraryChoice, MachineProperties};
 
 /// The operating system of a shared library, according to its file format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,9 +105,15 @@ impl Target {
         !known || library.contains(self)
     }
 
-    /// Returns the library that a manifest names for this target.
-    pub(super) fn library_of(self, manifest: &Manifest) -> Option<&LibraryFile> {
-        manifest.library_for(self.os.rust_name(), &self.architecture.to_string())
+    /// Returns the libraries that a manifest names for this target, in its order.
+    pub(super) fn libraries_of(self, manifest: &Manifest) -> impl Iterator<Item = &LibraryFile> {
+        let (os, architecture) = (self.os.rust_name(), self.architecture.to_string());
+        manifest.library.iter().filter(move |file| file.is_for(os, &architecture))
+    }
+
+    /// Chooses among the libraries that a manifest names for this target.
+    pub(super) fn choose(self, manifest: &Manifest, machine: &MachineProperties) -> LibraryChoice {
+        manifest.choose_library(self.os.rust_name(), &self.architecture.to_string(), machine)
     }
 
     /// The target that this program was built for.

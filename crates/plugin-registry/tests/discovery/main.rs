@@ -10,3 +10,4 @@ mod libraries;
 mod manifests;
 mod python;
 mod real;
+mod variants;

@@ -1,0 +1,156 @@
+//! Tests manifests with several libraries for one system.
+
+use plugin_manifest::variants::{ChoiceReason, CpuLevel, Fit, MachineProperties};
+use plugin_registry::discovery::{Architecture, Discovery, OperatingSystem, Refusal, Target};
+use recorded_messages::assert_message;
+
+use crate::common::{Content, Elf, Machine, list, named};
+
+/// A manifest with a library for each list of needs, named after the variant.
+fn manifest(variants: &[(&str, &str)]) -> String {
+    let one = |(name, needs): &(&str, &str)| format!(r#"{{"path": "./libpjrt_{name}.so", "requires": {{{needs}}}}}"#);
+    let libraries: Vec<String> = variants.iter().map(one).collect();
+    format!(r#"{{"format_version": "1.1", "name": "acme", "library": [{}]}}"#, libraries.join(", "))
+}
+
+const LEVELS: &[(&str, &str)] = &[("any", ""), ("v3", r#""cpu": "x86-64-v3""#), ("v4", r#""cpu": "x86-64-v4""#)];
+
+fn discovery(machine: &Machine) -> Discovery {
+    let host = Target { os: OperatingSystem::Linux, architecture: Architecture::X86_64 };
+    machine.discovery().host(host).python(false).conventional(false)
+}
+
+/// A machine with a manifest in `/etc` and its libraries.
+fn machine(name: &str, variants: &[(&str, &str)]) -> Machine {
+    let machine = Machine::new(name);
+    for (variant, _) in variants {
+        machine.library(&format!("etc/pjrt/plugins.d/libpjrt_{variant}.so"), &Elf::plugin());
+    }
+    machine.file("etc/pjrt/plugins.d/acme.json", manifest(variants));
+    machine
+}
+
+fn with(level: CpuLevel) -> MachineProperties {
+    MachineProperties::unknown().with_cpu_level(level)
+}
+
+#[test]
+fn most_specific_library_that_fits() {
+    let machine = machine("variants-levels", LEVELS);
+    for (properties, file, reason) in [
+        (with(CpuLevel::X86_64V4), "v4", ChoiceReason::MostSpecific),
+        (with(CpuLevel::X86_64V3), "v3", ChoiceReason::MostSpecific),
+        (with(CpuLevel::X86_64V2), "any", ChoiceReason::OnlyFit),
+        (MachineProperties::unknown(), "any", ChoiceReason::OnlyFit),
+    ] {
+        let found = discovery(&machine).machine(properties).discover();
+        let lines: Vec<String> = list(&machine, &found).iter().map(|line| line.replace("/./", "/")).collect();
+        assert_eq!(lines, [format!("acme etc/pjrt/plugins.d/libpjrt_{file}.so")]);
+        let choice = found.candidates[0].choice.as_ref().unwrap();
+        assert_eq!((choice.reason, choice.variants.len()), (reason, 3));
+    }
+}
+
+#[test]
+fn machine_is_read_from_files_and_variables() {
+    let machine = machine("variants-files", LEVELS);
+    let flags = CpuLevel::X86_64V3.features().join(" ");
+    machine.file("proc/cpuinfo", format!("processor\t: 0\nflags\t\t: {flags}\n"));
+    let chosen = |discovery: Discovery| {
+        let found = discovery.discover();
+        let file = named(&found, "acme").location.path().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        (file, found.notes.len())
+    };
+    let discovery = || discovery(&machine);
+    assert_eq!(chosen(discovery()), ("libpjrt_v3.so".to_owned(), 0));
+    let variable = "PJRT_REGISTRY_CPU_LEVEL";
+    assert_eq!(chosen(discovery().variable(variable, "x86-64-v2")), ("libpjrt_any.so".to_owned(), 0));
+    assert_eq!(chosen(discovery().variable(variable, "v2")), ("libpjrt_v3.so".to_owned(), 1));
+}
+
+#[test]
+fn no_library_fits() {
+    let needs = [("new", r#""nvidia_driver": {"min": "550"}"#), ("v4", r#""cpu": "x86-64-v4""#)];
+    let machine = machine("variants-none", &needs);
+    let properties = with(CpuLevel::X86_64V2).with_nvidia_driver("535.54".parse().unwrap());
+    let found = discovery(&machine).machine(properties).discover();
+    let candidate = named(&found, "acme");
+    let [refusal @ Refusal::NoVariantFits { unmet, .. }] = candidate.refusals.as_slice() else {
+        panic!("{:?}", candidate.refusals)
+    };
+    assert_eq!((refusal.kind(), unmet.len()), ("no variant", 2));
+    let choice = candidate.choice.as_ref().unwrap();
+    assert_eq!((choice.chosen, choice.reason), (None, ChoiceReason::NoneFits));
+    assert_message!("discovery::variants", "none fits", machine.relative(refusal));
+
+    // The driver is unknown, so the library that needs it is the only one that may fit.
+    let found = discovery(&machine).machine(with(CpuLevel::X86_64V2)).discover();
+    let candidate = named(&found, "acme");
+    assert!(candidate.is_usable(), "{candidate}");
+    let choice = candidate.choice.as_ref().unwrap();
+    assert_eq!((choice.chosen, choice.reason), (Some(0), ChoiceReason::NeedsLeast));
+    assert_eq!(choice.chosen().unwrap().fit(), Fit::Unknown);
+}
+
+#[test]
+fn missing_file_of_chosen_library() {
+    let machine = machine("variants-missing", LEVELS);
+    std::fs::remove_file(machine.path("etc/pjrt/plugins.d/libpjrt_v4.so")).unwrap();
+    let found = discovery(&machine).machine(with(CpuLevel::X86_64V4)).discover();
+    assert!(matches!(named(&found, "acme").refusals[..], [Refusal::Missing { .. }]));
+}
+
+#[test]
+fn libraries_of_wheel_are_one_plugin() {
+    let machine = Machine::new("variants-wheel");
+    let site = "venv/lib/python3.12/site-packages";
+    let text = manifest(LEVELS);
+    let files = [
+        ("jax_plugins/acme/__init__.py", Content::Text("")),
+        ("jax_plugins/acme/libpjrt_v4.so", Content::Library(Elf::plugin())),
+        ("jax_plugins/acme/libpjrt_any.so", Content::Library(Elf::plugin())),
+        ("jax_plugins/acme/libpjrt_v3.so", Content::Library(Elf::plugin())),
+        ("jax_plugins/acme/pjrt_plugin.json", Content::Text(&text)),
+    ];
+    machine.wheel(site, "acme", "1.0", &files, "[jax_plugins]\nacme = jax_plugins.acme\n");
+    machine.file("venv/pyvenv.cfg", "home = /usr/bin\n");
+    let discover = |properties| {
+        let discovery = discovery(&machine).python(true).variable("VIRTUAL_ENV", machine.path("venv"));
+        discovery.machine(properties).discover()
+    };
+    for (level, file) in [(CpuLevel::X86_64V4, "v4"), (CpuLevel::X86_64V3, "v3"), (CpuLevel::X86_64, "any")] {
+        let found = discover(with(level));
+        let lines: Vec<String> = list(&machine, &found).iter().map(|line| line.replace("/./", "/")).collect();
+        assert_eq!(lines, [format!("acme {site}/jax_plugins/acme/libpjrt_{file}.so")]);
+    }
+}
+
+#[test]
+fn user_names_another_library() {
+    let machine = machine("variants-named", LEVELS);
+    let folder = machine.path("etc/pjrt/plugins.d");
+    std::fs::rename(folder.join("acme.json"), folder.join("pjrt_plugin.json")).unwrap();
+    let value = format!("acme:{}", folder.join("libpjrt_v4.so").display());
+    let found = machine.discovery().host(Target { os: OperatingSystem::Linux, architecture: Architecture::X86_64 });
+    let found = found.python(false).conventional(false).variable("PJRT_NAMES_AND_LIBRARY_PATHS", value);
+    let found = found.machine(with(CpuLevel::X86_64V3)).discover();
+    let candidate = &found.candidates[0];
+    assert_eq!(candidate.location.path(), Some(folder.join("libpjrt_v4.so").as_path()));
+    assert!(candidate.is_usable(), "{candidate}");
+    let [note] = candidate.notes.as_slice() else { panic!("{:?}", candidate.notes) };
+    assert_message!("discovery::variants", "named by the user", machine.relative(note));
+}
+
+#[test]
+fn sha256_of_each_library() {
+    let machine = machine("variants-sha256", LEVELS);
+    let wrong = "0".repeat(64);
+    let text = manifest(LEVELS).replace("libpjrt_v4.so\"", &format!("libpjrt_v4.so\", \"sha256\": \"{wrong}\""));
+    machine.file("etc/pjrt/plugins.d/acme.json", text);
+    let refusals = |level| {
+        let found = discovery(&machine).verify_sha256(true).machine(with(level)).discover();
+        named(&found, "acme").refusals.iter().map(Refusal::kind).collect::<Vec<_>>()
+    };
+    assert_eq!(refusals(CpuLevel::X86_64V4), ["sha256"]);
+    assert!(refusals(CpuLevel::X86_64V3).is_empty());
+}
