@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use device_plugin::variants::Fit;
 use plugin_registry::discovery::Refusal;
 use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, Status};
 use serde_json::{Value, json};
@@ -99,6 +100,11 @@ fn examine(entry: PluginEntry, named: bool, timeout: Duration) -> Examined {
             check("library", Verdict::Ok, "linked into this program".to_owned())
         }
         None => {}
+    }
+    for offered in list::variants(&entry) {
+        let verdict =
+            if offered.chosen.is_some() && offered.variant.fit() == Fit::Fits { Verdict::Ok } else { Verdict::Note };
+        check("variant", verdict, offered.text());
     }
     for refusal in &candidate.refusals {
         // A plugin that the user disabled is not a fault.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use device_plugin::variants::{ChoiceReason, Fit, Variant};
 use plugin_registry::{HardwarePresence, Location, PluginEntry, PluginRegistry, Policy, Status};
 use serde_json::{Value, json};
 
@@ -85,6 +86,15 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
         _ => None,
     });
     if all {
+        for entry in usable {
+            let variants = variants(entry);
+            if !variants.is_empty() {
+                line!(out, "\n{}: libraries of the manifest", shown(entry.name()));
+            }
+            for variant in variants {
+                line!(out, "  {}", shown(&variant.text()));
+            }
+        }
         for entry in refused {
             line!(out, "\n{}: {}", shown(entry.name()), shown(&entry.candidate().provenance.to_string()));
             for refusal in &entry.candidate().refusals {
@@ -111,6 +121,51 @@ fn as_text(registry: &PluginRegistry, usable: &[PluginEntry], refused: &[PluginE
         line!(out, "\n{} asks for {}", shown(&hint.variable.to_string()), shown(&hint.names.join(",")));
     }
     out
+}
+
+/// A library of a plugin whose manifest offers several.
+pub(crate) struct Offered<'a> {
+    pub(crate) variant: &'a Variant,
+    /// Why it is the one to load, if it is.
+    pub(crate) chosen: Option<ChoiceReason>,
+}
+
+impl Offered<'_> {
+    /// The library with the reason why it is used, or why it is not.
+    pub(crate) fn text(&self) -> String {
+        let (path, requires) = (self.variant.path.display(), &self.variant.requires);
+        let unmet: Vec<String> = self.variant.unmet.iter().map(ToString::to_string).collect();
+        let why = match (self.chosen, self.variant.fit()) {
+            (Some(reason), Fit::Fits) => format!("chosen as {reason}; it needs {requires}"),
+            (Some(reason), _) => format!("chosen as {reason}; it {}", unmet.join(", and ")),
+            (None, Fit::Fits) => format!("fits, but is not preferred; it needs {requires}"),
+            (None, _) => format!("not used: it {}", unmet.join(", and ")),
+        };
+        format!("{path} {why}")
+    }
+}
+
+/// The libraries that a plugin's manifest offers for this system. Empty if none of them needs anything of the machine.
+pub(crate) fn variants(entry: &PluginEntry) -> Vec<Offered<'_>> {
+    let Some(choice) = &entry.candidate().choice else { return Vec::new() };
+    let offered =
+        |(index, variant)| Offered { variant, chosen: (choice.chosen == Some(index)).then_some(choice.reason) };
+    choice.variants.iter().enumerate().map(offered).collect()
+}
+
+fn variants_as_json(entry: &PluginEntry) -> Value {
+    let one = |Offered { variant, chosen }: Offered<'_>| {
+        let unmet =
+            variant.unmet.iter().map(|need| json!({ "needs": need.needs, "has": need.has, "remedy": need.remedy }));
+        json!({
+            "path": variant.path.to_string_lossy(),
+            "requires": variant.requires,
+            "fit": variant.fit().name(),
+            "unmet": unmet.collect::<Vec<_>>(),
+            "chosen": chosen.map(ChoiceReason::name),
+        })
+    };
+    variants(entry).into_iter().map(one).collect()
 }
 
 /// Makes untrusted text safe to show within a line.
@@ -184,5 +239,6 @@ pub(crate) fn as_json(entry: &PluginEntry) -> Value {
         "usable": matches!(entry.status(), Status::Available | Status::Loaded(_)),
         "refusals": refusals,
         "notes": candidate.notes,
+        "variants": variants_as_json(entry),
     })
 }

@@ -90,6 +90,7 @@ fn wheel_contents() {
         "pjrt_plugin_example/shutdown.py",
         "pjrt_plugin_example/torch_xla.json",
         "pjrt_plugin_example/torch_xla_plugin.py",
+        "pjrt_plugin_example/variants.py",
     ];
     assert_eq!(files.keys().map(String::as_str).collect::<Vec<_>>(), expected);
 

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 Examples:
   pjrt package --crate . -o wheels
   pjrt package --library libacme.so --manifest acme.json --version 1.2.0
-  pjrt package --library libacme.so --name acme --version 1.2.0 --compat")]
+  pjrt package --library libacme.so --name acme --version 1.2.0 --compat
+  pjrt package --manifest acme.json    all libraries that the manifest lists for this system")]
 pub(crate) struct Args {
     /// The plugin's library.
     #[arg(long, value_name = "FILE", conflicts_with = "crate_dir")]

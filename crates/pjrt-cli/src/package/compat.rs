@@ -52,15 +52,17 @@ impl Front {
                 "--compat: {} is for {}, but {} is for {}; build pjrt-layers-plugin for the plugin's target, and pass its \
                  library to --layers-library",
                 vendor.display(),
-                target(vendor_library),
+                vendor_library.target(),
                 path.display(),
-                target(&layers)
+                layers.target()
             )
         })?;
         let mut file = LibraryFile::new(name.clone()).with_os(both.os).with_sha256(sha256(&path)?);
         if let [architecture] = both.architectures[..] {
             file.arch = Some(architecture.to_owned());
         }
+        // The plugin behind the layers still needs what it needs alone.
+        file.requires = manifest.library.first().map(|file| file.requires.clone()).unwrap_or_default();
         manifest.library = vec![file];
         let settings = json!({ variables::PLUGIN: file_name(vendor)?, variables::LAYERS: "compat" });
         Ok(Self { path, name, settings: format!("{settings:#}\n"), both })
@@ -70,8 +72,4 @@ impl Front {
     pub(crate) fn names(&self) -> [&str; 2] {
         [&self.name, SETTINGS_FILE]
     }
-}
-
-fn target(library: &Library) -> String {
-    format!("{} on {}", library.os, library.architectures.join(" and "))
 }

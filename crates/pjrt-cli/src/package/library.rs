@@ -31,6 +31,11 @@ pub(crate) struct Library {
 }
 
 impl Library {
+    /// The system and the architectures, for a message.
+    pub(crate) fn target(&self) -> String {
+        format!("{} on {}", self.os, self.architectures.join(" and "))
+    }
+
     /// The properties of two libraries that are loaded together. Returns `None` if no system loads both.
     pub(crate) fn joined(&self, other: &Self) -> Option<Self> {
         let mut joined = self.clone();

@@ -6,11 +6,12 @@ mod library;
 mod python;
 mod source;
 mod tag;
+mod variants;
 mod version;
 mod wheel;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use device_plugin::manifest::LibraryFile;
 use device_plugin::support::Checker;
@@ -22,10 +23,10 @@ use crate::new::name;
 use crate::progress::Progress;
 pub(crate) use args::Args;
 use compat::Front;
-use library::Library;
 use python::Frameworks;
 use source::Source;
 pub(crate) use source::built;
+use variants::Part;
 use wheel::{Content, Wheel, file_name};
 
 pub(crate) fn run(args: &Args) -> Result<String, String> {
@@ -34,15 +35,24 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
         return Err("--no-jax and --no-torch together leave nothing to package; remove one of them".to_owned());
     }
     let source = source::find(args)?;
-    let library = library::read(&source.library)?;
-    let mut manifest = manifest(args, frameworks, &source, &library)?;
+    let libraries = variants::read(&source.libraries)?;
+    let library = variants::joined(&libraries)?;
+    let mut manifest = manifest(args, frameworks, &source, &libraries)?;
     let front = if args.compat {
-        Some(Front::new(args.layers_library.as_deref(), &source.library, &library, &mut manifest)?)
+        let [vendor] = libraries.as_slice() else {
+            return Err(
+                "--compat: the manifest lists several libraries for this system, and the library with the layers \
+                        loads one; omit --compat, or give one of them with --library"
+                    .to_owned(),
+            );
+        };
+        Some(Front::new(args.layers_library.as_deref(), vendor.path, &vendor.library, &mut manifest)?)
     } else {
         None
     };
-    let reserved = front.as_ref().map(Front::names);
-    let include = included(&args.include, &source.library, reserved.as_ref().map_or(&[], |names| &names[..]))?;
+    let mut reserved: Vec<&str> = front.iter().flat_map(Front::names).collect();
+    reserved.extend(libraries.iter().map(|library| library.name.as_str()));
+    let include = included(&args.include, &reserved)?;
     let version = version::of(args.version.as_deref(), &manifest.version, source.crate_version.as_deref())?;
     let beside: Vec<String> = include.keys().cloned().collect();
     let library = front.as_ref().map_or(&library, |front| &front.both);
@@ -57,8 +67,10 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
 
     let package = python::package(&manifest);
     let mut files = python::modules(&manifest, frameworks);
-    let content = Content::File { path: source.library.clone(), executable: true };
-    files.insert(format!("{package}/{}", file_name(&source.library)?), content);
+    for library in &libraries {
+        let content = Content::File { path: library.path.to_owned(), executable: true };
+        files.insert(format!("{package}/{}", library.name), content);
+    }
     if let Some(front) = front {
         let content = Content::File { path: front.path, executable: true };
         files.insert(format!("{package}/{}", front.name), content);
@@ -90,6 +102,9 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     if let Some(note) = note {
         line!(out, "for Linux of this kind only, not manylinux: {note}");
     }
+    for line in variants::summary(&manifest) {
+        line!(out, "{line}");
+    }
     let name = &manifest.name;
     if frameworks.jax {
         line!(out, "JAX          JAX_PLATFORMS={name} python -c 'import jax; print(jax.devices())'");
@@ -101,8 +116,8 @@ pub(crate) fn run(args: &Args) -> Result<String, String> {
     Ok(out)
 }
 
-/// Returns the manifest for the wheel. It describes this one library, in the same folder.
-fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Library) -> Result<Manifest, String> {
+/// Returns the manifest for the wheel. It describes these libraries, in the same folder.
+fn manifest(args: &Args, frameworks: Frameworks, source: &Source, libraries: &[Part<'_>]) -> Result<Manifest, String> {
     let mut manifest = source.manifest.clone();
     if let Some(name) = &args.name {
         manifest.name.clone_from(name);
@@ -114,28 +129,10 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
             .map_err(|error| format!("name: {error}, or leave JAX out with --no-jax"))?;
     }
     name::check(&manifest.name).map_err(|error| format!("name: {error}"))?;
-    let shown = source.library.display();
-    let progress = Progress::one(format!("computing the SHA-256 of {}", escaped(&shown.to_string())));
-    let sha256 = wheel::sha256(&source.library)?;
-    drop(progress);
-    let architecture = library.architectures.first().copied().unwrap_or_default();
-    if let Some(file) = manifest.library_for(library.os, architecture)
-        && let Some(expected) = &file.sha256
-        && *expected != sha256
-    {
-        return Err(format!(
-            "library {shown}: its sha256 is {sha256}, but the manifest lists {expected}; correct one of them"
-        ));
-    }
-    if let Some(symbol) = &manifest.shutdown_symbol
-        && !library.exports.contains(symbol)
-    {
-        return Err(format!("library {shown}: it does not export {symbol}, the manifest's shutdown_symbol"));
-    }
-    let mut file = LibraryFile::new(file_name(&source.library)?).with_os(library.os).with_sha256(sha256);
-    // A universal file runs on any architecture.
-    file.arch = (library.architectures.len() == 1).then(|| architecture.to_owned());
-    manifest.library = vec![file];
+    let mut files = libraries.iter().map(|part| file_of(part, &manifest)).collect::<Result<Vec<_>, _>>()?;
+    // Readers of format version 1.0 ignore the needs and take the first library.
+    files.sort_by(|one, other| one.requires.compare_specificity(&other.requires));
+    manifest.library = files;
     let faulty = |faults: Faults| {
         let faults: Vec<String> = faults.all().iter().map(|fault| format!("\n  {fault}")).collect();
         format!("the manifest has faults:{}", faults.concat())
@@ -150,15 +147,44 @@ fn manifest(args: &Args, frameworks: Frameworks, source: &Source, library: &Libr
     Ok(manifest)
 }
 
+/// Returns the entry of a library in the wheel's manifest, after the checks of its content.
+fn file_of(part: &Part<'_>, manifest: &Manifest) -> Result<LibraryFile, String> {
+    let Part { path, name, requires, library } = part;
+    let shown = path.display();
+    let progress = Progress::one(format!("computing the SHA-256 of {}", escaped(&shown.to_string())));
+    let sha256 = wheel::sha256(path)?;
+    drop(progress);
+    let architecture = library.architectures.first().copied().unwrap_or_default();
+    let listed = manifest.library.iter().find(|file| file.path.file_name() == path.file_name());
+    if let Some(file) = listed.or_else(|| manifest.library_for(library.os, architecture))
+        && let Some(expected) = &file.sha256
+        && *expected != sha256
+    {
+        return Err(format!(
+            "library {shown}: its sha256 is {sha256}, but the manifest lists {expected}; correct one of them"
+        ));
+    }
+    if let Some(symbol) = &manifest.shutdown_symbol
+        && !library.exports.contains(symbol)
+    {
+        return Err(format!("library {shown}: it does not export {symbol}, the manifest's shutdown_symbol"));
+    }
+    let file = LibraryFile::new(name).with_os(library.os).with_sha256(sha256);
+    let mut file = file.with_requires((*requires).clone());
+    // A universal file runs on any architecture.
+    file.arch = (library.architectures.len() == 1).then(|| architecture.to_owned());
+    Ok(file)
+}
+
 /// Returns the files to put beside the library, by file name.
-fn included(files: &[PathBuf], library: &Path, reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
+fn included(files: &[PathBuf], reserved: &[&str]) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut included = BTreeMap::new();
     for path in files {
         if !path.is_file() {
             return Err(format!("--include {}: no such file", path.display()));
         }
         let name = file_name(path)?;
-        let is_taken = name == file_name(library)? || reserved.contains(&name.as_str());
+        let is_taken = reserved.contains(&name.as_str());
         if is_taken || included.insert(name, path.clone()).is_some() {
             return Err(format!("--include {}: a file of that name is in the wheel already", path.display()));
         }

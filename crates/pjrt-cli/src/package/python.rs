@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use device_plugin::Manifest;
 use device_plugin::capabilities::legacy;
+use device_plugin::variants::CpuLevel;
 use serde_json::json;
 
 use super::wheel::Content;
@@ -14,6 +15,7 @@ const COMMON: &[(&str, &str)] = &[
     ("options.py", include_str!("python/options.py")),
     ("process.py", include_str!("python/process.py")),
     ("shutdown.py", include_str!("python/shutdown.py")),
+    ("variants.py", include_str!("python/variants.py")),
 ];
 /// Modules for JAX.
 const JAX: &[(&str, &str)] = &[
@@ -43,13 +45,14 @@ pub(crate) fn package(manifest: &Manifest) -> String {
 /// The Python files, by their path within the wheel.
 pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<String, Content> {
     let package = package(manifest);
+    let levels = cpu_levels();
     let mut files = BTreeMap::new();
     let mut add = |path: String, text: &str| {
         let header = concat!("# Written by `pjrt package` ", env!("CARGO_PKG_VERSION"), ".\n");
         files.insert(path, Content::Text(format!("{header}{text}")));
     };
     for (name, text) in COMMON {
-        add(format!("{package}/{name}"), text);
+        add(format!("{package}/{name}"), &text.replace("{levels}", &levels));
     }
     if frameworks.jax {
         for (name, text) in JAX {
@@ -64,6 +67,12 @@ pub(crate) fn modules(manifest: &Manifest, frameworks: Frameworks) -> BTreeMap<S
         files.insert(format!("{package}/torch_xla.json"), Content::Text(torch_xla(manifest)));
     }
     files
+}
+
+/// The features of each CPU level as JSON, in the order of the levels.
+fn cpu_levels() -> String {
+    let level = |level: CpuLevel| format!("{}: {}", json!(level.name()), json!(level.features()));
+    format!("{{\n{}\n}}", CpuLevel::ALL.map(level).join(",\n"))
 }
 
 /// The value of `PJRT_DEVICE` that selects the plugin. PyTorch/XLA cuts the value at its first underscore in some

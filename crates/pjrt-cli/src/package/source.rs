@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use device_plugin::manifest::FILE_NAME;
+use device_plugin::manifest::{FILE_NAME, LibraryFile};
+use device_plugin::variants::Requirements;
 use device_plugin::{Library, Manifest};
 use plugin_registry::discovery::DESCRIPTOR_SYMBOL;
 use serde_json::Value;
@@ -11,9 +12,16 @@ use serde_json::Value;
 use super::args::Args;
 use super::library;
 
+/// A library to package.
+pub(crate) struct Variant {
+    pub(crate) path: PathBuf,
+    pub(crate) requires: Requirements,
+}
+
 /// A plugin to package.
 pub(crate) struct Source {
-    pub(crate) library: PathBuf,
+    /// The libraries for one system. Several are variants with different needs.
+    pub(crate) libraries: Vec<Variant>,
     pub(crate) manifest: Manifest,
     /// Version of the crate, if the library was built from one.
     pub(crate) crate_version: Option<String>,
@@ -33,7 +41,7 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
                 *field = value;
             }
         }
-        return Ok(Source { library, manifest, crate_version: Some(package.version) });
+        return Ok(Source { libraries: one(library, &manifest), manifest, crate_version: Some(package.version) });
     }
     if let Some(library) = &args.library {
         if !library.exists() {
@@ -43,28 +51,44 @@ pub(crate) fn find(args: &Args) -> Result<Source, String> {
         let file = args.manifest.clone().or_else(|| existing(folder.join(FILE_NAME)));
         let manifest = file.map(|path| read(&path)).transpose()?;
         let (library, manifest) = described(args, library.clone(), manifest, folder)?;
-        return Ok(Source { library, manifest, crate_version: None });
+        return Ok(Source { libraries: one(library, &manifest), manifest, crate_version: None });
     }
     let Some(path) = &args.manifest else {
         return Err("nothing to package: give --library FILE, --crate DIR, or --manifest FILE".to_owned());
     };
     let manifest = read(path)?;
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    let Some(file) = manifest.library_for(os, arch) else {
+    let mut files: Vec<&LibraryFile> = manifest.library.iter().filter(|file| file.is_for(os, arch)).collect();
+    if files.iter().all(|file| file.requires.is_empty()) {
+        // Without needs, a loader takes the first one.
+        files.truncate(1);
+    }
+    if files.is_empty() {
         return Err(format!(
             "{}: the manifest names no library for {os} on {arch}; give --library FILE",
             path.display()
         ));
-    };
-    let library = path.parent().unwrap_or(Path::new("")).join(&file.path);
-    if !library.exists() {
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let libraries: Vec<Variant> = files
+        .into_iter()
+        .map(|file| Variant { path: folder.join(&file.path), requires: file.requires.clone() })
+        .collect();
+    if let Some(missing) = libraries.iter().find(|library| !library.path.exists()) {
         return Err(format!(
             "library {}: no such file, but {} names it; correct the manifest, or give --library FILE",
-            library.display(),
+            missing.path.display(),
             path.display()
         ));
     }
-    Ok(Source { library, manifest, crate_version: None })
+    Ok(Source { libraries, manifest, crate_version: None })
+}
+
+/// A library that is packaged alone, with the needs that the manifest lists for a file of its name.
+fn one(library: PathBuf, manifest: &Manifest) -> Vec<Variant> {
+    let listed = manifest.library.iter().find(|file| file.path.file_name() == library.file_name());
+    let requires = listed.map(|file| file.requires.clone()).unwrap_or_default();
+    vec![Variant { path: library, requires }]
 }
 
 /// Builds the shared library of a crate.

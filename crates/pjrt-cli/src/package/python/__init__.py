@@ -1,5 +1,6 @@
 """A PJRT plugin: its library, its manifest, and its registration with JAX and PyTorch/XLA."""
 
+import functools
 import json
 import os
 import pathlib
@@ -14,9 +15,12 @@ MANIFEST: Dict[str, Any] = json.loads((FOLDER / "pjrt_plugin.json").read_text(en
 NAME: str = MANIFEST["name"]
 
 
+@functools.lru_cache(maxsize=None)
 def library_path() -> str:
-    """The library to load."""
-    return str(FOLDER / MANIFEST["library"][0]["path"])
+    """The library to load: the one that fits this machine. Chosen once, so that all callers load the same."""
+    from . import variants
+
+    return str(FOLDER / variants.choose(MANIFEST["library"], variants.machine()))
 
 
 def platform_names() -> List[str]:
