@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
+#[cfg(unix)]
 use std::time::Instant;
 
 use crate::contain::contain;
@@ -60,7 +61,8 @@ thread_local! {
 }
 
 /// Waits until both groups are idle and `others` returns false. Returns `false` at the deadline. On a thread of a group
-/// it returns `false` immediately, because it would wait for itself.
+/// it returns `false` immediately, because it would wait for itself. Only the end of a process on Unix calls it.
+#[cfg(unix)]
 pub(crate) fn rest(until: Instant, others: impl Fn() -> bool) -> bool {
     if OWN.get() {
         return false;
@@ -93,6 +95,7 @@ pub(crate) fn changed() {
     }
 }
 
+#[cfg(unix)]
 impl State {
     fn is_at_rest(&self) -> bool {
         self.jobs.is_empty() && self.idle == self.count

@@ -10,6 +10,35 @@ use pjrt_sys::PJRT_Api;
 use crate::load_error::LoadErrorKind;
 use crate::loader_error::LoaderError;
 
+/// Opens a library. The system searches for the libraries that it needs, and runs the initializers of all of them.
+///
+/// # Safety
+///
+/// The initializers may run.
+#[cfg(not(windows))]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: running the initializers is this function's contract.
+    unsafe { Library::new(path) }
+}
+
+/// Opens a library. Windows searches for the libraries that it needs in its folder, in that of the program, in the
+/// system's folder and in those of `AddDllDirectory`. By default, Windows would ignore the library's folder, and use the
+/// current folder and those in `PATH`, in which others may have put a library.
+///
+/// # Safety
+///
+/// The initializers may run.
+#[cfg(windows)]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    use libloading::os::windows::{self, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
+
+    // The flags need an absolute path. Only an empty path fails here, and Windows rejects it.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let flags = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
+    // SAFETY: running the initializers is this function's contract.
+    unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
+}
+
 /// Opens a library and calls its `GetPjrtApi`.
 ///
 /// A library that returned a table is never closed. Plugins start threads, register exit handlers and return pointers
@@ -22,7 +51,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
     // The loader's messages for a missing file and for a missing dependency are the same, so check for the file first.
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
-    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
+    let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // SAFETY: C1: a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
     let entry = *entry.map_err(|error| LoadErrorKind::NoEntryPoint(error.into()))?;
@@ -40,7 +69,7 @@ pub(crate) unsafe fn get_pjrt_api(path: &Path) -> Result<(Mapped, *const PJRT_Ap
 pub(crate) unsafe fn get_pointer(path: &Path, function: &str) -> Result<Option<*const c_void>, LoadErrorKind> {
     std::fs::File::open(path).map_err(|error| LoadErrorKind::File(error.into()))?;
     // SAFETY: running the library's initializers is this function's contract.
-    let library = unsafe { Library::new(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
+    let library = unsafe { open(path) }.map_err(|error| LoadErrorKind::Library(error.into()))?;
     // The library stays mapped even without the function, because it may have started threads when it was opened.
     let library = ManuallyDrop::new(library);
     // SAFETY: this function's contract: a function of that name has this type.

@@ -93,6 +93,10 @@ impl Plugin {
     /// The same file returns the same plugin. A library that returned its function table is never unloaded, because
     /// threads and exit handlers of the plugin run its code.
     ///
+    /// On Windows, the libraries that the plugin needs are searched in its folder, in that of the program, in the
+    /// system's folder and in those that the program added with `AddDllDirectory`. Those in the current folder and in
+    /// the folders of `PATH` are not found.
+    ///
     /// # Errors
     ///
     /// [`LoadError`] names the failed step and contains the message of the system or the plugin.

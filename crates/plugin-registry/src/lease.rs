@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -123,10 +123,10 @@ impl LockFolder {
         let path = self.file(plugin);
         // A pipe would block.
         fs::symlink_metadata(&path).ok().filter(fs::Metadata::is_file)?;
-        let mut file = File::open(path).ok()?;
+        let file = File::open(&path).ok()?;
         match file.try_lock_shared() {
             Ok(()) | Err(TryLockError::Error(_)) => None,
-            Err(TryLockError::WouldBlock) => Some(read_note(&mut file)),
+            Err(TryLockError::WouldBlock) => Some(read_note(note_of(file, &path))),
         }
     }
 
@@ -238,7 +238,7 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let holder = read_note(&mut file);
+            let holder = read_note(note_of(file, &path));
             let plugin = plugin.to_owned();
             return Err(LeaseError::Conflict(LeaseConflict { plugin, ownership, holder, lock: Some(path) }));
         }
@@ -248,9 +248,33 @@ fn lock(plugin: &str, ownership: Ownership, label: &str, folder: &LockFolder) ->
         return Ok(file);
     }
     let note = format!("{}\n{}\n{label}\n", std::process::id(), program());
-    let written = file.set_len(0).and_then(|()| file.write_all(note.as_bytes())).and_then(|()| file.flush());
-    written.map_err(fail)?;
+    write_note(&mut file, &path, &note).map_err(fail)?;
     Ok(file)
+}
+
+/// Writes the note into the lock file.
+#[cfg(not(windows))]
+fn write_note(file: &mut File, _: &Path, note: &str) -> io::Result<()> {
+    use std::io::Write;
+
+    file.set_len(0).and_then(|()| file.write_all(note.as_bytes())).and_then(|()| file.flush())
+}
+
+/// Writes the note into a file beside the lock file. On Windows, no other process can read a locked file.
+#[cfg(windows)]
+fn write_note(_: &mut File, lock: &Path, note: &str) -> io::Result<()> {
+    fs::write(lock.with_extension("holder"), note)
+}
+
+/// Returns the file with the note of a lock that another client holds.
+#[cfg(not(windows))]
+fn note_of(file: File, _: &Path) -> io::Result<File> {
+    Ok(file)
+}
+
+#[cfg(windows)]
+fn note_of(_: File, lock: &Path) -> io::Result<File> {
+    File::open(lock.with_extension("holder"))
 }
 
 /// Opens or creates a lock file. Returns whether a note can be written to it: a file of another user can be locked but
@@ -285,10 +309,10 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     Ok((file, is_writable))
 }
 
-fn read_note(file: &mut File) -> LeaseHolder {
+fn read_note(file: io::Result<File>) -> LeaseHolder {
     let mut note = String::new();
     // An unreadable note counts as an empty one.
-    let _ = file.take(4096).read_to_string(&mut note);
+    let _ = file.and_then(|file| file.take(4096).read_to_string(&mut note));
     // Another user may have written it, and terminals show it.
     let note: String = note.chars().filter(|c| *c == '\n' || !c.is_control()).collect();
     let mut lines = note.lines();
@@ -376,7 +400,7 @@ mod tests {
         let folder = folder("note");
         let path = folder.join("x.lock");
         fs::write(&path, "12\nprogram\u{1b}[2J\nlabel\u{7}\n").unwrap();
-        let holder = read_note(&mut File::open(&path).unwrap());
+        let holder = read_note(File::open(&path));
         assert_eq!((holder.process, &*holder.program, &*holder.label), (Some(12), "program[2J", "label"));
         fs::remove_dir_all(&folder).unwrap();
     }

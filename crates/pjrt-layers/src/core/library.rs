@@ -20,7 +20,7 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
         fault(std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
     };
     // SAFETY: L1 (plugin): whoever names the library vouches for its initializers.
-    let library = unsafe { Library::new(path) }.map_err(reason)?;
+    let library = unsafe { open(path) }.map_err(reason)?;
     let library = Box::leak(Box::new(library));
     // SAFETY: L1 (plugin): a symbol of this name has this type.
     let entry = unsafe { library.get::<unsafe extern "C" fn() -> *const PJRT_Api>(b"GetPjrtApi\0") };
@@ -32,6 +32,34 @@ pub(crate) fn load(path: &Path) -> Result<StaticApi, String> {
     }
     // SAFETY: L1 (plugin).
     Ok(unsafe { StaticApi::new(table) })
+}
+
+/// Opens a library.
+///
+/// # Safety
+///
+/// The initializers of the library may run.
+#[cfg(not(windows))]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    // SAFETY: L1 (plugin): running the initializers is this function's contract.
+    unsafe { Library::new(path) }
+}
+
+/// Opens a library. Windows searches for the libraries that it needs in the same folders as for `pjrt::Plugin::load`:
+/// neither in the current folder nor in those of `PATH`.
+///
+/// # Safety
+///
+/// The initializers of the library may run.
+#[cfg(windows)]
+unsafe fn open(path: &Path) -> Result<Library, libloading::Error> {
+    use libloading::os::windows::{self, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS, LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR};
+
+    // The flags need an absolute path. Only an empty path fails here, and Windows rejects it.
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let flags = LOAD_LIBRARY_SEARCH_DLL_LOAD_DIR | LOAD_LIBRARY_SEARCH_DEFAULT_DIRS;
+    // SAFETY: L1 (plugin): running the initializers is this function's contract.
+    unsafe { windows::Library::load_with_flags(absolute, flags) }.map(Library::from)
 }
 
 /// The folder of the library that contains this crate, if the system can report it.

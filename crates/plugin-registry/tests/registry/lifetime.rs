@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use device_plugin::{OptionSchema, OptionSpec, OptionType};
 use pjrt::ClientOptions;
-use plugin_registry::{Error, FileChange, IfReplaced, LoadedPlugin, PluginLoadOptions, Policy, RejectReason};
+use plugin_registry::{Error, Policy, RejectReason};
+#[cfg(target_os = "linux")]
+use plugin_registry::{FileChange, IfReplaced, LoadedPlugin, PluginLoadOptions};
 use recorded_messages::assert_message;
 
 use crate::fakes::{Count, closing_plugin, fake, folder, registry};
@@ -167,7 +169,7 @@ fn in_a_child_process(library: &std::ffi::OsStr) {
 fn library_without_manifest_describes_itself() {
     let registry = registry("own");
     let entry = registry.register_library(closing_plugin(), None).unwrap();
-    assert_eq!(entry.name(), "libclosing_plugin");
+    assert_eq!(entry.name(), format!("{}closing_plugin", std::env::consts::DLL_PREFIX));
     assert!(entry.manifest().create_options.is_open());
     let loaded = entry.load().unwrap();
     assert_eq!(loaded.descriptor().manifest().name, "closing");

@@ -1,6 +1,5 @@
 //! Calls a function with a struct of a given size, which ends where readable memory ends.
 
-use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use device_plugin::ErrorCode;
@@ -17,21 +16,9 @@ pub struct Cliff {
 
 impl Cliff {
     pub fn new(len: usize) -> Self {
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap();
+        let page = pages::size();
         let len = len.next_multiple_of(page);
-        let start = unsafe {
-            libc::mmap(
-                null_mut(),
-                len + page,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(start, libc::MAP_FAILED);
-        let start = start.cast::<u8>();
-        assert_eq!(unsafe { libc::mprotect(start.add(len).cast(), page, libc::PROT_NONE) }, 0);
+        let start = pages::map(len, page);
         Self { start, len, page }
     }
 
@@ -58,7 +45,66 @@ impl Cliff {
 
 impl Drop for Cliff {
     fn drop(&mut self) {
-        assert_eq!(unsafe { libc::munmap(self.start.cast::<c_void>(), self.len + self.page) }, 0);
+        pages::unmap(self.start, self.len + self.page);
+    }
+}
+
+/// Memory of the system.
+#[cfg(unix)]
+mod pages {
+    use std::ptr::null_mut;
+
+    pub(super) fn size() -> usize {
+        usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap()
+    }
+
+    /// Maps `len` bytes that can be used, and a page after them that cannot.
+    pub(super) fn map(len: usize, page: usize) -> *mut u8 {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let start =
+            unsafe { libc::mmap(null_mut(), len + page, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        assert_ne!(start, libc::MAP_FAILED);
+        assert_eq!(unsafe { libc::mprotect(start.byte_add(len), page, libc::PROT_NONE) }, 0);
+        start.cast()
+    }
+
+    pub(super) fn unmap(start: *mut u8, len: usize) {
+        assert_eq!(unsafe { libc::munmap(start.cast(), len) }, 0);
+    }
+}
+
+#[cfg(windows)]
+mod pages {
+    use std::ffi::c_void;
+    use std::ptr::null_mut;
+
+    const COMMIT_AND_RESERVE: u32 = 0x3000;
+    const RELEASE: u32 = 0x8000;
+    const NO_ACCESS: u32 = 1;
+    const READ_AND_WRITE: u32 = 4;
+
+    unsafe extern "system" {
+        fn VirtualAlloc(address: *mut c_void, size: usize, kind: u32, protection: u32) -> *mut c_void;
+        fn VirtualProtect(address: *mut c_void, size: usize, protection: u32, old: *mut u32) -> i32;
+        fn VirtualFree(address: *mut c_void, size: usize, kind: u32) -> i32;
+    }
+
+    /// Windows has pages of this size on x86-64 and on 64-bit ARM.
+    pub(super) fn size() -> usize {
+        4096
+    }
+
+    pub(super) fn map(len: usize, page: usize) -> *mut u8 {
+        let start = unsafe { VirtualAlloc(null_mut(), len + page, COMMIT_AND_RESERVE, READ_AND_WRITE) };
+        assert!(!start.is_null());
+        let mut old = 0;
+        assert_ne!(unsafe { VirtualProtect(start.byte_add(len), page, NO_ACCESS, &mut old) }, 0);
+        start.cast()
+    }
+
+    pub(super) fn unmap(start: *mut u8, _: usize) {
+        // The size must be 0 if all pages are released.
+        assert_ne!(unsafe { VirtualFree(start.cast(), 0, RELEASE) }, 0);
     }
 }
 

@@ -54,7 +54,7 @@ impl Machine {
     }
 
     pub fn library(&self, path: &str, library: &Elf) -> PathBuf {
-        self.file(path, library.bytes())
+        self.file(path, native(library))
     }
 
     #[cfg(unix)]
@@ -83,7 +83,7 @@ impl Machine {
         for (path, content) in files {
             let bytes = match content {
                 Content::Text(text) => text.as_bytes().to_vec(),
-                Content::Library(library) => library.bytes(),
+                Content::Library(library) => native(library),
                 Content::Bytes(bytes) => bytes.clone(),
             };
             record += &format!("{path},sha256=x,{}\n", bytes.len());
@@ -113,6 +113,22 @@ impl Machine {
     }
 }
 
+/// A library with the same contents in the format of this system, so that discovery does not refuse it.
+fn native(library: &Elf) -> Vec<u8> {
+    if !cfg!(windows) || library.machine != binaries::host_machine() {
+        return library.bytes();
+    }
+    let machine = if cfg!(target_arch = "aarch64") { binaries::PE_ARM64 } else { binaries::PE_AMD64 };
+    let needed: Vec<&str> = library.needed.iter().map(String::as_str).collect();
+    binaries::pe(machine, &library.exports, &needed)
+}
+
+/// A path whose names are separated by `/` on every system.
+fn unified(path: &Path) -> String {
+    let path = path.display().to_string();
+    if cfg!(windows) { path.replace('\\', "/") } else { path }
+}
+
 /// The candidates' names and files, below the machine's root.
 pub fn list(machine: &Machine, found: &Discovered) -> Vec<String> {
     found.candidates.iter().map(|candidate| line(machine, candidate)).collect()
@@ -120,7 +136,7 @@ pub fn list(machine: &Machine, found: &Discovered) -> Vec<String> {
 
 pub fn line(machine: &Machine, candidate: &Candidate) -> String {
     let library = match candidate.location.path() {
-        Some(path) => path.strip_prefix(&machine.root).unwrap_or(path).display().to_string(),
+        Some(path) => unified(path.strip_prefix(&machine.root).unwrap_or(path)),
         None => "-".to_owned(),
     };
     let refusals: Vec<&str> = candidate.refusals.iter().map(|refusal| refusal.kind()).collect();

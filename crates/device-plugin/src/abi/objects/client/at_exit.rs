@@ -11,15 +11,16 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+#[cfg(unix)]
 use std::time::{Duration, Instant};
 
-use crate::contain::contain;
 use crate::threads;
 
 /// Runs a backend's exit hook when the process ends.
 pub(crate) type Hook = Box<dyn FnOnce() + Send>;
 
 /// Maximum time to wait for the SDK's own work.
+#[cfg(unix)]
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The hooks of the existing clients.
@@ -128,7 +129,7 @@ extern "C" fn run() {
             continue;
         };
         // Catch panics, so that the other hooks run.
-        let _ = contain(|| {
+        let _ = crate::contain::contain(|| {
             hook();
             Ok(())
         });
