@@ -1,57 +1,156 @@
-//! `cargo xtask cross`: builds libraries for other platforms and runs their tests in an emulator.
+//! `cargo xtask cross`: builds libraries and programs for other platforms, and runs them and their tests in an emulator.
 
 mod platform;
+mod programs;
 mod toolchain;
+mod wine;
+
+use std::process::Command;
+use std::time::Instant;
 
 use self::platform::{PLATFORMS, Platform};
+use self::programs::{PLUGIN, Program};
 use self::toolchain::Toolchain;
+use self::wine::Wine;
 use crate::test::Report;
 use crate::{Error, sh};
 
-/// The packages that are built and tested: the vendor's side, and what it depends on. The embedded CPU device has three
-/// times as many dependencies.
-const PACKAGES: &[&str] = &["pjrt-types", "stablehlo-rs", "plugin-manifest", "device-plugin"];
+const OPTIONS: &[&str] = &["--skip-missing", "--programs"];
 
-/// The integration tests, in addition to the tests within each library.
-const TESTS: &[&str] = &["protocol"];
-
-/// The arguments of the task: `[--skip-missing] PLATFORM ...`. With the option, a platform whose tools are missing is a
-/// skipped check.
+/// The arguments of the task: `[--skip-missing] [--programs] PLATFORM ...`. With the first option, a platform whose
+/// tools are missing is a skipped check. With the second one, only programs run, and no tests.
 pub(crate) fn arguments(args: &[&str]) -> Result<(), Error> {
     let (options, names): (Vec<&str>, Vec<&str>) = args.iter().partition(|arg| arg.starts_with('-'));
-    if let Some(unknown) = options.iter().find(|option| **option != "--skip-missing") {
-        return Err(format!("cross: unknown option {unknown}; the option is --skip-missing").into());
+    if let Some(unknown) = options.iter().find(|option| !OPTIONS.contains(option)) {
+        return Err(format!("cross: unknown option {unknown}; the options are {}", OPTIONS.join(", ")).into());
     }
     if names.is_empty() {
         let names: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
         return Err(format!("name one or more platforms: {}", names.join(", ")).into());
     }
     let platforms = names.iter().map(|name| Platform::named(name)).collect::<Result<Vec<_>, _>>()?;
+    let only_programs = options.contains(&"--programs");
+    if let Some(platform) = platforms.iter().find(|platform| only_programs && platform.programs.is_empty()) {
+        return Err(format!("--programs: no programs are set up for {}", platform.name).into());
+    }
     let mut report = Report::default();
     for platform in platforms {
-        match platform.check_installed().and_then(|()| Toolchain::fetch()) {
-            Ok(toolchain) => test(platform, &toolchain, &mut report),
-            Err(error) if options.is_empty() => return Err(error),
+        match Emulated::prepare(platform) {
+            Ok(emulated) => {
+                if !only_programs {
+                    emulated.test(&mut report);
+                }
+                emulated.run_programs(&mut report);
+            }
+            Err(error) if !options.contains(&"--skip-missing") => return Err(error),
             Err(error) => report.skip(format!("{}: {}", platform.name, sh::reason(&error))),
         }
     }
     report.close()
 }
 
-/// Builds and runs the tests.
-fn test(platform: &Platform, toolchain: &Toolchain, report: &mut Report) {
-    let name = platform.name;
-    println!("\n== {name}");
-    let mut tests = platform.cargo(toolchain, "test");
-    PACKAGES.iter().for_each(|package| _ = tests.args(["-p", package]));
-    tests.args(["--no-fail-fast", "--lib"]);
-    TESTS.iter().for_each(|test| _ = tests.args(["--test", test]));
-    // Passing tests list their skipped checks. Without this option, the output is hidden.
-    tests.args(["--", "--show-output"]);
-    for (test, why) in platform.skipped {
-        tests.args(["--skip", test]);
-        report.skip(format!("{test} on {name}: {why}"));
+/// A platform with the tools that build and run its programs.
+struct Emulated {
+    platform: &'static Platform,
+    toolchain: Toolchain,
+    wine: Option<Wine>,
+}
+
+impl Emulated {
+    fn prepare(platform: &'static Platform) -> Result<Self, Error> {
+        platform.check_installed()?;
+        let toolchain = timed("the toolchain", || Toolchain::fetch(platform.standard_library))?;
+        Ok(Self { platform, toolchain, wine: timed("the emulator", || platform.wine())? })
     }
-    let outcome = sh::run_filtered(&mut tests, |line| report.cargo_line(line));
-    report.check(&format!("cargo test for {name}"), outcome);
+
+    /// Returns a command of cargo whose programs run in the emulator.
+    fn cargo(&self, task: &str) -> Command {
+        let mut cargo = self.platform.cargo(&self.toolchain, task);
+        self.wine.iter().for_each(|wine| wine.set_variables(&mut cargo));
+        cargo
+    }
+
+    /// Builds and runs the tests.
+    fn test(&self, report: &mut Report) {
+        let name = self.platform.name;
+        println!("\n== {name}");
+        let packages = |task: &str| {
+            let mut cargo = self.cargo(task);
+            self.platform.packages.iter().for_each(|package| _ = cargo.args(["-p", package]));
+            cargo
+        };
+        let tests = || {
+            let mut tests = packages("test");
+            tests.args(["--no-fail-fast", "--lib"]);
+            self.platform.tests.iter().for_each(|test| _ = tests.args(["--test", test]));
+            tests
+        };
+        let build = || {
+            if !self.platform.libraries.is_empty() {
+                let mut libraries = packages("build");
+                self.platform.libraries.iter().for_each(|library| _ = libraries.args(["--example", library]));
+                sh::shown(&mut libraries)?;
+            }
+            sh::shown(tests().arg("--no-run"))
+        };
+        if let Err(error) = timed("building the tests", build) {
+            return report.check(&format!("building the tests for {name}"), Err(error));
+        }
+        let mut tests = tests();
+        // Passing tests list their skipped checks. Without this option, the output is hidden.
+        tests.args(["--", "--show-output"]);
+        for (test, why) in self.platform.skipped {
+            tests.args(["--skip", test]);
+            report.skip(format!("{test} on {name}: {why}"));
+        }
+        let outcome = timed("the tests", || sh::run_filtered(&mut tests, |line| report.cargo_line(line)));
+        report.check(&format!("cargo test for {name}"), outcome);
+    }
+
+    /// Builds the programs and runs them.
+    fn run_programs(&self, report: &mut Report) {
+        let platform = self.platform;
+        if platform.programs.is_empty() {
+            return;
+        }
+        println!("\n== programs on {}", platform.name);
+        let mut build = self.cargo("build");
+        build.args(["-p", "pjrt-cli", "-p", "pjrt-cpu-plugin"]);
+        if let Err(error) = timed("building the programs", || sh::shown(&mut build)) {
+            return report.check(&format!("building the programs for {}", platform.name), Err(error));
+        }
+        for program in platform.programs {
+            let line = format!("{} {}", program.name, program.arguments.join(" "));
+            let outcome = timed(&line, || self.run(program));
+            report.check(&line, outcome);
+        }
+    }
+
+    /// Runs a program and checks its output.
+    fn run(&self, program: &Program) -> Result<(), Error> {
+        let built = self.platform.built();
+        let mut command = self.platform.emulate(&built.join(program.name));
+        self.wine.iter().for_each(|wine| wine.set_variables(&mut command));
+        command.current_dir(sh::root());
+        for argument in program.arguments {
+            if *argument == PLUGIN {
+                command.arg(built.join(PLUGIN))
+            } else {
+                command.arg(argument)
+            };
+        }
+        let output = sh::output(&mut command)?;
+        if output.contains(program.prints) {
+            return Ok(());
+        }
+        Err(format!("{} did not print {:?}, but:\n{output}", program.name, program.prints).into())
+    }
+}
+
+/// Runs a step, and prints how long it took.
+fn timed<T>(name: &str, step: impl FnOnce() -> T) -> T {
+    let start = Instant::now();
+    let outcome = step();
+    println!("{name}: {} s", start.elapsed().as_secs());
+    outcome
 }

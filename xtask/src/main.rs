@@ -40,9 +40,10 @@ const USAGE: &str = "usage: cargo xtask TASK
                       library; --check as above
   coverage [--check]  write docs/coverage.md: the functions and fields of the C API that each side uses; --check compares
                       instead
-  cross [--skip-missing] PLATFORM ...
-                      build and test the vendor's side for other platforms, in an emulator: aarch64; --skip-missing counts
-                      a platform whose tools are missing as skipped
+  cross [--skip-missing] [--programs] PLATFORM ...
+                      build and test libraries for other platforms, in an emulator: the vendor's side for aarch64, both
+                      sides and the command for windows; --skip-missing counts a platform whose tools are missing as
+                      skipped; --programs runs only the command, with the CPU device and its plugin
   asan                run tests of both sides under the address and leak sanitizers (requires a nightly compiler)
   exports             build the shared libraries and check their exports, dependencies and constructors
   book                run the conformance suite on the embedded CPU device, and a program with the layer `trace`; build

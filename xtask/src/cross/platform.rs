@@ -1,9 +1,11 @@
-//! The platforms, and the emulators that run their programs here.
+//! The platforms, and the programs that run their programs here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::toolchain::Toolchain;
+use super::programs::{self, Program};
+use super::toolchain::{StandardLibrary, Toolchain};
+use super::wine::Wine;
 use crate::{Error, sh};
 
 /// A platform whose programs are built here.
@@ -12,10 +14,18 @@ pub(super) struct Platform {
     pub(super) name: &'static str,
     triple: &'static str,
     linker: &'static str,
+    pub(super) standard_library: StandardLibrary,
     /// The words of a command that runs a program.
     emulator: &'static [&'static str],
     /// The files that the linker and the emulator need.
     needs: &'static [Need],
+    /// The packages whose libraries are tested.
+    pub(super) packages: &'static [&'static str],
+    /// The integration tests of these packages, in addition to the tests within each library.
+    pub(super) tests: &'static [&'static str],
+    /// The plugin libraries that the tests load. A test cannot build them in an emulator.
+    pub(super) libraries: &'static [&'static str],
+    pub(super) programs: &'static [Program],
     /// The tests that cannot pass here, by a part of their path, and the reason.
     pub(super) skipped: &'static [(&'static str, &'static str)],
 }
@@ -26,19 +36,29 @@ struct Need {
     package: &'static str,
 }
 
+const TIMEOUT: &[&str] = &["timeout", "600"];
+
 const EXHAUSTIVE: &str = "it tries millions of numbers, which takes minutes in an emulator";
 const NO_CHILDREN: &str = "it starts itself again, and an emulated process cannot start another one";
 
-pub(super) const PLATFORMS: &[Platform] = &[Platform {
+/// The vendor's side, and what it depends on. The embedded CPU device has three times as many dependencies.
+const VENDOR: &[&str] = &["pjrt-types", "stablehlo-rs", "plugin-manifest", "device-plugin"];
+
+const AARCH64: Platform = Platform {
     name: "aarch64",
     triple: "aarch64-unknown-linux-gnu",
     linker: "/usr/bin/aarch64-linux-gnu-gcc",
+    standard_library: StandardLibrary::Packaged,
     emulator: &["/usr/bin/qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"],
     needs: &[
         Need { file: "/usr/bin/aarch64-linux-gnu-gcc", package: "gcc-aarch64-linux-gnu" },
         Need { file: "/usr/aarch64-linux-gnu/lib/crt1.o", package: "libc6-dev-arm64-cross" },
         Need { file: "/usr/bin/qemu-aarch64", package: "qemu-user" },
     ],
+    packages: VENDOR,
+    tests: &["protocol"],
+    libraries: &[],
+    programs: &[],
     skipped: &[
         ("abi::objects::client::at_exit::tests", NO_CHILDREN),
         ("deferred_launch::end_of_the_process", NO_CHILDREN),
@@ -46,7 +66,35 @@ pub(super) const PLATFORMS: &[Platform] = &[Platform {
         ("print::float::tests::every_pattern_round_trips", EXHAUSTIVE),
         ("print::float::tests::text_round_trip", EXHAUSTIVE),
     ],
-}];
+};
+
+const WINDOWS: Platform = Platform {
+    name: "windows",
+    triple: "x86_64-pc-windows-gnu",
+    linker: "/usr/bin/x86_64-w64-mingw32-gcc",
+    standard_library: StandardLibrary::Built,
+    emulator: &["/usr/bin/wine"],
+    needs: &[
+        Need { file: "/usr/bin/x86_64-w64-mingw32-gcc", package: "gcc-mingw-w64-x86-64" },
+        Need { file: "/usr/bin/wine", package: "wine" },
+        Need { file: "/usr/lib/wine/wine64", package: "wine64" },
+    ],
+    packages: &[
+        "pjrt-types",
+        "stablehlo-rs",
+        "plugin-manifest",
+        "device-plugin",
+        "device-plugin-testing",
+        "pjrt-rs",
+        "plugin-registry",
+    ],
+    tests: &["golden", "malformed", "printed", "round_trip", "protocol", "registry", "process_environment"],
+    libraries: &["closing_plugin", "echo_plugin", "rendezvous_plugin", "witness_plugin"],
+    programs: programs::WINDOWS,
+    skipped: &[],
+};
+
+pub(super) const PLATFORMS: &[Platform] = &[AARCH64, WINDOWS];
 
 impl Platform {
     pub(super) fn named(name: &str) -> Result<&'static Self, Error> {
@@ -66,16 +114,41 @@ impl Platform {
         Err(format!("packages are missing; `apt-get install --no-install-recommends {packages}` as root").into())
     }
 
+    /// Returns Wine if it runs the programs of this platform.
+    pub(super) fn wine(&self) -> Result<Option<Wine>, Error> {
+        if self.emulator == WINDOWS.emulator { Wine::prepare(&target(), self.linker).map(Some) } else { Ok(None) }
+    }
+
     /// Returns a command of cargo that builds for this platform.
     pub(super) fn cargo(&self, toolchain: &Toolchain, task: &str) -> Command {
         let mut cargo = sh::cargo();
         cargo.args([task, "--target", self.triple]).env("RUSTC", toolchain.rustc());
         cargo.env("CARGO_TARGET_DIR", target()).env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "none");
         cargo.env(self.variable("LINKER"), self.linker);
-        // A test program that hangs must not use up the time of all others.
-        let words: Vec<&str> = ["timeout", "600"].iter().chain(self.emulator).copied().collect();
-        cargo.env(self.variable("RUNNER"), words.join(" "));
+        if self.standard_library == StandardLibrary::Built {
+            // The stable compiler accepts the option only with this variable.
+            cargo.args(["-Z", "build-std=std,panic_unwind"]).env("RUSTC_BOOTSTRAP", "1");
+        }
+        cargo.env(self.variable("RUNNER"), self.emulator_words().join(" "));
         cargo
+    }
+
+    /// Returns a command that runs a program of this platform.
+    pub(super) fn emulate(&self, program: &Path) -> Command {
+        let words = self.emulator_words();
+        let mut emulator = Command::new(words[0]);
+        emulator.args(&words[1..]).arg(program);
+        emulator
+    }
+
+    fn emulator_words(&self) -> Vec<&'static str> {
+        // A program that hangs must not use up the time of all others.
+        [TIMEOUT, self.emulator].concat()
+    }
+
+    /// The folder with the programs and libraries that cargo built.
+    pub(super) fn built(&self) -> PathBuf {
+        target().join(self.triple).join("debug")
     }
 
     /// The name of a variable of cargo for this target.

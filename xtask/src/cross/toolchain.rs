@@ -1,5 +1,5 @@
 //! The Rust toolchain that Debian maintains for web browsers. Unlike a toolchain of rustup, it is a package of the
-//! distribution, and it comes with the standard library for 64-bit ARM.
+//! distribution. It comes with the standard library for 64-bit ARM, and with the source of the standard library.
 //!
 //! The packages are downloaded with `apt-get download`, which checks their signatures and needs no privileges, and
 //! unpacked under `target/parts`. Nothing is installed.
@@ -10,6 +10,15 @@ use std::process::{Command, Stdio};
 
 use crate::{Error, sh};
 
+/// Where the standard library of a platform comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum StandardLibrary {
+    /// From a package of Debian.
+    Packaged,
+    /// Cargo builds it from its source.
+    Built,
+}
+
 /// A package and the paths in it that are needed.
 struct Part {
     package: &'static str,
@@ -19,7 +28,7 @@ struct Part {
 
 const VERSION: &str = "1.96.0";
 
-/// The names of two packages contain versions, so change them together with [`VERSION`].
+/// The names of packages and paths contain versions, so change them together with [`VERSION`].
 const PARTS: &[Part] = &[
     Part { package: "rustc-web", architecture: "amd64", paths: &["./usr/bin/rustc"] },
     Part { package: "libstd-rust-web-1.96", architecture: "amd64", paths: &["./usr/lib"] },
@@ -28,37 +37,52 @@ const PARTS: &[Part] = &[
     Part { package: "libstd-rust-web-dev", architecture: "arm64", paths: &["./usr/lib/rustlib"] },
 ];
 
+const SOURCE: &[Part] = &[Part {
+    package: "rust-web-src",
+    architecture: "all",
+    paths: &["./usr/lib/rustlib/src", "./usr/src/rustc-1.96.0/library"],
+}];
+
 /// An unpacked toolchain.
 pub(super) struct Toolchain {
     folder: PathBuf,
 }
 
 impl Toolchain {
-    /// Returns the toolchain. Downloads it if needed.
-    pub(super) fn fetch() -> Result<Self, Error> {
+    /// Returns the toolchain. Downloads it and, if needed, the source of the standard library.
+    pub(super) fn fetch(standard_library: StandardLibrary) -> Result<Self, Error> {
         if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             return Err("cross builds are set up for Debian on x86-64".into());
         }
         let parts = sh::root().join("target/parts");
         let toolchain = Self { folder: parts.join(format!("debian-rust-{VERSION}")) };
-        let complete = toolchain.folder.join(".complete");
-        if !complete.is_file() {
-            let download = parts.join("debian-rust.download");
-            for stale in [&toolchain.folder, &download] {
-                if stale.exists() {
-                    fs::remove_dir_all(stale)?;
-                }
+        let download = parts.join("debian-rust.download");
+        if !toolchain.folder.join(".complete").is_file() {
+            if toolchain.folder.exists() {
+                fs::remove_dir_all(&toolchain.folder)?;
             }
-            download_into(&download)?;
-            fs::create_dir_all(&toolchain.folder)?;
-            for part in PARTS {
-                unpack(&part.file(&download)?, &toolchain.folder, part.paths)?;
-            }
-            toolchain.write_rustc()?;
-            fs::remove_dir_all(&download)?;
-            fs::write(complete, "")?;
+            toolchain.add(PARTS, &download, ".complete")?;
+        }
+        if standard_library == StandardLibrary::Built && !toolchain.folder.join(".source").is_file() {
+            toolchain.add(SOURCE, &download, ".source")?;
         }
         Ok(toolchain)
+    }
+
+    /// Downloads and unpacks packages, checks that the compiler runs, and creates a file when this is done.
+    fn add(&self, parts: &[Part], download: &Path, complete: &str) -> Result<(), Error> {
+        if download.exists() {
+            fs::remove_dir_all(download)?;
+        }
+        download_into(download, parts)?;
+        fs::create_dir_all(&self.folder)?;
+        for part in parts {
+            unpack(&part.file(download)?, &self.folder, part.paths)?;
+        }
+        self.write_rustc()?;
+        fs::remove_dir_all(download)?;
+        fs::write(self.folder.join(complete), "")?;
+        Ok(())
     }
 
     /// The compiler.
@@ -102,7 +126,7 @@ impl Part {
 
 /// Downloads the packages. Uses package lists of its own, because those of this computer may lack 64-bit ARM, and only
 /// the administrator can update them.
-fn download_into(folder: &Path) -> Result<(), Error> {
+fn download_into(folder: &Path, parts: &[Part]) -> Result<(), Error> {
     let lists = folder.join("lists");
     fs::create_dir_all(lists.join("partial"))?;
     let apt = || {
@@ -116,9 +140,10 @@ fn download_into(folder: &Path) -> Result<(), Error> {
         }
         apt
     };
-    eprintln!("fetching Rust {VERSION} from Debian's packages");
+    let packages = parts.iter().map(|part| part.package).collect::<Vec<_>>().join(", ");
+    eprintln!("fetching Rust {VERSION} from Debian's packages: {packages}");
     sh::shown(apt().arg("update"))?;
-    let names = PARTS.iter().map(|part| format!("{}:{}", part.package, part.architecture));
+    let names = parts.iter().map(|part| format!("{}:{}", part.package, part.architecture));
     sh::shown(apt().arg("download").args(names))
 }
 
