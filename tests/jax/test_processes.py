@@ -1,6 +1,8 @@
 """One computation over several processes, each started with `jax.distributed.initialize`."""
 
+import functools
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -10,13 +12,37 @@ import jax
 import pytest
 from conftest import needs_package
 
-#: What every process runs first. `RANK`, `WORLD` and `COORDINATOR` are variables of this test.
-PROLOGUE = """
+#: Joins the processes of this test. `RANK`, `WORLD` and `COORDINATOR` are its variables.
+JOIN = """
 import os
 import jax
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD"])
 if world > 1:
     jax.distributed.initialize(os.environ["COORDINATOR"], num_processes=world, process_id=rank)
+"""
+
+#: Joins the processes of `mpirun`. JAX finds the variables of Open MPI. `mpirun` may mix the lines of its processes, so
+#: each prints to a file.
+JOIN_MPI = """
+import os
+import sys
+import jax
+jax.distributed.initialize()
+rank, world = jax.process_index(), jax.process_count()
+sys.stdout = open(os.path.join(os.environ["OUTPUT"], str(rank)), "w")
+"""
+
+#: Joins processes as a script for `torchrun` does, which sets these variables.
+JOIN_TORCHRUN = """
+import os
+import jax
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]
+jax.distributed.initialize(address, num_processes=world, process_id=rank)
+"""
+
+#: What every process runs after it has joined the others.
+SETUP = """
 import numpy as np
 import jax.numpy as jnp
 from functools import partial
@@ -43,26 +69,19 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def start(code, rank, world, devices, coordinator):
+def popen(command, devices, variables):
     # The variables of this process make the plugin known to JAX.
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "pjrt_cpu,cpu",
         "PJRT_CPU_DEVICES": str(devices),
-        "RANK": str(rank),
-        "WORLD": str(world),
-        "COORDINATOR": coordinator,
+        **variables,
     }
-    command = [sys.executable, "-c", PROLOGUE + textwrap.dedent(code)]
-    return subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+    return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def run(code, world, devices):
+def finish(processes):
     """Returns the lines that all processes print, sorted."""
-    coordinator = f"127.0.0.1:{free_port()}"
-    processes = [start(code, rank, world, devices, coordinator) for rank in range(world)]
     try:
         lines = []
         for rank, process in enumerate(processes):
@@ -73,6 +92,32 @@ def run(code, world, devices):
     finally:
         for process in processes:
             process.kill()
+
+
+def script(code, join=JOIN):
+    return [sys.executable, "-c", join + SETUP + textwrap.dedent(code)]
+
+
+def run(code, world, devices):
+    coordinator = f"127.0.0.1:{free_port()}"
+    variables = {"WORLD": str(world), "COORDINATOR": coordinator}
+    return finish([popen(script(code), devices, {**variables, "RANK": str(rank)}) for rank in range(world)])
+
+
+def run_with_mpirun(code, world, devices, folder):
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    # Without binding, the processes of several tests do not share one core.
+    command = ["mpirun", "-n", str(world), "--oversubscribe", "--bind-to", "none", *root, *script(code, JOIN_MPI)]
+    finish([popen(command, devices, {"OUTPUT": str(folder)})])
+    return sorted(line for rank in range(world) for line in (folder / str(rank)).read_text().splitlines())
+
+
+def run_with_torchrun(code, world, devices):
+    """Sets the variables that `torchrun` sets for each process."""
+    port = str(free_port())
+    shared = {"WORLD_SIZE": str(world), "LOCAL_WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(world)]
+    return finish([popen(script(code, JOIN_TORCHRUN), devices, {**shared, **rank}) for rank in ranks])
 
 
 def test_global_devices(world=2):
@@ -145,12 +190,45 @@ train(batch=(), first=(None, "x"), second=("x",))
 """
 
 
+#: Enough elements that the processes split the reductions, with a rest.
+LARGE = """
+values = np.random.default_rng(4).standard_normal((8, 50_001)).astype(np.float32)
+
+@jax.jit
+@partial(shard_map, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+def reductions(x):
+    total = jax.lax.psum(x, "x")
+    part = jax.lax.psum_scatter(total[0, :50_000], "x", tiled=True)
+    return jnp.stack([total.sum(), total[0, -1], part[0], part[-1]])[None]
+
+show("large", reductions(spread(values, "x")))
+"""
+
+
+ALL = COLLECTIVES + PARTITIONED + TRAINING + LARGE
+
+
+@functools.cache
+def results_of_one_process(devices):
+    return run(ALL, 1, devices)
+
+
 @pytest.mark.parametrize("world", [2, 4])
 def test_results_equal_those_of_one_process(world):
     """Compares several processes with one process that has all devices, bit for bit."""
-    code = COLLECTIVES + PARTITIONED + TRAINING
-    together = run(code, world, 2)
-    assert together and together == run(code, 1, world * 2)
+    together = run(ALL, world, 2)
+    assert together and together == results_of_one_process(world * 2)
+
+
+@pytest.mark.skipif(not shutil.which("mpirun"), reason="SKIPPED mpirun: the command is missing; install openmpi-bin")
+def test_launch_with_mpirun(tmp_path):
+    """An MPI job of four processes computes the same as one process, bit for bit."""
+    assert run_with_mpirun(ALL, 4, 2, tmp_path) == results_of_one_process(8)
+
+
+def test_launch_with_variables_of_torchrun():
+    """Processes that get their ranks from the variables of `torchrun` compute the same, bit for bit."""
+    assert run_with_torchrun(ALL, 4, 2) == results_of_one_process(8)
 
 
 @pytest.mark.skipif(jax.__version_info__ < (0, 10), reason="older versions move arrays between processes on TPUs only")
