@@ -1,6 +1,6 @@
 //! The frames of a connection: a header of five words, then the bytes of the message.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 
 use crate::transport::Stream;
 
@@ -23,7 +23,7 @@ pub(crate) struct Header {
 
 const WORDS: usize = 5;
 const HEADER: usize = WORDS * 8;
-/// Messages up to this size are sent together with their header.
+/// Messages up to this size are sent together with their header, and parts of larger ones in blocks of this size.
 const SMALL: usize = 64 << 10;
 
 impl Header {
@@ -58,16 +58,13 @@ impl Header {
 
     /// Writes a frame whose bytes are `parts`, one after the other.
     pub(crate) fn write(self, to: &mut impl Write, parts: &[&[u8]]) -> io::Result<()> {
-        let len = parts.iter().map(|part| part.len()).sum();
+        let len: usize = parts.iter().map(|part| part.len()).sum();
         let header = self.encode(len);
-        if len <= SMALL {
-            let mut all = Vec::with_capacity(HEADER + len);
-            all.extend_from_slice(&header);
-            parts.iter().for_each(|part| all.extend_from_slice(part));
-            return to.write_all(&all);
-        }
+        // Collect small parts, so that each does not need a system call and a packet of its own.
+        let mut to = BufWriter::with_capacity(HEADER + len.min(SMALL), to);
         to.write_all(&header)?;
-        parts.iter().try_for_each(|part| to.write_all(part))
+        parts.iter().try_for_each(|part| to.write_all(part))?;
+        to.flush()
     }
 
     /// Reads a frame. Returns `None` at the end of the connection.
@@ -116,6 +113,31 @@ mod tests {
         let mut connection = Interrupted(&bytes, false);
         assert_eq!(Header::read(&mut connection).unwrap(), Some((header, b"abc".to_vec())));
         assert_eq!(Header::read(&mut connection).unwrap(), None);
+    }
+
+    /// Counts the writes.
+    #[derive(Default)]
+    struct Counted(usize, Vec<u8>);
+
+    impl Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += 1;
+            self.1.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn small_parts_are_written_together() {
+        let header = Header { kind: Kind::Message, stream: Stream { lane: 1, number: 2 }, tag: 3 };
+        let parts = vec![&[5; 100][..]; 2000];
+        let mut written = Counted::default();
+        header.write(&mut written, &parts).unwrap();
+        assert!(written.0 <= 5, "{} writes", written.0);
+        assert_eq!(Header::read(&mut &written.1[..]).unwrap(), Some((header, parts.concat())));
     }
 
     #[test]
