@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use device_plugin_testing::Server;
 use pjrt::{Client, ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, LoadedExecutable, Plugin, Program};
 use pjrt_cpu::Cpu;
-use programs::{ALL_REDUCE, COLLECTIVES, HYPERCUBE, LARGE, MAXIMUM, inputs};
+use programs::{ALL_REDUCE, COLLECTIVES, HYPERCUBE, LARGE, MAXIMUM, SPLIT, inputs};
 use started::{Role, Started};
 
 fn plugin() -> Plugin {
@@ -124,6 +124,21 @@ fn processes_with_one_device_each() {
 #[test]
 fn processes_with_different_numbers_of_devices() {
     compare("processes_with_different_numbers_of_devices", &[1, 3], COLLECTIVES);
+}
+
+#[test]
+fn large_reductions_of_two_processes() {
+    compare("large_reductions_of_two_processes", &[2, 2], SPLIT);
+}
+
+#[test]
+fn large_reductions_of_four_processes() {
+    compare("large_reductions_of_four_processes", &[2, 2, 2, 2], SPLIT);
+}
+
+#[test]
+fn large_reductions_with_different_numbers_of_devices() {
+    compare("large_reductions_with_different_numbers_of_devices", &[1, 3], SPLIT);
 }
 
 #[test]

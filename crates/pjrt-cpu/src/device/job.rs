@@ -12,7 +12,7 @@ use device_plugin::{Completer, DeviceAssignment, DeviceInfo, Error, ErrorCode, E
 use process_transport::{Error as TransportError, LocalListener, Stream, Transport};
 
 use super::config::Config;
-use stablehlo_cpu::{Contribution, Received, RemoteMembers};
+use stablehlo_cpu::{Message, RemoteMembers};
 
 /// The tag of the greeting. Tags of collectives are smaller.
 const GREETING: u64 = u64::MAX;
@@ -243,39 +243,31 @@ impl RemoteLaunch {
 }
 
 impl RemoteMembers for RemoteLaunch {
-    fn is_local(&self, member: usize) -> bool {
-        self.span.processes.get(member) == Some(&self.transport.rank())
+    fn own_process(&self) -> usize {
+        self.transport.rank()
+    }
+
+    fn process_of(&self, member: usize) -> Option<usize> {
+        self.span.processes.get(member).copied()
     }
 
     fn exchange(
         &self,
         collective: u32,
         group: &[usize],
-        own: &[Contribution<'_>],
-    ) -> std::result::Result<Vec<Received>, String> {
+        messages: &[Message<'_>],
+    ) -> std::result::Result<Vec<Vec<u8>>, String> {
         let deadline = Instant::now() + self.timeout;
         let first = group.first().and_then(|first| u32::try_from(*first).ok()).unwrap_or(u32::MAX);
         let tag = (u64::from(collective) << 32) | u64::from(first);
-        let rank = self.transport.rank();
-        let mut received: Vec<Received> = Vec::new();
-        let mut places: HashMap<usize, Vec<usize>> = HashMap::new();
-        for (place, member) in group.iter().enumerate() {
-            let process = *self.span.processes.get(*member).ok_or("a group with an unknown member")?;
-            if process != rank {
-                places.entry(process).or_default().push(place);
-            }
+        for Message { to, parts } in messages {
+            self.transport.send(*to, self.stream, tag, parts).map_err(|error| error.to_string())?;
         }
-        let parts: Vec<&[u8]> = own.iter().flat_map(|(_, arrays)| arrays.iter().copied()).collect();
-        let peers: Vec<usize> = self.span.peers.iter().copied().filter(|peer| places.contains_key(peer)).collect();
-        for peer in &peers {
-            self.transport.send(*peer, self.stream, tag, &parts).map_err(|error| error.to_string())?;
-        }
-        for peer in peers {
-            self.meet(peer, deadline)?;
-            let bytes = self.transport.receive(peer, self.stream, tag, deadline).map_err(|error| error.to_string())?;
-            received.push(Received { places: places.remove(&peer).unwrap_or_default(), bytes });
-        }
-        Ok(received)
+        let receive = |message: &Message<'_>| {
+            self.meet(message.to, deadline)?;
+            self.transport.receive(message.to, self.stream, tag, deadline).map_err(|error| error.to_string())
+        };
+        messages.iter().map(receive).collect()
     }
 
     fn fail(&self, why: &str) {

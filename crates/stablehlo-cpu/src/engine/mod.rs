@@ -52,7 +52,7 @@ pub use parallel::alone;
 pub use pool::{Pool, PoolUsage};
 pub use program::{Parameter, Program};
 pub(crate) use program_builder::lower_program;
-pub use remote::{Contribution, Received, RemoteMembers};
+pub use remote::{Message, RemoteMembers};
 pub use rendezvous::{Communicator, Member};
 pub use settings::CompileSettings;
 pub use stop::Stop;

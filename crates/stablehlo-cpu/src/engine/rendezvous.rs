@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::pool::{Buffer, Pool};
-use super::remote::{Contribution, Received, RemoteMembers};
+use super::remote::{Message, RemoteMembers};
 use crate::error::RunError;
 
 /// The members of one launch. There are `replicas * partitions` of them. Flattened IDs are `replica * partitions +
@@ -30,10 +30,25 @@ pub struct Communicator {
 
 /// The buffers that each member contributes to a rendezvous, in the order of the group.
 type Contributions = Vec<Vec<Buffer>>;
-/// The outcome of a rendezvous: the members' contributions, and the common result.
+
+/// The outcome of a rendezvous.
+#[derive(Default)]
 pub(crate) struct CollectiveOutcome {
+    /// The members' contributions. Empty if the processes exchanged only what their results need.
     pub(crate) contributions: Contributions,
+    /// The result that is the same for all members.
     pub(crate) result: Vec<Buffer>,
+    /// The results of the members of this process, by position in the group, if they differ and were computed together.
+    pub(crate) parts: Vec<Option<Buffer>>,
+}
+
+/// A process with members in a group.
+pub(crate) struct GroupProcess {
+    pub(crate) number: usize,
+    /// Whether it is this process.
+    pub(crate) is_own: bool,
+    /// The positions of its members in the group.
+    pub(crate) places: Vec<usize>,
 }
 
 /// The number of a collective in the program, and the first member of the group that meets for it.
@@ -78,7 +93,8 @@ impl Communicator {
 
     fn create(replicas: usize, partitions: usize, remote: Option<Arc<dyn RemoteMembers>>) -> Arc<Communicator> {
         let (replicas, partitions) = (replicas.max(1), partitions.max(1));
-        let is_local = |id: &usize| remote.as_ref().is_none_or(|remote| remote.is_local(*id));
+        let is_local =
+            |id: &usize| remote.as_ref().is_none_or(|remote| remote.process_of(*id) == Some(remote.own_process()));
         let status = |id| if is_local(&id) { Status::Busy } else { Status::Remote };
         let members = (0..replicas.saturating_mul(partitions)).map(status).collect();
         let state = State { open: HashMap::new(), members, failure: None };
@@ -223,14 +239,13 @@ impl Member {
 
     /// Meets the other members of `group` for collective `collective` of the program. The group lists distinct
     /// flattened IDs, including this member's, and all its members must pass the same group. The last to arrive calls
-    /// `make` with all contributions, in the order of the group. `pool` holds those of other processes.
+    /// `make` with the contributions of this process, in the order of the group. Those of other processes are `None`.
     pub(crate) fn run_collective(
         &self,
         collective: u32,
         group: &Arc<[usize]>,
         contributions: Vec<Buffer>,
-        pool: &Pool,
-        make: impl FnOnce(&[Vec<Buffer>]) -> Result<Vec<Buffer>, RunError>,
+        make: impl FnOnce(Vec<Option<Vec<Buffer>>>) -> Result<CollectiveOutcome, RunError>,
     ) -> Result<Arc<CollectiveOutcome>, RunError> {
         let id = self.id();
         let place = group.iter().position(|&member| member == id);
@@ -251,9 +266,7 @@ impl Member {
         if rendezvous.missing == 0 {
             let contributions = state.open.remove(&key).map(|m| m.contributions).unwrap_or_default();
             drop(state);
-            let contributions = self.complete(collective, group, contributions, place, pool)?;
-            let result = make(&contributions)?;
-            let met = Arc::new(CollectiveOutcome { contributions, result });
+            let met = Arc::new(make(contributions)?);
             let mut state = self.communicator.lock();
             state.failed()?;
             // The other members count as busy from now on, even before they wake up.
@@ -281,38 +294,71 @@ impl Member {
 }
 
 impl Member {
-    /// Adds the contributions of remote members. Those of the member at `place` have the sizes that all must have.
-    fn complete(
+    /// The processes with members in a group, in the order of their first members.
+    pub(crate) fn processes(&self, group: &[usize]) -> Result<Vec<GroupProcess>, RunError> {
+        let Some(remote) = &self.communicator.remote else {
+            return Ok(vec![GroupProcess { number: 0, is_own: true, places: (0..group.len()).collect() }]);
+        };
+        let own = remote.own_process();
+        let mut processes: Vec<GroupProcess> = Vec::new();
+        for (place, &member) in group.iter().enumerate() {
+            let number = remote.process_of(member);
+            let number = number.ok_or_else(|| RunError::Internal(format!("no process runs member {member}")))?;
+            match processes.iter_mut().find(|process| process.number == number) {
+                Some(process) => process.places.push(place),
+                None => processes.push(GroupProcess { number, is_own: number == own, places: vec![place] }),
+            }
+        }
+        Ok(processes)
+    }
+
+    /// Sends a message to each other process of the group, and returns the messages that they sent.
+    pub(crate) fn exchange(
         &self,
         collective: u32,
         group: &[usize],
+        messages: &[Message<'_>],
+    ) -> Result<Vec<Vec<u8>>, RunError> {
+        match &self.communicator.remote {
+            Some(remote) => remote.exchange(collective, group, messages).map_err(RunError::Launch),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Returns an error if a message from a process has another size than the program requires.
+    pub(crate) fn expect_size(process: &GroupProcess, message: &[u8], size: usize) -> Result<(), RunError> {
+        if message.len() == size {
+            return Ok(());
+        }
+        Err(RunError::Launch(format!(
+            "process {} sent {} bytes for a collective in which it must send {size}; the processes run different programs",
+            process.number,
+            message.len()
+        )))
+    }
+
+    /// Adds the contributions of remote members. Each member contributes arrays of the same sizes.
+    pub(crate) fn complete(
+        &self,
+        collective: u32,
+        group: &[usize],
+        processes: &[GroupProcess],
         mut contributions: Vec<Option<Vec<Buffer>>>,
-        place: usize,
         pool: &Pool,
     ) -> Result<Contributions, RunError> {
-        if let Some(remote) = &self.communicator.remote
-            && contributions.iter().any(Option::is_none)
-        {
-            let own = contributions.iter().enumerate().filter_map(|(at, buffers)| {
-                let buffers = buffers.as_ref()?;
-                Some((at, buffers.iter().map(Buffer::bytes).collect()))
-            });
-            let own: Vec<Contribution<'_>> = own.collect();
-            let arrived = remote.exchange(collective, group, &own).map_err(RunError::Launch)?;
-            let sizes: Vec<usize> = contributions[place].iter().flatten().map(|buffer| buffer.bytes().len()).collect();
+        let remote: Vec<&GroupProcess> = processes.iter().filter(|process| !process.is_own).collect();
+        if !remote.is_empty() {
+            let parts: Vec<&[u8]> = contributions.iter().flatten().flatten().map(Buffer::bytes).collect();
+            let message = |process: &&GroupProcess| Message { to: process.number, parts: parts.clone() };
+            let messages: Vec<Message<'_>> = remote.iter().map(message).collect();
+            let arrived = self.exchange(collective, group, &messages)?;
+            let first = contributions.iter().flatten().next();
+            let sizes: Vec<usize> = first.into_iter().flatten().map(|buffer| buffer.bytes().len()).collect();
             let size: usize = sizes.iter().sum();
-            for Received { places, bytes } in arrived {
-                if bytes.len() != size * places.len() {
-                    return Err(RunError::Launch(format!(
-                        "the process of {} sent {} bytes for {} members of a collective in which each sends {size}; the \
-                         processes run different programs",
-                        self.communicator.name(group[places[0]]),
-                        bytes.len(),
-                        places.len()
-                    )));
-                }
+            for (process, bytes) in remote.into_iter().zip(arrived) {
+                Self::expect_size(process, &bytes, size * process.places.len())?;
                 let mut left = &bytes[..];
-                for at in places {
+                for &at in &process.places {
                     let cut = |size: &usize| {
                         let (array, rest) = left.split_at(*size);
                         left = rest;

@@ -11,6 +11,7 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use super::combine::Body;
 use super::ragged_exchange::RaggedAllToAll;
 use super::shape::Concatenate;
+use super::split_reduction::{self, SplitReduction};
 use super::{Context, Kernel};
 use crate::engine::dtype::with_size;
 use crate::engine::parallel;
@@ -22,7 +23,7 @@ use crate::error::RunError;
 
 /// Bytes of a reduction's running result that are processed at a time. They stay in the first-level cache while the
 /// members are added.
-const STRIP: usize = 8 << 10;
+pub(super) const STRIP: usize = 8 << 10;
 
 /// A step that members run together, or in which they query their own ID.
 pub(crate) struct Collective {
@@ -122,10 +123,41 @@ impl Collective {
             }
             _ => vec![0; bytes.len()],
         };
-        let common = |contributions: &[Vec<Buffer>]| self.common(contributions, bytes, cx);
-        let outcome = member.run_collective(self.id, group, inputs, cx.pool, common)?;
+        let make = |contributions| self.outcome(contributions, group, bytes, cx, member);
+        let outcome = member.run_collective(self.id, group, inputs, make)?;
         let place = group.iter().position(|&id| id == member.id()).unwrap_or_default();
         Exchange { outcome: &outcome, group, place, roots: &roots, bytes, cx }.results(&self.kind)
+    }
+
+    /// Exchanges the contributions of this process with the other processes, and computes the results that do not
+    /// depend on the member.
+    fn outcome(
+        &self,
+        contributions: Vec<Option<Vec<Buffer>>>,
+        group: &[usize],
+        bytes: &[usize],
+        cx: &Context<'_>,
+        member: &Member,
+    ) -> Result<CollectiveOutcome, RunError> {
+        let processes = member.processes(group)?;
+        if processes.len() > 1 {
+            let split =
+                SplitReduction { id: self.id, group, processes: &processes, contributions: &contributions, cx, member };
+            match &self.kind {
+                Kind::AllReduce { sizes, body } if split_reduction::is_worthwhile(bytes) => {
+                    let result = split.all_reduce(sizes, bytes, body)?;
+                    return Ok(CollectiveOutcome { result, ..CollectiveOutcome::default() });
+                }
+                Kind::ReduceScatter(scatter) if scatter.chunk > 0 && bytes[0] > 0 => {
+                    let parts = split.reduce_scatter(scatter, bytes[0])?;
+                    return Ok(CollectiveOutcome { parts, ..CollectiveOutcome::default() });
+                }
+                _ => {}
+            }
+        }
+        let contributions = member.complete(self.id, group, &processes, contributions, cx.pool)?;
+        let result = self.common(&contributions, bytes, cx)?;
+        Ok(CollectiveOutcome { contributions, result, parts: Vec::new() })
     }
 
     /// Computes the results that are the same for the whole group.
@@ -188,6 +220,9 @@ impl Exchange<'_> {
         let (contributions, place) = (&self.outcome.contributions, self.place);
         match kind {
             Kind::ReduceScatter(scatter) => {
+                if let Some(part) = self.outcome.parts.get(place).cloned().flatten() {
+                    return Ok(vec![part]);
+                }
                 let mut out = self.cx.pool.alloc(self.bytes[0])?;
                 scatter.run(contributions, place, out.write()?, self.cx)?;
                 Ok(vec![out])
@@ -263,7 +298,7 @@ fn bytes_of(buffers: &[Buffer]) -> Vec<&[u8]> {
 }
 
 /// `out = body(... body(ins[0], ins[1]) ...)`, element by element.
-fn reduce(
+pub(super) fn reduce(
     ins: &[&[u8]],
     out: &mut [u8],
     size: usize,

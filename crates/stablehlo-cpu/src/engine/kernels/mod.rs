@@ -20,6 +20,7 @@ pub(crate) mod reduce;
 pub(crate) mod rng;
 pub(crate) mod shape;
 pub(crate) mod sort;
+mod split_reduction;
 pub(crate) mod window;
 
 pub(crate) use kernel::{Context, Kernel};

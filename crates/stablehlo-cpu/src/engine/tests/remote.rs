@@ -6,7 +6,7 @@ use std::thread;
 
 use super::collectives::{all_reduce, groups, program};
 use super::tensor;
-use crate::{Communicator, Contribution, DType, Pool, Program, Received, RemoteMembers, RunError, Tensor};
+use crate::{Communicator, DType, Message, Pool, Program, RemoteMembers, RunError, Tensor};
 
 /// Receiver, sender, collective and first member of the group.
 type Address = (usize, usize, u32, usize);
@@ -28,35 +28,35 @@ struct Process {
 }
 
 impl RemoteMembers for Process {
-    fn is_local(&self, member: usize) -> bool {
-        member / 2 == self.rank
+    fn own_process(&self) -> usize {
+        self.rank
     }
 
-    fn exchange(&self, collective: u32, group: &[usize], own: &[Contribution<'_>]) -> Result<Vec<Received>, String> {
-        let bytes: Vec<u8> = own.iter().flat_map(|(_, arrays)| arrays.concat()).collect();
-        let mut processes: Vec<usize> =
-            group.iter().map(|member| member / 2).filter(|rank| *rank != self.rank).collect();
-        processes.dedup();
+    fn process_of(&self, member: usize) -> Option<usize> {
+        Some(member / 2)
+    }
+
+    fn exchange(&self, collective: u32, group: &[usize], sent: &[Message<'_>]) -> Result<Vec<Vec<u8>>, String> {
         let mut messages = self.mail.messages.lock().unwrap();
-        for to in &processes {
-            let message = bytes[..bytes.len() - self.cut].to_vec();
-            messages.entry((*to, self.rank, collective, group[0])).or_default().push(message);
+        for Message { to, parts } in sent {
+            let mut bytes = parts.concat();
+            bytes.truncate(bytes.len() - self.cut);
+            messages.entry((*to, self.rank, collective, group[0])).or_default().push(bytes);
         }
         self.mail.changed.notify_all();
         let mut received = Vec::new();
-        for from in processes {
+        for Message { to: from, .. } in sent {
             let bytes = loop {
                 if let Some(why) = &*self.mail.failure.lock().unwrap() {
                     return Err(why.clone());
                 }
-                let queue = messages.entry((self.rank, from, collective, group[0])).or_default();
+                let queue = messages.entry((self.rank, *from, collective, group[0])).or_default();
                 if !queue.is_empty() {
                     break queue.remove(0);
                 }
                 messages = self.mail.changed.wait(messages).unwrap();
             };
-            let places = (0..group.len()).filter(|place| group[*place] / 2 == from).collect();
-            received.push(Received { places, bytes });
+            received.push(bytes);
         }
         Ok(received)
     }

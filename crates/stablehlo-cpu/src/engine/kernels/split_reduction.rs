@@ -1,0 +1,247 @@
+//! Reductions between processes in which each process reduces only a part of the elements.
+//!
+//! A process sends to each other process only the elements that the other one reduces. In an all-reduce, it then sends
+//! them its reduced elements. If each of n processes has one member, each sends 2 (n - 1) / n of the data instead of
+//! n - 1 times the data.
+//!
+//! The contributions to an element are combined in the order of the group, as in one process. Parts consist of whole
+//! strips, so that vectors and remainders of loops are also the same.
+
+use std::ops::Range;
+
+use super::Context;
+use super::collective::{ReduceScatter, STRIP, reduce};
+use super::combine::Body;
+use crate::engine::pool::Buffer;
+use crate::engine::remote::Message;
+use crate::engine::rendezvous::{GroupProcess, Member};
+use crate::error::RunError;
+
+/// Minimum size of an all-reduce to split, in bytes. In a smaller one, a second message costs more than it saves.
+const WORTHWHILE: usize = 64 << 10;
+
+/// Whether to split an all-reduce of arrays of these sizes. All processes must decide in the same way.
+pub(super) fn is_worthwhile(bytes: &[usize]) -> bool {
+    bytes.iter().fold(0, |sum: usize, bytes| sum.saturating_add(*bytes)) >= WORTHWHILE
+}
+
+/// A reduction of a group with members in several processes.
+pub(super) struct SplitReduction<'a> {
+    /// Number of the collective in the program.
+    pub(super) id: u32,
+    pub(super) group: &'a [usize],
+    pub(super) processes: &'a [GroupProcess],
+    /// The contributions of the members of this process, by position in the group: the arrays to reduce, then the
+    /// scalars that the body captures.
+    pub(super) contributions: &'a [Option<Vec<Buffer>>],
+    pub(super) member: &'a Member,
+    pub(super) cx: &'a Context<'a>,
+}
+
+/// The elements of an array that a process reduces together: several ranges of its bytes, of the same length.
+struct Part {
+    array: usize,
+    /// Bytes of an element.
+    size: usize,
+    ranges: Vec<Range<usize>>,
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        self.ranges.iter().map(Range::len).sum()
+    }
+}
+
+/// Bytes of an array that are aligned for its elements.
+enum Aligned<'a> {
+    Borrowed(&'a [u8]),
+    Copied(Buffer),
+}
+
+impl Aligned<'_> {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(bytes) => bytes,
+            Self::Copied(buffer) => buffer.bytes(),
+        }
+    }
+}
+
+impl<'a> SplitReduction<'a> {
+    /// Returns the reduced arrays, whose elements have these sizes.
+    pub(super) fn all_reduce(&self, sizes: &[usize], bytes: &[usize], body: &Body) -> Result<Vec<Buffer>, RunError> {
+        let parts = |process: usize| -> Vec<Part> {
+            let part = |(array, (&size, &bytes)): (usize, (&usize, &usize))| {
+                // Small arrays belong to one process. Take turns, so that not all belong to the first one.
+                let turn = (process + array) % self.processes.len();
+                Part { array, size, ranges: vec![share(bytes, turn, self.processes.len())] }
+            };
+            sizes.iter().zip(bytes).enumerate().map(part).collect()
+        };
+        let parts: Vec<Vec<Part>> = (0..self.processes.len()).map(parts).collect();
+        let mut outs = bytes.iter().map(|&bytes| self.cx.pool.alloc(bytes)).collect::<Result<Vec<_>, _>>()?;
+        let own = self.own();
+        self.scatter(&parts, sizes.len(), |part, ins, captured| {
+            let Some(range) = part.ranges.first().cloned() else { return Ok(()) };
+            reduce(ins, &mut outs[part.array].write()?[range], part.size, body, captured, self.cx.stop)
+        })?;
+        let reduced = parts[own].iter().flat_map(|part| part.ranges.iter().map(|range| (part.array, range)));
+        let reduced: Vec<&[u8]> = reduced.map(|(array, range)| &outs[array].bytes()[range.clone()]).collect();
+        let message = |process: &GroupProcess| Message { to: process.number, parts: reduced.clone() };
+        let messages: Vec<Message<'_>> = self.others().map(|(_, process)| message(process)).collect();
+        let arrived = self.member.exchange(self.id, self.group, &messages)?;
+        for ((at, process), bytes) in self.others().zip(arrived) {
+            Member::expect_size(process, &bytes, parts[at].iter().map(Part::len).sum())?;
+            let mut left = &bytes[..];
+            for part in &parts[at] {
+                for range in &part.ranges {
+                    let (now, rest) = left.split_at(range.len());
+                    left = rest;
+                    outs[part.array].write()?[range.clone()].copy_from_slice(now);
+                }
+            }
+        }
+        Ok(outs)
+    }
+
+    /// Returns the results of the members of this process, by position in the group. Each has `bytes` bytes.
+    pub(super) fn reduce_scatter(
+        &self,
+        scatter: &ReduceScatter,
+        bytes: usize,
+    ) -> Result<Vec<Option<Buffer>>, RunError> {
+        let chunk = scatter.chunk * scatter.size;
+        let members = self.group.len();
+        let part = |&place: &usize| {
+            let range = |outer| (outer * members + place) * chunk..(outer * members + place + 1) * chunk;
+            Part { array: 0, size: scatter.size, ranges: (0..scatter.outer).map(range).collect() }
+        };
+        let parts: Vec<Vec<Part>> =
+            self.processes.iter().map(|process| process.places.iter().map(part).collect()).collect();
+        let mut reduced = Vec::new();
+        self.scatter(&parts, 1, |part, ins, captured| {
+            let mut out = self.cx.pool.alloc(bytes)?;
+            reduce(ins, out.write()?, part.size, &scatter.body, captured, self.cx.stop)?;
+            reduced.push(out);
+            Ok(())
+        })?;
+        let mut results = vec![None; members];
+        for (&place, out) in self.processes[self.own()].places.iter().zip(reduced) {
+            results[place] = Some(out);
+        }
+        Ok(results)
+    }
+
+    /// The index of this process.
+    fn own(&self) -> usize {
+        self.processes.iter().position(|process| process.is_own).unwrap_or_default()
+    }
+
+    /// The other processes, with their indices.
+    fn others(&self) -> impl Iterator<Item = (usize, &'a GroupProcess)> {
+        self.processes.iter().enumerate().filter(|(_, process)| !process.is_own)
+    }
+
+    /// Sends each other process the elements that it reduces. `parts` lists them by process, and `arrays` is the number
+    /// of arrays. Calls `reduce` for each part of this process, with the contributions in the order of the group.
+    fn scatter(
+        &self,
+        parts: &[Vec<Part>],
+        arrays: usize,
+        mut reduce: impl FnMut(&Part, &[&[u8]], &[&[u8]]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        let send = |(at, process): (usize, &GroupProcess)| {
+            let mut message = Vec::new();
+            for buffers in self.contributions.iter().flatten() {
+                for part in &parts[at] {
+                    message.extend(part.ranges.iter().map(|range| &buffers[part.array].bytes()[range.clone()]));
+                }
+                message.extend(buffers[arrays..].iter().map(Buffer::bytes));
+            }
+            Message { to: process.number, parts: message }
+        };
+        let messages: Vec<Message<'_>> = self.others().map(send).collect();
+        let arrived = self.member.exchange(self.id, self.group, &messages)?;
+        drop(messages);
+
+        let own = &parts[self.own()];
+        let captured: Vec<usize> = match self.contributions.iter().flatten().next() {
+            Some(buffers) => buffers[arrays..].iter().map(|buffer| buffer.bytes().len()).collect(),
+            None => Vec::new(),
+        };
+        let lengths: Vec<usize> = own.iter().map(Part::len).chain(captured).collect();
+        // For each member, the bytes of each part, then those of each captured scalar.
+        let mut members: Vec<Vec<Aligned<'_>>> = Vec::new();
+        members.resize_with(self.group.len(), Vec::new);
+        for ((_, process), bytes) in self.others().zip(&arrived) {
+            Member::expect_size(process, bytes, lengths.iter().sum::<usize>() * process.places.len())?;
+            let mut left = &bytes[..];
+            for &place in &process.places {
+                for (at, &length) in lengths.iter().enumerate() {
+                    let (now, rest) = left.split_at(length);
+                    left = rest;
+                    members[place].push(self.aligned(now, own.get(at).map(|part| part.size))?);
+                }
+            }
+        }
+        for (place, buffers) in self.contributions.iter().enumerate() {
+            let Some(buffers) = buffers else { continue };
+            for part in own {
+                members[place].push(self.gather(part, buffers[part.array].bytes())?);
+            }
+            members[place].extend(buffers[arrays..].iter().map(|scalar| Aligned::Borrowed(scalar.bytes())));
+        }
+        let captured: Vec<&[u8]> = members[0][own.len()..].iter().map(Aligned::bytes).collect();
+        for (at, part) in own.iter().enumerate() {
+            let ins: Vec<&[u8]> = members.iter().map(|member| member[at].bytes()).collect();
+            reduce(part, &ins, &captured)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes, or a copy if they are not aligned for elements of that size. Always copies scalars without a size.
+    fn aligned<'b>(&self, bytes: &'b [u8], size: Option<usize>) -> Result<Aligned<'b>, RunError> {
+        if size.is_some_and(|size| bytes.as_ptr().addr().is_multiple_of(size)) {
+            return Ok(Aligned::Borrowed(bytes));
+        }
+        Ok(Aligned::Copied(Buffer::copy_of(self.cx.pool, bytes)?))
+    }
+
+    /// The bytes of a part of an array, one range after the other.
+    fn gather<'b>(&self, part: &Part, array: &'b [u8]) -> Result<Aligned<'b>, RunError> {
+        if let [range] = &part.ranges[..] {
+            return self.aligned(&array[range.clone()], Some(part.size));
+        }
+        let mut out = self.cx.pool.alloc(part.len())?;
+        let mut left = out.write()?;
+        for range in &part.ranges {
+            let (now, rest) = left.split_at_mut(range.len());
+            now.copy_from_slice(&array[range.clone()]);
+            left = rest;
+        }
+        Ok(Aligned::Copied(out))
+    }
+}
+
+/// The bytes of an array that process `at` of `count` reduces.
+fn share(bytes: usize, at: usize, count: usize) -> Range<usize> {
+    let share = bytes.div_ceil(STRIP).div_ceil(count) * STRIP;
+    (at * share).min(bytes)..((at + 1) * share).min(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_an_array() {
+        for bytes in [0, 1, STRIP, STRIP + 1, 5 * STRIP - 3, 1 << 20] {
+            for count in 1..6 {
+                let shares: Vec<_> = (0..count).map(|at| share(bytes, at, count)).collect();
+                assert_eq!((shares[0].start, shares[count - 1].end), (0, bytes));
+                assert!(shares.windows(2).all(|pair| pair[0].end == pair[1].start), "{shares:?}");
+                assert!(shares.iter().all(|share| share.is_empty() || share.start.is_multiple_of(STRIP)), "{shares:?}");
+            }
+        }
+    }
+}

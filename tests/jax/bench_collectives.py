@@ -1,0 +1,188 @@
+"""Measures all-reduces between processes of one machine.
+
+`python tests/jax/bench_collectives.py PLUGIN [OLDER_PLUGIN]` runs JAX's `psum` of 64 MiB and of 4 bytes in 2 and in 4
+processes with one device each. It runs alternately with the plugin, with an older build of it if there is one, with
+jaxlib's own CPU device and gloo, and with copies through shared memory. It prints ratios of medians.
+
+The copies are a lower bound: all processes copy 2 (n - 1) / n of the data to shared memory at the same time, and then
+the same amount from it. This is what an all-reduce in two phases must move between n processes.
+"""
+
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from multiprocessing import shared_memory
+
+SIZES = {"64 MiB": 64 << 20, "4 B": 4}
+ROUNDS = {"64 MiB": 9, "4 B": 15}
+#: Operations of one measurement.
+REPEATS = {"64 MiB": 1, "4 B": 20}
+#: Begins the lines of a process. gloo also prints.
+ANSWER = "BENCH "
+
+
+def copier(rank, world):
+    """Returns a function that copies through memory that the process shares with the next one."""
+    import numpy as np
+
+    names = json.loads(os.environ["BENCH_SHARED"])
+    memories = [attach(name) for name in names]
+    own = np.frombuffer(memories[rank].buf, np.uint8)
+    other = np.frombuffer(memories[(rank + 1) % world].buf, np.uint8)
+
+    def make(size):
+        count = 2 * (world - 1) * size // world
+        private, result = np.ones(count, np.uint8), np.zeros(count, np.uint8)
+
+        def copy():
+            np.copyto(own[:count], private)
+            np.copyto(result, other[:count])
+
+        return copy
+
+    # The views and the memory must live as long as the function.
+    make.memories = memories
+    return make
+
+
+def attach(name):
+    """Opens memory that the parent process owns and removes."""
+    if sys.version_info >= (3, 13):
+        return shared_memory.SharedMemory(name, track=False)
+    from multiprocessing import resource_tracker
+
+    memory = shared_memory.SharedMemory(name)
+    resource_tracker.unregister(memory._name, "shared_memory")
+    return memory
+
+
+def reducer(rank, world):
+    """Returns a function that returns an all-reduce of a size."""
+    import jax
+
+    if os.environ["BENCH_SIDE"] == "gloo":
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(os.environ["BENCH_COORDINATOR"], num_processes=world, process_id=rank)
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding
+    from jax.sharding import PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()), ("x",))
+    assert len(jax.devices()) == world, jax.devices()
+
+    def make(size):
+        values = np.full((world, size // 4), 1 + rank, np.float32)
+        x = jax.make_array_from_callback(values.shape, NamedSharding(mesh, P("x")), lambda index: values[index])
+        psum = jax.jit(jax.shard_map(lambda x: jax.lax.psum(x, "x"), mesh=mesh, in_specs=P("x"), out_specs=P()))
+        expected = world * (world + 1) // 2
+        assert (np.asarray(psum(x)) == expected).all()
+        return lambda: psum(x).block_until_ready()
+
+    return make
+
+
+def work():
+    """Runs one process: measures the operations that its standard input names, and prints their seconds."""
+    rank, world = int(os.environ["BENCH_RANK"]), int(os.environ["BENCH_WORLD"])
+    make = (copier if os.environ["BENCH_SIDE"] == "copy" else reducer)(rank, world)
+    operations = {name: make(size) for name, size in SIZES.items()}
+    print(f"{ANSWER}ready", flush=True)
+    for line in sys.stdin:
+        name = line.strip()
+        start = time.perf_counter()
+        for _ in range(REPEATS[name]):
+            operations[name]()
+        print(f"{ANSWER}{(time.perf_counter() - start) / REPEATS[name]}", flush=True)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Side:
+    """The processes of one implementation."""
+
+    def __init__(self, name, plugin, world, names):
+        environment = {**os.environ, "BENCH_WORLD": str(world), "BENCH_SIDE": name, "BENCH_SHARED": json.dumps(names)}
+        environment["BENCH_COORDINATOR"] = f"127.0.0.1:{free_port()}"
+        environment["JAX_PLATFORMS"] = "cpu"
+        environment.pop("XLA_FLAGS", None)
+        if plugin:
+            environment["PJRT_NAMES_AND_LIBRARY_PATHS"] = f"pjrt_cpu:{plugin}"
+            environment["JAX_PLATFORMS"] = "pjrt_cpu"
+        command = [sys.executable, __file__, "--worker"]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        start = lambda rank: subprocess.Popen(command, env={**environment, "BENCH_RANK": str(rank)}, **pipes)
+        self.name, self.processes = name, [start(rank) for rank in range(world)]
+
+    def answers(self):
+        return [self.answer(process) for process in self.processes]
+
+    def answer(self, process):
+        for line in process.stdout:
+            if line.startswith(ANSWER):
+                return line.removeprefix(ANSWER).strip()
+        raise SystemExit(f"a process of {self.name} failed")
+
+    def measure(self, name):
+        """The seconds of the slowest process."""
+        for process in self.processes:
+            process.stdin.write(name + "\n")
+            process.stdin.flush()
+        return max(map(float, self.answers()))
+
+    def end(self):
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+
+
+def compare(plugins, world):
+    memories = [shared_memory.SharedMemory(create=True, size=2 * SIZES["64 MiB"]) for _ in range(world)]
+    sides = []
+    try:
+        names = [memory.name for memory in memories]
+        for name, plugin in [("copy", None), ("gloo", None), *plugins.items()]:
+            sides.append(Side(name, plugin, world, names))
+            sides[-1].answers()
+        for size in SIZES:
+            times = {side.name: [] for side in sides}
+            for _ in range(ROUNDS[size] + 1):
+                for side in sides:
+                    times[side.name].append(side.measure(size))
+            # The first round warms up.
+            medians = {name: statistics.median(values[1:]) for name, values in times.items()}
+            for name in plugins:
+                bound = f"{medians[name] / medians['copy']:.2f} times the copy, " if size != "4 B" else ""
+                print(
+                    f"{world} processes, {size}, {name}: {bound}{medians[name] / medians['gloo']:.2f} times gloo"
+                    f" ({', '.join(f'{side} {seconds * 1e3:.3f} ms' for side, seconds in medians.items())})",
+                    flush=True,
+                )
+    finally:
+        for side in sides:
+            side.end()
+        for memory in memories:
+            memory.close()
+            memory.unlink()
+
+
+def main():
+    if "--worker" in sys.argv:
+        return work()
+    if len(sys.argv) < 2:
+        raise SystemExit("give the library of the plugin: bench_collectives.py PLUGIN [OLDER_PLUGIN]")
+    plugins = {f"pjrt_cpu{' (older)' * at}": plugin for at, plugin in enumerate(sys.argv[1:3])}
+    for world in (2, 4):
+        compare(plugins, world)
+
+
+if __name__ == "__main__":
+    main()
