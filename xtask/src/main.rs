@@ -14,6 +14,7 @@ mod header;
 mod jax;
 mod jax_tests;
 mod layers;
+mod mpi;
 mod mutants;
 mod package;
 mod pictures;
@@ -58,6 +59,7 @@ const USAGE: &str = "usage: cargo xtask TASK
   c-library [--prefix DIR] [--release]
                       build libplugin_registry and install it with headers, pkg-config and CMake files
   layers              run the conformance suite with layers in front of the embedded CPU device and XLA's CPU plugins
+  mpi                 build and test the transport over MPI (needs openmpi-bin, libopenmpi-dev and libclang-dev)
   mutants [OPTION ...] [NAME ...]
                       run the conformance suite against deliberately broken plugins, and print the percentage that it
                       finds; fails below 95 %. --list lists the plugins
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         ["deny", checks @ ..] => tools::deny(checks),
         ["c-tests"] => c_tests(),
         ["layers"] => layers::run(),
+        ["mpi"] => mpi::run(),
         ["mutants", args @ ..] => mutants::run(args),
         ["pjrt-headers"] => codegen::headers().map(|folder| println!("{}", folder.display())),
         ["plugins"] => plugins(package::PLUGINS),

@@ -26,6 +26,7 @@ const SAFE: &[&str] = &[
     "crates/pjrt-cpu",
     "crates/pjrt-cpu-plugin",
     "crates/process-transport",
+    "crates/process-transport-mpi",
     "crates/plugin-macros",
     "crates/pjrt-cli",
     "xtask",
@@ -48,6 +49,7 @@ const WALLS: &[(&str, &str)] = &[
     ("process-privileges", "pjrt-types"),
     ("process-transport", "pjrt-rs-sys"),
     ("process-transport", "device-plugin"),
+    ("process-transport", "mpi"),
     // `pjrt-rs` depends on it only with the feature `hazards`.
     ("pjrt-rs", "stablehlo-rs"),
     ("pjrt-cpu", "libloading"),

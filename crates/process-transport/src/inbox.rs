@@ -1,14 +1,17 @@
 //! Messages that have arrived, and what is known about the other processes.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
 use crate::transport::Stream;
 
-/// Filled by the threads that read from connections, and emptied by the callers of `receive`.
-pub(crate) struct Inbox {
+/// Messages that have arrived, for implementations of [`Transport`](crate::Transport).
+///
+/// Threads that read messages fill it, and the callers of [`receive`](Self::receive) empty it.
+pub struct Inbox {
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -61,7 +64,8 @@ impl State {
 }
 
 impl Inbox {
-    pub(crate) fn new(size: usize) -> Self {
+    /// Creates the inbox of one of `size` processes.
+    pub fn new(size: usize) -> Self {
         let state = State { streams: HashMap::new(), closed: HashMap::new(), lost: vec![None; size] };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -71,7 +75,8 @@ impl Inbox {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn deliver(&self, from: usize, stream: Stream, tag: u64, message: Vec<u8>) {
+    /// Adds a message. Drops it if the stream is closed.
+    pub fn deliver(&self, from: usize, stream: Stream, tag: u64, message: Vec<u8>) {
         if let Some(arrived) = self.lock().open(stream) {
             arrived.messages.entry((from, tag)).or_default().push_back(message);
         }
@@ -79,14 +84,15 @@ impl Inbox {
     }
 
     /// Records the first failure of a stream.
-    pub(crate) fn fail(&self, stream: Stream, failure: Error) {
+    pub fn fail(&self, stream: Stream, failure: Error) {
         if let Some(arrived) = self.lock().open(stream) {
             arrived.failure.get_or_insert(failure);
         }
         self.changed.notify_all();
     }
 
-    pub(crate) fn close(&self, stream: Stream) {
+    /// Frees the messages of a stream, and drops those that arrive later.
+    pub fn close(&self, stream: Stream) {
         let mut state = self.lock();
         state.streams.remove(&stream);
         state.closed.entry(stream.lane).or_default().insert(stream.number);
@@ -95,19 +101,28 @@ impl Inbox {
     }
 
     /// Records the first reason why a process sends no more messages.
-    pub(crate) fn lose(&self, rank: usize, why: &str) {
+    pub fn lose(&self, rank: usize, why: &str) {
         if let Some(lost) = self.lock().lost.get_mut(rank) {
             lost.get_or_insert_with(|| why.to_owned());
         }
         self.changed.notify_all();
     }
 
-    /// Returns an error if no more messages arrive from that process.
-    pub(crate) fn expect_present(&self, rank: usize) -> Result<(), Error> {
+    /// Checks that messages may still arrive from a process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Lost`] if the process was lost, and [`Error::Invalid`] if there is no such process.
+    pub fn expect_present(&self, rank: usize) -> Result<(), Error> {
         present(&self.lock(), rank)
     }
 
-    pub(crate) fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
+    /// Waits for a message, as [`Transport::receive`](crate::Transport::receive) does.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Transport::receive`](crate::Transport::receive).
+    pub fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
         let start = Instant::now();
         let mut state = self.lock();
         loop {
@@ -132,6 +147,12 @@ impl Inbox {
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+}
+
+impl fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inbox").finish_non_exhaustive()
     }
 }
 

@@ -39,9 +39,20 @@ const COLLECTIVE_TIMEOUT: &str = "collective_timeout_ms";
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(300);
 /// The address at which processes of other machines reach this one.
 const LISTEN: &str = "listen_address";
+/// The carrier of messages between processes.
+const TRANSPORT: &str = "transport";
 
 /// Largest number of devices of a client.
 pub(crate) const MOST_DEVICES: i64 = 1024;
+
+/// The carrier of messages between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransportKind {
+    /// TCP connections.
+    Local,
+    #[cfg(feature = "mpi")]
+    Mpi,
+}
 
 /// The configuration of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +73,7 @@ pub(crate) struct Config {
     pub(crate) collective_timeout: Duration,
     /// Where processes of other machines reach this one. Without it, all processes are on this machine.
     pub(crate) listen_address: Option<IpAddr>,
+    pub(crate) transport: TransportKind,
 }
 
 /// The options, for frameworks that check them before they load the plugin.
@@ -119,6 +131,12 @@ pub(crate) fn schema() -> OptionSchema {
             "IP address of this machine at which processes of other machines reach this one, without encryption; by \
              default all processes must be on this machine",
         ),
+        OptionSpec::new(
+            TRANSPORT,
+            OptionType::String,
+            "what carries the messages between processes: local, which is TCP, or mpi, for processes that mpirun started, \
+             if the library was built with the feature mpi; by default local",
+        ),
     ])
 }
 
@@ -137,6 +155,7 @@ impl Config {
             RENDEZVOUS_TIMEOUT,
             COLLECTIVE_TIMEOUT,
             LISTEN,
+            TRANSPORT,
         ])?;
         let value = |name: &str, variable_name: &str| -> Result<Option<(String, Value)>> {
             if let Some(value) = options.get(name) {
@@ -168,6 +187,12 @@ impl Config {
         let is_plain = options.get(PLAIN).map_or(Ok(false), |value| truth(PLAIN, value))?;
         let platform_name = if is_plain { PLAIN_NAME } else { NAME };
         let listen_address = options.get(LISTEN).map(address).transpose()?;
+        let transport = options.get(TRANSPORT).map_or(Ok(TransportKind::Local), transport_kind)?;
+        if transport != TransportKind::Local && listen_address.is_some() {
+            return Err(Error::invalid_argument(format!(
+                "option {LISTEN} is given, and option {TRANSPORT} is not local: remove one of them"
+            )));
+        }
         let timeout = |name| options.get(name).map_or(Ok(DEFAULT_TIMEOUT), |value| milliseconds(name, value));
         let (rendezvous_timeout, collective_timeout) = (timeout(RENDEZVOUS_TIMEOUT)?, timeout(COLLECTIVE_TIMEOUT)?);
         Ok(Self {
@@ -179,6 +204,7 @@ impl Config {
             rendezvous_timeout,
             collective_timeout,
             listen_address,
+            transport,
         })
     }
 }
@@ -210,6 +236,19 @@ fn address(value: &Value) -> Result<IpAddr> {
     address.ok_or_else(|| {
         Error::invalid_argument(format!("option {LISTEN} is {value}: it must be an IP address, such as 10.0.0.1"))
     })
+}
+
+fn transport_kind(value: &Value) -> Result<TransportKind> {
+    match value {
+        Value::String(text) if text == "local" => Ok(TransportKind::Local),
+        #[cfg(feature = "mpi")]
+        Value::String(text) if text == "mpi" => Ok(TransportKind::Mpi),
+        #[cfg(not(feature = "mpi"))]
+        Value::String(text) if text == "mpi" => Err(Error::unimplemented(format!(
+            "option {TRANSPORT} is mpi, and this library was built without MPI: build it with the feature mpi, or use local"
+        ))),
+        _ => Err(Error::invalid_argument(format!("option {TRANSPORT} is {value}: it must be local or mpi"))),
+    }
 }
 
 fn integer(value: &Value) -> Option<i64> {
@@ -309,6 +348,7 @@ mod tests {
             rendezvous_timeout: DEFAULT_TIMEOUT,
             collective_timeout: DEFAULT_TIMEOUT,
             listen_address: None,
+            transport: TransportKind::Local,
         };
         assert_eq!(config(&[], &[]).unwrap(), default);
         let variables = [
@@ -327,6 +367,7 @@ mod tests {
             ("rendezvous_timeout_ms", 10.into()),
             ("collective_timeout_ms", "20".into()),
             ("listen_address", "::1".into()),
+            ("transport", "local".into()),
         ];
         let of_options = Config {
             devices: 8,
@@ -337,9 +378,25 @@ mod tests {
             rendezvous_timeout: Duration::from_millis(10),
             collective_timeout: Duration::from_millis(20),
             listen_address: Some(std::net::Ipv6Addr::LOCALHOST.into()),
+            transport: TransportKind::Local,
         };
         assert_eq!(config(&given, &variables).unwrap(), of_options);
         assert_eq!(config(&[("memory_limit", 4096.into())], &[]).unwrap().memory_limit, Some(4096));
+    }
+
+    #[test]
+    fn transport_depends_on_the_feature() {
+        let code = |value: Value| config(&[("transport", value)], &[]).unwrap_err().code();
+        assert_eq!(code("pigeons".into()), device_plugin::ErrorCode::INVALID_ARGUMENT);
+        assert_eq!(code(1.into()), device_plugin::ErrorCode::INVALID_ARGUMENT);
+        #[cfg(not(feature = "mpi"))]
+        assert_eq!(code("mpi".into()), device_plugin::ErrorCode::UNIMPLEMENTED);
+        #[cfg(feature = "mpi")]
+        {
+            assert_eq!(config(&[("transport", "mpi".into())], &[]).unwrap().transport, TransportKind::Mpi);
+            let both = [("transport", "mpi".into()), ("listen_address", "::1".into())];
+            assert_eq!(config(&both, &[]).unwrap_err().code(), device_plugin::ErrorCode::INVALID_ARGUMENT);
+        }
     }
 
     #[test]

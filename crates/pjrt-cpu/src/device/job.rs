@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use device_plugin::{Completer, DeviceAssignment, DeviceInfo, Error, ErrorCode, Event, Rendezvous, Result};
 use process_transport::{Error as TransportError, LocalListener, Stream, Transport};
 
-use super::config::Config;
+use super::config::{Config, TransportKind};
 use stablehlo_cpu::{Message, RemoteMembers};
 
 /// The tag of the greeting. Tags of collectives are smaller.
@@ -25,6 +25,54 @@ pub(crate) struct Job {
     /// How long a collective waits for another process.
     timeout: Duration,
     order: Mutex<Order>,
+}
+
+/// A process before it is connected to the others.
+enum Listener {
+    Local(LocalListener),
+    #[cfg(feature = "mpi")]
+    Mpi(process_transport_mpi::MpiProcess),
+}
+
+impl Listener {
+    fn new(config: &Config) -> std::result::Result<Self, TransportError> {
+        match config.transport {
+            TransportKind::Local => {
+                let listener = match config.listen_address {
+                    None => LocalListener::bind(),
+                    Some(address) => LocalListener::bind_to(address),
+                };
+                Ok(Self::Local(listener?.with_stall_timeout(config.collective_timeout)))
+            }
+            #[cfg(feature = "mpi")]
+            TransportKind::Mpi => {
+                let process = process_transport_mpi::MpiProcess::start()?;
+                Ok(Self::Mpi(process.with_stall_timeout(config.collective_timeout)))
+            }
+        }
+    }
+
+    /// The address, for the other processes.
+    fn address(&self) -> &str {
+        match self {
+            Self::Local(listener) => listener.address(),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(process) => process.address(),
+        }
+    }
+
+    fn connect(
+        self,
+        rank: usize,
+        addresses: &[String],
+        timeout: Duration,
+    ) -> std::result::Result<Arc<dyn Transport>, TransportError> {
+        Ok(match self {
+            Self::Local(listener) => Arc::new(listener.connect(rank, addresses, timeout)?),
+            #[cfg(feature = "mpi")]
+            Self::Mpi(process) => Arc::new(process.connect(rank, addresses, timeout)?),
+        })
+    }
 }
 
 /// The order of launches.
@@ -89,11 +137,7 @@ impl Job {
             };
             Error::new(code, format!("process {rank} of {size}: {error}"))
         };
-        let listener = match config.listen_address {
-            None => LocalListener::bind(),
-            Some(address) => LocalListener::bind_to(address),
-        };
-        let listener = listener.map_err(us)?.with_stall_timeout(config.collective_timeout);
+        let listener = Listener::new(config).map_err(us)?;
         let hello = format!("{version}\n{}", listener.address());
         let mut addresses = Vec::with_capacity(size);
         for (other, hello) in rendezvous.exchange("process", hello.as_bytes())?.into_iter().enumerate() {
@@ -110,7 +154,7 @@ impl Job {
         let transport = listener.connect(rank, &addresses, rendezvous.time_left()).map_err(us)?;
         let processes = devices.iter().map(|device| usize::try_from(device.process_index).unwrap_or(0)).collect();
         let order = Mutex::new(Order { next: HashMap::new(), last: Event::ready() });
-        Ok((Self { transport: Arc::new(transport), processes, timeout: config.collective_timeout, order }, devices))
+        Ok((Self { transport, processes, timeout: config.collective_timeout, order }, devices))
     }
 
     pub(crate) fn rank(&self) -> usize {

@@ -1,0 +1,101 @@
+//! A sum over the devices of two processes that `mpirun` starts, with each transport.
+
+#![allow(clippy::unwrap_used, reason = "a test program")]
+
+#[path = "jobs/file_store.rs"]
+mod file_store;
+#[path = "jobs/programs.rs"]
+mod programs;
+
+use std::process::{Command, Stdio};
+
+use file_store::FileStore;
+use pjrt::{ClientOptions, CompileOptions, DeviceAssignment, ErrorCode, Input, Plugin, Program};
+
+/// The folder of the store, in the processes that `mpirun` starts.
+const STORE: &str = "PJRT_CPU_MPI_TEST_STORE";
+const TRANSPORT: &str = "PJRT_CPU_MPI_TEST_TRANSPORT";
+/// Added to the rank of each process.
+const SHIFT: &str = "PJRT_CPU_MPI_TEST_SHIFT";
+
+/// Runs a test in two processes. Returns what they reported, sorted, or `None` if `mpirun` is missing.
+fn start(test: &str, transport: &str, shift: &str) -> Option<Vec<String>> {
+    let (folder, _) = file_store::temporary(test);
+    let mut mpirun = Command::new("mpirun");
+    mpirun.args(["-n", "2", "--oversubscribe", "--allow-run-as-root", "-x", STORE, "-x", TRANSPORT, "-x", SHIFT]);
+    mpirun.arg(std::env::current_exe().unwrap()).args(["--exact", test, "--nocapture"]);
+    mpirun.env(STORE, folder.path()).env(TRANSPORT, transport).env(SHIFT, shift);
+    let output = match mpirun.stdin(Stdio::null()).output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("SKIPPED {test}: mpirun does not start: {error}");
+            return None;
+        }
+    };
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut said: Vec<_> = text.lines().filter_map(|line| Some(line[line.find("SAID ")? + 5..].to_owned())).collect();
+    said.sort();
+    assert_eq!(said.len(), 2, "{text}{}", String::from_utf8_lossy(&output.stderr));
+    Some(said)
+}
+
+/// Runs the program in this process. Returns the bytes of its results.
+fn run() -> Result<Vec<Vec<u8>>, pjrt::Error> {
+    let number = |name| std::env::var(name).unwrap().parse::<i64>().unwrap();
+    let rank = (number("OMPI_COMM_WORLD_RANK") + number(SHIFT)) % 2;
+    let options = ClientOptions::new()
+        .with("device_count", 2)
+        .with("deterministic", true)
+        .with("node_id", rank)
+        .with("num_nodes", 2)
+        .with("transport", std::env::var(TRANSPORT).unwrap())
+        .with_key_value_store(FileStore::open(std::env::var(STORE).unwrap()));
+    let client = Plugin::from_static(pjrt_cpu::Cpu::api()).unwrap().client(&options)?;
+    let assignment = DeviceAssignment::new(4, 1, vec![0, 1, 2, 3]).unwrap();
+    let options = CompileOptions::default().with_num_replicas(4).with_device_assignment(assignment);
+    let program = client.compile(&Program::mlir(programs::sized(programs::COLLECTIVES, 4)), &options)?;
+    let mut arguments = Vec::new();
+    for device in program.addressable_devices().iter() {
+        let input = programs::inputs(device.id()?);
+        arguments.push(vec![Input::Donate(client.buffer_from_host_to(&input, &[programs::LENGTH], device)?)]);
+    }
+    let launched = program.execute_sharded(arguments, &Default::default())?;
+    launched.outputs.iter().flat_map(|outputs| outputs.iter()).map(|output| output.to_host_bytes()).collect()
+}
+
+fn report(test: &str) -> bool {
+    if std::env::var_os(STORE).is_none() {
+        return false;
+    }
+    let rank = std::env::var("OMPI_COMM_WORLD_RANK").unwrap();
+    let outcome = match run() {
+        Ok(outputs) => format!("{outputs:?}"),
+        Err(error) => format!("{}", error.code().as_raw()),
+    };
+    println!("\nSAID {test} {rank} {outcome}");
+    true
+}
+
+#[test]
+fn collectives_equal_those_over_tcp() {
+    let test = "collectives_equal_those_over_tcp";
+    if report(test) {
+        return;
+    }
+    let (Some(mpi), Some(local)) = (start(test, "mpi", "0"), start(test, "local", "0")) else { return };
+    assert_eq!(mpi, local);
+    assert!(mpi.iter().all(|said| said.len() > 100), "{mpi:?}");
+}
+
+#[test]
+fn other_ranks_are_rejected() {
+    let test = "other_ranks_are_rejected";
+    if report(test) {
+        // `mpirun` ends the other process when one exits without finalizing MPI.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        return;
+    }
+    let Some(said) = start(test, "mpi", "1") else { return };
+    let code = ErrorCode::FAILED_PRECONDITION.as_raw();
+    assert_eq!(said, [0, 1].map(|rank| format!("{test} {rank} {code}")));
+}

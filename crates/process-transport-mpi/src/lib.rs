@@ -1,0 +1,19 @@
+//! Messages between the processes of one computation, carried by MPI.
+//!
+//! Without the feature `mpi`, this crate is empty, so that no build needs MPI unless it is asked for. With the feature,
+//! the build needs an installed MPI with its compiler `mpicc`, and libclang. On Debian, these are the packages
+//! `openmpi-bin`, `libopenmpi-dev` and `libclang-dev`.
+//!
+//! `MpiProcess` starts MPI, or joins the one that the program has started, and connects to the other processes. The result
+//! is an `MpiTransport`, which implements `process_transport::Transport`. Start the processes with `mpirun`.
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "mpi")]
+mod frame;
+#[cfg(feature = "mpi")]
+mod progress;
+#[cfg(feature = "mpi")]
+mod transport;
+
+#[cfg(feature = "mpi")]
+pub use transport::{MpiProcess, MpiTransport};

@@ -1,0 +1,176 @@
+//! The transport, for the threads that call it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use process_transport::{Error, Inbox, Stream, Transport};
+
+use crate::frame::{Header, Kind};
+use crate::progress::{self, FAREWELL, Outgoing, Queue, Task};
+
+/// How long a process may leave its messages unread before it counts as lost.
+const STALL: Duration = Duration::from_secs(60);
+
+/// A process in which MPI runs, before it is connected to the others.
+#[derive(Debug)]
+pub struct MpiProcess {
+    rank: usize,
+    size: usize,
+    address: String,
+    stall: Duration,
+    tasks: Sender<Task>,
+    thread: JoinHandle<()>,
+}
+
+/// The address of a process, for comparison only.
+fn address(rank: usize, size: usize) -> String {
+    format!("mpi1 {rank} {size}")
+}
+
+impl MpiProcess {
+    /// Starts MPI in a thread. If the program has started MPI before, it must have done so with `MPI_THREAD_MULTIPLE`, and
+    /// it finalizes MPI itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if MPI was finalized before or does not allow calls of several threads, and [`Error::System`] if
+    /// the thread cannot start. MPI itself ends the program if it cannot start.
+    pub fn start() -> Result<Self, Error> {
+        let (started, start) = channel();
+        let (tasks, task) = channel();
+        let thread = Builder::new().name("MPI".to_owned()).spawn(move || progress::run(&started, &task));
+        let thread = thread.map_err(|error| Error::System(format!("a thread for MPI: {error}")))?;
+        let (rank, size) =
+            start.recv().map_err(|_| Error::System("the thread for MPI ended when MPI started".to_owned()))??;
+        Ok(Self { rank, size, address: address(rank, size), stall: STALL, tasks, thread })
+    }
+
+    /// Sets how long a process may leave its messages unread before it counts as lost. The default is 60 s.
+    #[must_use]
+    pub fn with_stall_timeout(mut self, timeout: Duration) -> Self {
+        self.stall = timeout;
+        self
+    }
+
+    /// The rank and the number of processes in MPI, as text for the other processes.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Connects this process to all others. `addresses` are those of all processes, by rank. Every process must call this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if a rank or the number of processes differs from that of MPI, and [`Error::System`] if MPI does
+    /// not connect the processes in time.
+    pub fn connect(self, rank: usize, addresses: &[String], timeout: Duration) -> Result<MpiTransport, Error> {
+        let size = addresses.len();
+        if (rank, size) != (self.rank, self.size) {
+            return Err(Error::Invalid(format!(
+                "this is process {rank} of {size}, and MPI has it as process {} of {}; start all processes with mpirun \
+                 -n {size}, and let each use its rank of MPI",
+                self.rank, self.size
+            )));
+        }
+        if let Some((other, theirs)) = (0..).zip(addresses).find(|(other, text)| **text != address(*other, size)) {
+            return Err(Error::Invalid(format!(
+                "process {other} of {size} has the address {theirs:?}, and MPI gives it {:?}; let all processes use MPI, \
+                 start them with one mpirun -n {size}, and let each use its rank of MPI",
+                address(other, size)
+            )));
+        }
+        let (inbox, queue) = (Arc::new(Inbox::new(size)), Arc::new(Queue::default()));
+        let (ready, wait) = channel();
+        let task = Task { inbox: Arc::clone(&inbox), queue: Arc::clone(&queue), stall: self.stall, ready };
+        let ended = || Error::System("the thread for MPI has ended".to_owned());
+        self.tasks.send(task).map_err(|_| ended())?;
+        wait.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Disconnected => ended(),
+            RecvTimeoutError::Timeout => Error::System(format!(
+                "MPI_Comm_dup did not return within {} s; a process has ended, or does not use MPI",
+                timeout.as_secs_f32()
+            )),
+        })?;
+        Ok(MpiTransport { rank, size, inbox, queue, thread: Some(self.thread) })
+    }
+}
+
+/// A [`Transport`] over MPI.
+///
+/// One thread makes all calls of MPI. When the transport is dropped, it waits up to 10 s for the other processes to drop
+/// theirs. MPI is finalized only if this transport started it and all processes have ended theirs.
+///
+/// MPI reports no process that was killed. By default, `mpirun` then ends all processes. If it is told not to, the error
+/// is [`Error::Timeout`], or [`Error::Lost`] after a call of [`Transport::lose`].
+pub struct MpiTransport {
+    rank: usize,
+    size: usize,
+    inbox: Arc<Inbox>,
+    queue: Arc<Queue>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Transport for MpiTransport {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.size
+    }
+
+    fn send(&self, to: usize, stream: Stream, tag: u64, parts: &[&[u8]]) -> Result<(), Error> {
+        if to == self.rank {
+            return Err(Error::Invalid(format!("process {to} has no connection to itself")));
+        }
+        self.inbox.expect_present(to)?;
+        self.queue.push([Outgoing::new(to, Header { kind: Kind::Message, stream, tag }, parts)]);
+        Ok(())
+    }
+
+    fn receive(&self, from: usize, stream: Stream, tag: u64, deadline: Instant) -> Result<Vec<u8>, Error> {
+        self.inbox.receive(from, stream, tag, deadline)
+    }
+
+    fn fail(&self, stream: Stream, peers: &[usize], why: &str) {
+        self.inbox.fail(stream, Error::Stopped(why.to_owned()));
+        let header = Header { kind: Kind::Failure, stream, tag: 0 };
+        let others = peers.iter().filter(|peer| **peer != self.rank && **peer < self.size);
+        self.queue.push(others.map(|peer| Outgoing::new(*peer, header, &[why.as_bytes()])));
+    }
+
+    fn close(&self, stream: Stream) {
+        self.inbox.close(stream);
+    }
+
+    fn lose(&self, rank: usize, why: &str) {
+        self.inbox.lose(rank, why);
+    }
+}
+
+impl Drop for MpiTransport {
+    fn drop(&mut self) {
+        let goodbye = Header { kind: Kind::Goodbye, stream: Stream::default(), tag: 0 };
+        let others = (0..self.size).filter(|rank| *rank != self.rank);
+        self.queue.push(others.map(|rank| Outgoing::new(rank, goodbye, &[])));
+        self.queue.end();
+        // A call of MPI may wait for a process that has ended. The thread is left to itself then.
+        let deadline = Instant::now() + FAREWELL + Duration::from_secs(2);
+        let Some(thread) = self.thread.take() else { return };
+        while !thread.is_finished() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if thread.is_finished() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl fmt::Debug for MpiTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MpiTransport").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
+    }
+}

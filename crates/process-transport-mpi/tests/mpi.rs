@@ -1,0 +1,147 @@
+//! The cases of all transports, with `MpiTransport`. Each test starts this program with `mpirun`.
+
+#![cfg(feature = "mpi")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod cases;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use mpi::environment;
+use process_transport::{Error, Stream, Transport};
+use process_transport_mpi::{MpiProcess, MpiTransport};
+
+/// Set in the processes that `mpirun` starts.
+const CHILD: &str = "PROCESS_TRANSPORT_MPI_CHILD";
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Runs a test in that many processes. Returns whether this is one of them.
+fn in_processes(test: &str, count: usize, options: &[&str]) -> bool {
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let program = std::env::current_exe().unwrap();
+    let count_text = count.to_string();
+    let mut mpirun = Command::new("mpirun");
+    mpirun.args(["-n", &count_text, "--oversubscribe", "--allow-run-as-root", "-x", CHILD]).args(options);
+    mpirun.arg(program).args(["--exact", test, "--nocapture"]).env(CHILD, "1").stdin(Stdio::null());
+    let output = match mpirun.output() {
+        Ok(output) => output,
+        Err(error) => {
+            println!("SKIPPED {test}: mpirun does not start: {error}");
+            return false;
+        }
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let mut done: Vec<_> = text.match_indices("PASSED ").map(|(at, word)| &text[at + word.len()..][..1]).collect();
+    done.sort_unstable();
+    let expected: Vec<_> = (0..count)
+        .map(|rank| rank.to_string())
+        .filter(|rank| !options.contains(&"--enable-recovery") || rank == "0")
+        .collect();
+    assert_eq!(done, expected, "{text}");
+    false
+}
+
+fn passed(rank: usize) {
+    println!("PASSED {rank}");
+}
+
+/// The rank and the number of processes, as `mpirun` passes them.
+fn position() -> (usize, usize) {
+    let number = |name| std::env::var(name).unwrap().parse().unwrap();
+    (number("OMPI_COMM_WORLD_RANK"), number("OMPI_COMM_WORLD_SIZE"))
+}
+
+fn addresses(size: usize) -> Vec<String> {
+    (0..size).map(|rank| format!("mpi1 {rank} {size}")).collect()
+}
+
+fn connect() -> MpiTransport {
+    let (rank, size) = position();
+    MpiProcess::start().unwrap().connect(rank, &addresses(size), TIMEOUT).unwrap()
+}
+
+#[test]
+fn cases_of_all_transports() {
+    if in_processes("cases_of_all_transports", 4, &[]) {
+        let own = connect();
+        cases::all(&own);
+        let rank = own.rank();
+        drop(own);
+        assert!(environment::is_finalized());
+        assert!(matches!(MpiProcess::start(), Err(Error::Invalid(_))));
+        passed(rank);
+    }
+}
+
+#[test]
+fn lost_and_dropped_processes() {
+    if in_processes("lost_and_dropped_processes", 3, &[]) {
+        let rank = position().0;
+        cases::lost_and_dropped_processes(Box::new(connect()));
+        passed(rank);
+    }
+}
+
+#[test]
+fn two_transports_with_the_programs_mpi() {
+    if in_processes("two_transports_with_the_programs_mpi", 3, &[]) {
+        let (universe, threading) = mpi::initialize_with_threading(mpi::Threading::Multiple).unwrap();
+        assert_eq!(threading, mpi::Threading::Multiple);
+        let first = connect();
+        let second = connect();
+        cases::all(&second);
+        drop(second);
+        cases::all(&first);
+        let rank = first.rank();
+        drop(first);
+        assert!(!environment::is_finalized());
+        drop(universe);
+        passed(rank);
+    }
+}
+
+#[test]
+fn program_without_threads_is_rejected() {
+    if in_processes("program_without_threads_is_rejected", 1, &[]) {
+        let (universe, _) = mpi::initialize_with_threading(mpi::Threading::Single).unwrap();
+        assert!(matches!(MpiProcess::start(), Err(Error::Invalid(_))));
+        drop(universe);
+        passed(0);
+    }
+}
+
+#[test]
+fn other_ranks_are_rejected() {
+    if in_processes("other_ranks_are_rejected", 2, &[]) {
+        let (rank, size) = position();
+        let process = MpiProcess::start().unwrap();
+        assert_eq!(process.address(), addresses(size)[rank]);
+        let error = process.connect(1 - rank, &addresses(size), TIMEOUT).unwrap_err();
+        assert!(matches!(error, Error::Invalid(_)), "{error:?}");
+        passed(rank);
+        // `mpirun` ends the other process when one exits without finalizing MPI.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn killed_process_delays_the_end_only_briefly() {
+    if in_processes("killed_process_delays_the_end_only_briefly", 2, &["--enable-recovery"]) {
+        let own = connect();
+        if own.rank() == 1 {
+            std::process::abort();
+        }
+        let late = own.receive(1, Stream::default(), 0, Instant::now() + Duration::from_secs(1));
+        assert!(matches!(late, Err(Error::Timeout { rank: 1, .. })), "{late:?}");
+        // Larger than what MPI buffers.
+        own.send(1, Stream::default(), 0, &[&vec![0; 64 << 20]]).unwrap();
+        let start = Instant::now();
+        drop(own);
+        assert!(start.elapsed() < Duration::from_secs(20));
+        assert!(!environment::is_finalized());
+        passed(0);
+    }
+}
