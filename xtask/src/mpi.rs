@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use crate::{Error, sh};
 
 /// The packages with a transport over MPI, and the arguments that choose their tests of it.
-const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"]];
+const TESTS: &[&[&str]] = &[&["-p", "process-transport-mpi"], &["-p", "pjrt-cpu", "--test", "mpi"]];
 
 /// Builds and tests the packages with the feature `mpi`.
 pub(crate) fn run() -> Result<(), Error> {

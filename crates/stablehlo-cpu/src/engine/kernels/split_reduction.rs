@@ -10,8 +10,8 @@
 use std::ops::Range;
 
 use super::Context;
-use super::collective::{ReduceScatter, STRIP, reduce};
 use super::combine::Body;
+use super::member_reduction::{ReduceScatter, STRIP, reduce};
 use crate::engine::pool::Buffer;
 use crate::engine::remote::Message;
 use crate::engine::rendezvous::{GroupProcess, Member};
